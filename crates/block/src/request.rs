@@ -1,0 +1,78 @@
+//! What is asked of a disk.
+
+use crate::Nanos;
+
+/// Names a request for as long as its host keeps it in flight. A host may reuse the number after the completion.
+pub type RequestId = u32;
+
+/// The process, thread, volume or tenant a request belongs to.
+pub type StreamId = u32;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    /// Sectors go from the disk to the host.
+    Read,
+    /// Sectors go from the host to the disk.
+    Write,
+}
+
+/// Linux's three I/O priority classes (`ioprio.h`), most urgent first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PriorityClass {
+    /// Served before all others.
+    RealTime,
+    /// What a process gets that asks for nothing.
+    #[default]
+    BestEffort,
+    /// Served only when nobody else wants the disk.
+    Idle,
+}
+
+/// An I/O priority: a class, and a level within it from 0 (first) to 7 (last).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority {
+    /// The class, which counts before the level.
+    pub class: PriorityClass,
+    /// 0 to 7; [`Priority::DEFAULT`] says 4, as Linux does. The idle class knows no levels.
+    pub level: u8,
+}
+
+impl Priority {
+    /// Best effort, level 4.
+    pub const DEFAULT: Priority = Priority { class: PriorityClass::BestEffort, level: 4 };
+}
+
+impl Default for Priority {
+    fn default() -> Priority {
+        Priority::DEFAULT
+    }
+}
+
+/// One request to a disk. Small and `Copy`: queues move it around without touching the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The host's name for it.
+    pub id: RequestId,
+    /// The stream that asked.
+    pub stream: StreamId,
+    /// Read or write.
+    pub op: Op,
+    /// Somebody waits for it. Reads and synchronous writes (O_DIRECT, O_SYNC, fsync) are; write-back of the page cache is not.
+    pub sync: bool,
+    /// The stream's I/O priority.
+    pub priority: Priority,
+    /// How many 512-byte sectors; never 0.
+    pub sectors: u32,
+    /// The first 512-byte sector.
+    pub lba: u64,
+    /// When it reached the queue; of merged requests the earliest.
+    pub arrival: Nanos,
+}
+
+impl Request {
+    /// The first sector behind the request.
+    pub fn end(&self) -> u64 {
+        self.lba + u64::from(self.sectors)
+    }
+}

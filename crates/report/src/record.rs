@@ -1,0 +1,206 @@
+//! What one run leaves behind: a file that says by itself what was run, on what, with what, and what came out.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of the record's layout. A reader refuses any other.
+pub const SCHEMA: u32 = 1;
+
+/// One replay of one trace on one disk under one scheduler.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Record {
+    /// [`SCHEMA`] when it was written.
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// What was replayed.
+    pub trace: TraceDigest,
+    /// On what.
+    pub disk: DiskDigest,
+    /// Under which scheduler.
+    pub scheduler: SchedulerSetting,
+    /// How.
+    pub replay: Replay,
+    /// What came out, in figures.
+    pub figures: Figures,
+    /// What came out, in curves.
+    pub curves: Curves,
+    /// What came out for each stream, busiest first.
+    pub streams: Vec<StreamFigures>,
+    /// What the reader must know before believing the figures; each a whole sentence.
+    pub warnings: Vec<String>,
+}
+
+/// A trace, named so that another person can tell whether theirs is the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TraceDigest {
+    /// The file's name, without its folder.
+    pub name: String,
+    /// The format it was read as.
+    pub format: String,
+    /// SHA-256 of the file's bytes, in hexadecimal.
+    pub sha256: String,
+    /// How many requests were replayed.
+    pub requests: u64,
+    /// Damaged lines that were passed over because the user said so.
+    pub skipped_lines: u64,
+}
+
+/// A disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskDigest {
+    /// The profile's name.
+    pub name: String,
+    /// SHA-256 of the profile's text.
+    pub sha256: String,
+    /// What the disk calls itself.
+    pub description: String,
+    /// Sectors of 512 bytes.
+    pub capacity_sectors: u64,
+    /// Requests it takes at once, as used.
+    pub queue_depth: u32,
+}
+
+/// A scheduler with every tunable's value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SchedulerSetting {
+    /// The scheduler's name.
+    pub name: String,
+    /// The label of its row: the name, and the tunables that were set.
+    pub label: String,
+    /// All its tunables with their values, in the scheduler's order.
+    pub tunables: Vec<(String, i64)>,
+}
+
+/// How the trace was replayed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Replay {
+    /// `open` (the trace's own times) or `closed` (think times after completions).
+    pub mode: String,
+    /// The trace's times are divided by this.
+    pub speed: f64,
+    /// Requests the host's queue holds before whoever issues must wait.
+    pub nr_requests: u32,
+}
+
+/// The figures of the table. Response time is from arrival to completion.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Figures {
+    /// From the first arrival to the last completion.
+    pub duration_s: f64,
+    /// 10^6 bytes a second.
+    pub throughput_mb_s: f64,
+    /// 10^6 bytes read a second.
+    pub read_mb_s: f64,
+    /// 10^6 bytes written a second.
+    pub write_mb_s: f64,
+    /// Requests of the trace a second.
+    pub iops: f64,
+    /// All requests.
+    pub response: ResponseFigures,
+    /// Reads; `None` where there are none.
+    pub read_response: Option<ResponseFigures>,
+    /// Writes; `None` where there are none.
+    pub write_response: Option<ResponseFigures>,
+    /// Jain's index over the streams' progress (response time alone on the disk over response time here): 1 when all are slowed
+    /// down alike, 1/n when one of n gets everything. `None` with fewer than two streams.
+    pub fairness_jain: Option<f64>,
+    /// The largest mean slowdown of any stream: its mean response time here over the one it has alone on the disk.
+    pub worst_slowdown: Option<f64>,
+    /// That stream.
+    pub worst_slowdown_stream: Option<u32>,
+    /// Share of the duration in which the disk was at work, 0 to 1.
+    pub disk_utilisation: f64,
+    /// Mean cylinders crossed by requests that needed the mechanics.
+    pub mean_seek_cylinders: f64,
+    /// Share of the duration in which the arm moved, 0 to 1.
+    pub seek_time_share: f64,
+    /// Requests at the device, after merging.
+    pub device_requests: u64,
+    /// The scheduler's own processor time per request of the trace, measured on the machine that ran it; `None` where that was
+    /// not asked for. The one figure that is not the same in every run.
+    pub scheduler_cpu_ns_per_request: Option<f64>,
+    /// For an open replay the disk could not keep up with: the `speed` at which it would.
+    pub sustainable_speed: Option<f64>,
+}
+
+/// A distribution of response times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ResponseFigures {
+    /// How many requests.
+    pub requests: u64,
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 95 of 100 are at most this.
+    pub p95_ms: f64,
+    /// 99 of 100.
+    pub p99_ms: f64,
+    /// 999 of 1,000.
+    pub p999_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+/// Curves for the page.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Curves {
+    /// (response time in ms, share of requests at most that), both rising.
+    pub response_cdf: Vec<(f64, f64)>,
+    /// Width of each of the bins below.
+    pub bin_s: f64,
+    /// 10^6 bytes completed a second, per bin.
+    pub throughput_mb_s: Vec<f64>,
+    /// Mean response time of the requests completed in each bin, ms; `None` where none was.
+    pub response_mean_ms: Vec<Option<f64>>,
+    /// Longest response time of the requests completed in each bin, ms.
+    pub response_max_ms: Vec<Option<f64>>,
+    /// A sample of requests for the scatter plots.
+    pub sample: Vec<SamplePoint>,
+}
+
+/// One request of the sample.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SamplePoint {
+    /// When the device took it.
+    pub dispatched_s: f64,
+    /// Where.
+    pub lba: u64,
+    /// How many sectors.
+    pub sectors: u32,
+    /// Read (true) or write.
+    pub read: bool,
+    /// Arrival to completion.
+    pub response_ms: f64,
+    /// Whose.
+    pub stream: u32,
+}
+
+/// One stream's share.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StreamFigures {
+    /// The stream.
+    pub stream: u32,
+    /// What the trace calls it (a program's name), where it does.
+    pub name: Option<String>,
+    /// Its requests.
+    pub requests: u64,
+    /// 10^6 bytes a second over the run's duration.
+    pub throughput_mb_s: f64,
+    /// Mean response time.
+    pub mean_ms: f64,
+    /// 99 of 100 are at most this.
+    pub p99_ms: f64,
+    /// Mean response time over the one it has alone on the disk; `None` where that was not run.
+    pub slowdown: Option<f64>,
+}

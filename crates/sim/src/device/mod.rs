@@ -1,0 +1,50 @@
+//! Simulated storage devices, one file each behind the [`Device`] trait.
+
+use block::{Nanos, Request, RequestId};
+
+/// A request that a device has finished, and where its time went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// The request's id.
+    pub id: RequestId,
+    /// When the host hears of it.
+    pub at: Nanos,
+    /// Time its access spent moving the arm (settling included); zero if a cache or buffer served it.
+    pub seek: Nanos,
+    /// Time its access waited for the platter to turn.
+    pub rotation: Nanos,
+    /// Cylinders the arm crossed for it.
+    pub seek_cylinders: u32,
+    /// No mechanical access stood between submission and completion.
+    pub cache_hit: bool,
+}
+
+/// A storage device in virtual time. It never reads a clock: whoever hosts it asks when it next wants to be called, and calls.
+///
+/// ```text
+/// host                         device
+///  |-- submit(now, request) ---->|   at most queue_depth() at once
+///  |<- wake_at() = Some(t) ------|
+///  |-- advance(t, &mut done) --->|   t never runs backwards; several events up to t may happen
+///  |<- done: [Completion] -------|
+/// ```
+pub trait Device: Send {
+    /// How many 512-byte sectors it holds. A request that ends beyond is the caller's mistake.
+    fn capacity_sectors(&self) -> u64;
+
+    /// How many submitted requests may be unfinished at once.
+    fn queue_depth(&self) -> usize;
+
+    /// Takes a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
+    fn submit(&mut self, now: Nanos, request: &Request);
+
+    /// When the device next has something to do by itself (complete a request, end a seek, start a write-back);
+    /// `None`: nothing until the next `submit`. Background work that no host can see (read-ahead) need not be announced.
+    fn wake_at(&self) -> Option<Nanos>;
+
+    /// Lets time pass until `now` and appends the requests that completed, in the order of their completion.
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>);
+
+    /// Time up to the last `advance` during which the device was at work for at least one request, buffered writes included.
+    fn busy(&self) -> Nanos;
+}

@@ -1,0 +1,6 @@
+//! Traces, simulated disks, and the event loop that replays one on the other.
+//!
+//! Everything runs in virtual time and is deterministic: the same input, settings and seed give the same result.
+
+pub mod device;
+pub mod trace;
