@@ -1,3 +1,47 @@
 //! The program: parses the command line, wires the crates together, holds no logic.
 
-fn main() {}
+mod compare;
+mod disk;
+mod scheduler;
+mod terminal;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Disk I/O that tunes itself: replays a trace of real requests on a faithful disk under every I/O scheduler and shows which
+/// serves it best.
+#[derive(Parser)]
+#[command(name = "seekwise", version, max_term_width = 100, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Replay a trace under all or some schedulers and say which serves it best
+    Compare(compare::Args),
+    /// List, show, import and validate disk profiles
+    #[command(subcommand)]
+    Disk(disk::Command),
+    /// List schedulers and their tunables
+    #[command(subcommand)]
+    Scheduler(scheduler::Command),
+    /// Characterise and convert traces
+    #[command(subcommand)]
+    Trace(trace::Command),
+}
+
+fn main() -> ExitCode {
+    terminal::catch_interrupt();
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Compare(args) => compare::run(args),
+        Command::Disk(command) => disk::run(command),
+        Command::Scheduler(command) => scheduler::run(command),
+        Command::Trace(command) => trace::run(command),
+    };
+    terminal::exit_code(outcome)
+}

@@ -1,4 +1,6 @@
-//! Block traces: what was asked of a disk, when and by whom.
+//! Block traces: what was asked of a disk, when and by whom. One file per format, one line each in [`ALL`].
+
+use std::path::PathBuf;
 
 use block::{Nanos, Op, Priority, StreamId};
 
@@ -31,4 +33,60 @@ impl TraceRequest {
     pub fn is_sync(&self) -> bool {
         self.sync.unwrap_or(self.op == Op::Read)
     }
+}
+
+/// A trace as the rest of the program sees it: requests in the order of their arrival, the first one at time zero.
+pub trait TraceReader: Send {
+    /// The next request, or `None` at the end. After an error the reader is at its end.
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
+
+    /// What the trace calls a stream (a program's name, a volume's), as far as has been read.
+    fn stream_name(&self, _stream: StreamId) -> Option<&str> {
+        None
+    }
+
+    /// Damaged lines or records passed over so far because [`OpenOptions::skip_bad`] said so.
+    fn skipped(&self) -> u64 {
+        0
+    }
+}
+
+/// How to open a trace.
+#[derive(Clone, Debug, Default)]
+pub struct OpenOptions {
+    /// The format's name; `None`: find out from the content.
+    pub format: Option<String>,
+    /// Pass over damaged lines and count them, instead of stopping at the first.
+    pub skip_bad: bool,
+}
+
+/// A trace that cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A line or record makes no sense.
+    #[error("{}:{position}: {message}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// `line 7` is written `7`; a binary record `record 7` or `byte 4096`.
+        position: String,
+        /// What is wrong, with the value, and what would be right.
+        message: String,
+    },
+    /// The format is not recognised or does not exist.
+    #[error("{}: {message}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and what would be right.
+        message: String,
+    },
 }

@@ -1,0 +1,95 @@
+//! How the program speaks to whoever started it: standard output, progress bars, Ctrl-C and exit codes.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | done (also when whoever read the output went away, as `head` does) |
+//! | 1 | the work failed: a result did not meet its bound, the disk was full |
+//! | 2 | the input or the command line was wrong; the message says what would be right |
+//! | 130 | interrupted by Ctrl-C or SIGTERM; nothing half-written is left |
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Long work was asked to stop.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted; nothing was written")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// From now on Ctrl-C and SIGTERM ask the work to stop; the second one ends the program at once.
+pub fn catch_interrupt() {
+    // Without a handler Ctrl-C still ends the program, only less tidily: not worth failing for.
+    let _ = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+}
+
+/// The flag that long work looks at now and then.
+pub fn interrupted() -> &'static AtomicBool {
+    &INTERRUPTED
+}
+
+/// Writes to standard output. A reader that went away is reported as the error it is; [`exit_code`] takes it as success.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// A progress bar on standard error, drawn only on a terminal. `total` 0 makes a spinner.
+pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
+    let (bar, template) = if total == 0 {
+        (ProgressBar::new_spinner(), "{spinner} {msg} {human_pos} ({elapsed})")
+    } else {
+        (ProgressBar::new(total), "{msg} {wide_bar} {percent:>3}% {eta}")
+    };
+    // The templates are constants; should one be wrong, the default style is still a progress bar.
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
+    }
+    bar.set_message(what.to_owned());
+    bar
+}
+
+/// Tells the person what went wrong, if anything did, and the shell what to make of it.
+pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = outcome else { return ExitCode::SUCCESS };
+    let io_kind = |kind| error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == kind));
+    if io_kind(io::ErrorKind::BrokenPipe) {
+        return ExitCode::SUCCESS;
+    }
+    // Standard error may be gone too; there is nobody left to tell.
+    let _ = writeln!(io::stderr(), "seekwise: {error:#}");
+    if error.is::<Interrupted>() {
+        ExitCode::from(130)
+    } else if io_kind(io::ErrorKind::StorageFull) || error.is::<Failed>() {
+        ExitCode::from(1)
+    } else {
+        ExitCode::from(2)
+    }
+}
+
+/// The input was fine and the work was done, but its result is a failure.
+#[derive(Debug)]
+pub struct Failed(pub String);
+
+impl std::fmt::Display for Failed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Failed {}
