@@ -3,4 +3,5 @@
 //! Everything runs in virtual time and is deterministic: the same input, settings and seed give the same result.
 
 pub mod device;
+pub mod replay;
 pub mod trace;

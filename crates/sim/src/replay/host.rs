@@ -1,0 +1,307 @@
+//! The host between whoever issues requests and the device: admission, splitting, merging, dispatch.
+//!
+//! ```text
+//! Issue --admit--> [split at max_sectors] --insert--> Scheduler --pick--> Device (queue_depth at once)
+//!                   waits while nr_requests              |                   |
+//!                   are queued or at the device          |<--- completed ----|--> Finished
+//! ```
+//! A merged request carries its parts as a chain through the slots, so that one completion ends them all.
+
+use block::{Insertion, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
+
+use crate::device::{Completion, Device};
+
+const NONE: u32 = u32::MAX;
+
+/// A request of the workload, placed on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// When it was issued; the response time counts from here even if the host's queue was full.
+    pub arrival: Nanos,
+    /// The first sector.
+    pub lba: u64,
+    /// How many sectors; never 0.
+    pub sectors: u32,
+    /// Read or write.
+    pub op: Op,
+    /// Whether somebody waits for it.
+    pub sync: bool,
+    /// Whose.
+    pub stream: StreamId,
+    /// How urgent.
+    pub priority: Priority,
+    /// The source's own number for it, handed back in [`Finished`].
+    pub token: u64,
+}
+
+/// An [`Issue`] that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finished {
+    /// What was issued.
+    pub issue: Issue,
+    /// When its last part went to the device.
+    pub dispatched: Nanos,
+    /// When its last part was done.
+    pub at: Nanos,
+}
+
+/// The host's own settings, under Linux's names (`/sys/block/*/queue`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostSettings {
+    /// Requests that may be queued or at the device at once; whoever issues more waits. At least 1.
+    pub nr_requests: u32,
+    /// Larger requests are split, and merging stops, at this many sectors. At least 1.
+    pub max_sectors: u32,
+}
+
+impl Default for HostSettings {
+    /// What Linux gives a disk under a scheduler: 256 requests, 1,280 KiB.
+    fn default() -> HostSettings {
+        HostSettings { nr_requests: 256, max_sectors: 2560 }
+    }
+}
+
+/// What the device told about its work, summed up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceTally {
+    /// Requests completed by the device, after splitting and merging.
+    pub requests: u64,
+    /// Of these, the ones that needed the mechanics.
+    pub mechanical: u64,
+    /// Time the arm moved for them.
+    pub seek: Nanos,
+    /// Time they waited for the platter.
+    pub rotation: Nanos,
+    /// Cylinders the arm crossed for them.
+    pub seek_cylinders: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    /// As inserted; of a request at the device as picked, merges included.
+    request: Request,
+    operation: u32,
+    next_part: u32,
+    last_part: u32,
+    dispatched: Nanos,
+}
+
+#[derive(Clone, Copy)]
+struct Operation {
+    issue: Issue,
+    open_parts: u32,
+}
+
+/// One scheduler in front of one device.
+pub struct Host {
+    scheduler: Box<dyn Scheduler>,
+    device: Box<dyn Device>,
+    settings: HostSettings,
+    slots: Vec<Slot>,
+    free_slots: Vec<u32>,
+    operations: Vec<Operation>,
+    free_operations: Vec<u32>,
+    /// The operation that is not yet split up and inserted wholly, and the sectors of it that are.
+    pending: Option<(u32, u32)>,
+    /// Requests queued or at the device; a merged one counts once.
+    active: u32,
+    at_device: usize,
+    wait_until: Option<Nanos>,
+    completions: Vec<Completion>,
+    tally: DeviceTally,
+}
+
+impl Host {
+    /// Puts `scheduler` in front of `device`.
+    pub fn new(scheduler: Box<dyn Scheduler>, device: Box<dyn Device>, settings: HostSettings) -> Host {
+        Host {
+            scheduler,
+            device,
+            settings,
+            slots: Vec::new(),
+            free_slots: Vec::new(),
+            operations: Vec::new(),
+            free_operations: Vec::new(),
+            pending: None,
+            active: 0,
+            at_device: 0,
+            wait_until: None,
+            completions: Vec::new(),
+            tally: DeviceTally::default(),
+        }
+    }
+
+    /// What the device has done so far.
+    pub fn tally(&self) -> DeviceTally {
+        self.tally
+    }
+
+    /// How long the device has been at work so far.
+    pub fn busy(&self) -> Nanos {
+        self.device.busy()
+    }
+
+    /// Puts another scheduler in place of the present one; what is queued goes over to it, what is at the device stays there.
+    pub fn switch(&mut self, now: Nanos, scheduler: Box<dyn Scheduler>) {
+        let mut old = std::mem::replace(&mut self.scheduler, scheduler);
+        let mut queued = Vec::new();
+        old.drain(&mut queued);
+        for request in queued {
+            let insertion = self.scheduler.insert(now, request);
+            if self.follow(request.id, insertion) {
+                self.active -= 1;
+            }
+        }
+        self.dispatch(now);
+    }
+
+    fn insert_pending(&mut self, now: Nanos) {
+        while self.active < self.settings.nr_requests
+            && let Some((operation, inserted)) = self.pending
+        {
+            let issue = self.operations[operation as usize].issue;
+            let sectors = (issue.sectors - inserted).min(self.settings.max_sectors);
+            self.operations[operation as usize].open_parts += 1;
+            let rest = inserted + sectors;
+            self.pending = (rest < issue.sectors).then_some((operation, rest));
+            let request = Request {
+                id: 0,
+                stream: issue.stream,
+                op: issue.op,
+                sync: issue.sync,
+                priority: issue.priority,
+                sectors,
+                lba: issue.lba + u64::from(inserted),
+                arrival: issue.arrival,
+            };
+            let id = self.new_slot(request, operation);
+            let insertion = self.scheduler.insert(now, Request { id, ..request });
+            if !self.follow(id, insertion) {
+                self.active += 1;
+            }
+        }
+    }
+
+    /// Keeps the chains of parts in step with a merge. True if `id` no longer stands for a request of its own.
+    fn follow(&mut self, id: RequestId, insertion: Insertion) -> bool {
+        let Insertion::Merged { into, absorbed } = insertion else { return false };
+        self.append(into, id);
+        if let Some(absorbed) = absorbed {
+            self.append(into, absorbed);
+            self.active -= 1;
+        }
+        true
+    }
+
+    fn append(&mut self, into: RequestId, chain: RequestId) {
+        let last = self.slots[into as usize].last_part;
+        self.slots[last as usize].next_part = chain;
+        self.slots[into as usize].last_part = self.slots[chain as usize].last_part;
+    }
+
+    fn new_slot(&mut self, request: Request, operation: u32) -> RequestId {
+        let id = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
+        let slot = Slot { request: Request { id, ..request }, operation, next_part: NONE, last_part: id, dispatched: Nanos::ZERO };
+        match self.slots.get_mut(id as usize) {
+            Some(place) => *place = slot,
+            None => self.slots.push(slot),
+        }
+        id
+    }
+
+    fn finish(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
+        let head = self.slots[completion.id as usize];
+        self.scheduler.completed(completion.at, &head.request, completion.at - head.dispatched);
+        self.active -= 1;
+        self.at_device -= 1;
+        self.tally.requests += 1;
+        if !completion.cache_hit {
+            self.tally.mechanical += 1;
+            self.tally.seek += completion.seek;
+            self.tally.rotation += completion.rotation;
+            self.tally.seek_cylinders += u64::from(completion.seek_cylinders);
+        }
+        let mut part = completion.id;
+        while part != NONE {
+            let slot = self.slots[part as usize];
+            self.free_slots.push(part);
+            let operation = &mut self.operations[slot.operation as usize];
+            operation.open_parts -= 1;
+            let whole = self.pending.is_none_or(|(pending, _)| pending != slot.operation);
+            if operation.open_parts == 0 && whole {
+                finished.push(Finished { issue: operation.issue, dispatched: head.dispatched, at: completion.at });
+                self.free_operations.push(slot.operation);
+            }
+            part = slot.next_part;
+        }
+    }
+}
+
+/// What the event loop drives: one [`Host`], or several side by side.
+pub(super) trait Server {
+    /// Whether [`admit`](Server::admit) may be called.
+    fn has_room(&self) -> bool;
+    /// Takes an issue in; call [`dispatch`](Server::dispatch) when all of this instant are in.
+    fn admit(&mut self, now: Nanos, issue: Issue);
+    /// When something happens by itself next.
+    fn next_event(&self) -> Option<Nanos>;
+    /// Lets time pass until `now` and reports what is done.
+    fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>);
+    /// Sends to the device what may go.
+    fn dispatch(&mut self, now: Nanos);
+}
+
+impl Server for Host {
+    fn has_room(&self) -> bool {
+        self.pending.is_none() && self.active < self.settings.nr_requests
+    }
+
+    fn admit(&mut self, now: Nanos, issue: Issue) {
+        let operation = self.free_operations.pop().unwrap_or(self.operations.len() as u32);
+        let entry = Operation { issue, open_parts: 0 };
+        match self.operations.get_mut(operation as usize) {
+            Some(place) => *place = entry,
+            None => self.operations.push(entry),
+        }
+        self.pending = Some((operation, 0));
+        self.insert_pending(now);
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        match (self.device.wake_at(), self.wait_until) {
+            (Some(device), Some(scheduler)) => Some(device.min(scheduler)),
+            (device, scheduler) => device.or(scheduler),
+        }
+    }
+
+    fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.device.advance(now, &mut completions);
+        for completion in completions.drain(..) {
+            self.finish(&completion, finished);
+        }
+        self.completions = completions;
+        self.insert_pending(now);
+    }
+
+    fn dispatch(&mut self, now: Nanos) {
+        self.wait_until = None;
+        while self.at_device < self.device.queue_depth() {
+            match self.scheduler.pick(now) {
+                Pick::Go(request) => {
+                    let slot = &mut self.slots[request.id as usize];
+                    slot.request = request;
+                    slot.dispatched = now;
+                    self.at_device += 1;
+                    self.device.submit(now, &request);
+                }
+                Pick::WaitUntil(until) => {
+                    debug_assert!(until > now, "a scheduler may wait only for the future");
+                    self.wait_until = Some(until.max(now + Nanos(1)));
+                    break;
+                }
+                Pick::Empty => break,
+            }
+        }
+    }
+}

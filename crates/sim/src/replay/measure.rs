@@ -1,0 +1,243 @@
+//! What is measured while requests complete. Memory does not grow with the trace.
+
+use std::collections::BTreeMap;
+
+use block::{Nanos, Op, StreamId};
+use hdrhistogram::Histogram;
+
+use super::host::Finished;
+
+/// Bins of the curves over time; their width doubles whenever the run outgrows them.
+const BINS: usize = 240;
+/// Requests kept for the scatter plots.
+const SAMPLE: u64 = 4_000;
+
+/// A distribution of response times: exact count, mean and maximum, quantiles to three significant digits.
+#[derive(Clone, Debug)]
+pub struct Responses {
+    histogram: Histogram<u64>,
+    sum: u128,
+    max: u64,
+}
+
+impl Responses {
+    fn new(significant_digits: u8) -> Responses {
+        // The bounds are constants within the crate's limits (low >= 1, high >= 2 low, digits <= 5); the range grows by itself.
+        #[expect(clippy::expect_used, reason = "constant arguments, valid by the crate's documentation")]
+        let histogram = Histogram::new_with_bounds(1, 1 << 20, significant_digits).expect("valid bounds");
+        let mut responses = Responses { histogram, sum: 0, max: 0 };
+        responses.histogram.auto(true);
+        responses
+    }
+
+    fn record(&mut self, response: Nanos) {
+        // The histogram grows to whatever comes; should it not be able to, the value counts as its largest.
+        if self.histogram.record(response.0).is_err() {
+            self.histogram.saturating_record(response.0);
+        }
+        self.sum += u128::from(response.0);
+        self.max = self.max.max(response.0);
+    }
+
+    /// How many.
+    pub fn count(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// The mean; zero if there are none.
+    pub fn mean(&self) -> Nanos {
+        Nanos((self.sum / u128::from(self.count().max(1))) as u64)
+    }
+
+    /// The longest.
+    pub fn max(&self) -> Nanos {
+        Nanos(self.max)
+    }
+
+    /// The response time that a share `quantile` of all do not exceed.
+    pub fn quantile(&self, quantile: f64) -> Nanos {
+        Nanos(self.histogram.value_at_quantile(quantile).min(self.max))
+    }
+
+    /// The cumulative distribution in some hundred steps: (response time, share of requests at most that).
+    pub fn cumulative(&self) -> Vec<(Nanos, f64)> {
+        let total = self.count() as f64;
+        let mut below = 0;
+        let mut points: Vec<(Nanos, f64)> = Vec::new();
+        for step in self.histogram.iter_recorded() {
+            below += step.count_since_last_iteration();
+            let point = (Nanos(step.value_iterated_to().min(self.max)), below as f64 / total);
+            // One point for each half per cent of requests or tenth of an octave suffices for any plot, and the tail stays visible.
+            match points.last() {
+                Some(&(at, share)) if point.1 - share < 0.005 && (point.0.0 as f64) < at.0 as f64 * 1.07 && point.1 < 1.0 => {}
+                _ => points.push(point),
+            }
+        }
+        points
+    }
+}
+
+/// One stream's share of a run.
+#[derive(Clone, Debug)]
+pub struct StreamMeasure {
+    /// Bytes it moved.
+    pub bytes: u64,
+    /// Its response times, quantiles to one significant digit (5%).
+    pub responses: Responses,
+}
+
+/// One bin of the curves over time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// Bytes completed in it.
+    pub bytes: u64,
+    /// Requests completed in it.
+    pub requests: u64,
+    /// Sum of their response times.
+    pub response_sum: Nanos,
+    /// The longest of them.
+    pub response_max: Nanos,
+}
+
+/// All that is measured in one run.
+#[derive(Clone, Debug)]
+pub struct Measure {
+    /// When the first request was issued.
+    pub first_arrival: Nanos,
+    /// When the last one was issued.
+    pub last_arrival: Nanos,
+    /// When the last one was done.
+    pub last_completion: Nanos,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// All response times.
+    pub all: Responses,
+    /// The reads'.
+    pub reads: Responses,
+    /// The writes'.
+    pub writes: Responses,
+    /// The followed streams.
+    pub streams: BTreeMap<StreamId, StreamMeasure>,
+    /// Width of a bin.
+    pub bin: Nanos,
+    /// The run in bins, from time zero on.
+    pub bins: Vec<Bin>,
+    /// Some requests, chosen by their number alone: the same ones in every run of the same trace.
+    pub sample: Vec<Finished>,
+    sample_below: u64,
+}
+
+impl Measure {
+    /// Measures a run of about `requests` requests, telling the `followed` streams apart.
+    pub fn new(requests: u64, followed: impl IntoIterator<Item = StreamId>) -> Measure {
+        let streams = followed.into_iter().map(|stream| (stream, StreamMeasure { bytes: 0, responses: Responses::new(1) }));
+        Measure {
+            first_arrival: Nanos::MAX,
+            last_arrival: Nanos::ZERO,
+            last_completion: Nanos::ZERO,
+            read_bytes: 0,
+            written_bytes: 0,
+            all: Responses::new(3),
+            reads: Responses::new(3),
+            writes: Responses::new(3),
+            streams: streams.collect(),
+            bin: Nanos::from_millis(1),
+            bins: vec![Bin::default(); BINS],
+            sample: Vec::new(),
+            sample_below: (u128::from(SAMPLE) * u128::from(u64::MAX) / u128::from(requests.max(SAMPLE))) as u64,
+        }
+    }
+
+    pub(super) fn record(&mut self, finished: &Finished) {
+        let issue = &finished.issue;
+        let response = finished.at - issue.arrival;
+        let bytes = u64::from(issue.sectors) * 512;
+        self.first_arrival = self.first_arrival.min(issue.arrival);
+        self.last_arrival = self.last_arrival.max(issue.arrival);
+        self.last_completion = self.last_completion.max(finished.at);
+        self.all.record(response);
+        let (responses, moved) = match issue.op {
+            Op::Read => (&mut self.reads, &mut self.read_bytes),
+            Op::Write => (&mut self.writes, &mut self.written_bytes),
+        };
+        responses.record(response);
+        *moved += bytes;
+        if let Some(stream) = self.streams.get_mut(&issue.stream) {
+            stream.bytes += bytes;
+            stream.responses.record(response);
+        }
+        self.record_bin(finished.at, bytes, response);
+        if scramble(issue.token) <= self.sample_below {
+            self.sample.push(*finished);
+        }
+    }
+
+    fn record_bin(&mut self, at: Nanos, bytes: u64, response: Nanos) {
+        while at.0 / self.bin.0 >= BINS as u64 {
+            for i in 0..BINS / 2 {
+                let (a, b) = (self.bins[2 * i], self.bins[2 * i + 1]);
+                self.bins[i] = Bin {
+                    bytes: a.bytes + b.bytes,
+                    requests: a.requests + b.requests,
+                    response_sum: a.response_sum + b.response_sum,
+                    response_max: a.response_max.max(b.response_max),
+                };
+            }
+            self.bins[BINS / 2..].fill(Bin::default());
+            self.bin = self.bin + self.bin;
+        }
+        let bin = &mut self.bins[(at.0 / self.bin.0) as usize];
+        bin.bytes += bytes;
+        bin.requests += 1;
+        bin.response_sum += response;
+        bin.response_max = bin.response_max.max(response);
+    }
+
+    /// From the first arrival to the last completion.
+    pub fn duration(&self) -> Nanos {
+        self.last_completion - self.first_arrival
+    }
+}
+
+/// Spreads request numbers evenly over all 64 bits (the finaliser of SplitMix64), so that a sample has no rhythm of its own.
+fn scramble(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_mean_and_maximum_are_those_of_what_was_recorded() {
+        let mut responses = Responses::new(3);
+        (1..=1000).for_each(|ms| responses.record(Nanos::from_millis(ms)));
+        assert_eq!(responses.count(), 1000);
+        assert_eq!(responses.mean(), Nanos::from_micros(500_500));
+        assert_eq!(responses.max(), Nanos::from_millis(1000));
+        for (quantile, ms) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0)] {
+            let measured = responses.quantile(quantile).as_millis_f64();
+            assert!((measured / ms - 1.0).abs() < 0.002, "{quantile}: {measured} ms instead of {ms}");
+        }
+        let cumulative = responses.cumulative();
+        assert!(cumulative.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
+        assert_eq!(cumulative.last().map(|point| point.1), Some(1.0));
+    }
+
+    #[test]
+    fn bins_hold_everything_however_long_the_run() {
+        let mut measure = Measure::new(3, []);
+        for seconds in [0, 1, 100_000] {
+            measure.record_bin(Nanos::from_millis(seconds * 1000), 512, Nanos::from_millis(2));
+        }
+        assert_eq!(measure.bins.iter().map(|bin| bin.bytes).sum::<u64>(), 3 * 512);
+        assert_eq!(measure.bins.iter().map(|bin| bin.requests).sum::<u64>(), 3);
+        assert!(measure.bin.0 * BINS as u64 > 100_000_000_000_000);
+        assert!(measure.bin.0 * (BINS as u64) / 2 <= 100_000_000_000_000);
+    }
+}

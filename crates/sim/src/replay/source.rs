@@ -1,0 +1,204 @@
+//! Where requests come from: a trace by its own times (open loop), or stream by stream after completions (closed loop).
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use block::{Nanos, StreamId};
+
+use super::ReplayError;
+use super::host::{Finished, Issue};
+use super::placement::Placement;
+use crate::trace::{TraceReader, TraceRequest};
+
+/// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory whatever the trace's length;
+/// a stream whose next request lies further on sleeps until it comes into sight.
+const LOOK_AHEAD: usize = 65_536;
+
+/// Says what is issued next, and when.
+pub(super) trait Source {
+    /// When the next request is issued; `None` if none is before something completes, or ever.
+    fn next_at(&mut self) -> Result<Option<Nanos>, ReplayError>;
+
+    /// The request that [`next_at`](Source::next_at) announced, issued at `now`, which may be later if the host had no room.
+    fn take(&mut self, now: Nanos) -> Result<Option<Issue>, ReplayError>;
+
+    /// Learns of a completion.
+    fn completed(&mut self, finished: &Finished);
+}
+
+/// Places a request of the trace on the disk.
+fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, ReplayError> {
+    Ok(Issue {
+        arrival,
+        lba: placement.lba(request).ok_or(ReplayError::Changed)?,
+        sectors: request.sectors,
+        op: request.op,
+        sync: request.is_sync(),
+        stream: request.stream,
+        priority: request.priority,
+        token,
+    })
+}
+
+/// A span of the trace's time at `speed`.
+fn scaled(span: Nanos, speed: f64) -> Nanos {
+    if speed == 1.0 { span } else { Nanos::from_secs_f64(span.as_secs_f64() / speed) }
+}
+
+/// Open loop: every request at its own time, divided by `speed`, whether or not the disk keeps up.
+pub(super) struct Open<'a> {
+    reader: Box<dyn TraceReader + 'a>,
+    placement: &'a Placement,
+    speed: f64,
+    next: Option<Issue>,
+    count: u64,
+}
+
+impl<'a> Open<'a> {
+    pub(super) fn new(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, speed: f64) -> Open<'a> {
+        Open { reader, placement, speed, next: None, count: 0 }
+    }
+}
+
+impl Source for Open<'_> {
+    fn next_at(&mut self) -> Result<Option<Nanos>, ReplayError> {
+        if self.next.is_none()
+            && let Some(request) = self.reader.next_request().transpose()?
+        {
+            self.next = Some(issue(&request, self.placement, scaled(request.arrival, self.speed), self.count)?);
+            self.count += 1;
+        }
+        Ok(self.next.map(|issue| issue.arrival))
+    }
+
+    fn take(&mut self, _now: Nanos) -> Result<Option<Issue>, ReplayError> {
+        Ok(self.next.take())
+    }
+
+    fn completed(&mut self, _finished: &Finished) {}
+}
+
+/// Closed loop: each stream goes on from what it waited for in the recording.
+///
+/// A request is taken to depend on the stream's last request that had completed when it was issued, and is issued its recorded
+/// think time after that one completes here; never before the stream's preceding request. So a stream that kept four requests in
+/// flight keeps four in flight. Asynchronous requests are waited for by nobody. Where the recording has no completions, the whole
+/// gap between two requests counts as think time.
+pub(super) struct Closed<'a> {
+    reader: Box<dyn TraceReader + 'a>,
+    placement: &'a Placement,
+    speed: f64,
+    at_end: bool,
+    buffered: usize,
+    streams: BTreeMap<StreamId, Stream>,
+    ready: BinaryHeap<Reverse<(Nanos, u64, StreamId)>>,
+    count: u64,
+}
+
+#[derive(Default)]
+struct Stream {
+    /// What it will ask, in the recording's order, with the requests' numbers in the trace.
+    ahead: VecDeque<(u64, TraceRequest)>,
+    /// Its next request is in the heap of ready ones.
+    announced: bool,
+    /// What it asked and may still depend on, in the recording's order of issue.
+    behind: VecDeque<Behind>,
+    /// The latest request issued: when in the recording, when here.
+    last_issue: Option<(Nanos, Nanos)>,
+}
+
+struct Behind {
+    token: u64,
+    recorded_completion: Nanos,
+    completion: Option<Nanos>,
+}
+
+impl Stream {
+    /// When the next request is issued, as far as is known; `None` while what it depends on is under way.
+    fn next_issue(&mut self, speed: f64) -> Option<Nanos> {
+        let arrival = self.ahead.front()?.1.arrival;
+        let Some((last_recorded, last_here)) = self.last_issue else { return Some(scaled(arrival, speed)) };
+        let Some(last_done) = self.behind.iter().map(|b| b.recorded_completion).filter(|&at| at <= arrival).max() else {
+            return Some(last_here + scaled(arrival - last_recorded, speed));
+        };
+        // Later requests arrive later still and depend on this one or a later one.
+        self.behind.retain(|b| b.recorded_completion >= last_done);
+        let dependency = self.behind.iter().rev().find(|b| b.recorded_completion == last_done)?;
+        Some((dependency.completion? + scaled(arrival - last_done, speed)).max(last_here))
+    }
+}
+
+impl<'a> Closed<'a> {
+    pub(super) fn new(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, speed: f64) -> Closed<'a> {
+        Closed {
+            reader,
+            placement,
+            speed,
+            at_end: false,
+            buffered: 0,
+            streams: BTreeMap::new(),
+            ready: BinaryHeap::new(),
+            count: 0,
+        }
+    }
+
+    fn announce(&mut self, id: StreamId) {
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if !stream.announced
+            && let Some(at) = stream.next_issue(self.speed)
+        {
+            stream.announced = true;
+            let token = stream.ahead.front().map_or(0, |&(token, _)| token);
+            self.ready.push(Reverse((at, token, id)));
+        }
+    }
+
+    fn look_ahead(&mut self) -> Result<(), ReplayError> {
+        while !self.at_end && self.buffered < LOOK_AHEAD {
+            let Some(request) = self.reader.next_request().transpose()? else {
+                self.at_end = true;
+                break;
+            };
+            self.buffered += 1;
+            let stream = self.streams.entry(request.stream).or_default();
+            stream.ahead.push_back((self.count, request));
+            self.count += 1;
+            if stream.ahead.len() == 1 {
+                self.announce(request.stream);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Source for Closed<'_> {
+    fn next_at(&mut self) -> Result<Option<Nanos>, ReplayError> {
+        self.look_ahead()?;
+        Ok(self.ready.peek().map(|Reverse((at, ..))| *at))
+    }
+
+    fn take(&mut self, now: Nanos) -> Result<Option<Issue>, ReplayError> {
+        let Some(Reverse((.., id))) = self.ready.pop() else { return Ok(None) };
+        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        let Some((token, request)) = stream.ahead.pop_front() else { return Ok(None) };
+        self.buffered -= 1;
+        stream.announced = false;
+        stream.last_issue = Some((request.arrival, now));
+        if request.sync != Some(false) {
+            let recorded_completion = request.arrival + request.response.unwrap_or(Nanos::ZERO);
+            stream.behind.push_back(Behind { token, recorded_completion, completion: None });
+        }
+        self.announce(id);
+        // A process that finds the queue full is late with its request: in a closed loop the response time starts when it gets in.
+        issue(&request, self.placement, now, token).map(Some)
+    }
+
+    fn completed(&mut self, finished: &Finished) {
+        let id = finished.issue.stream;
+        let Some(stream) = self.streams.get_mut(&id) else { return };
+        if let Some(behind) = stream.behind.iter_mut().find(|b| b.token == finished.issue.token) {
+            behind.completion = Some(finished.at);
+            self.announce(id);
+        }
+    }
+}
