@@ -1,10 +1,388 @@
 //! `seekwise compare`: one trace, one disk, all schedulers, one table.
 
+mod record;
+mod timed;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use block::sched::Setting;
+use rayon::prelude::*;
+use report::comparison::Comparison;
+use report::record::{DiskDigest, Record, Replay, SCHEMA, SchedulerSetting, TraceDigest};
+use sim::profile::Profile;
+use sim::replay::{
+    Fit, Host, HostSettings, Measure, Mode, Outcome, Placement, ReplayError, Settings, Survey, Watch, replay, replay_alone,
+};
+use sim::trace::{OpenOptions, TraceReader};
+
+use crate::terminal::{self, Interrupted};
+use crate::trace::Input;
+use timed::Timed;
+
 /// Arguments of `seekwise compare`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// The disk: a profile's name (`seekwise disk list`) or file
+    #[arg(long, value_name = "NAME|FILE", default_value = "sata7200")]
+    disk: String,
+    /// Requests the disk takes at once [default: the profile's]
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    queue_depth: Option<u32>,
+    /// A scheduler, with tunables if wanted (`deadline:read_expire=100,fifo_batch=8`); may be given several times [default: all]
+    #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
+    schedulers: Vec<String>,
+    /// Issue each stream's next request its recorded think time after the one it waited for completes, instead of at the
+    /// trace's own times
+    #[arg(long)]
+    closed: bool,
+    /// Divide the trace's times by this
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    speed: f64,
+    /// Requests the host's queue holds before whoever issues more must wait
+    #[arg(long, value_name = "REQUESTS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    nr_requests: u32,
+    /// What to do with a trace that reaches beyond the disk's end
+    #[arg(long, value_enum, default_value = "exact")]
+    fit: FitArgument,
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Write one record per scheduler into this folder
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Write a self-contained page with table and plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Leave out the schedulers' processor time, the one figure that differs from run to run
+    #[arg(long)]
+    no_cpu_time: bool,
+    /// Replays to run at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum FitArgument {
+    /// Refuse it: every request stays where it was
+    Exact,
+    /// Leave out what the trace never touches, in pieces of 16 MiB
+    Compact,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && (1e-6..=1e6).contains(&value) => Ok(value),
+        _ => Err("a number from 0.000001 to 1000000 is wanted".to_owned()),
+    }
+}
+
+/// Everything the replays have in common.
+struct Plan {
+    path: PathBuf,
+    options: OpenOptions,
+    format: &'static str,
+    sha256: String,
+    survey: Survey,
+    profile: Profile,
+    queue_depth: Option<u32>,
+    placement: Placement,
+    settings: Settings,
+    schedulers: Vec<Setting>,
+    measure_cpu: bool,
+}
+
+/// What the replays give: each scheduler's outcome with its processor time, and the streams alone.
+struct Results {
+    outcomes: Vec<(Outcome, Option<u64>)>,
+    alone: Measure,
+}
 
 /// Runs it.
-pub fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+pub fn run(args: Args) -> anyhow::Result<()> {
+    if let Some(html) = &args.html {
+        let folder = html.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        ensure!(folder.is_dir(), "--html {}: there is no folder {}", html.display(), folder.display());
+        ensure!(!html.is_dir(), "--html {}: is a folder; a file is wanted", html.display());
+    }
+    let plan = plan(&args)?;
+    let threads = args.threads.map_or(0, usize::from);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("cannot start the replays' threads")?;
+    let results = pool.install(|| replay_all(&plan))?;
+    let records = records(&plan, &results);
+    if let Some(folder) = &args.record {
+        for record in &records {
+            report::record::write(folder, record)?;
+        }
+    }
+    let comparison = Comparison::new(&records)?;
+    if let Some(html) = &args.html {
+        report::page::write(html, &comparison)?;
+    }
+    let text = if args.json { report::json::text(&comparison) } else { report::table::text(&comparison, &terminal::style()) };
+    terminal::print(&text)?;
+    Ok(())
+}
+
+fn plan(args: &Args) -> anyhow::Result<Plan> {
+    let schedulers = if args.schedulers.is_empty() {
+        block::ALL.iter().map(|spec| Setting::default_of(spec)).collect()
+    } else {
+        args.schedulers.iter().map(|text| Ok(text.parse::<Setting>()?)).collect::<anyhow::Result<Vec<_>>>()?
+    };
+    let profile = sim::profile::load(&args.disk)?;
+    let (survey, format, sha256) = survey(&args.input)?;
+    let fit = match args.fit {
+        FitArgument::Exact => Fit::Exact,
+        FitArgument::Compact => Fit::Compact,
+    };
+    let placement = Placement::new(&survey, profile.capacity_sectors(), fit)
+        .with_context(|| format!("{} on {}", args.input.path.display(), profile.name()))?;
+    let mode = if args.closed { Mode::Closed } else { Mode::Open };
+    let host = HostSettings { nr_requests: args.nr_requests, ..HostSettings::default() };
+    Ok(Plan {
+        path: args.input.path.clone(),
+        options: OpenOptions { format: Some(format.to_owned()), skip_bad: args.input.skip_bad },
+        format,
+        sha256,
+        survey,
+        profile,
+        queue_depth: args.queue_depth,
+        placement,
+        settings: Settings { mode, speed: args.speed, host },
+        schedulers,
+        measure_cpu: !args.no_cpu_time,
+    })
+}
+
+/// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
+fn survey(input: &Input) -> anyhow::Result<(Survey, &'static str, String)> {
+    let sha256 = sha256(&sim::trace::files(&input.path)?)?;
+    let mut opened = input.open()?;
+    let bar = terminal::progress_bar(0, "reading the trace, requests:");
+    let survey = Survey::take(&mut *opened.reader, |requests| {
+        bar.set_position(requests);
+        !terminal::interrupted().load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let survey = survey?.ok_or(Interrupted)?;
+    ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", input.path.display());
+    Ok((survey, opened.format.name, sha256))
+}
+
+/// The digest of the files' bytes, one after the other.
+fn sha256(files: &[PathBuf]) -> anyhow::Result<String> {
+    use sha2::Digest;
+    let mut hasher = sha2::Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    for path in files {
+        let metadata = std::fs::metadata(path).with_context(|| path.display().to_string())?;
+        ensure!(metadata.is_file(), "{}: is not a regular file; a comparison reads its trace several times", path.display());
+        let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+        loop {
+            let read = std::io::Read::read(&mut file, &mut buffer).with_context(|| path.display().to_string())?;
+            if read == 0 {
+                break;
+            }
+            if terminal::interrupted().load(Ordering::Relaxed) {
+                return Err(Interrupted.into());
+            }
+            hasher.update(&buffer[..read]);
+        }
+    }
+    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+impl Plan {
+    fn reader(&self) -> Result<Box<dyn TraceReader>, ReplayError> {
+        Ok(sim::trace::open(&self.path, &self.options)?.reader)
+    }
+
+    fn host(&self, scheduler: Box<dyn block::Scheduler>) -> Host {
+        Host::new(scheduler, self.profile.build(self.queue_depth), self.settings.host)
+    }
+
+    fn limits(&self) -> block::Limits {
+        block::Limits { max_sectors: self.settings.host.max_sectors }
+    }
+
+    fn followed(&self) -> Vec<u32> {
+        self.survey.followed().into_iter().map(|(stream, _)| stream).collect()
+    }
+
+    /// Replays the trace under one scheduler.
+    fn under(&self, setting: &Setting, watch: &Watch) -> Result<(Outcome, Option<u64>), ReplayError> {
+        let scheduler = setting.build(&self.limits());
+        let (scheduler, spent) = if self.measure_cpu {
+            let (timed, spent) = Timed::new(scheduler);
+            (Box::new(timed) as Box<dyn block::Scheduler>, Some(spent))
+        } else {
+            (scheduler, None)
+        };
+        let measure = Measure::new(self.survey.requests, self.followed());
+        let outcome = replay(self.reader()?, &self.placement, self.host(scheduler), &self.settings, measure, watch)?;
+        Ok((outcome, spent.map(|spent| spent.load(Ordering::Relaxed))))
+    }
+
+    /// Replays the trace with every stream alone on the disk, first come, first served.
+    fn alone(&self, watch: &Watch) -> Result<Measure, ReplayError> {
+        let noop = Setting::default_of(block::ALL[0]);
+        let build = || self.host(noop.build(&self.limits()));
+        replay_alone(self.reader()?, &self.placement, &self.followed(), &build, &self.settings, watch)
+    }
+}
+
+enum Job<'a> {
+    Alone,
+    Under(&'a Setting),
+}
+
+enum Done {
+    Alone(Measure),
+    Under(Outcome, Option<u64>),
+}
+
+/// Runs all replays, as many at once as there are threads, with one progress bar for all.
+fn replay_all(plan: &Plan) -> anyhow::Result<Results> {
+    let jobs: Vec<Job> = std::iter::once(Job::Alone).chain(plan.schedulers.iter().map(Job::Under)).collect();
+    let counters: Vec<AtomicU64> = jobs.iter().map(|_| AtomicU64::new(0)).collect();
+    let all_done = AtomicBool::new(false);
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| show_progress(plan.survey.requests * jobs.len() as u64, &counters, &all_done));
+        let run = |(job, completed): (&Job, &AtomicU64)| {
+            let watch = Watch { stop: Some(terminal::interrupted()), completed: Some(completed) };
+            match job {
+                Job::Alone => plan.alone(&watch).map(Done::Alone),
+                Job::Under(setting) => plan.under(setting, &watch).map(|(outcome, cpu)| Done::Under(outcome, cpu)),
+            }
+        };
+        let done: Result<Vec<Done>, ReplayError> = jobs.par_iter().zip(&counters).map(run).collect();
+        all_done.store(true, Ordering::Relaxed);
+        done
+    });
+    let mut alone = None;
+    let mut outcomes = Vec::new();
+    for one in done.map_err(explain)? {
+        match one {
+            Done::Alone(measure) => alone = Some(measure),
+            Done::Under(outcome, cpu) => outcomes.push((outcome, cpu)),
+        }
+    }
+    let Some(alone) = alone else { bail!("the replay of the streams alone is missing") };
+    Ok(Results { outcomes, alone })
+}
+
+fn explain(error: ReplayError) -> anyhow::Error {
+    match error {
+        ReplayError::Interrupted => Interrupted.into(),
+        error => error.into(),
+    }
+}
+
+fn show_progress(total: u64, counters: &[AtomicU64], all_done: &AtomicBool) {
+    let bar = terminal::progress_bar(total, "replaying");
+    while !all_done.load(Ordering::Relaxed) {
+        bar.set_position(counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bar.finish_and_clear();
+}
+
+fn records(plan: &Plan, results: &Results) -> Vec<Record> {
+    let one = |(setting, (outcome, cpu)): (&Setting, &(Outcome, Option<u64>))| {
+        let streams = record::streams(&plan.survey, outcome, &results.alone);
+        let mut figures = record::figures(outcome, &results.alone, &streams, *cpu);
+        if plan.settings.mode == Mode::Open {
+            figures.sustainable_speed = outcome.sustainable_speed(plan.settings.speed);
+        }
+        Record {
+            schema: SCHEMA,
+            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+            trace: trace_digest(plan),
+            disk: disk_digest(plan),
+            scheduler: scheduler_setting(setting),
+            replay: Replay {
+                mode: if plan.settings.mode == Mode::Open { "open" } else { "closed" }.to_owned(),
+                speed: plan.settings.speed,
+                nr_requests: plan.settings.host.nr_requests,
+            },
+            warnings: warnings(plan, outcome, figures.sustainable_speed),
+            figures,
+            curves: record::curves(&outcome.measure),
+            streams,
+        }
+    };
+    plan.schedulers.iter().zip(&results.outcomes).map(one).collect()
+}
+
+fn trace_digest(plan: &Plan) -> TraceDigest {
+    TraceDigest {
+        name: plan.path.file_name().unwrap_or(plan.path.as_os_str()).to_string_lossy().into_owned(),
+        format: plan.format.to_owned(),
+        sha256: plan.sha256.clone(),
+        requests: plan.survey.requests,
+        skipped_lines: plan.survey.skipped,
+    }
+}
+
+fn disk_digest(plan: &Plan) -> DiskDigest {
+    use sha2::Digest;
+    let digest = sha2::Sha256::digest(plan.profile.text());
+    DiskDigest {
+        name: plan.profile.name().to_owned(),
+        sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        description: plan.profile.description().to_owned(),
+        capacity_sectors: plan.profile.capacity_sectors(),
+        queue_depth: plan.queue_depth.unwrap_or(plan.profile.queue_depth()),
+    }
+}
+
+fn scheduler_setting(setting: &Setting) -> SchedulerSetting {
+    let names = setting.spec.tunables.iter().map(|tunable| tunable.name.to_owned());
+    SchedulerSetting {
+        name: setting.spec.name.to_owned(),
+        label: setting.to_string(),
+        tunables: names.zip(setting.values.iter().copied()).collect(),
+    }
+}
+
+/// What the reader must know before believing the figures.
+fn warnings(plan: &Plan, outcome: &Outcome, sustainable_speed: Option<f64>) -> Vec<String> {
+    let survey = &plan.survey;
+    let mut warnings = Vec::new();
+    if let Some(speed) = sustainable_speed {
+        let measure = &outcome.measure;
+        let offered = (measure.last_arrival - measure.first_arrival).as_secs_f64();
+        let completed = survey.requests as f64 / measure.duration().as_secs_f64();
+        // Rounded down to two digits, so that the advice holds when followed.
+        let step = 10f64.powf(speed.log10().floor() - 1.0);
+        warnings.push(format!(
+            "The disk cannot keep up: {:.0} requests a second arrive, {completed:.0} a second are completed; it would take the load at --speed {} or slower, or replay with --closed.",
+            survey.requests as f64 / offered,
+            (speed / step).floor() * step,
+        ));
+    }
+    if survey.skipped > 0 {
+        warnings.push(format!("{} damaged lines of the trace were passed over.", survey.skipped));
+    }
+    if survey.writes_without_sync > 0 {
+        warnings.push(
+            "The trace does not say which writes somebody waits for: those without a sync flag count as asynchronous.".to_owned(),
+        );
+    }
+    if plan.settings.mode == Mode::Closed && survey.without_response > 0 {
+        warnings.push(format!(
+            "The trace has no completion times for {} of {} requests: there the whole gap to the next request counts as think time.",
+            survey.without_response, survey.requests
+        ));
+    }
+    let followed = plan.survey.followed().len();
+    if survey.stream_count() > followed {
+        warnings.push(format!("Fairness and slowdown are those of the {followed} busiest of {} streams.", survey.stream_count()));
+    }
+    warnings
 }

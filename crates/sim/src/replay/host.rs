@@ -84,6 +84,8 @@ struct Slot {
     next_part: u32,
     last_part: u32,
     dispatched: Nanos,
+    /// Which scheduler picked it; another one must not hear of its completion.
+    picked_by: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -106,6 +108,8 @@ pub struct Host {
     /// Requests queued or at the device; a merged one counts once.
     active: u32,
     at_device: usize,
+    /// Grows with every switch of schedulers.
+    generation: u32,
     wait_until: Option<Nanos>,
     completions: Vec<Completion>,
     tally: DeviceTally,
@@ -125,6 +129,7 @@ impl Host {
             pending: None,
             active: 0,
             at_device: 0,
+            generation: 0,
             wait_until: None,
             completions: Vec::new(),
             tally: DeviceTally::default(),
@@ -142,16 +147,15 @@ impl Host {
     }
 
     /// Puts another scheduler in place of the present one; what is queued goes over to it, what is at the device stays there.
-    pub fn switch(&mut self, now: Nanos, scheduler: Box<dyn Scheduler>) {
-        let mut old = std::mem::replace(&mut self.scheduler, scheduler);
-        let mut queued = Vec::new();
-        old.drain(&mut queued);
-        for request in queued {
-            let insertion = self.scheduler.insert(now, request);
-            if self.follow(request.id, insertion) {
-                self.active -= 1;
-            }
+    pub fn switch(&mut self, now: Nanos, mut scheduler: Box<dyn Scheduler>) {
+        let mut merges = Vec::new();
+        block::sched::switch(&mut *self.scheduler, &mut *scheduler, now, |request, merge| merges.push((request.id, merge)));
+        for (id, merge) in merges {
+            self.follow(id, merge);
+            self.active -= 1;
         }
+        self.scheduler = scheduler;
+        self.generation += 1;
         self.dispatch(now);
     }
 
@@ -201,7 +205,14 @@ impl Host {
 
     fn new_slot(&mut self, request: Request, operation: u32) -> RequestId {
         let id = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
-        let slot = Slot { request: Request { id, ..request }, operation, next_part: NONE, last_part: id, dispatched: Nanos::ZERO };
+        let slot = Slot {
+            request: Request { id, ..request },
+            operation,
+            next_part: NONE,
+            last_part: id,
+            dispatched: Nanos::ZERO,
+            picked_by: 0,
+        };
         match self.slots.get_mut(id as usize) {
             Some(place) => *place = slot,
             None => self.slots.push(slot),
@@ -211,7 +222,9 @@ impl Host {
 
     fn finish(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
         let head = self.slots[completion.id as usize];
-        self.scheduler.completed(completion.at, &head.request, completion.at - head.dispatched);
+        if head.picked_by == self.generation {
+            self.scheduler.completed(completion.at, &head.request, completion.at - head.dispatched);
+        }
         self.active -= 1;
         self.at_device -= 1;
         self.tally.requests += 1;
@@ -292,6 +305,7 @@ impl Server for Host {
                     let slot = &mut self.slots[request.id as usize];
                     slot.request = request;
                     slot.dispatched = now;
+                    slot.picked_by = self.generation;
                     self.at_device += 1;
                     self.device.submit(now, &request);
                 }

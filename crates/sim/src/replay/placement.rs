@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{Nanos, StreamId};
+use block::{Nanos, Op, StreamId};
 
 use crate::trace::{TraceError, TraceReader, TraceRequest};
 
@@ -22,6 +22,10 @@ pub struct Survey {
     pub requests: u64,
     /// Damaged lines passed over.
     pub skipped: u64,
+    /// Writes of which the trace does not say whether somebody waits for them.
+    pub writes_without_sync: u64,
+    /// Requests whose completion the trace does not tell.
+    pub without_response: u64,
     /// From the first arrival to the last.
     pub duration: Nanos,
     /// Per device: the first sector behind its last request.
@@ -41,6 +45,8 @@ impl Survey {
         while let Some(request) = reader.next_request().transpose()? {
             survey.requests += 1;
             survey.duration = request.arrival;
+            survey.writes_without_sync += u64::from(request.op == Op::Write && request.sync.is_none());
+            survey.without_response += u64::from(request.response.is_none());
             let end = request.lba.saturating_add(u64::from(request.sectors));
             let known = survey.ends.entry(request.device).or_default();
             *known = (*known).max(end);

@@ -1,0 +1,106 @@
+//! A replay's outcome as a record, and its figures as the record names them.
+
+use block::Nanos;
+use report::record::{Curves, Figures, ResponseFigures, SamplePoint, StreamFigures};
+use sim::replay::{Measure, Outcome, Responses, Survey};
+
+/// The table's figures. `alone` is what each stream gets without the others.
+pub fn figures(outcome: &Outcome, alone: &Measure, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
+    let measure = &outcome.measure;
+    let seconds = measure.duration().as_secs_f64();
+    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let mechanical = outcome.tally.mechanical.max(1) as f64;
+    let slowdowns: Vec<(u32, f64)> = streams.iter().filter_map(|s| Some((s.stream, s.slowdown?))).collect();
+    let worst = slowdowns.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| alone.streams.len() > 1);
+    Figures {
+        duration_s: seconds,
+        throughput_mb_s: per_second(measure.read_bytes + measure.written_bytes) / 1e6,
+        read_mb_s: per_second(measure.read_bytes) / 1e6,
+        write_mb_s: per_second(measure.written_bytes) / 1e6,
+        iops: per_second(measure.all.count()),
+        response: response_figures(&measure.all),
+        read_response: (measure.reads.count() > 0).then(|| response_figures(&measure.reads)),
+        write_response: (measure.writes.count() > 0).then(|| response_figures(&measure.writes)),
+        fairness_jain: jain(slowdowns.iter().map(|&(_, slowdown)| 1.0 / slowdown)),
+        worst_slowdown: worst.map(|(_, slowdown)| slowdown),
+        worst_slowdown_stream: worst.map(|(stream, _)| stream),
+        disk_utilisation: outcome.utilisation(),
+        mean_seek_cylinders: outcome.tally.seek_cylinders as f64 / mechanical,
+        seek_time_share: if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 },
+        device_requests: outcome.tally.requests,
+        scheduler_cpu_ns_per_request: cpu_ns.map(|ns| ns as f64 / measure.all.count().max(1) as f64),
+        sustainable_speed: None,
+    }
+}
+
+/// Jain's index, (sum x)² / (n · sum x²), of at least two streams' progress.
+fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
+    let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for x in progress {
+        count += 1.0;
+        sum += x;
+        squares += x * x;
+    }
+    (count >= 2.0 && squares > 0.0).then(|| sum * sum / (count * squares))
+}
+
+fn response_figures(responses: &Responses) -> ResponseFigures {
+    let quantile = |q| responses.quantile(q).as_millis_f64();
+    ResponseFigures {
+        requests: responses.count(),
+        mean_ms: responses.mean().as_millis_f64(),
+        p50_ms: quantile(0.5),
+        p95_ms: quantile(0.95),
+        p99_ms: quantile(0.99),
+        p999_ms: quantile(0.999),
+        max_ms: responses.max().as_millis_f64(),
+    }
+}
+
+/// The followed streams, busiest first.
+pub fn streams(survey: &Survey, outcome: &Outcome, alone: &Measure) -> Vec<StreamFigures> {
+    let seconds = outcome.measure.duration().as_secs_f64();
+    let one = |(stream, requests): (u32, u64)| {
+        let here = outcome.measure.streams.get(&stream)?;
+        let mean = here.responses.mean();
+        let mean_alone = alone.streams.get(&stream).map(|lane| lane.responses.mean()).filter(|&mean| mean > Nanos::ZERO);
+        Some(StreamFigures {
+            stream,
+            name: survey.stream_name(stream).map(str::to_owned),
+            requests,
+            throughput_mb_s: if seconds > 0.0 { here.bytes as f64 / 1e6 / seconds } else { 0.0 },
+            mean_ms: mean.as_millis_f64(),
+            p99_ms: here.responses.quantile(0.99).as_millis_f64(),
+            slowdown: mean_alone.map(|alone| mean.0 as f64 / alone.0 as f64),
+        })
+    };
+    survey.followed().into_iter().filter_map(one).collect()
+}
+
+/// The curves of the page.
+pub fn curves(measure: &Measure) -> Curves {
+    let used = measure.last_completion.0 / measure.bin.0 + 1;
+    let bins = &measure.bins[..measure.bins.len().min(used as usize)];
+    let width = measure.bin.as_secs_f64();
+    let mut sample = measure.sample.clone();
+    sample.sort_by_key(|done| (done.dispatched, done.issue.token));
+    let point = |done: &sim::replay::Finished| SamplePoint {
+        dispatched_s: done.dispatched.as_secs_f64(),
+        lba: done.issue.lba,
+        sectors: done.issue.sectors,
+        read: done.issue.op == block::Op::Read,
+        response_ms: (done.at - done.issue.arrival).as_millis_f64(),
+        stream: done.issue.stream,
+    };
+    Curves {
+        response_cdf: measure.all.cumulative().into_iter().map(|(at, share)| (at.as_millis_f64(), share)).collect(),
+        bin_s: width,
+        throughput_mb_s: bins.iter().map(|bin| bin.bytes as f64 / 1e6 / width).collect(),
+        response_mean_ms: bins
+            .iter()
+            .map(|bin| (bin.requests > 0).then(|| bin.response_sum.as_millis_f64() / bin.requests as f64))
+            .collect(),
+        response_max_ms: bins.iter().map(|bin| (bin.requests > 0).then(|| bin.response_max.as_millis_f64())).collect(),
+        sample: sample.iter().map(point).collect(),
+    }
+}

@@ -1,0 +1,229 @@
+//! `seekwise compare` as a person meets it: the whole program, from the command line to the files it leaves.
+
+use std::fmt::Write as _;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn seekwise(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    seekwise(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// A trace of `requests` requests: two sequential readers far apart and a scattered writer, about 80 requests a second.
+fn trace(folder: &Path, requests: u64) -> PathBuf {
+    let mut lines = String::from("time_us,stream,op,lba,sectors,sync\n");
+    for n in 0..requests {
+        let (stream, op, lba, sync) = match n % 3 {
+            0 => (1, "R", 1_000_000 + 64 * n, 1),
+            1 => (2, "R", 900_000_000 + 64 * n, 1),
+            _ => (3, "W", (n * 7_919_993) % 1_000_000_000, 0),
+        };
+        writeln!(lines, "{},{stream},{op},{lba},64,{sync}", n * 12_500).unwrap();
+    }
+    let path = folder.join("three streams.csv");
+    std::fs::write(&path, lines).unwrap();
+    path
+}
+
+#[test]
+fn the_table_has_a_row_for_every_scheduler_and_a_verdict() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 3000);
+    let output = run(&["compare", trace.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    for spec in block::ALL {
+        assert!(table.lines().any(|line| line.trim_start().starts_with(spec.name)), "no row for {} in\n{table}", spec.name);
+    }
+    for word in ["throughput", "response time", "fairness"] {
+        assert!(table.to_lowercase().contains(word), "the verdict does not speak of {word}:\n{table}");
+    }
+    assert!(!table.contains('\u{1b}'), "escape codes in a pipe");
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 3000);
+    let once = |threads: &str, name: &str| {
+        let (page, records) = (folder.path().join(format!("{name}.html")), folder.path().join(name));
+        let arguments = ["compare", trace.to_str().unwrap(), "--json", "--no-cpu-time", "--threads", threads, "--html"];
+        let output = seekwise(&arguments).arg(&page).arg("--record").arg(&records).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let mut files: Vec<_> = std::fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert_eq!(files.len(), block::ALL.len());
+        let contents: Vec<_> = files.iter().map(|file| (file.file_name().unwrap().to_owned(), std::fs::read(file).unwrap())).collect();
+        (output.stdout, std::fs::read(&page).unwrap(), contents)
+    };
+    assert!(once("1", "one") == once("4", "four"));
+}
+
+#[test]
+fn json_says_who_wins_and_carries_units_in_its_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 600);
+    let output = run(&["compare", trace.to_str().unwrap(), "--json", "--scheduler", "noop", "--scheduler", "deadline:read_expire=50"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["schedulers"].as_array().unwrap().len(), 2);
+    assert!(json["schedulers"][1]["throughput_mb_s"].as_f64().unwrap() > 0.0, "{json:#}");
+    assert!(json["winners"].is_object());
+}
+
+#[test]
+fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = trace(folder.path(), 30);
+    let good = good.to_str().unwrap();
+    let empty = folder.path().join("empty.csv");
+    std::fs::write(&empty, "").unwrap();
+    let header_only = folder.path().join("header.csv");
+    std::fs::write(&header_only, "time_us,stream,op,lba,sectors\n").unwrap();
+    let damaged = folder.path().join("damaged.csv");
+    std::fs::write(&damaged, "time_us,stream,op,lba,sectors\n0,1,R,0,8\n1,1,R,zero,8\n").unwrap();
+    let far = folder.path().join("far.csv");
+    std::fs::write(&far, format!("time_us,stream,op,lba,sectors\n0,1,R,{},8\n", 1u64 << 60)).unwrap();
+    let nowhere = folder.path().join("no such folder/page.html");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["/nonexistent/trace"], &["/nonexistent/trace"]),
+        (&[folder.path().to_str().unwrap()], &["folder"]),
+        (&[empty.to_str().unwrap()], &["empty.csv"]),
+        (&[header_only.to_str().unwrap()], &["header.csv", "no request"]),
+        (&[damaged.to_str().unwrap()], &["damaged.csv:3", "zero"]),
+        (&[far.to_str().unwrap()], &["far.csv", "--fit compact"]),
+        (&[good, "--scheduler", "dedline"], &["dedline", "deadline"]),
+        (&[good, "--scheduler", "deadline:read_expired=5"], &["read_expired", "read_expire"]),
+        (&[good, "--scheduler", "deadline:read_expire=-5"], &["read_expire", "-5"]),
+        (&[good, "--scheduler", "noop", "--scheduler", "noop"], &["noop", "twice"]),
+        (&[good, "--disk", "no-such-disk"], &["no-such-disk", "atlas10k"]),
+        (&[good, "--speed", "0"], &["--speed", "0"]),
+        (&[good, "--speed", "nan"], &["--speed", "nan"]),
+        (&[good, "--queue-depth", "0"], &["--queue-depth", "0"]),
+        (&[good, "--html", nowhere.to_str().unwrap()], &["no such folder"]),
+        (&[good, "--format", "spc"], &["three streams.csv"]),
+        (&[good, "--format", "nonsense"], &["nonsense", "csv"]),
+    ];
+    for (arguments, words) in cases {
+        let output = seekwise(&["compare"]).args(*arguments).output().unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed figures");
+        for word in *words {
+            assert!(message.contains(word), "{arguments:?}: the message does not name {word}:\n{message}");
+        }
+    }
+}
+
+#[test]
+fn damaged_lines_are_counted_when_they_are_to_be_skipped() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("damaged.csv");
+    std::fs::write(&path, "time_us,stream,op,lba,sectors\n0,1,R,0,8\n1,1,R,zero,8\n2,1,R,8,8\n").unwrap();
+    let output = run(&["compare", path.to_str().unwrap(), "--skip-bad", "--scheduler", "noop"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("1 damaged line"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_trace_the_disk_cannot_keep_up_with_is_said_to_be_so_and_the_advice_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 3000);
+    let at = |speed: &str| {
+        let output = run(&["compare", trace.to_str().unwrap(), "--scheduler", "noop", "--json", "--speed", speed]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        (json["schedulers"][0]["sustainable_speed"].as_f64(), json["warnings"].to_string())
+    };
+    let (sustainable, warning) = at("100");
+    let sustainable = sustainable.expect("a hundredfold load is too much for any disk");
+    assert!(warning.contains("cannot keep up") && warning.contains("--speed"), "{warning}");
+    let (sustainable, warning) = at(&format!("{}", sustainable * 0.95));
+    assert_eq!(sustainable, None, "{warning}");
+}
+
+#[test]
+fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 400_000);
+    let page = folder.path().join("page.html");
+    let arguments = ["compare", trace.to_str().unwrap(), "--html", page.to_str().unwrap()];
+    let mut child = seekwise(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+    let start = Instant::now();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(130));
+    assert!(start.elapsed() < Duration::from_secs(5), "it took {:?} to stop", start.elapsed());
+    let mut printed = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
+    assert_eq!(printed, "");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["three streams.csv"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_failure() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 30);
+    let mut child = seekwise(&["compare", trace.to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_full_disk_is_said_to_be_full_and_the_old_page_survives() {
+    let Some(full) = small_filesystem() else {
+        eprintln!("skipped: mounting a small tmpfs needs root");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 3000);
+    let page = full.0.path().join("page.html");
+    std::fs::write(&page, "old").unwrap();
+    let output = run(&["compare", trace.to_str().unwrap(), "--html", page.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("page.html"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "old");
+    assert_eq!(std::fs::read_dir(full.0.path()).unwrap().count(), 1, "something half-written is left");
+}
+
+/// A mounted filesystem that holds almost nothing.
+struct Small(tempfile::TempDir);
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).status();
+    }
+}
+
+fn small_filesystem() -> Option<Small> {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(folder.path()).stderr(Stdio::null()).status();
+    mount.is_ok_and(|status| status.success()).then(|| Small(folder))
+}
+
+#[test]
+fn help_names_every_command_and_fits_a_narrow_terminal() {
+    for arguments in [&["--help"][..], &["compare", "--help"], &["trace", "--help"], &["disk", "--help"], &["scheduler", "--help"]] {
+        let output = seekwise(arguments).env("COLUMNS", "80").output().unwrap();
+        assert!(output.status.success());
+        let help = text(&output.stdout);
+        let widest = help.lines().map(|line| line.chars().count()).max().unwrap();
+        assert!(widest <= 100, "{arguments:?}: a line of {widest} columns");
+    }
+}

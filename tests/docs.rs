@@ -1,0 +1,11 @@
+//! The pages in docs/ that the program prints are what it prints now.
+
+use std::process::Command;
+
+#[test]
+fn the_schedulers_page_is_current() {
+    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["scheduler", "manual"]).output().unwrap();
+    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/schedulers.md")).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(kept == printed, "docs/schedulers.md is out of date: run `seekwise scheduler manual >docs/schedulers.md`");
+}

@@ -1,0 +1,64 @@
+//! Every command in the README does what the README says.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The commands of the README: its lines indented by four spaces, with the heading they stand under.
+fn commands() -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let mut heading = String::new();
+    let mut commands = Vec::new();
+    for line in text.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            heading = title.to_owned();
+        } else if let Some(command) = line.strip_prefix("    ") {
+            commands.push((heading.clone(), command.to_owned()));
+        }
+    }
+    commands
+}
+
+/// Runs a command as a newcomer would, from the project's root, but writes into a folder of its own and uses the program that was
+/// built for the tests: the README's `cargo run --release` would build everything again, and `seekwise` may not be installed.
+fn run(command: &str, scratch: &Path) -> std::process::Output {
+    let program = env!("CARGO_BIN_EXE_seekwise");
+    let command = command.replace("cargo run --release -- ", &format!("{program} "));
+    let command = if let Some(rest) = command.strip_prefix("seekwise ") { format!("{program} {rest}") } else { command };
+    let script = format!("set -e; cd {:?}; for d in traces disks docs tests; do ln -sfn {:?}/$d $d; done; {command}", scratch, root());
+    Command::new("bash").arg("-c").arg(script).output().unwrap()
+}
+
+#[test]
+fn every_command_of_the_readme_runs() {
+    let scratch = tempfile::tempdir().unwrap();
+    let commands = commands();
+    assert!(commands.len() >= 8, "the README shows only {} commands", commands.len());
+    for (heading, command) in &commands {
+        // The tests cannot run themselves, and a recording takes minutes, root and a free loop device.
+        if heading == "Run the tests" || command.contains("record.sh") {
+            let script = command.split_whitespace().find(|word| word.contains('/')).unwrap();
+            assert!(root().join(script).is_file(), "{command}: there is no {script}");
+            continue;
+        }
+        let output = run(command, scratch.path());
+        assert!(output.status.success(), "{command}\n{}", String::from_utf8_lossy(&output.stderr));
+        assert!(!output.stdout.is_empty() || command.contains("convert") || command.contains("import"), "{command}: says nothing");
+    }
+}
+
+#[test]
+fn the_first_command_prints_the_table_and_writes_the_page() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (_, first) = commands().remove(0);
+    let output = run(&first, scratch.path());
+    let table = String::from_utf8(output.stdout).unwrap();
+    for spec in block::ALL {
+        assert!(table.contains(spec.name), "{} is missing in\n{table}", spec.name);
+    }
+    let page = first.split_whitespace().skip_while(|word| *word != "--html").nth(1).expect("the first command writes a page");
+    assert!(std::fs::read_to_string(scratch.path().join(page)).unwrap().contains("<svg"));
+}
