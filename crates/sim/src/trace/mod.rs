@@ -8,7 +8,9 @@
 mod input;
 mod lines;
 mod order;
+pub mod parquet;
 mod spc;
+pub mod write;
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +39,7 @@ impl std::fmt::Debug for Format {
 }
 
 /// Every format there is.
-pub static ALL: &[&Format] = &[&spc::FORMAT];
+pub static ALL: &[&Format] = &[&parquet::FORMAT, &spc::FORMAT];
 
 /// A trace that has been opened.
 pub struct Opened {
