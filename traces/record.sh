@@ -45,6 +45,8 @@ pg_bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin | sort -V | tail -1)
 work= loop= mounted= cgroup= recorder=
 cleanup() {
     trap '' INT TERM
+    # Otherwise the shell would report each program that is ended.
+    exec 3>&2 2>/dev/null
     # A background job hears no Ctrl-C: it is told, and removes its own traces.
     [[ -z $recorder ]] || { kill -TERM "$recorder" 2>/dev/null || true; wait "$recorder" || true; }
     cd /
@@ -56,8 +58,8 @@ cleanup() {
             kill -KILL "${pids[@]}" 2>/dev/null || true
             sleep 0.1
         done
-        # Not to have the shell report each one as killed.
-        { wait; } 2>/dev/null || true
+        wait || true
+        exec 2>&3
         rmdir "$cgroup" || say "could not remove $cgroup"
     fi
     [[ -z $mounted ]] || umount "$mounted" || say "could not unmount $mounted"
@@ -134,13 +136,13 @@ sync
 echo 3 >/proc/sys/vm/drop_caches
 
 # ---- the programs -------------------------------------------------------------------------------------------------
-database() { runuser -u postgres -- "$pg_bin/pgbench" -h "$mounted/database" -n -c 4 -R 8 -T "$seconds" bench; }
-# A shop: four questions a second for one customer's orders, and a new total now and then.
+database() { runuser -u postgres -- "$pg_bin/pgbench" -h "$mounted/database" -n -c 4 -R 5 -T "$seconds" bench; }
+# A shop: three questions a second for one customer's orders, and a new total now and then.
 shop() {
     while :; do
-        for _ in 1 2 3 4; do
+        for _ in 1 2 3; do
             echo "SELECT count(*), sum(total) FROM orders WHERE customer = abs(random()) % 600000;"
-            sleep 0.25
+            sleep 0.33
         done
         echo "UPDATE orders SET total = total + 1 WHERE id = 1 + abs(random()) % 2500000;"
     done | sqlite3 orders/orders.db
@@ -155,7 +157,7 @@ compile() {
 }
 film() { pv -q -L 3M films/one; }
 camera() { pv -q -L 1500k /dev/urandom; }
-backup() { sleep $(( seconds * 2 / 3 )); tar -cf - -C source bfd gas ld | pv -q -L 1M; }
+backup() { sleep $(( seconds * 2 / 3 )); tar -cf - -C source bfd gas ld | pv -q -L 400k; }
 
 say "recording $loop for $seconds s"
 "$here/record-disk.sh" "$loop" "$seconds" "$out" &

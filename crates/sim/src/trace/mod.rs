@@ -5,6 +5,7 @@
 //!                                                        events: queue, dispatch and completion matched
 //! ```
 
+pub mod info;
 mod input;
 mod lines;
 mod order;
