@@ -5,10 +5,19 @@
 //!                                                        events: queue, dispatch and completion matched
 //! ```
 
+mod alibaba;
+mod csv;
+mod disksim;
+mod extent;
+mod fio;
 mod input;
 mod lines;
+mod msr;
+mod names;
 mod order;
 mod spc;
+mod tencent;
+mod vscsi;
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +46,8 @@ impl std::fmt::Debug for Format {
 }
 
 /// Every format there is.
-pub static ALL: &[&Format] = &[&spc::FORMAT];
+pub static ALL: &[&Format] =
+    &[&fio::FORMAT, &spc::FORMAT, &msr::FORMAT, &disksim::FORMAT, &vscsi::FORMAT, &alibaba::FORMAT, &tencent::FORMAT, &csv::FORMAT];
 
 /// A trace that has been opened.
 pub struct Opened {
