@@ -59,9 +59,9 @@ cleanup() {
             sleep 0.1
         done
         wait || true
-        exec 2>&3
-        rmdir "$cgroup" || say "could not remove $cgroup"
     fi
+    exec 2>&3
+    [[ -z $cgroup ]] || rmdir "$cgroup" || say "could not remove $cgroup"
     [[ -z $mounted ]] || umount "$mounted" || say "could not unmount $mounted"
     [[ -z $loop ]] || losetup -d "$loop" || say "could not free $loop"
     [[ -z $work ]] || rm -rf --one-file-system "$work"

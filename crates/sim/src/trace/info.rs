@@ -449,8 +449,7 @@ impl Tally {
     fn sizes(&self) -> Sizes {
         let mean = |sectors: u64, requests: u64| (requests > 0).then(|| kilobytes(sectors) / requests as f64);
         let sectors = self.read_sectors.saturating_add(self.write_sectors);
-        let mut common: Vec<CommonSize> =
-            self.sizes.iter().map(|(&sectors, &requests)| CommonSize { sectors, requests }).collect();
+        let mut common: Vec<CommonSize> = self.sizes.iter().map(|(&sectors, &requests)| CommonSize { sectors, requests }).collect();
         common.sort_by_key(|size| (Reverse(size.requests), size.sectors));
         common.truncate(5);
         Sizes {

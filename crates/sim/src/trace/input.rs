@@ -101,6 +101,28 @@ fn beginning(stream: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Fills the buffer, or as much of it as there is.
+pub(super) fn read_up_to(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match stream.read(&mut buffer[filled..]) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(filled)
+}
+
+/// The error that a stream cannot be read on: damage if the compressed data is at fault, else the operating system's.
+pub(super) fn stream_error(path: &Path, error: io::Error, position: impl ToString) -> TraceError {
+    match error.raw_os_error() {
+        Some(_) => TraceError::Io { path: path.to_owned(), source: error },
+        None => TraceError::Damaged { path: path.to_owned(), position: position.to_string(), message: error.to_string() },
+    }
+}
+
 /// The beginning of a trace's content, by which formats recognise it.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
@@ -168,7 +190,8 @@ impl<R: Read + Send> Read for Decompressed<R> {
             Decoder::Zstd(decoder) => decoder.read(buffer),
         };
         result.map_err(|error| {
-            if error.kind() == io::ErrorKind::Interrupted {
+            // The operating system's own errors are no damage.
+            if error.kind() == io::ErrorKind::Interrupted || error.raw_os_error().is_some() {
                 return error;
             }
             let (name, position) = (self.kind.name(), self.position());

@@ -1,11 +1,11 @@
 //! Traces of text: line after line in bounded memory, and the numbers and names on a line.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
 use block::{Nanos, StreamId};
 
+use super::input::stream_error;
 use super::order::{Records, Sorted, Window};
 use super::{Head, Input, OpenOptions, TraceError, TraceReader};
 
@@ -13,9 +13,6 @@ use super::{Head, Input, OpenOptions, TraceError, TraceReader};
 const LINE_BYTES: usize = 64 * 1024;
 /// What is read at once; a line must fit.
 const BUFFER_BYTES: usize = 4 * LINE_BYTES;
-/// How many different names a trace may use, and how much memory they may take.
-const NAMES: usize = 1 << 20;
-const NAME_BYTES: usize = 64 << 20;
 
 /// Understands the lines of one format. Errors say what is wrong with the line and what would be right.
 pub(super) trait Parser: Send {
@@ -173,14 +170,6 @@ impl Lines {
     }
 }
 
-/// The error that a stream cannot be read on: damage if the compressed data is at fault, else the operating system's.
-pub(super) fn stream_error(path: &std::path::Path, error: io::Error, position: impl ToString) -> TraceError {
-    match error.raw_os_error() {
-        Some(_) => TraceError::Io { path: path.to_owned(), source: error },
-        None => TraceError::Damaged { path: path.to_owned(), position: position.to_string(), message: error.to_string() },
-    }
-}
-
 fn without_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
@@ -199,6 +188,11 @@ pub(super) fn split<const N: usize>(line: &[u8], separator: u8) -> ([&[u8]; N], 
         start = end + 1;
     }
     (fields, count)
+}
+
+/// Whether this line is the column heading that some copies of a trace begin with.
+pub(super) fn is_heading(line: &[u8], heading: &[u8]) -> bool {
+    line.first().is_some_and(u8::is_ascii_alphabetic) && line.trim_ascii().eq_ignore_ascii_case(heading)
 }
 
 /// A field as it may stand in a message: escaped and not too long.
@@ -269,76 +263,4 @@ fn exponential(field: &[u8], digits: usize) -> Option<u64> {
     let nanos = value * [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].get(digits)?;
     // 2^64 is exact as a floating-point number; -0.0 and tiny negatives of rounding are not times.
     (nanos >= 0.0 && nanos < 18_446_744_073_709_551_616.0).then_some((nanos + 0.5) as u64)
-}
-
-/// Where on the disk, in whole sectors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Extent {
-    pub(super) lba: u64,
-    pub(super) sectors: u32,
-}
-
-impl Extent {
-    /// From sectors; `None` if there are none.
-    pub(super) fn of_sectors(lba: u64, sectors: u64) -> Result<Option<Extent>, String> {
-        let in_range = lba.checked_add(sectors).is_some_and(|end| end <= 1 << 55);
-        match u32::try_from(sectors) {
-            Ok(0) => Ok(None),
-            Ok(sectors) if in_range => Ok(Some(Extent { lba, sectors })),
-            _ => {
-                Err(format!("{sectors} sectors at sector {lba} are beyond any disk: at most 2^32 - 1 sectors, ending before 2^55"))
-            }
-        }
-    }
-
-    /// From bytes, rounded outward to whole sectors; `None` if there are none.
-    pub(super) fn of_bytes(offset: u64, bytes: u64) -> Result<Option<Extent>, String> {
-        if bytes == 0 {
-            return Ok(None);
-        }
-        let end = offset.checked_add(bytes).ok_or_else(|| format!("{bytes} bytes at byte {offset} end beyond 2^64"))?;
-        let lba = offset / 512;
-        Extent::of_sectors(lba, end.div_ceil(512) - lba)
-    }
-}
-
-/// Numbers names in the order of their first appearance.
-#[derive(Default)]
-pub(super) struct Names {
-    numbers: BTreeMap<Box<str>, u32>,
-    names: Vec<Box<str>>,
-    bytes: usize,
-    last: u32,
-}
-
-impl Names {
-    /// The name's number.
-    pub(super) fn number(&mut self, name: &[u8]) -> Result<u32, String> {
-        // Runs of one name are the rule.
-        if self.names.get(self.last as usize).is_some_and(|last| last.as_bytes() == name) {
-            return Ok(self.last);
-        }
-        let name = String::from_utf8_lossy(name);
-        if let Some(&number) = self.numbers.get(&*name) {
-            self.last = number;
-            return Ok(number);
-        }
-        self.bytes = self.bytes.saturating_add(name.len());
-        if self.names.len() >= NAMES || self.bytes > NAME_BYTES {
-            return Err(format!(
-                "{} is one name too many: a trace may use {NAMES} of {NAME_BYTES} bytes together",
-                show(name.as_bytes())
-            ));
-        }
-        let number = u32::try_from(self.names.len()).map_err(|_| "too many names".to_owned())?;
-        self.numbers.insert(name.as_ref().into(), number);
-        self.names.push(name.into());
-        self.last = number;
-        Ok(number)
-    }
-
-    /// The name of a number.
-    pub(super) fn name(&self, number: u32) -> Option<&str> {
-        self.names.get(number as usize).map(|name| &**name)
-    }
 }

@@ -5,12 +5,21 @@
 //!                                                        events: queue, dispatch and completion matched
 //! ```
 
+mod alibaba;
+mod csv;
+mod disksim;
+mod extent;
+mod fio;
 pub mod info;
 mod input;
 mod lines;
+mod msr;
+mod names;
 mod order;
 pub mod parquet;
 mod spc;
+mod tencent;
+mod vscsi;
 pub mod write;
 
 use std::path::{Path, PathBuf};
@@ -40,7 +49,17 @@ impl std::fmt::Debug for Format {
 }
 
 /// Every format there is.
-pub static ALL: &[&Format] = &[&parquet::FORMAT, &spc::FORMAT];
+pub static ALL: &[&Format] = &[
+    &parquet::FORMAT,
+    &fio::FORMAT,
+    &spc::FORMAT,
+    &msr::FORMAT,
+    &disksim::FORMAT,
+    &vscsi::FORMAT,
+    &alibaba::FORMAT,
+    &tencent::FORMAT,
+    &csv::FORMAT,
+];
 
 /// A trace that has been opened.
 pub struct Opened {

@@ -1,10 +1,11 @@
 //! SPC traces: `ASU,LBA,size,opcode,timestamp` a line, as the UMass repository's Financial and WebSearch traces are.
 
-use block::{Op, Priority};
+use block::Op;
 
-use super::lines::{self, Extent, Parser};
+use super::Format;
+use super::extent::Extent;
+use super::lines::{self, Parser};
 use super::order::Window;
-use super::{Format, TraceRequest};
 
 /// The format.
 pub static FORMAT: Format = Format {
@@ -33,21 +34,10 @@ impl Parser for Spc {
         let lba = lines::unsigned(lba, "the LBA")?;
         let sectors = lines::unsigned(bytes, "the size")?.div_ceil(512);
         let arrival = lines::time(timestamp, 9, "the timestamp")?;
-        let Some(extent) = Extent::of_sectors(lba, sectors)? else {
-            out.omit();
-            return Ok(());
-        };
-        out.push(TraceRequest {
-            arrival,
-            device: unit,
-            lba: extent.lba,
-            sectors: extent.sectors,
-            op,
-            sync: None,
-            stream: unit,
-            priority: Priority::DEFAULT,
-            response: None,
-        });
+        match Extent::of_sectors(lba, sectors)? {
+            Some(extent) => out.push(extent.request(arrival, op, unit, unit)),
+            None => out.omit(),
+        }
         Ok(())
     }
 }

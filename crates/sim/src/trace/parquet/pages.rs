@@ -133,7 +133,9 @@ impl Checked {
             Encoding::PLAIN | Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::DELTA_BINARY_PACKED => Ok(page),
             // Old writers used it for what RLE_DICTIONARY is.
             Encoding::PLAIN_DICTIONARY => Ok(page),
-            other => Err(wrong(format!("a page is encoded as {other}; understood are PLAIN, RLE, RLE_DICTIONARY, DELTA_BINARY_PACKED"))),
+            other => {
+                Err(wrong(format!("a page is encoded as {other}; understood are PLAIN, RLE, RLE_DICTIONARY, DELTA_BINARY_PACKED")))
+            }
         }
     }
 }

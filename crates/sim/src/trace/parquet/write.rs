@@ -92,7 +92,9 @@ struct Store {
 
 impl TraceWriter for Store {
     fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()> {
-        for (what, value) in [("arrival", request.arrival.0), ("response", request.response.unwrap_or_default().0), ("lba", request.lba)] {
+        for (what, value) in
+            [("arrival", request.arrival.0), ("response", request.response.unwrap_or_default().0), ("lba", request.lba)]
+        {
             if i64::try_from(value).is_err() {
                 let message = format!("a request's {what} is {value}, beyond the 2^63 - 1 of a Parquet column");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));

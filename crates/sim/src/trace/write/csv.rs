@@ -16,7 +16,8 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
     create,
 };
 
-const HEADING: &[u8] = b"arrival_ns,device,device_name,lba,sectors,op,sync,stream,stream_name,priority_class,priority_level,response_ns\n";
+const HEADING: &[u8] =
+    b"arrival_ns,device,device_name,lba,sectors,op,sync,stream,stream_name,priority_class,priority_level,response_ns\n";
 
 fn create(mut out: Box<dyn Write + Send>, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
     out.write_all(HEADING)?;
