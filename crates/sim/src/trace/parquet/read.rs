@@ -1,6 +1,5 @@
 //! Reads Parquet, one row group after the other and of each a few thousand rows at a time.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -14,6 +13,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::schema::types::ColumnDescriptor;
 
+use super::super::names::NamesByNumber;
 use super::super::order::{Records, Sorted, Window};
 use super::super::{Input, OpenOptions, TraceError, TraceReader, TraceRequest};
 use super::pages::{self, Chunk};
@@ -23,8 +23,6 @@ use super::{CLASSES, VERSION, VERSION_KEY};
 const BATCH_ROWS: usize = 4096;
 /// The largest footer: a billion requests in row groups of 131,072 need about 12 MiB.
 const FOOTER_BYTES: u64 = 64 << 20;
-/// How much memory the names of streams and devices may take.
-const NAME_BYTES: usize = 64 << 20;
 
 /// Opens a store.
 ///
@@ -50,8 +48,8 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
         group: None,
         next_group: 0,
         row: 0,
-        streams: Names::default(),
-        devices: Names::default(),
+        streams: NamesByNumber::default(),
+        devices: NamesByNumber::default(),
         skip_bad: options.skip_bad,
         skipped: 0,
     };
@@ -386,8 +384,8 @@ struct Rows {
     next_group: usize,
     /// The row last read, from 1.
     row: u64,
-    streams: Names,
-    devices: Names,
+    streams: NamesByNumber,
+    devices: NamesByNumber,
     skip_bad: bool,
     skipped: u64,
 }
@@ -424,14 +422,12 @@ impl Records for Rows {
         self.row += 1;
         let Some(group) = &mut self.group else { return Ok(false) };
         let row = group.row();
-        let taken = row.request().and_then(|request| {
-            if let Some(request) = &request {
-                self.streams.take(request.stream, row.stream_name)?;
-                self.devices.take(request.device, row.device_name)?;
-            }
-            Ok(request)
-        });
-        match taken {
+        let request = row.request();
+        if let Ok(Some(request)) = &request {
+            self.streams.learn(request.stream, row.stream_name.map_or(&[], ByteArray::data));
+            self.devices.learn(request.device, row.device_name.map_or(&[], ByteArray::data));
+        }
+        match request {
             Ok(Some(request)) => out.push(request),
             Ok(None) => out.omit(),
             Err(_) if self.skip_bad => self.skipped += 1,
@@ -449,34 +445,10 @@ impl Records for Rows {
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
-        self.streams.names.get(&stream).map(|name| &**name)
+        self.streams.name(stream)
     }
 
     fn device_name(&self, device: u32) -> Option<&str> {
-        self.devices.names.get(&device).map(|name| &**name)
-    }
-}
-
-/// The names that come along with numbers; a number keeps the first one.
-#[derive(Default)]
-struct Names {
-    names: BTreeMap<u32, Box<str>>,
-    bytes: usize,
-}
-
-impl Names {
-    fn take(&mut self, number: u32, name: Option<&ByteArray>) -> Result<(), String> {
-        let Some(name) = name else { return Ok(()) };
-        if self.names.contains_key(&number) {
-            return Ok(());
-        }
-        let name = String::from_utf8_lossy(name.data());
-        // The tree's own share is about 64 bytes an entry.
-        self.bytes = self.bytes.saturating_add(name.len() + 64);
-        if self.bytes > NAME_BYTES {
-            return Err(format!("the names of streams and devices take more than {NAME_BYTES} bytes"));
-        }
-        self.names.insert(number, name.into());
-        Ok(())
+        self.devices.name(device)
     }
 }
