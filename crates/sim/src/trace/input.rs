@@ -146,7 +146,7 @@ impl<'a> Head<'a> {
     pub(super) fn describe(&self) -> String {
         let line = self.bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let shown = &line[..line.len().min(60)];
-        let text = !self.bytes.iter().any(|&byte| byte == 0);
+        let text = !self.bytes.contains(&0);
         let what = if text { "first line" } else { "a binary file, first bytes" };
         format!("{what} \"{}\"", shown.escape_ascii())
     }

@@ -64,7 +64,7 @@ impl<P: Parser> Records for Text<P> {
         let outcome = match self.lines.next() {
             Err(error) => return Err(self.lines.failed(error)),
             Ok(None) => return self.parser.end(out).map(|()| false).map_err(|message| self.damaged(message)),
-            Ok(Some(Line::Text([]))) => Ok(()),
+            Ok(Some(Line::Text(line))) if line.trim_ascii().is_empty() => Ok(()),
             Ok(Some(Line::Text(line))) => self.parser.line(line, out),
             Ok(Some(Line::TooLong)) => Err(format!("the line is longer than {LINE_BYTES} bytes, which no sound one is")),
         };
@@ -262,5 +262,5 @@ fn exponential(field: &[u8], digits: usize) -> Option<u64> {
     let value: f64 = std::str::from_utf8(field).ok()?.parse().ok()?;
     let nanos = value * [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].get(digits)?;
     // 2^64 is exact as a floating-point number; -0.0 and tiny negatives of rounding are not times.
-    (nanos >= 0.0 && nanos < 18_446_744_073_709_551_616.0).then_some((nanos + 0.5) as u64)
+    (0.0..18_446_744_073_709_551_616.0).contains(&nanos).then_some((nanos + 0.5) as u64)
 }

@@ -6,8 +6,11 @@
 //! ```
 
 mod alibaba;
+mod blkparse;
+mod blktrace;
 mod csv;
 mod disksim;
+mod events;
 mod extent;
 mod fio;
 pub mod info;
@@ -39,8 +42,11 @@ pub struct Format {
     /// Whether a file that begins like this may be of this format.
     pub detect: fn(&Head<'_>) -> bool,
     /// Reads it. The reader returned hands out requests sorted and counted from zero.
-    pub open: fn(Input, &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError>,
+    pub open: OpenFormat,
 }
+
+/// Opens a trace of one format.
+pub type OpenFormat = fn(Input, &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError>;
 
 impl std::fmt::Debug for Format {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -51,6 +57,8 @@ impl std::fmt::Debug for Format {
 /// Every format there is.
 pub static ALL: &[&Format] = &[
     &parquet::FORMAT,
+    &blktrace::FORMAT,
+    &blkparse::FORMAT,
     &fio::FORMAT,
     &spc::FORMAT,
     &msr::FORMAT,
@@ -71,13 +79,14 @@ pub struct Opened {
 
 /// Opens a trace: sees through gzip and zstd, and recognises the format by content unless [`OpenOptions::format`] names it.
 ///
-/// Memory stays bounded whatever the trace's length. A pipe will do as `path`, except for formats that need to seek.
+/// A blktrace recording is several files, one per processor; the name of any of them will do, or what stands before
+/// `.blktrace.N`. Memory stays bounded whatever the trace's length. A pipe will do as `path`, except for formats that need to seek.
 ///
 /// # Errors
 /// [`TraceError::Io`] if the file cannot be opened, [`TraceError::Format`] if it is empty, a directory, of no known format or of
 /// several, and [`TraceError::Damaged`] if the format's header or the compression is damaged.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
-    let input = Input::open(path)?;
+    let input = Input::open(&blktrace::first_of(path))?;
     let format = match &options.format {
         Some(name) => named(path, name)?,
         None => detect(&input)?,
@@ -99,6 +108,9 @@ fn detect(input: &Input) -> Result<&'static Format, TraceError> {
     let found: Vec<&'static Format> = ALL.iter().copied().filter(|format| (format.detect)(&head)).collect();
     match found[..] {
         [format] => Ok(format),
+        [] if head.bytes.get(257..262) == Some(b"ustar") => {
+            Err(input.not_of_format("is a tar archive; take the trace out of it first (tar --extract --file ...)"))
+        }
         [] => Err(input.not_of_format(format!(
             "no trace format begins like this ({}); name one with --format: {}",
             head.describe(),
