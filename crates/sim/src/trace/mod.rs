@@ -1,8 +1,129 @@
 //! Block traces: what was asked of a disk, when and by whom. One file per format, one line each in [`ALL`].
+//!
+//! ```text
+//!  file --> input: gzip, zstd --> lines or records --> a format --> order: sorted, from zero --> requests
+//!                                                        events: queue, dispatch and completion matched
+//! ```
 
-use std::path::PathBuf;
+mod alibaba;
+mod blkparse;
+mod blktrace;
+mod csv;
+mod disksim;
+mod events;
+mod extent;
+mod fio;
+pub mod info;
+mod input;
+mod lines;
+mod msr;
+mod names;
+mod order;
+pub mod parquet;
+mod spc;
+mod tencent;
+mod vscsi;
+pub mod write;
+
+use std::path::{Path, PathBuf};
 
 use block::{Nanos, Op, Priority, StreamId};
+
+pub use input::{Compression, Head, Input};
+
+/// A trace format: how to recognise it and how to read it.
+pub struct Format {
+    /// What `--format` calls it.
+    pub name: &'static str,
+    /// One line for `--help`: what the format is, and which of its fields are used.
+    pub summary: &'static str,
+    /// Where the format is documented.
+    pub source: &'static str,
+    /// Whether a file that begins like this may be of this format.
+    pub detect: fn(&Head<'_>) -> bool,
+    /// Reads it. The reader returned hands out requests sorted and counted from zero.
+    pub open: OpenFormat,
+}
+
+/// Opens a trace of one format.
+pub type OpenFormat = fn(Input, &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError>;
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Every format there is.
+pub static ALL: &[&Format] = &[
+    &parquet::FORMAT,
+    &blktrace::FORMAT,
+    &blkparse::FORMAT,
+    &fio::FORMAT,
+    &spc::FORMAT,
+    &msr::FORMAT,
+    &disksim::FORMAT,
+    &vscsi::FORMAT,
+    &alibaba::FORMAT,
+    &tencent::FORMAT,
+    &csv::FORMAT,
+];
+
+/// A trace that has been opened.
+pub struct Opened {
+    /// The format it was recognised as, or was said to be.
+    pub format: &'static Format,
+    /// Its requests.
+    pub reader: Box<dyn TraceReader>,
+}
+
+/// Opens a trace: sees through gzip and zstd, and recognises the format by content unless [`OpenOptions::format`] names it.
+///
+/// A blktrace recording is several files, one per processor; the name of any of them will do, or what stands before
+/// `.blktrace.N`. Memory stays bounded whatever the trace's length. A pipe will do as `path`, except for formats that need to seek.
+///
+/// # Errors
+/// [`TraceError::Io`] if the file cannot be opened, [`TraceError::Format`] if it is empty, a directory, of no known format or of
+/// several, and [`TraceError::Damaged`] if the format's header or the compression is damaged.
+pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
+    let input = Input::open(&blktrace::first_of(path))?;
+    let format = match &options.format {
+        Some(name) => named(path, name)?,
+        None => detect(&input)?,
+    };
+    Ok(Opened { format, reader: (format.open)(input, options)? })
+}
+
+/// The format called `name`.
+fn named(path: &Path, name: &str) -> Result<&'static Format, TraceError> {
+    ALL.iter().copied().find(|format| format.name == name).ok_or_else(|| TraceError::Format {
+        path: path.to_owned(),
+        message: format!("there is no trace format {name:?}; there are {}", names(ALL)),
+    })
+}
+
+/// The one format whose content begins like this.
+fn detect(input: &Input) -> Result<&'static Format, TraceError> {
+    let head = input.head();
+    let found: Vec<&'static Format> = ALL.iter().copied().filter(|format| (format.detect)(&head)).collect();
+    match found[..] {
+        [format] => Ok(format),
+        [] if head.bytes.get(257..262) == Some(b"ustar") => {
+            Err(input.not_of_format("is a tar archive; take the trace out of it first (tar --extract --file ...)"))
+        }
+        [] => Err(input.not_of_format(format!(
+            "no trace format begins like this ({}); name one with --format: {}",
+            head.describe(),
+            names(ALL)
+        ))),
+        _ => Err(input.not_of_format(format!("may be {}: say which with --format", names(&found)))),
+    }
+}
+
+/// The formats' names with commas between.
+fn names(formats: &[&Format]) -> String {
+    formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+}
 
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +166,16 @@ pub trait TraceReader: Send {
         None
     }
 
+    /// What the trace calls a device (a path, a host and disk), as far as has been read.
+    fn device_name(&self, _device: u32) -> Option<&str> {
+        None
+    }
+
+    /// Records left out so far that are sound but ask for no sectors to be transferred: discards, flushes, requests of length zero.
+    fn omitted(&self) -> u64 {
+        0
+    }
+
     /// Damaged lines or records passed over so far because [`OpenOptions::skip_bad`] said so.
     fn skipped(&self) -> u64 {
         0
@@ -76,7 +207,7 @@ pub enum TraceError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// `line 7` is written `7`; a binary record `record 7` or `byte 4096`.
+        /// Line 7 is written `7`, a binary record `record 7`; followed where it helps by what of it, as in `7: sectors`.
         position: String,
         /// What is wrong, with the value, and what would be right.
         message: String,

@@ -1,0 +1,130 @@
+//! `seekwise trace convert`.
+
+use std::fs::{self, Permissions};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context, bail};
+use sim::trace::write::{self, About, Losses, OutputFormat};
+use sim::trace::{Opened, TraceReader};
+
+use super::{eprint_line, grouped};
+use crate::terminal::{self, Interrupted};
+
+/// Arguments of `seekwise trace convert`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The trace to read
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The trace to write; - is standard output, for formats of text
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// The format of IN, if it shall not be recognised by content (see `seekwise trace formats`)
+    #[arg(long, value_name = "FORMAT")]
+    from: Option<String>,
+    /// The format of OUT, if its name's ending does not say it
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+    /// Pass over damaged records and count them, instead of stopping at the first
+    #[arg(long)]
+    skip_bad: bool,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let format = output_format(args)?;
+    let mut opened = super::open(&args.input, args.from.as_deref(), args.skip_bad)?;
+    let about = About {
+        program: format!("seekwise {}", env!("CARGO_PKG_VERSION")),
+        source: args.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+    };
+    if args.output == Path::new("-") {
+        if !format.is_text {
+            bail!("{} is not text and does not go to standard output: name a file", format.name);
+        }
+        return copy(&mut opened, format, &about, Box::new(BufWriter::new(io::stdout())), args);
+    }
+    let target = target(&args.output)?;
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // As a file that is simply created: for everybody, less the umask.
+    let permissions = Permissions::from_mode(0o666);
+    let file = tempfile::Builder::new()
+        .prefix(".seekwise-")
+        .permissions(permissions)
+        .tempfile_in(folder)
+        .with_context(|| format!("cannot write into {}", folder.display()))?;
+    let writer = file.reopen().with_context(|| format!("cannot write into {}", folder.display()))?;
+    copy(&mut opened, format, &about, Box::new(BufWriter::new(writer)), args)?;
+    file.as_file().sync_all().with_context(|| format!("cannot write {}", target.display()))?;
+    file.persist(&target).map_err(|error| error.error).with_context(|| format!("cannot write {}", target.display()))?;
+    Ok(())
+}
+
+fn output_format(args: &Args) -> anyhow::Result<&'static OutputFormat> {
+    let names = || write::ALL.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
+    match &args.to {
+        Some(name) => write::named(name).with_context(|| format!("--to {name}: traces are written as {}", names())),
+        None => write::by_extension(&args.output)
+            .with_context(|| format!("{}: the name's ending says no format; give --to: {}", args.output.display(), names())),
+    }
+}
+
+/// The file to replace. What is no file, such as a device, must not be replaced by one.
+fn target(path: &Path) -> anyhow::Result<PathBuf> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => fs::canonicalize(path).with_context(|| format!("cannot write {}", path.display())),
+        Ok(about) if about.is_dir() => bail!("{} is a folder: name a file", path.display()),
+        Ok(_) => bail!("{} is neither a file nor new: for a pipe write to -", path.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+    }
+}
+
+/// Reads all and writes all, and tells what was lost on the way.
+fn copy(
+    opened: &mut Opened,
+    format: &'static OutputFormat,
+    about: &About,
+    out: Box<dyn Write + Send>,
+    args: &Args,
+) -> anyhow::Result<()> {
+    let output = args.output.display();
+    let reader: &mut dyn TraceReader = opened.reader.as_mut();
+    let cannot_write = || format!("cannot write {output}");
+    let mut writer = (format.create)(out, about).with_context(cannot_write)?;
+    let mut losses = Losses::of(format);
+    let bar = terminal::progress_bar(0, "requests");
+    let mut requests: u64 = 0;
+    while let Some(request) = reader.next_request() {
+        let request = request?;
+        losses.see(&request, reader);
+        writer.write(&request, reader).with_context(cannot_write)?;
+        requests += 1;
+        if requests % 4096 == 0 {
+            bar.set_position(requests);
+            if terminal::interrupted().load(Ordering::Relaxed) {
+                return Err(Interrupted.into());
+            }
+        }
+    }
+    bar.finish_and_clear();
+    if requests == 0 {
+        bail!("{}: no request in it transfers data (format {})", args.input.display(), opened.format.name);
+    }
+    let note = writer.finish().with_context(cannot_write)?;
+    super::warn_of_skipped(&args.input, reader.skipped());
+    let lost: Vec<&str> = losses.lost().map(write::Field::words).collect();
+    if !lost.is_empty() {
+        eprint_line(&format!("{output}: {} has no place for {}: left out", format.name, lost.join(", ")));
+    }
+    if let Some(note) = note {
+        eprint_line(&format!("{output}: {note}"));
+    }
+    if args.output != Path::new("-") {
+        eprint_line(&format!("{output}: {} requests, from {} to {}", grouped(requests), opened.format.name, format.name));
+    }
+    Ok(())
+}

@@ -1,0 +1,349 @@
+//! Comma-separated values with a heading that names the columns and their units; the order is free.
+//!
+//! | what | columns (one of them) | |
+//! |---|---|---|
+//! | arrival | `time_s time_ms time_us time_ns`, or `arrival_` and a unit | required |
+//! | place | `lba` (512-byte sectors, also `lba512`), `offset_bytes` | required |
+//! | size | `sectors` (also `size_blocks size_blocks512`), `size_bytes` | required |
+//! | direction | `op` (`read write r w`), `is_read` (`1 0 true false`) | required |
+//! | device, stream | `device`, `stream`: numbers | optional |
+//! | their names | `device_name`, `stream_name`; they stand for the number if there is none | optional |
+//! | somebody waits | `sync` (`1 0 true false`, or empty) | optional |
+//! | response time | `response_s response_ms response_us response_ns`, or `measured_response_` and a unit; may be empty | optional |
+//! | I/O priority | `priority_class` (`realtime best-effort idle`, or 1 2 3), `priority_level` (0 to 7); may be empty | optional |
+//!
+//! Other columns are passed over. Fields may stand in quotation marks; a line break within a field is not understood. The
+//! separator is a comma, a semicolon or a tab, whichever the heading uses.
+
+use block::{Nanos, Op, Priority, PriorityClass, StreamId};
+
+use super::extent::Extent;
+use super::lines::{self, Parser};
+use super::names::{Names, NamesByNumber};
+use super::order::Window;
+use super::{Format, Head, TraceError, TraceRequest};
+
+/// The format.
+pub static FORMAT: Format = Format {
+    name: "csv",
+    summary: "CSV with a heading: time_ms, lba or offset_bytes, sectors or size_bytes, op or is_read, device, stream, sync, response_ms, ...",
+    source: "Seekwise's own; the columns are listed in crates/sim/src/trace/csv.rs",
+    detect: |head| heading(head).is_ok(),
+    open: |input, options| match heading(&input.head()) {
+        Ok(heading) => Ok(lines::open(input, options, Csv::new(heading))),
+        Err(message) => Err(TraceError::Damaged { path: input.path, position: "1".into(), message }),
+    },
+};
+
+/// What a column means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Column {
+    /// As a decimal number of a unit with so many digits after it to the nanosecond.
+    Time(usize),
+    Lba,
+    OffsetBytes,
+    Sectors,
+    SizeBytes,
+    Op,
+    IsRead,
+    Device,
+    DeviceName,
+    Stream,
+    StreamName,
+    Sync,
+    Response(usize),
+    PriorityClass,
+    PriorityLevel,
+    Other,
+}
+
+impl Column {
+    fn of(name: &str) -> Column {
+        let unit = |prefix: &str| match name.strip_prefix(prefix) {
+            Some("s") => Some(9),
+            Some("ms") => Some(6),
+            Some("us") => Some(3),
+            Some("ns") => Some(0),
+            _ => None,
+        };
+        if let Some(digits) = unit("time_").or_else(|| unit("arrival_")) {
+            return Column::Time(digits);
+        }
+        if let Some(digits) = unit("response_").or_else(|| unit("measured_response_")) {
+            return Column::Response(digits);
+        }
+        match name {
+            "lba" | "lba512" => Column::Lba,
+            "offset_bytes" => Column::OffsetBytes,
+            "sectors" | "size_blocks" | "size_blocks512" => Column::Sectors,
+            "size_bytes" => Column::SizeBytes,
+            "op" => Column::Op,
+            "is_read" => Column::IsRead,
+            "device" => Column::Device,
+            "device_name" => Column::DeviceName,
+            "stream" => Column::Stream,
+            "stream_name" => Column::StreamName,
+            "sync" => Column::Sync,
+            "priority_class" => Column::PriorityClass,
+            "priority_level" => Column::PriorityLevel,
+            _ => Column::Other,
+        }
+    }
+
+    /// Columns that say the same, of which there may be one.
+    fn role(self) -> Option<&'static str> {
+        Some(match self {
+            Column::Time(_) => "the arrival",
+            Column::Lba | Column::OffsetBytes => "the place",
+            Column::Sectors | Column::SizeBytes => "the size",
+            Column::Op | Column::IsRead => "the direction",
+            Column::Device => "the device",
+            Column::DeviceName => "the device's name",
+            Column::Stream => "the stream",
+            Column::StreamName => "the stream's name",
+            Column::Sync => "sync",
+            Column::Response(_) => "the response time",
+            Column::PriorityClass => "the priority class",
+            Column::PriorityLevel => "the priority level",
+            Column::Other => return None,
+        })
+    }
+}
+
+/// What the heading says.
+struct Heading {
+    columns: Vec<Column>,
+    separator: u8,
+}
+
+/// Reads the heading off the content's first line.
+fn heading(head: &Head<'_>) -> Result<Heading, String> {
+    let line = head.lines().next().unwrap_or_default();
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii_end();
+    let text = std::str::from_utf8(line).map_err(|_| "the heading is not text: name the columns in it".to_owned())?;
+    let separator = *b",;\t".iter().max_by_key(|&&sign| (memchr::memchr_iter(sign, line).count(), sign == b',')).unwrap_or(&b',');
+    let names = text.split(char::from(separator)).map(|name| name.trim().trim_matches('"').to_ascii_lowercase());
+    let columns: Vec<Column> = names.map(|name| Column::of(&name)).collect();
+    for (at, column) in columns.iter().enumerate() {
+        if let Some(role) = column.role().filter(|_| columns[..at].iter().any(|before| before.role() == column.role())) {
+            return Err(format!("the heading has two columns for {role}: keep one of them"));
+        }
+    }
+    for (role, choice) in [
+        ("the arrival", "time_s, time_ms, time_us or time_ns"),
+        ("the place", "lba or offset_bytes"),
+        ("the size", "sectors or size_bytes"),
+        ("the direction", "op or is_read"),
+    ] {
+        if !columns.iter().any(|column| column.role() == Some(role)) {
+            return Err(format!("the heading has no column for {role}: name it {choice}"));
+        }
+    }
+    Ok(Heading { columns, separator })
+}
+
+/// A line's values, before they make a request.
+#[derive(Default)]
+struct Row<'a> {
+    arrival: Nanos,
+    place: u64,
+    size: u64,
+    op: Option<Op>,
+    device: Option<u32>,
+    device_name: &'a [u8],
+    stream: Option<StreamId>,
+    stream_name: &'a [u8],
+    sync: Option<bool>,
+    response: Option<Nanos>,
+    priority: Priority,
+}
+
+impl<'a> Row<'a> {
+    fn read(heading: &Heading, line: &'a [u8]) -> Result<Row<'a>, String> {
+        let mut row = Row::default();
+        let mut columns = heading.columns.iter();
+        let mut rest = Some(line);
+        while let Some(text) = rest {
+            let (field, after) = next_field(text, heading.separator)?;
+            row.set(*columns.next().ok_or_else(|| wrong_count(heading))?, field)?;
+            rest = after;
+        }
+        if columns.next().is_some() { Err(wrong_count(heading)) } else { Ok(row) }
+    }
+
+    fn set(&mut self, column: Column, field: &'a [u8]) -> Result<(), String> {
+        match column {
+            Column::Time(digits) => self.arrival = lines::time(field, digits, "the arrival")?,
+            Column::Lba => self.place = lines::unsigned(field, "lba")?,
+            Column::OffsetBytes => self.place = lines::unsigned(field, "offset_bytes")?,
+            Column::Sectors => self.size = lines::unsigned(field, "sectors")?,
+            Column::SizeBytes => self.size = lines::unsigned(field, "size_bytes")?,
+            Column::Op => self.op = Some(op(field)?),
+            Column::IsRead => self.op = Some(if truth(field, "is_read")? { Op::Read } else { Op::Write }),
+            Column::Device => self.device = Some(lines::unsigned_32(field, "device")?),
+            Column::DeviceName => self.device_name = field,
+            Column::Stream => self.stream = Some(lines::unsigned_32(field, "stream")?),
+            Column::StreamName => self.stream_name = field,
+            Column::Sync if !field.is_empty() => self.sync = Some(truth(field, "sync")?),
+            Column::Response(digits) if !field.is_empty() => self.response = Some(lines::time(field, digits, "the response time")?),
+            Column::PriorityClass if !field.is_empty() => self.priority.class = priority_class(field)?,
+            Column::PriorityLevel if !field.is_empty() => self.priority.level = priority_level(field)?,
+            Column::Sync | Column::Response(_) | Column::PriorityClass | Column::PriorityLevel | Column::Other => {}
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn wrong_count(heading: &Heading) -> String {
+    format!("has not the {} fields that the heading names", heading.columns.len())
+}
+
+/// A line's first field, out of its quotation marks, and what follows its separator.
+fn next_field(line: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), String> {
+    if let Some(quoted) = line.strip_prefix(b"\"") {
+        let mut from = 0;
+        while let Some(at) = memchr::memchr(b'"', &quoted[from..]).map(|at| from + at) {
+            match quoted[at + 1..] {
+                [] => return Ok((&quoted[..at], None)),
+                [sign, ref rest @ ..] if sign == separator => return Ok((&quoted[..at], Some(rest))),
+                // A quotation mark within the field is doubled.
+                [b'"', ..] => from = at + 2,
+                _ => return Err("has something behind a closing quotation mark".into()),
+            }
+        }
+        return Err("has an opening quotation mark without a closing one".into());
+    }
+    Ok(match line.iter().position(|&byte| byte == separator) {
+        Some(end) => (line[..end].trim_ascii(), Some(&line[end + 1..])),
+        None => (line.trim_ascii(), None),
+    })
+}
+
+fn op(field: &[u8]) -> Result<Op, String> {
+    match () {
+        () if field.eq_ignore_ascii_case(b"read") || field.eq_ignore_ascii_case(b"r") => Ok(Op::Read),
+        () if field.eq_ignore_ascii_case(b"write") || field.eq_ignore_ascii_case(b"w") => Ok(Op::Write),
+        () => Err(format!("op is {}, not read, write, r or w", lines::show(field))),
+    }
+}
+
+fn truth(field: &[u8], what: &str) -> Result<bool, String> {
+    match () {
+        () if field == b"1" || field.eq_ignore_ascii_case(b"true") => Ok(true),
+        () if field == b"0" || field.eq_ignore_ascii_case(b"false") => Ok(false),
+        () => Err(format!("{what} is {}, not 1, 0, true or false", lines::show(field))),
+    }
+}
+
+/// The words, or the numbers of `ioprio.h`, where 0 says that none was set.
+fn priority_class(field: &[u8]) -> Result<PriorityClass, String> {
+    match field {
+        b"realtime" | b"1" => Ok(PriorityClass::RealTime),
+        b"best-effort" | b"0" | b"2" => Ok(PriorityClass::BestEffort),
+        b"idle" | b"3" => Ok(PriorityClass::Idle),
+        _ => Err(format!("priority_class is {}, not realtime, best-effort or idle", lines::show(field))),
+    }
+}
+
+fn priority_level(field: &[u8]) -> Result<u8, String> {
+    match field {
+        [digit @ b'0'..=b'7'] => Ok(digit - b'0'),
+        _ => Err(format!("priority_level is {}, not a number from 0 to 7", lines::show(field))),
+    }
+}
+
+struct Csv {
+    heading: Heading,
+    /// The heading's line has gone by.
+    started: bool,
+    place_in_bytes: bool,
+    size_in_bytes: bool,
+    devices: Naming,
+    streams: Naming,
+}
+
+impl Csv {
+    fn new(heading: Heading) -> Csv {
+        let has = |column| heading.columns.contains(&column);
+        Csv {
+            place_in_bytes: has(Column::OffsetBytes),
+            size_in_bytes: has(Column::SizeBytes),
+            devices: Naming::new(has(Column::Device)),
+            streams: Naming::new(has(Column::Stream)),
+            heading,
+            started: false,
+        }
+    }
+
+    /// Places and sizes may be in different units; what is in bytes is rounded outward.
+    fn extent(&self, row: &Row<'_>) -> Result<Option<Extent>, String> {
+        let bytes_of_sectors =
+            |sectors: u64| sectors.checked_mul(512).ok_or_else(|| format!("{sectors} sectors are beyond any disk"));
+        match (self.place_in_bytes, self.size_in_bytes) {
+            (false, false) => Extent::of_sectors(row.place, row.size),
+            (false, true) => Extent::of_bytes(bytes_of_sectors(row.place)?, row.size),
+            (true, true) => Extent::of_bytes(row.place, row.size),
+            (true, false) => Extent::of_bytes(row.place, bytes_of_sectors(row.size)?),
+        }
+    }
+}
+
+impl Parser for Csv {
+    fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String> {
+        if !std::mem::replace(&mut self.started, true) {
+            return Ok(());
+        }
+        let row = Row::read(&self.heading, line)?;
+        let op = row.op.ok_or("lacks its direction")?;
+        let Some(extent) = self.extent(&row)? else {
+            out.omit();
+            return Ok(());
+        };
+        let device = self.devices.number(row.device, row.device_name)?;
+        let stream = self.streams.number(row.stream, row.stream_name)?;
+        let Row { sync, response, priority, .. } = row;
+        out.push(TraceRequest { sync, response, priority, ..extent.request(row.arrival, op, device, stream) });
+        Ok(())
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.streams.name(stream)
+    }
+
+    fn device_name(&self, device: u32) -> Option<&str> {
+        self.devices.name(device)
+    }
+}
+
+/// What devices or streams are called: by number and perhaps a name besides, or by name alone.
+enum Naming {
+    Numbers(NamesByNumber),
+    Names(Names),
+}
+
+impl Naming {
+    fn new(numbered: bool) -> Naming {
+        if numbered { Naming::Numbers(NamesByNumber::default()) } else { Naming::Names(Names::default()) }
+    }
+
+    fn number(&mut self, number: Option<u32>, name: &[u8]) -> Result<u32, String> {
+        match self {
+            Naming::Numbers(names) => {
+                let number = number.unwrap_or(0);
+                names.learn(number, name);
+                Ok(number)
+            }
+            Naming::Names(names) => names.number(name),
+        }
+    }
+
+    /// A table without such a column has one nameless device or stream.
+    fn name(&self, number: u32) -> Option<&str> {
+        match self {
+            Naming::Numbers(names) => names.name(number),
+            Naming::Names(names) => names.name(number),
+        }
+        .filter(|name| !name.is_empty())
+    }
+}

@@ -1,0 +1,131 @@
+//! fio's I/O logs, versions 2 and 3: what `write_iolog` writes and `read_iolog` replays.
+//!
+//! ```text
+//!  fio version 2 iolog              fio version 3 iolog
+//!  FILE add|open|close              TIME FILE add|open|close
+//!  FILE read|write OFFSET LENGTH    TIME FILE read|write OFFSET LENGTH
+//!  FILE wait MICROSECONDS 0
+//! ```
+//!
+//! Offsets and lengths are in bytes. Version 3 counts its time in microseconds (fio 3.33 `log_io_u`). In version 2 time passes only
+//! by `wait`: its requests arrive when all waits before them are over, however short (fio itself passes over those below 100 us).
+//! A file is a device and a stream; `sync`, `datasync`, `sync_file_range` and `trim` are left out.
+
+use block::{Nanos, Op, StreamId};
+
+use super::extent::Extent;
+use super::lines::{self, Parser};
+use super::names::Names;
+use super::order::Window;
+use super::{Format, Head, TraceError};
+
+/// The format.
+pub static FORMAT: Format = Format {
+    name: "fio",
+    summary: "fio iolog version 2 and 3 (write_iolog): file, action, offset, length; a file is stream and device",
+    source: "fio(1), section TRACE FILE FORMAT; iolog.c of fio 3.33",
+    detect: |head| version(head).is_ok(),
+    open: |input, options| match version(&input.head()) {
+        Ok(version) => {
+            Ok(lines::open(input, options, Fio { version, started: false, clock: Nanos::ZERO, files: Names::default() }))
+        }
+        Err(message) => Err(TraceError::Damaged { path: input.path, position: "1".into(), message }),
+    },
+};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    Two,
+    Three,
+}
+
+/// Reads the version off the content's first line.
+fn version(head: &Head<'_>) -> Result<Version, String> {
+    let line = head.lines().next().unwrap_or_default();
+    match line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii_end() {
+        b"fio version 2 iolog" => Ok(Version::Two),
+        b"fio version 3 iolog" => Ok(Version::Three),
+        other => Err(format!("the first line is {}, not \"fio version 2 iolog\" or \"fio version 3 iolog\"", lines::show(other))),
+    }
+}
+
+struct Fio {
+    version: Version,
+    /// The line with the version has gone by.
+    started: bool,
+    /// What version 2's waits have come to.
+    clock: Nanos,
+    files: Names,
+}
+
+impl Fio {
+    fn action(&mut self, action: Action<'_>, out: &mut Window) -> Result<(), String> {
+        let Action { arrival, file, verb, offset, length } = action;
+        let op = match verb {
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            b"sync" | b"datasync" | b"sync_file_range" | b"trim" => {
+                out.omit();
+                return Ok(());
+            }
+            b"wait" if self.version == Version::Two => {
+                let micros = lines::unsigned(offset, "the wait")?;
+                let over = micros.checked_mul(1000).and_then(|wait| self.clock.0.checked_add(wait));
+                self.clock = Nanos(over.ok_or_else(|| format!("the wait is {micros} us, and all waits together exceed 2^64 ns"))?);
+                return Ok(());
+            }
+            b"wait" => return Err("version 3 has no wait: its lines carry their time".into()),
+            b"add" | b"open" | b"close" | b"unlink" => return Ok(()),
+            _ => return Err(format!("the action is {}, none that fio knows (read, write, sync, trim, ...)", lines::show(verb))),
+        };
+        let (offset, length) = (lines::unsigned(offset, "the offset")?, lines::unsigned(length, "the length")?);
+        match Extent::of_bytes(offset, length)? {
+            Some(extent) => {
+                let file = self.files.number(file)?;
+                out.push(extent.request(arrival, op, file, file));
+            }
+            None => out.omit(),
+        }
+        Ok(())
+    }
+}
+
+/// A line's fields; those it lacks are empty.
+struct Action<'a> {
+    arrival: Nanos,
+    file: &'a [u8],
+    verb: &'a [u8],
+    offset: &'a [u8],
+    length: &'a [u8],
+}
+
+impl Parser for Fio {
+    fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String> {
+        if !std::mem::replace(&mut self.started, true) {
+            return Ok(());
+        }
+        let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
+        let arrival = match self.version {
+            Version::Two => self.clock,
+            Version::Three => match fields.next() {
+                None => return Ok(()),
+                Some(field) => lines::time(field, 3, "the timestamp")?,
+            },
+        };
+        let Some(file) = fields.next() else { return Ok(()) };
+        let verb = fields.next().ok_or("lacks its action: a line is a file, an action, an offset and a length")?;
+        let (offset, length) = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
+        if fields.next().is_some() {
+            return Err("has too many fields: a line is a file (without blanks), an action, an offset and a length".into());
+        }
+        self.action(Action { arrival, file, verb, offset, length }, out)
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.files.name(stream)
+    }
+
+    fn device_name(&self, device: u32) -> Option<&str> {
+        self.files.name(device)
+    }
+}

@@ -1,0 +1,520 @@
+//! Characterises a trace in one pass and bounded memory: what is asked, how fast, in what order, where and by whom.
+
+mod footprint;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use block::{Nanos, Op, StreamId};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use super::{TraceError, TraceReader, TraceRequest};
+use footprint::Footprint;
+
+/// A request that begins at most so far behind the end of the one before it still counts as nearly sequential: 64 KiB, which a
+/// hard disk passes in less than half a millisecond.
+const NEAR_SECTORS: u64 = 128;
+/// Streams, devices and sizes told apart; whatever more there are is counted together, and said so.
+const STREAMS: usize = 1 << 18;
+const DEVICES: usize = 1 << 16;
+const SIZES: usize = 1 << 16;
+/// Requests under way that are followed.
+const UNDER_WAY: usize = 1 << 20;
+
+/// What a trace is like. Shares are from 0 to 1; MB are 10^6 bytes, KB 10^3.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Info {
+    /// Requests that transfer data.
+    pub requests: u64,
+    /// Sound records that transfer none: discards, flushes.
+    pub omitted_records: u64,
+    /// Damaged records passed over because that was asked for.
+    pub skipped_records: u64,
+    /// From the first arrival to the last.
+    pub duration_s: f64,
+    /// Reads of all requests.
+    pub read_share: f64,
+    /// Read.
+    pub read_mb: f64,
+    /// Written.
+    pub written_mb: f64,
+    /// Requests somebody waits for, of those of which the trace says; `None` if it never says.
+    pub sync_share: Option<f64>,
+    /// Sizes of all requests.
+    pub size: Sizes,
+    /// From one arrival to the next; `None` with fewer than two requests.
+    pub interarrival: Option<Interarrival>,
+    /// Arrivals a second.
+    pub rate: Rate,
+    /// How far the requests follow each other on the device, whoever issues them.
+    pub sequential: Sequential,
+    /// The same within each stream, summed over all.
+    pub sequential_in_stream: Sequential,
+    /// Where on the devices.
+    pub place: Place,
+    /// How many requests were under way at once when the trace was recorded, if it knows completions.
+    pub concurrency: Option<Concurrency>,
+    /// Response times on the disk the trace was recorded on, if it knows them.
+    pub recorded_response: Option<Times>,
+    /// How many streams; at least so many if [`Info::streams_complete`] is false.
+    pub stream_count: u64,
+    /// False if there were more streams than are told apart; the rest is in none of [`Info::streams`].
+    pub streams_complete: bool,
+    /// The busiest streams, most requests first.
+    pub streams: Vec<StreamInfo>,
+}
+
+/// How large requests are.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sizes {
+    /// Mean of all.
+    pub mean_kb: f64,
+    /// Mean of reads; `None` without any.
+    pub read_mean_kb: Option<f64>,
+    /// Mean of writes; `None` without any.
+    pub write_mean_kb: Option<f64>,
+    /// Median, exact within 0.1%, as are the others.
+    pub p50_kb: f64,
+    /// 95 of 100 are at most this.
+    pub p95_kb: f64,
+    /// The largest.
+    pub max_kb: f64,
+    /// The commonest sizes, most requests first.
+    pub common: Vec<CommonSize>,
+}
+
+/// One size.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CommonSize {
+    /// 512-byte sectors.
+    pub sectors: u32,
+    /// Requests of that size.
+    pub requests: u64,
+}
+
+/// How arrivals are spread over time.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Interarrival {
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 99 of 100 are at most this.
+    pub p99_ms: f64,
+    /// The longest pause.
+    pub max_ms: f64,
+    /// Standard deviation over mean: 0 for a metronome, 1 for independent arrivals, more for bursts.
+    pub coefficient_of_variation: f64,
+}
+
+/// How much arrives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rate {
+    /// Requests a second over the whole duration; `None` if that is zero.
+    pub mean_iops: Option<f64>,
+    /// 10^6 bytes a second over the whole duration.
+    pub mean_mb_s: Option<f64>,
+    /// Requests in the busiest second, counted from the first arrival.
+    pub peak_iops: u64,
+    /// 10^6 bytes in the second most bytes arrived in.
+    pub peak_mb_s: f64,
+}
+
+/// How requests follow each other.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Sequential {
+    /// Requests that begin where the one before ended.
+    pub exact_share: f64,
+    /// Requests that begin there or at most 64 KiB behind.
+    pub near_share: f64,
+}
+
+/// Which part of the devices is used.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Place {
+    /// Devices, or at least so many.
+    pub devices: u64,
+    /// The lowest sector.
+    pub first_lba: u64,
+    /// The first sector behind the highest request on any device: a disk must be as large.
+    pub end_lba: u64,
+    /// Different bytes touched, 10^6; at most so many if the granularity is more than 512 bytes.
+    pub footprint_mb: f64,
+    /// The footprint is counted in pieces of this size. 512 is exact; widely scattered traces need coarser pieces.
+    pub footprint_granularity_bytes: u64,
+}
+
+/// Requests under way.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Concurrency {
+    /// Mean over the duration (Little's law: the sum of response times over the duration); `None` if that is zero.
+    pub mean: Option<f64>,
+    /// The most at any arrival, itself included.
+    pub max: u64,
+}
+
+/// A distribution of times.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Times {
+    /// How many requests say so.
+    pub requests: u64,
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 95 of 100 are at most this.
+    pub p95_ms: f64,
+    /// 99 of 100.
+    pub p99_ms: f64,
+    /// The longest.
+    pub max_ms: f64,
+}
+
+/// One stream.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StreamInfo {
+    /// Its number.
+    pub stream: StreamId,
+    /// What the trace calls it.
+    pub name: Option<String>,
+    /// Its requests.
+    pub requests: u64,
+    /// 10^6 bytes read and written.
+    pub mb: f64,
+    /// Reads of its requests.
+    pub read_share: f64,
+    /// Of its requests, those somebody waits for, unknown ones as Linux takes them.
+    pub sync_share: f64,
+    /// How its own requests follow each other.
+    pub sequential: Sequential,
+    /// Mean size.
+    pub mean_kb: f64,
+}
+
+/// Reads a trace to its end and characterises it. `top` streams are listed. `progress` is called with the number of requests
+/// read so far, now and then; when it returns false, the result is `Ok(None)`.
+///
+/// # Errors
+/// What the reader says, and [`TraceError::Damaged`] never otherwise. A trace without requests is an `Info` of zeros.
+pub fn characterise(
+    reader: &mut dyn TraceReader,
+    top: usize,
+    mut progress: impl FnMut(u64) -> bool,
+) -> Result<Option<Info>, TraceError> {
+    let mut tally = Tally::new();
+    while let Some(request) = reader.next_request() {
+        tally.see(&request?);
+        if tally.requests % 4096 == 0 && !progress(tally.requests) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(tally.info(reader, top)))
+}
+
+/// Counts how requests follow each other.
+#[derive(Clone, Copy, Debug, Default)]
+struct Order {
+    exact: u64,
+    near: u64,
+}
+
+impl Order {
+    fn see(&mut self, end: Option<u64>, lba: u64) {
+        let Some(gap) = end.and_then(|end| lba.checked_sub(end)) else { return };
+        self.exact += u64::from(gap == 0);
+        self.near += u64::from(gap <= NEAR_SECTORS);
+    }
+
+    fn shares(self, requests: u64) -> Sequential {
+        Sequential { exact_share: share(self.exact, requests), near_share: share(self.near, requests) }
+    }
+}
+
+/// What is known of one stream.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    requests: u64,
+    reads: u64,
+    sync: u64,
+    sectors: u64,
+    order: Order,
+    device: u32,
+    end: u64,
+}
+
+/// What is known of one device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Device {
+    end: u64,
+}
+
+/// Everything counted so far.
+struct Tally {
+    requests: u64,
+    reads: u64,
+    read_sectors: u64,
+    write_sectors: u64,
+    sync_known: u64,
+    sync: u64,
+    size: Histogram<u64>,
+    sizes: BTreeMap<u32, u64>,
+    interarrival: Histogram<u64>,
+    interarrival_squares: f64,
+    last: Nanos,
+    second: u64,
+    second_requests: u64,
+    second_sectors: u64,
+    peak_requests: u64,
+    peak_sectors: u64,
+    order: Order,
+    order_in_stream: Order,
+    first_lba: u64,
+    end_lba: u64,
+    footprint: Footprint,
+    under_way: BinaryHeap<Reverse<Nanos>>,
+    max_under_way: usize,
+    response: Histogram<u64>,
+    response_sum: f64,
+    streams: BTreeMap<StreamId, Stream>,
+    streams_complete: bool,
+    devices: BTreeMap<u32, Device>,
+}
+
+/// For any number of 64 bits, exact to three digits.
+fn histogram() -> Histogram<u64> {
+    // `new` refuses more than five digits; with three it cannot fail, and without a range it grows as needed.
+    #[expect(clippy::expect_used, reason = "three digits are always allowed")]
+    Histogram::new(3).expect("three digits")
+}
+
+impl Tally {
+    fn new() -> Tally {
+        Tally {
+            requests: 0,
+            reads: 0,
+            read_sectors: 0,
+            write_sectors: 0,
+            sync_known: 0,
+            sync: 0,
+            size: histogram(),
+            sizes: BTreeMap::new(),
+            interarrival: histogram(),
+            interarrival_squares: 0.0,
+            last: Nanos::ZERO,
+            second: 0,
+            second_requests: 0,
+            second_sectors: 0,
+            peak_requests: 0,
+            peak_sectors: 0,
+            order: Order::default(),
+            order_in_stream: Order::default(),
+            first_lba: u64::MAX,
+            end_lba: 0,
+            footprint: Footprint::default(),
+            under_way: BinaryHeap::new(),
+            max_under_way: 0,
+            response: histogram(),
+            response_sum: 0.0,
+            streams: BTreeMap::new(),
+            streams_complete: true,
+            devices: BTreeMap::new(),
+        }
+    }
+
+    fn see(&mut self, request: &TraceRequest) {
+        self.requests += 1;
+        self.see_kind(request);
+        self.see_arrival(request);
+        self.see_place(request);
+        self.see_stream(request);
+        if let Some(response) = request.response {
+            self.see_response(request.arrival, response);
+        }
+        self.last = request.arrival;
+    }
+
+    fn see_kind(&mut self, request: &TraceRequest) {
+        let sectors = u64::from(request.sectors);
+        if request.op == Op::Read {
+            self.reads += 1;
+            self.read_sectors = self.read_sectors.saturating_add(sectors);
+        } else {
+            self.write_sectors = self.write_sectors.saturating_add(sectors);
+        }
+        self.sync_known += u64::from(request.sync.is_some());
+        self.sync += u64::from(request.sync == Some(true));
+        self.size.saturating_record(sectors);
+        if self.sizes.len() < SIZES || self.sizes.contains_key(&request.sectors) {
+            *self.sizes.entry(request.sectors).or_default() += 1;
+        }
+    }
+
+    fn see_arrival(&mut self, request: &TraceRequest) {
+        if self.requests > 1 {
+            let pause = request.arrival - self.last;
+            self.interarrival.saturating_record(pause.0);
+            self.interarrival_squares += pause.as_secs_f64() * pause.as_secs_f64();
+        }
+        let second = request.arrival.0 / 1_000_000_000;
+        if second != self.second {
+            (self.second, self.second_requests, self.second_sectors) = (second, 0, 0);
+        }
+        self.second_requests += 1;
+        self.second_sectors = self.second_sectors.saturating_add(request.sectors.into());
+        self.peak_requests = self.peak_requests.max(self.second_requests);
+        self.peak_sectors = self.peak_sectors.max(self.second_sectors);
+    }
+
+    fn see_place(&mut self, request: &TraceRequest) {
+        let end = request.lba.saturating_add(request.sectors.into());
+        self.first_lba = self.first_lba.min(request.lba);
+        self.end_lba = self.end_lba.max(end);
+        self.footprint.add(request.device, request.lba, end);
+        let before = self.devices.get(&request.device).map(|device| device.end);
+        self.order.see(before, request.lba);
+        if before.is_some() || self.devices.len() < DEVICES {
+            self.devices.insert(request.device, Device { end });
+        }
+    }
+
+    fn see_stream(&mut self, request: &TraceRequest) {
+        if self.streams.len() == STREAMS && !self.streams.contains_key(&request.stream) {
+            self.streams_complete = false;
+            return;
+        }
+        let stream = self.streams.entry(request.stream).or_default();
+        let before = (stream.requests > 0 && stream.device == request.device).then_some(stream.end);
+        stream.order.see(before, request.lba);
+        self.order_in_stream.see(before, request.lba);
+        stream.requests += 1;
+        stream.reads += u64::from(request.op == Op::Read);
+        stream.sync += u64::from(request.is_sync());
+        stream.sectors = stream.sectors.saturating_add(request.sectors.into());
+        stream.device = request.device;
+        stream.end = request.lba.saturating_add(request.sectors.into());
+    }
+
+    fn see_response(&mut self, arrival: Nanos, response: Nanos) {
+        self.response.saturating_record(response.0);
+        self.response_sum += response.as_secs_f64();
+        while self.under_way.peek().is_some_and(|&Reverse(done)| done <= arrival) {
+            self.under_way.pop();
+        }
+        if self.under_way.len() < UNDER_WAY {
+            self.under_way.push(Reverse(arrival + response));
+        }
+        self.max_under_way = self.max_under_way.max(self.under_way.len());
+    }
+
+    fn info(&self, reader: &dyn TraceReader, top: usize) -> Info {
+        let duration = self.last.as_secs_f64();
+        let per_second = |amount: f64| (duration > 0.0).then(|| amount / duration);
+        let mb = megabytes(self.read_sectors.saturating_add(self.write_sectors));
+        Info {
+            requests: self.requests,
+            omitted_records: reader.omitted(),
+            skipped_records: reader.skipped(),
+            duration_s: duration,
+            read_share: share(self.reads, self.requests),
+            read_mb: megabytes(self.read_sectors),
+            written_mb: megabytes(self.write_sectors),
+            sync_share: (self.sync_known > 0).then(|| share(self.sync, self.sync_known)),
+            size: self.sizes(),
+            interarrival: self.interarrivals(),
+            rate: Rate {
+                mean_iops: per_second(self.requests as f64),
+                mean_mb_s: per_second(mb),
+                peak_iops: self.peak_requests,
+                peak_mb_s: megabytes(self.peak_sectors),
+            },
+            sequential: self.order.shares(self.requests),
+            sequential_in_stream: self.order_in_stream.shares(self.requests),
+            place: Place {
+                devices: self.devices.len() as u64,
+                first_lba: if self.requests > 0 { self.first_lba } else { 0 },
+                end_lba: self.end_lba,
+                footprint_mb: megabytes(self.footprint.sectors()),
+                footprint_granularity_bytes: self.footprint.granularity_sectors() * 512,
+            },
+            concurrency: (!self.response.is_empty())
+                .then(|| Concurrency { mean: per_second(self.response_sum), max: self.max_under_way as u64 }),
+            recorded_response: (!self.response.is_empty()).then(|| times(&self.response, self.response_sum)),
+            stream_count: self.streams.len() as u64,
+            streams_complete: self.streams_complete,
+            streams: self.busiest(reader, top),
+        }
+    }
+
+    fn sizes(&self) -> Sizes {
+        let mean = |sectors: u64, requests: u64| (requests > 0).then(|| kilobytes(sectors) / requests as f64);
+        let sectors = self.read_sectors.saturating_add(self.write_sectors);
+        let mut common: Vec<CommonSize> = self.sizes.iter().map(|(&sectors, &requests)| CommonSize { sectors, requests }).collect();
+        common.sort_by_key(|size| (Reverse(size.requests), size.sectors));
+        common.truncate(5);
+        Sizes {
+            mean_kb: mean(sectors, self.requests).unwrap_or_default(),
+            read_mean_kb: mean(self.read_sectors, self.reads),
+            write_mean_kb: mean(self.write_sectors, self.requests - self.reads),
+            p50_kb: kilobytes(self.size.value_at_quantile(0.5)),
+            p95_kb: kilobytes(self.size.value_at_quantile(0.95)),
+            max_kb: kilobytes(self.sizes.keys().next_back().copied().unwrap_or_default().into()),
+            common,
+        }
+    }
+
+    fn interarrivals(&self) -> Option<Interarrival> {
+        let pauses = self.requests.checked_sub(1).filter(|&pauses| pauses > 0)? as f64;
+        let mean = self.last.as_secs_f64() / pauses;
+        let variance = (self.interarrival_squares / pauses - mean * mean).max(0.0);
+        let at = |quantile| Nanos(self.interarrival.value_at_quantile(quantile)).as_millis_f64();
+        Some(Interarrival {
+            mean_ms: mean * 1e3,
+            p50_ms: at(0.5),
+            p99_ms: at(0.99),
+            max_ms: at(1.0),
+            coefficient_of_variation: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
+        })
+    }
+
+    fn busiest(&self, reader: &dyn TraceReader, top: usize) -> Vec<StreamInfo> {
+        let mut busiest: Vec<(StreamId, Stream)> = self.streams.iter().map(|(&stream, &known)| (stream, known)).collect();
+        busiest.sort_by_key(|&(stream, known)| (Reverse(known.requests), stream));
+        busiest.truncate(top);
+        let about = |(stream, known): (StreamId, Stream)| StreamInfo {
+            stream,
+            name: reader.stream_name(stream).map(str::to_owned),
+            requests: known.requests,
+            mb: megabytes(known.sectors),
+            read_share: share(known.reads, known.requests),
+            sync_share: share(known.sync, known.requests),
+            sequential: known.order.shares(known.requests),
+            mean_kb: kilobytes(known.sectors) / known.requests as f64,
+        };
+        busiest.into_iter().map(about).collect()
+    }
+}
+
+fn times(histogram: &Histogram<u64>, sum_s: f64) -> Times {
+    let at = |quantile| Nanos(histogram.value_at_quantile(quantile)).as_millis_f64();
+    Times {
+        requests: histogram.len(),
+        mean_ms: sum_s * 1e3 / histogram.len() as f64,
+        p50_ms: at(0.5),
+        p95_ms: at(0.95),
+        p99_ms: at(0.99),
+        max_ms: at(1.0),
+    }
+}
+
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+fn megabytes(sectors: u64) -> f64 {
+    sectors as f64 * 512.0 / 1e6
+}
+
+fn kilobytes(sectors: u64) -> f64 {
+    sectors as f64 * 512.0 / 1e3
+}

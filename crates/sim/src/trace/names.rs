@@ -1,0 +1,77 @@
+//! What traces call streams and devices, in bounded memory whatever a trace says.
+
+use std::collections::BTreeMap;
+
+use super::lines;
+
+/// How many different names a trace may use, and how much memory they may take.
+const NAMES: usize = 1 << 20;
+const NAME_BYTES: usize = 64 << 20;
+
+/// Numbers names in the order of their first appearance.
+#[derive(Default)]
+pub(super) struct Names {
+    numbers: BTreeMap<Box<str>, u32>,
+    names: Vec<Box<str>>,
+    bytes: usize,
+    last: u32,
+}
+
+impl Names {
+    /// The name's number.
+    pub(super) fn number(&mut self, name: &[u8]) -> Result<u32, String> {
+        // Runs of one name are the rule.
+        if self.names.get(self.last as usize).is_some_and(|last| last.as_bytes() == name) {
+            return Ok(self.last);
+        }
+        let name = String::from_utf8_lossy(name);
+        if let Some(&number) = self.numbers.get(&*name) {
+            self.last = number;
+            return Ok(number);
+        }
+        self.bytes = self.bytes.saturating_add(name.len());
+        if self.names.len() >= NAMES || self.bytes > NAME_BYTES {
+            return Err(format!(
+                "{} is one name too many: a trace may use {NAMES} of {NAME_BYTES} bytes together",
+                lines::show(name.as_bytes())
+            ));
+        }
+        let number = u32::try_from(self.names.len()).map_err(|_| "too many names".to_owned())?;
+        self.numbers.insert(name.as_ref().into(), number);
+        self.names.push(name.into());
+        self.last = number;
+        Ok(number)
+    }
+
+    /// The name of a number.
+    pub(super) fn name(&self, number: u32) -> Option<&str> {
+        self.names.get(number as usize).map(|name| &**name)
+    }
+}
+
+/// Names of things that have numbers of their own, such as processes. The last name said of a number holds.
+#[derive(Default)]
+pub(super) struct NamesByNumber {
+    names: BTreeMap<u32, Box<str>>,
+    bytes: usize,
+}
+
+impl NamesByNumber {
+    /// Remembers a name. Once there are too many, further numbers stay nameless: names are for the eye only.
+    pub(super) fn learn(&mut self, number: u32, name: &[u8]) {
+        let known = self.names.get(&number);
+        if name.is_empty() || known.is_some_and(|known| known.as_bytes() == name) {
+            return;
+        }
+        if known.is_none() && self.names.len() >= NAMES || self.bytes.saturating_add(name.len()) > NAME_BYTES {
+            return;
+        }
+        let old = self.names.insert(number, String::from_utf8_lossy(name).into());
+        self.bytes = self.bytes.saturating_add(name.len()).saturating_sub(old.map_or(0, |name| name.len()));
+    }
+
+    /// The name of a number.
+    pub(super) fn name(&self, number: u32) -> Option<&str> {
+        self.names.get(&number).map(|name| &**name)
+    }
+}

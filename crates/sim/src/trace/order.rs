@@ -1,0 +1,177 @@
+//! Puts a trace into order: sorted by arrival within a bounded window, the first request at time zero.
+//!
+//! Recorders write what they see: a request when it completes, or one processor's buffer after another's. So traces are often a
+//! little out of order, seldom much. A window of [`WINDOW`] requests is held back; what comes later than that is an error.
+//!
+//! ```text
+//!  push --> in order: run  [3 4 7 8 9] --> pop the earlier of the two fronts --> minus the first arrival
+//!       \-> earlier than the run's last: late heap (5 6) -/
+//! ```
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use block::{Nanos, StreamId};
+
+use super::{OpenOptions, TraceError, TraceReader, TraceRequest};
+
+/// How many requests are held back to be sorted.
+pub(super) const WINDOW: usize = 65_536;
+
+/// Reads one kind of records, in the order they are in the file.
+pub(super) trait Records: Send {
+    /// Reads on by one record or line, and pushes the requests that are known with it; `false` at the end.
+    fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError>;
+    /// The error that the record last read is damaged.
+    fn damaged(&self, message: String) -> TraceError;
+    /// Damaged records passed over.
+    fn skipped(&self) -> u64;
+    /// See [`TraceReader::stream_name`].
+    fn stream_name(&self, _stream: StreamId) -> Option<&str> {
+        None
+    }
+    /// See [`TraceReader::device_name`].
+    fn device_name(&self, _device: u32) -> Option<&str> {
+        None
+    }
+}
+
+/// A request in the window; requests of one time leave in the order they came.
+#[derive(Clone, Copy)]
+struct Held {
+    request: TraceRequest,
+    sequence: u64,
+}
+
+impl Held {
+    fn key(&self) -> (Nanos, u64) {
+        (self.request.arrival, self.sequence)
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Held) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Held {}
+
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Held) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Held {
+    fn cmp(&self, other: &Held) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// Requests held back to be sorted. Their arrival is by the trace's own clock, in nanoseconds from whatever zero it has.
+#[derive(Default)]
+pub(super) struct Window {
+    run: VecDeque<Held>,
+    late: BinaryHeap<Reverse<Held>>,
+    sequence: u64,
+    first: Option<Nanos>,
+    last: Nanos,
+    too_late: Option<Nanos>,
+    omitted: u64,
+}
+
+impl Window {
+    /// Takes a request as it stands in the trace.
+    pub(super) fn push(&mut self, request: TraceRequest) {
+        if self.first.is_some() && request.arrival < self.last {
+            self.too_late = Some(self.last - request.arrival);
+            return;
+        }
+        self.sequence += 1;
+        let held = Held { request, sequence: self.sequence };
+        match self.run.back() {
+            Some(back) if request.arrival < back.request.arrival => self.late.push(Reverse(held)),
+            _ => self.run.push_back(held),
+        }
+    }
+
+    /// Counts a sound record that asks for no sectors.
+    pub(super) fn omit(&mut self) {
+        self.omitted += 1;
+    }
+
+    fn len(&self) -> usize {
+        self.run.len() + self.late.len()
+    }
+
+    fn pop(&mut self) -> Option<TraceRequest> {
+        let from_late = match (self.run.front(), self.late.peek()) {
+            (Some(run), Some(Reverse(late))) => late < run,
+            (run, _) => run.is_none(),
+        };
+        let held = if from_late { self.late.pop().map(|Reverse(held)| held) } else { self.run.pop_front() }?;
+        let mut request = held.request;
+        self.last = request.arrival;
+        request.arrival = request.arrival - *self.first.get_or_insert(request.arrival);
+        Some(request)
+    }
+}
+
+/// Records as a trace: in order and counted from zero.
+pub(super) struct Sorted<R> {
+    records: R,
+    window: Window,
+    skip_bad: bool,
+    skipped: u64,
+    ended: bool,
+}
+
+impl<R: Records> Sorted<R> {
+    pub(super) fn new(records: R, options: &OpenOptions) -> Sorted<R> {
+        Sorted { records, window: Window::default(), skip_bad: options.skip_bad, skipped: 0, ended: false }
+    }
+
+    /// Reads on until the window is full or the trace has ended.
+    fn fill(&mut self) -> Result<(), TraceError> {
+        while !self.ended && self.window.len() < WINDOW {
+            self.ended = !self.records.advance(&mut self.window)?;
+            if let Some(lateness) = self.window.too_late.take() {
+                self.skipped += 1;
+                if !self.skip_bad {
+                    return Err(self.records.damaged(format!(
+                        "arrives {lateness} before a request that stands more than {WINDOW} requests earlier in the file: sort the trace by time"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Records> TraceReader for Sorted<R> {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+        if let Err(error) = self.fill() {
+            self.ended = true;
+            self.window = Window { omitted: self.window.omitted, ..Window::default() };
+            return Some(Err(error));
+        }
+        self.window.pop().map(Ok)
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.records.stream_name(stream)
+    }
+
+    fn device_name(&self, device: u32) -> Option<&str> {
+        self.records.device_name(device)
+    }
+
+    fn omitted(&self) -> u64 {
+        self.window.omitted
+    }
+
+    fn skipped(&self) -> u64 {
+        self.skipped + self.records.skipped()
+    }
+}

@@ -1,0 +1,163 @@
+//! Stands between the Parquet library and a file nobody vouches for: bounds what a page may make the library allocate.
+//!
+//! The library trusts some numbers of a page's header: it reserves the uncompressed size, and a dictionary's count of values,
+//! before it has looked at the data. A file of 200 bytes could so ask for 16 GiB.
+//!
+//! ```text
+//!  file --> Chunk: the header's size, the page's length --> library --> Checked: dictionary, encoding --> column
+//! ```
+
+use std::fs::File;
+use std::io::{BufReader, Chain, Cursor, Read, Seek, SeekFrom};
+use std::sync::Arc;
+
+use parquet::basic::Encoding;
+use parquet::column::page::{Page, PageMetadata, PageReader};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+/// The largest page, in bytes before compression. Writers aim at 1 MiB.
+const PAGE_BYTES: u64 = 64 << 20;
+/// Enough for the two numbers at the beginning of a page's header.
+const HEADER_START_BYTES: u64 = 16;
+
+/// The pages of one column chunk, checked.
+pub(super) fn open(file: &Arc<Chunk>, column: &ColumnChunkMetaData, rows: usize) -> Result<Box<dyn PageReader>> {
+    let start = column.dictionary_page_offset().unwrap_or(column.data_page_offset());
+    let inside = u64::try_from(start)
+        .ok()
+        .zip(u64::try_from(column.compressed_size()).ok())
+        .and_then(|(start, length)| start.checked_add(length))
+        .is_some_and(|end| end <= file.length);
+    if !inside {
+        return Err(wrong(format!(
+            "its {} bytes from byte {start} on are not inside the file's {}",
+            column.compressed_size(),
+            file.length
+        )));
+    }
+    Ok(Box::new(Checked { pages: SerializedPageReader::new(Arc::clone(file), column, rows, None)? }))
+}
+
+fn wrong(message: String) -> ParquetError {
+    ParquetError::General(message)
+}
+
+/// The file, as the library reads pages from it: headers one by one with [`ChunkReader::get_read`], then their data.
+pub(super) struct Chunk {
+    file: File,
+    length: u64,
+}
+
+impl Chunk {
+    pub(super) fn new(file: File, length: u64) -> Chunk {
+        Chunk { file, length }
+    }
+
+    fn at(&self, start: u64) -> Result<BufReader<File>> {
+        let mut file = self.file.try_clone()?;
+        file.seek(SeekFrom::Start(start))?;
+        Ok(BufReader::with_capacity(256, file))
+    }
+}
+
+impl Length for Chunk {
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
+impl ChunkReader for Chunk {
+    type T = Chain<Cursor<Vec<u8>>, BufReader<File>>;
+
+    fn get_read(&self, start: u64) -> Result<Self::T> {
+        let mut file = self.at(start)?;
+        let mut beginning = Vec::with_capacity(HEADER_START_BYTES as usize);
+        (&mut file).take(HEADER_START_BYTES).read_to_end(&mut beginning)?;
+        match uncompressed_size(&beginning) {
+            Some(0..=PAGE_BYTES) => Ok(Cursor::new(beginning).chain(file)),
+            Some(size) => Err(wrong(format!("the page at byte {start} is {size} bytes large, more than {PAGE_BYTES}"))),
+            None => Err(wrong(format!("there is no page header at byte {start}"))),
+        }
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<bytes::Bytes> {
+        if start.checked_add(length as u64).is_none_or(|end| end > self.length) || length as u64 > 2 * PAGE_BYTES {
+            return Err(wrong(format!("a page of {length} bytes at byte {start} is too large or ends behind the file")));
+        }
+        let mut data = Vec::with_capacity(length);
+        self.at(start)?.take(length as u64).read_to_end(&mut data)?;
+        if data.len() < length {
+            return Err(wrong(format!("the file ends within the page at byte {start}")));
+        }
+        Ok(data.into())
+    }
+}
+
+/// The second field of a page's header: Thrift's compact protocol, in which every writer gives the fields in their order.
+/// The first field is the page's type; each begins with a byte 0x15 (next field, 32-bit integer) before a zigzag varint.
+fn uncompressed_size(header: &[u8]) -> Option<u64> {
+    let (_type, rest) = varint(header.strip_prefix(&[0x15])?)?;
+    let (zigzag, _) = varint(rest.strip_prefix(&[0x15])?)?;
+    // Odd is negative.
+    (zigzag % 2 == 0).then_some(zigzag / 2)
+}
+
+fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (at, &byte) in bytes.iter().enumerate().take(5) {
+        value |= u64::from(byte & 0x7f) << (7 * at);
+        if byte < 0x80 {
+            return Some((value, &bytes[at + 1..]));
+        }
+    }
+    None
+}
+
+/// Pages whose counts and encodings are believable.
+struct Checked {
+    pages: SerializedPageReader<Chunk>,
+}
+
+impl Checked {
+    fn check(page: Page) -> Result<Page> {
+        // Every value of a dictionary takes at least one byte there.
+        if page.is_dictionary_page() && page.num_values() as usize > page.buffer().len() {
+            return Err(wrong(format!("a dictionary of {} bytes cannot hold {} values", page.buffer().len(), page.num_values())));
+        }
+        match page.encoding() {
+            // What is written for these columns by us and by the common dataframe libraries. The rarer ones are left out
+            // because some allocate by what their data says.
+            Encoding::PLAIN | Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::DELTA_BINARY_PACKED => Ok(page),
+            // Old writers used it for what RLE_DICTIONARY is.
+            Encoding::PLAIN_DICTIONARY => Ok(page),
+            other => {
+                Err(wrong(format!("a page is encoded as {other}; understood are PLAIN, RLE, RLE_DICTIONARY, DELTA_BINARY_PACKED")))
+            }
+        }
+    }
+}
+
+impl Iterator for Checked {
+    type Item = Result<Page>;
+
+    fn next(&mut self) -> Option<Result<Page>> {
+        self.get_next_page().transpose()
+    }
+}
+
+impl PageReader for Checked {
+    fn get_next_page(&mut self) -> Result<Option<Page>> {
+        self.pages.get_next_page()?.map(Checked::check).transpose()
+    }
+
+    fn peek_next_page(&mut self) -> Result<Option<PageMetadata>> {
+        self.pages.peek_next_page()
+    }
+
+    fn skip_next_page(&mut self) -> Result<()> {
+        self.pages.skip_next_page()
+    }
+}

@@ -1,0 +1,454 @@
+//! Reads Parquet, one row group after the other and of each a few thousand rows at a time.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::{Nanos, Op, Priority, StreamId};
+use parquet::basic::{ConvertedType, Type};
+use parquet::column::reader::ColumnReaderImpl;
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::schema::types::ColumnDescriptor;
+
+use super::super::names::NamesByNumber;
+use super::super::order::{Records, Sorted, Window};
+use super::super::{Input, OpenOptions, TraceError, TraceReader, TraceRequest};
+use super::pages::{self, Chunk};
+use super::{CLASSES, VERSION, VERSION_KEY};
+
+/// Rows decoded at once.
+const BATCH_ROWS: usize = 4096;
+/// The largest footer: a billion requests in row groups of 131,072 need about 12 MiB.
+const FOOTER_BYTES: u64 = 64 << 20;
+
+/// Opens a store.
+///
+/// # Errors
+/// If the file is compressed or cannot be seeked in, or its footer or its columns are not what they should be.
+pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
+    if let Some(compression) = input.compression {
+        return Err(input.not_of_format(format!("Parquet within {}: decompress it first", compression.name())));
+    }
+    let io = |source| TraceError::Io { path: input.path.clone(), source };
+    let file = File::open(&input.path).map_err(io)?;
+    let about = file.metadata().map_err(io)?;
+    if !about.is_file() {
+        return Err(input.not_of_format("Parquet is read from its end: it must be a file, not a pipe"));
+    }
+    let metadata = contain(|| footer(&file, about.len())).map_err(|message| input.not_of_format(message))?;
+    let columns = Columns::find(&metadata).map_err(|message| input.not_of_format(message))?;
+    let records = Rows {
+        path: input.path,
+        file: Arc::new(Chunk::new(file, about.len())),
+        metadata,
+        columns,
+        group: None,
+        next_group: 0,
+        row: 0,
+        streams: NamesByNumber::default(),
+        devices: NamesByNumber::default(),
+        skip_bad: options.skip_bad,
+        skipped: 0,
+    };
+    Ok(Box::new(Sorted::new(records, options)))
+}
+
+/// The library reports most damage as an error but checks some with assertions. A damaged file is no reason to end the program.
+fn contain<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(format!("damaged Parquet: {error}")),
+        Err(_) => Err("damaged Parquet: the library gave up on it".into()),
+    }
+}
+
+fn footer(file: &File, length: u64) -> Result<ParquetMetaData, ParquetError> {
+    use std::os::unix::fs::FileExt;
+    let mut end = [0; 8];
+    file.read_exact_at(&mut end, length.saturating_sub(8))?;
+    let footer_bytes = u64::from(u32::from_le_bytes([end[0], end[1], end[2], end[3]]));
+    if &end[4..] != super::MAGIC || footer_bytes > FOOTER_BYTES || footer_bytes + 12 > length {
+        return Err(ParquetError::General(format!(
+            "the file's last 8 bytes are \"{}\", not a footer's length (at most {FOOTER_BYTES}) and PAR1: is it complete?",
+            end.escape_ascii()
+        )));
+    }
+    ParquetMetaDataReader::new().parse_and_finish(file)
+}
+
+/// Which of the file's columns is which of ours.
+struct Columns {
+    arrival: usize,
+    lba: usize,
+    sectors: usize,
+    is_read: usize,
+    device: Option<usize>,
+    device_name: Option<usize>,
+    sync: Option<usize>,
+    stream: Option<usize>,
+    stream_name: Option<usize>,
+    priority_class: Option<usize>,
+    priority_level: Option<usize>,
+    response: Option<usize>,
+}
+
+impl Columns {
+    fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
+        let about = metadata.file_metadata();
+        let version = about.key_value_metadata().into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
+        if let Some(version) = version.map(|pair| pair.value.as_deref().unwrap_or_default())
+            && version != VERSION
+        {
+            return Err(format!("{VERSION_KEY} is {version:?}; this program understands {VERSION:?}"));
+        }
+        let schema = about.schema_descr();
+        let integer: &[Type] = &[Type::INT32, Type::INT64];
+        let find = |name: &str, types: &[Type]| -> Result<Option<usize>, String> {
+            let Some(at) = schema.columns().iter().position(|column| column.path().parts() == [name]) else { return Ok(None) };
+            let column = schema.column(at);
+            if column.max_rep_level() != 0 || !types.contains(&column.physical_type()) {
+                return Err(format!("column {name} is {}, not a single {}", column.physical_type(), types[types.len() - 1]));
+            }
+            Ok(Some(at))
+        };
+        let need = |name: &str, types: &[Type]| find(name, types)?.ok_or_else(|| format!("there is no column {name}"));
+        Ok(Columns {
+            arrival: need("arrival_ns", integer)?,
+            lba: need("lba", integer)?,
+            sectors: need("sectors", integer)?,
+            is_read: need("is_read", &[Type::BOOLEAN])?,
+            device: find("device", integer)?,
+            device_name: find("device_name", &[Type::BYTE_ARRAY])?,
+            sync: find("sync", &[Type::BOOLEAN])?,
+            stream: find("stream", integer)?,
+            stream_name: find("stream_name", &[Type::BYTE_ARRAY])?,
+            priority_class: find("priority_class", &[Type::BYTE_ARRAY])?,
+            priority_level: find("priority_level", integer)?,
+            response: find("response_ns", integer)?,
+        })
+    }
+}
+
+/// A column of the row group at hand, a batch of it decoded.
+struct Column<T: DataType> {
+    reader: ColumnReaderImpl<T>,
+    nullable: bool,
+    unsigned: bool,
+    /// For each row of the batch, whether it has a value; empty if all have.
+    levels: Vec<i16>,
+    /// The values of those that have one.
+    values: Vec<T::T>,
+    next: usize,
+}
+
+impl<T: DataType> Column<T> {
+    /// Decodes the next batch; how many rows it has.
+    fn fill(&mut self) -> Result<usize, ParquetError> {
+        self.levels.clear();
+        self.values.clear();
+        self.next = 0;
+        let levels = self.nullable.then_some(&mut self.levels);
+        let (rows, ..) = self.reader.read_records(BATCH_ROWS, levels, None, &mut self.values)?;
+        Ok(rows)
+    }
+
+    /// The value of the batch's next row.
+    fn take(&mut self, row: usize) -> Option<&T::T> {
+        if self.nullable && self.levels.get(row) != Some(&1) {
+            return None;
+        }
+        self.next += 1;
+        self.values.get(self.next - 1)
+    }
+}
+
+/// A column of whole numbers.
+enum Integers {
+    Narrow(Column<Int32Type>),
+    Wide(Column<Int64Type>),
+}
+
+impl Integers {
+    fn fill(&mut self) -> Result<usize, ParquetError> {
+        match self {
+            Integers::Narrow(column) => column.fill(),
+            Integers::Wide(column) => column.fill(),
+        }
+    }
+
+    /// The row's number; 64-bit unsigned ones of 2^63 and more come out negative, which no column of ours may be.
+    fn take(&mut self, row: usize) -> Option<i64> {
+        match self {
+            Integers::Narrow(column) if column.unsigned => column.take(row).map(|&value| i64::from(value as u32)),
+            Integers::Narrow(column) => column.take(row).map(|&value| i64::from(value)),
+            Integers::Wide(column) => column.take(row).copied(),
+        }
+    }
+}
+
+/// A row group being read.
+struct Group {
+    arrival: Integers,
+    lba: Integers,
+    sectors: Integers,
+    is_read: Column<BoolType>,
+    device: Option<Integers>,
+    device_name: Option<Column<ByteArrayType>>,
+    sync: Option<Column<BoolType>>,
+    stream: Option<Integers>,
+    stream_name: Option<Column<ByteArrayType>>,
+    priority_class: Option<Column<ByteArrayType>>,
+    priority_level: Option<Integers>,
+    response: Option<Integers>,
+    /// Rows of the batch at hand, and how many of them are done.
+    rows: usize,
+    done: usize,
+}
+
+impl Group {
+    fn open(file: &Arc<Chunk>, metadata: &ParquetMetaData, group: usize, columns: &Columns) -> Result<Group, ParquetError> {
+        let opener = Opener { file, metadata, group };
+        Ok(Group {
+            arrival: opener.integers(columns.arrival)?,
+            lba: opener.integers(columns.lba)?,
+            sectors: opener.integers(columns.sectors)?,
+            is_read: opener.column(columns.is_read)?,
+            device: columns.device.map(|at| opener.integers(at)).transpose()?,
+            device_name: columns.device_name.map(|at| opener.column(at)).transpose()?,
+            sync: columns.sync.map(|at| opener.column(at)).transpose()?,
+            stream: columns.stream.map(|at| opener.integers(at)).transpose()?,
+            stream_name: columns.stream_name.map(|at| opener.column(at)).transpose()?,
+            priority_class: columns.priority_class.map(|at| opener.column(at)).transpose()?,
+            priority_level: columns.priority_level.map(|at| opener.integers(at)).transpose()?,
+            response: columns.response.map(|at| opener.integers(at)).transpose()?,
+            rows: 0,
+            done: 0,
+        })
+    }
+
+    /// Decodes the next batch; `false` at the group's end.
+    fn fill(&mut self) -> Result<bool, ParquetError> {
+        self.done = 0;
+        self.rows = self.arrival.fill()?;
+        let others = [
+            Some(self.lba.fill()?),
+            Some(self.sectors.fill()?),
+            Some(self.is_read.fill()?),
+            self.device.as_mut().map(Integers::fill).transpose()?,
+            self.device_name.as_mut().map(Column::fill).transpose()?,
+            self.sync.as_mut().map(Column::fill).transpose()?,
+            self.stream.as_mut().map(Integers::fill).transpose()?,
+            self.stream_name.as_mut().map(Column::fill).transpose()?,
+            self.priority_class.as_mut().map(Column::fill).transpose()?,
+            self.priority_level.as_mut().map(Integers::fill).transpose()?,
+            self.response.as_mut().map(Integers::fill).transpose()?,
+        ];
+        match others.iter().flatten().find(|&&rows| rows != self.rows) {
+            Some(rows) => Err(ParquetError::General(format!("one column has {rows} more rows where another has {}", self.rows))),
+            None => Ok(self.rows > 0),
+        }
+    }
+
+    /// The next row, undoing nothing on error: each column has moved on.
+    fn row(&mut self) -> Row<'_> {
+        let row = self.done;
+        self.done += 1;
+        Row {
+            arrival: self.arrival.take(row),
+            lba: self.lba.take(row),
+            sectors: self.sectors.take(row),
+            is_read: self.is_read.take(row).copied(),
+            device: self.device.as_mut().map_or(Some(0), |column| column.take(row)),
+            device_name: self.device_name.as_mut().and_then(|column| column.take(row)),
+            sync: self.sync.as_mut().and_then(|column| column.take(row)).copied(),
+            stream: self.stream.as_mut().map_or(Some(0), |column| column.take(row)),
+            stream_name: self.stream_name.as_mut().and_then(|column| column.take(row)),
+            priority_class: self.priority_class.as_mut().and_then(|column| column.take(row)),
+            priority_level: self.priority_level.as_mut().and_then(|column| column.take(row)),
+            response: self.response.as_mut().and_then(|column| column.take(row)),
+        }
+    }
+}
+
+/// Opens the columns of one row group.
+struct Opener<'a> {
+    file: &'a Arc<Chunk>,
+    metadata: &'a ParquetMetaData,
+    group: usize,
+}
+
+impl Opener<'_> {
+    fn descriptor(&self, at: usize) -> Arc<ColumnDescriptor> {
+        self.metadata.file_metadata().schema_descr().column(at)
+    }
+
+    fn column<T: DataType>(&self, at: usize) -> Result<Column<T>, ParquetError> {
+        let descriptor = self.descriptor(at);
+        let group = self.metadata.row_group(self.group);
+        let rows = usize::try_from(group.num_rows())?;
+        let in_column = |error| ParquetError::General(format!("column {}: {error}", descriptor.path().string()));
+        let pages = pages::open(self.file, group.column(at), rows).map_err(in_column)?;
+        let unsigned = matches!(
+            descriptor.converted_type(),
+            ConvertedType::UINT_8 | ConvertedType::UINT_16 | ConvertedType::UINT_32 | ConvertedType::UINT_64
+        );
+        Ok(Column {
+            nullable: descriptor.max_def_level() > 0,
+            unsigned,
+            reader: ColumnReaderImpl::new(descriptor, pages),
+            levels: Vec::with_capacity(BATCH_ROWS),
+            values: Vec::with_capacity(BATCH_ROWS),
+            next: 0,
+        })
+    }
+
+    fn integers(&self, at: usize) -> Result<Integers, ParquetError> {
+        match self.descriptor(at).physical_type() {
+            Type::INT32 => self.column(at).map(Integers::Narrow),
+            _ => self.column(at).map(Integers::Wide),
+        }
+    }
+}
+
+/// One row as it stands in the file.
+struct Row<'a> {
+    arrival: Option<i64>,
+    lba: Option<i64>,
+    sectors: Option<i64>,
+    is_read: Option<bool>,
+    device: Option<i64>,
+    device_name: Option<&'a ByteArray>,
+    sync: Option<bool>,
+    stream: Option<i64>,
+    stream_name: Option<&'a ByteArray>,
+    priority_class: Option<&'a ByteArray>,
+    priority_level: Option<i64>,
+    response: Option<i64>,
+}
+
+impl Row<'_> {
+    /// The request; `None` if it asks for no sectors.
+    fn request(&self) -> Result<Option<TraceRequest>, String> {
+        let sectors = within("sectors", self.sectors, u32::MAX.into())? as u32;
+        let lba = within("lba", self.lba, (1 << 55) - i64::from(sectors))? as u64;
+        let request = TraceRequest {
+            arrival: Nanos(within("arrival_ns", self.arrival, i64::MAX)? as u64),
+            device: within("device", self.device, u32::MAX.into())? as u32,
+            lba,
+            sectors,
+            op: if self.is_read.ok_or("is_read is null")? { Op::Read } else { Op::Write },
+            sync: self.sync,
+            stream: within("stream", self.stream, u32::MAX.into())? as u32,
+            priority: self.priority()?,
+            response: match self.response {
+                None => None,
+                some => Some(Nanos(within("response_ns", some, i64::MAX)? as u64)),
+            },
+        };
+        Ok((sectors > 0).then_some(request))
+    }
+
+    fn priority(&self) -> Result<Priority, String> {
+        let mut priority = Priority::DEFAULT;
+        if let Some(name) = self.priority_class {
+            let class = CLASSES.iter().find(|(known, _)| known.as_bytes() == name.data());
+            let shown = || name.data().escape_ascii().to_string();
+            priority.class =
+                class.ok_or_else(|| format!("priority_class is \"{}\", not realtime, best-effort or idle", shown()))?.1;
+        }
+        if self.priority_level.is_some() {
+            priority.level = within("priority_level", self.priority_level, 7)? as u8;
+        }
+        Ok(priority)
+    }
+}
+
+fn within(column: &str, value: Option<i64>, max: i64) -> Result<i64, String> {
+    match value {
+        Some(value) if (0..=max).contains(&value) => Ok(value),
+        Some(value) => Err(format!("{column} is {value}, not from 0 to {max}")),
+        None => Err(format!("{column} is null")),
+    }
+}
+
+/// The file's rows.
+struct Rows {
+    path: PathBuf,
+    file: Arc<Chunk>,
+    metadata: ParquetMetaData,
+    columns: Columns,
+    group: Option<Group>,
+    next_group: usize,
+    /// The row last read, from 1.
+    row: u64,
+    streams: NamesByNumber,
+    devices: NamesByNumber,
+    skip_bad: bool,
+    skipped: u64,
+}
+
+impl Rows {
+    /// Sees to it that there is a next row in the batch at hand; `false` at the file's end.
+    fn fill(&mut self) -> Result<bool, String> {
+        loop {
+            if let Some(group) = &mut self.group {
+                if group.done < group.rows || contain(|| group.fill())? {
+                    return Ok(true);
+                }
+                self.group = None;
+            }
+            if self.next_group == self.metadata.num_row_groups() {
+                return Ok(false);
+            }
+            self.group = Some(contain(|| Group::open(&self.file, &self.metadata, self.next_group, &self.columns))?);
+            self.next_group += 1;
+        }
+    }
+}
+
+impl Records for Rows {
+    fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError> {
+        match self.fill() {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(message) => {
+                self.row += 1;
+                return Err(self.damaged(message));
+            }
+        }
+        self.row += 1;
+        let Some(group) = &mut self.group else { return Ok(false) };
+        let row = group.row();
+        let request = row.request();
+        if let Ok(Some(request)) = &request {
+            self.streams.learn(request.stream, row.stream_name.map_or(&[], ByteArray::data));
+            self.devices.learn(request.device, row.device_name.map_or(&[], ByteArray::data));
+        }
+        match request {
+            Ok(Some(request)) => out.push(request),
+            Ok(None) => out.omit(),
+            Err(_) if self.skip_bad => self.skipped += 1,
+            Err(message) => return Err(self.damaged(message)),
+        }
+        Ok(true)
+    }
+
+    fn damaged(&self, message: String) -> TraceError {
+        TraceError::Damaged { path: self.path.clone(), position: format!("row {}", self.row), message }
+    }
+
+    fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.streams.name(stream)
+    }
+
+    fn device_name(&self, device: u32) -> Option<&str> {
+        self.devices.name(device)
+    }
+}

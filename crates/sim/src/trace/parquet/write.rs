@@ -1,0 +1,183 @@
+//! Writes Parquet: requests gather until a row group is full, then go out column by column.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use block::{Op, PriorityClass};
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type, ZstdLevel};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{ColumnPath, Type as Node};
+
+use super::super::write::{About, TraceWriter};
+use super::super::{TraceReader, TraceRequest};
+use super::{CLASSES, PROGRAM_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
+
+/// Requests in a row group: what is held in memory, about 15 MB.
+const GROUP_ROWS: usize = 131_072;
+
+type Out = Box<dyn Write + Send>;
+
+/// Begins a store.
+pub(in super::super) fn create(out: Out, about: &About) -> io::Result<Box<dyn TraceWriter>> {
+    let properties = properties(about).map_err(io_error)?;
+    let file = SerializedFileWriter::new(out, Arc::new(schema().map_err(io_error)?), Arc::new(properties)).map_err(io_error)?;
+    Ok(Box::new(Store { file, requests: Vec::new(), stream_names: Vec::new(), device_names: Vec::new() }))
+}
+
+/// The columns, in the order they are written in.
+fn schema() -> Result<Node, ParquetError> {
+    const REQUIRED: Repetition = Repetition::REQUIRED;
+    const OPTIONAL: Repetition = Repetition::OPTIONAL;
+    let unsigned = |bits| Some(LogicalType::integer(bits, false));
+    let columns = [
+        ("arrival_ns", Type::INT64, REQUIRED, None),
+        ("device", Type::INT32, REQUIRED, unsigned(32)),
+        ("device_name", Type::BYTE_ARRAY, OPTIONAL, Some(LogicalType::String)),
+        ("lba", Type::INT64, REQUIRED, None),
+        ("sectors", Type::INT32, REQUIRED, unsigned(32)),
+        ("is_read", Type::BOOLEAN, REQUIRED, None),
+        ("sync", Type::BOOLEAN, OPTIONAL, None),
+        ("stream", Type::INT32, REQUIRED, unsigned(32)),
+        ("stream_name", Type::BYTE_ARRAY, OPTIONAL, Some(LogicalType::String)),
+        ("priority_class", Type::BYTE_ARRAY, REQUIRED, Some(LogicalType::String)),
+        ("priority_level", Type::INT32, REQUIRED, unsigned(8)),
+        ("response_ns", Type::INT64, OPTIONAL, None),
+    ];
+    let fields = columns.into_iter().map(|(name, physical, repetition, logical)| {
+        let field = Node::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical);
+        Ok(Arc::new(field.build()?))
+    });
+    Node::group_type_builder("requests").with_fields(fields.collect::<Result<_, ParquetError>>()?).build()
+}
+
+/// How they are written. Arrivals rise: their differences are small. The other numbers are mostly few different ones, or of
+/// no order, and best left to zstd.
+fn properties(about: &About) -> Result<WriterProperties, ParquetError> {
+    let pairs = [(VERSION_KEY, VERSION), (PROGRAM_KEY, &about.program), (SOURCE_KEY, &about.source)];
+    let plain = |name: &str| ColumnPath::from(name);
+    Ok(WriterProperties::builder()
+        .set_created_by(about.program.clone())
+        .set_key_value_metadata(Some(pairs.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned())).into()))
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(9)?))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_column_dictionary_enabled(plain("arrival_ns"), false)
+        .set_column_encoding(plain("arrival_ns"), Encoding::DELTA_BINARY_PACKED)
+        .set_column_dictionary_enabled(plain("response_ns"), false)
+        .set_column_dictionary_enabled(plain("lba"), false)
+        .build())
+}
+
+fn io_error(error: ParquetError) -> io::Error {
+    match error {
+        // The disk is full, say: the caller must see which error it is.
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    }
+}
+
+/// A store being written.
+struct Store {
+    file: SerializedFileWriter<Out>,
+    requests: Vec<TraceRequest>,
+    stream_names: Vec<Option<ByteArray>>,
+    device_names: Vec<Option<ByteArray>>,
+}
+
+impl TraceWriter for Store {
+    fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()> {
+        for (what, value) in
+            [("arrival", request.arrival.0), ("response", request.response.unwrap_or_default().0), ("lba", request.lba)]
+        {
+            if i64::try_from(value).is_err() {
+                let message = format!("a request's {what} is {value}, beyond the 2^63 - 1 of a Parquet column");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+            }
+        }
+        // A run of one stream shares one name: no copy, as long as it is the same.
+        push_name(&mut self.stream_names, names.stream_name(request.stream));
+        push_name(&mut self.device_names, names.device_name(request.device));
+        self.requests.push(*request);
+        if self.requests.len() < GROUP_ROWS { Ok(()) } else { self.write_group().map_err(io_error) }
+    }
+
+    fn finish(mut self: Box<Self>) -> io::Result<Option<String>> {
+        if !self.requests.is_empty() {
+            self.write_group().map_err(io_error)?;
+        }
+        self.file.close().map_err(io_error)?;
+        Ok(None)
+    }
+}
+
+fn push_name(names: &mut Vec<Option<ByteArray>>, name: Option<&str>) {
+    let next = match names.last() {
+        Some(Some(last)) if Some(last.data()) == name.map(str::as_bytes) => Some(last.clone()),
+        _ => name.map(ByteArray::from),
+    };
+    names.push(next);
+}
+
+impl Store {
+    fn write_group(&mut self) -> Result<(), ParquetError> {
+        let requests = &self.requests;
+        let mut group = self.file.next_row_group()?;
+        let classes = CLASSES.map(|(name, class)| (class, ByteArray::from(name)));
+        put::<Int64Type>(&mut group, requests, |request| request.arrival.0 as i64)?;
+        put::<Int32Type>(&mut group, requests, |request| request.device as i32)?;
+        put_names(&mut group, &self.device_names)?;
+        put::<Int64Type>(&mut group, requests, |request| request.lba as i64)?;
+        put::<Int32Type>(&mut group, requests, |request| request.sectors as i32)?;
+        put::<BoolType>(&mut group, requests, |request| request.op == Op::Read)?;
+        put_known::<BoolType>(&mut group, requests.iter().map(|request| request.sync))?;
+        put::<Int32Type>(&mut group, requests, |request| request.stream as i32)?;
+        put_names(&mut group, &self.stream_names)?;
+        put::<ByteArrayType>(&mut group, requests, |request| class_name(&classes, request.priority.class))?;
+        put::<Int32Type>(&mut group, requests, |request| request.priority.level.into())?;
+        put_known::<Int64Type>(&mut group, requests.iter().map(|request| request.response.map(|response| response.0 as i64)))?;
+        group.close()?;
+        self.requests.clear();
+        self.stream_names.clear();
+        self.device_names.clear();
+        Ok(())
+    }
+}
+
+fn class_name(classes: &[(PriorityClass, ByteArray)], class: PriorityClass) -> ByteArray {
+    classes.iter().find(|(known, _)| *known == class).map(|(_, name)| name.clone()).unwrap_or_default()
+}
+
+type Group<'a> = SerializedRowGroupWriter<'a, Out>;
+
+/// Writes the next column, with a value in every row.
+fn put<T: DataType>(
+    group: &mut Group<'_>,
+    requests: &[TraceRequest],
+    value: impl Fn(&TraceRequest) -> T::T,
+) -> Result<(), ParquetError> {
+    write_column::<T>(group, &requests.iter().map(value).collect::<Vec<_>>(), None)
+}
+
+/// Writes the next column, in some of whose rows there is nothing.
+fn put_known<T: DataType>(group: &mut Group<'_>, values: impl Iterator<Item = Option<T::T>> + Clone) -> Result<(), ParquetError> {
+    let levels: Vec<i16> = values.clone().map(|value| value.is_some().into()).collect();
+    write_column::<T>(group, &values.flatten().collect::<Vec<_>>(), Some(&levels))
+}
+
+fn put_names(group: &mut Group<'_>, names: &[Option<ByteArray>]) -> Result<(), ParquetError> {
+    put_known::<ByteArrayType>(group, names.iter().cloned())
+}
+
+fn write_column<T: DataType>(group: &mut Group<'_>, values: &[T::T], levels: Option<&[i16]>) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else {
+        return Err(ParquetError::General("more columns are written than there are".into()));
+    };
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
+}

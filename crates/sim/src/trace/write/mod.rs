@@ -1,0 +1,159 @@
+//! Writes traces. One file per format, one line each in [`ALL`].
+
+mod blkparse;
+mod csv;
+mod fio;
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::{TraceReader, TraceRequest};
+
+/// A format traces are written in. Its name is that of the format they are read back as.
+pub struct OutputFormat {
+    /// What `--to` calls it.
+    pub name: &'static str,
+    /// File names that end like this mean it.
+    pub extensions: &'static [&'static str],
+    /// One line for the list of formats.
+    pub summary: &'static str,
+    /// Whether it is text, which may go to a terminal or a pipe.
+    pub is_text: bool,
+    /// What of a request it has no place for.
+    pub leaves_out: &'static [Field],
+    /// Begins a trace.
+    pub create: fn(Box<dyn Write + Send>, &About) -> io::Result<Box<dyn TraceWriter>>,
+}
+
+impl std::fmt::Debug for OutputFormat {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Every format traces are written in.
+pub static ALL: &[&OutputFormat] = &[&PARQUET, &csv::FORMAT, &fio::FORMAT, &blkparse::FORMAT];
+
+static PARQUET: OutputFormat = OutputFormat {
+    name: "parquet",
+    extensions: &["parquet"],
+    summary: "Seekwise's store: everything, small, for any dataframe tool",
+    is_text: false,
+    leaves_out: &[],
+    create: super::parquet::create,
+};
+
+/// Where a trace comes from, for formats that can say so.
+#[derive(Clone, Debug, Default)]
+pub struct About {
+    /// The program that writes, with its version.
+    pub program: String,
+    /// The trace it is made from.
+    pub source: String,
+}
+
+/// A trace being written.
+pub trait TraceWriter {
+    /// Appends a request. `names` knows what the trace calls its stream and device.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or with [`io::ErrorKind::InvalidData`] if the format has no number that large.
+    fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()>;
+
+    /// Writes what is left to write. Says what the reader of the trace should know, if anything.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    fn finish(self: Box<Self>) -> io::Result<Option<String>>;
+}
+
+/// The format called `name`.
+pub fn named(name: &str) -> Option<&'static OutputFormat> {
+    ALL.iter().copied().find(|format| format.name == name)
+}
+
+/// The format a file of this name has.
+pub fn by_extension(path: &Path) -> Option<&'static OutputFormat> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    ALL.iter().copied().find(|format| format.extensions.contains(&&*extension))
+}
+
+/// What a trace may say of a request beyond when, where and which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Field {
+    /// Nanoseconds of the arrival, beyond microseconds.
+    Nanoseconds,
+    /// Whether somebody waits for it.
+    Sync,
+    /// That nobody says whether somebody waits for it.
+    SyncUnknown,
+    /// The stream's number.
+    Stream,
+    /// The stream's name.
+    StreamName,
+    /// The device's name.
+    DeviceName,
+    /// An I/O priority that is not the usual one.
+    Priority,
+    /// From arrival to completion.
+    Response,
+}
+
+impl Field {
+    /// As a sentence says it.
+    pub fn words(self) -> &'static str {
+        match self {
+            Field::Nanoseconds => "arrival times below 1 us",
+            Field::Sync => "whether somebody waits",
+            Field::SyncUnknown => "that it is unknown whether somebody waits",
+            Field::Stream => "streams",
+            Field::StreamName => "streams' names",
+            Field::DeviceName => "devices' names",
+            Field::Priority => "I/O priorities",
+            Field::Response => "response times",
+        }
+    }
+}
+
+/// Keeps account of what a trace says and a format has no place for.
+#[derive(Debug)]
+pub struct Losses {
+    watched: &'static [Field],
+    lost: BTreeSet<Field>,
+}
+
+impl Losses {
+    /// For one output format.
+    pub fn of(format: &OutputFormat) -> Losses {
+        Losses { watched: format.leaves_out, lost: BTreeSet::new() }
+    }
+
+    /// Looks at a request that is written.
+    pub fn see(&mut self, request: &TraceRequest, names: &dyn TraceReader) {
+        for &field in self.watched {
+            if !self.lost.contains(&field) && says(request, names, field) {
+                self.lost.insert(field);
+            }
+        }
+    }
+
+    /// What was lost.
+    pub fn lost(&self) -> impl Iterator<Item = Field> {
+        self.lost.iter().copied()
+    }
+}
+
+/// Whether a request says something of this kind.
+fn says(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
+    match field {
+        Field::Nanoseconds => request.arrival.0 % 1000 != 0,
+        Field::Sync => request.sync.is_some(),
+        Field::SyncUnknown => request.sync.is_none(),
+        Field::Stream => request.stream != 0,
+        Field::StreamName => names.stream_name(request.stream).is_some(),
+        Field::DeviceName => names.device_name(request.device).is_some(),
+        Field::Priority => request.priority != block::Priority::DEFAULT,
+        Field::Response => request.response.is_some(),
+    }
+}
