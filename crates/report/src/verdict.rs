@@ -163,7 +163,8 @@ fn undefined(comparison: &Comparison, preference: Preference) -> &'static str {
 fn headline(ranking: &Ranking) -> String {
     match ranking.leaders() {
         [_, ..] if ranking.places.len() == 1 => three_digits(ranking.places[0].value),
-        leaders @ [_, ..] if leaders.len() < ranking.places.len() => listed(leaders),
+        leaders @ ([_] | [_, _]) if leaders.len() < ranking.places.len() => listed(leaders),
+        leaders @ [_, ..] if leaders.len() < ranking.places.len() => format!("{} nearly equal", leaders.len()),
         _ => "no clear winner".to_owned(),
     }
 }

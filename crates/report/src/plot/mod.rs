@@ -23,7 +23,7 @@ use panel::{Axis, Size};
 use scale::Scale;
 
 /// Half of the page's width.
-const HALF: Size = Size { width: 480.0, height: 330.0, left: 48.0 };
+const HALF: Size = Size { width: 480.0, height: 330.0, left: 58.0 };
 /// A third of it: one of many panels, one a scheduler.
 const SMALL: Size = Size { width: 360.0, height: 220.0, left: 48.0 };
 

@@ -39,12 +39,13 @@ pub(crate) struct Size {
 }
 
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 42.0;
+const TOP: f64 = 46.0;
 const BOTTOM: f64 = 44.0;
 /// Points nearer to the last drawn one than this are not seen.
 const NEAR: f64 = 0.4;
-/// Characters of a name that fit beside a note.
-const NAME_LIMIT: usize = 32;
+/// Width of a character of the name and of the note, generously: what the reader's font makes of them is not known here.
+const NAME_CHARACTER: f64 = 8.2;
+const NOTE_CHARACTER: f64 = 7.0;
 
 /// A plot in the making.
 pub(crate) struct Panel<'a> {
@@ -96,7 +97,7 @@ impl<'a> Panel<'a> {
                 grid.push_str(&format!("H{}", rounded(right)));
                 self.text((left - 6.0, y + 4.0), "tick end", &(axis.tick)(tick));
             }
-            self.text((0.0, TOP - 10.0), "axis-title", axis.title);
+            self.text((0.0, TOP - 13.0), "axis-title", axis.title);
         }
         self.path("grid", &grid, "");
         self.path("frame", &format!("M{} {}H{}", rounded(left), rounded(bottom), rounded(right)), "");
@@ -161,7 +162,7 @@ impl<'a> Panel<'a> {
         let y = TOP + (self.bottom() - TOP) * (row as f64 + 0.5) / rows as f64;
         let places: Vec<f64> = marks.iter().filter(|mark| drawable(mark.2)).map(|mark| self.at_x(mark.2)).collect();
         let (min, max) = places.iter().fold((f64::MAX, f64::MIN), |(min, max), &x| (min.min(x), max.max(x)));
-        self.text((self.size.left - 10.0, y + 4.0), "tick end", name);
+        self.text((self.size.left - 10.0, y + 4.0), "tick row end", name);
         if places.len() > 1 {
             self.path("span", &format!("M{} {}H{}", rounded(min), rounded(y), rounded(max)), "");
         }
@@ -183,7 +184,9 @@ impl<'a> Panel<'a> {
 
     /// The finished SVG. `name` stands above the panel at its left, `note` at its right; `description` is for those who hear it.
     pub(crate) fn finish(mut self, class: &str, name: &str, note: &str, description: &str) -> String {
-        self.text((0.0, 14.0), &format!("name {class}"), &shortened(name, NAME_LIMIT));
+        let room = self.right() - note.chars().count() as f64 * NOTE_CHARACTER;
+        let name = shortened(name, (room / NAME_CHARACTER).max(4.0) as usize);
+        self.text((0.0, 14.0), &format!("name {class}"), &name);
         self.text((self.right(), 14.0), "note end", note);
         let (width, height, label, body) = (self.size.width, self.size.height, escaped(description), self.body);
         format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}</svg>\n")

@@ -38,7 +38,9 @@ fn curves(comparison: &Comparison, x: &Axis, y: &Axis, share: fn(f64) -> f64, na
         let stride = stride(cdf.len(), POINTS);
         // The last point, the longest response time, belongs to the curve whatever the stride.
         let points = cdf.iter().step_by(stride).chain(cdf.last());
-        let shown = points.map(|&(time, below)| (time, share(below))).filter(|&(time, share)| time > 0.0 && share > 0.0);
+        // Zero has no place on a logarithmic axis; the tail's last point, where no request took longer, is such a one.
+        let has_place = |&(time, share): &(f64, f64)| time > 0.0 && (share > 0.0 || !y.scale.is_log());
+        let shown = points.map(|&(time, below)| (time, share(below))).filter(has_place);
         panel.line(&classes(i), shown.map(Some), &label(record));
     }
     let response = |record: &Record| {

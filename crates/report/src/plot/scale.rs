@@ -44,6 +44,11 @@ impl Scale {
         Some(Self::Log { min, max: if max > min { max } else { min * 10.0 } })
     }
 
+    /// Whether zero has no place on it.
+    pub(crate) fn is_log(&self) -> bool {
+        matches!(self, Self::Log { .. })
+    }
+
     /// The value's place: 0 at the axis's beginning, 1 at its end. Values outside are drawn at the nearer end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match self {

@@ -11,7 +11,7 @@ use crate::text::{printable, shortened};
 /// Streams in the plots: the busiest.
 const STREAMS: usize = 12;
 /// Characters of a stream's name that fit left of its row.
-const NAME_LIMIT: usize = 18;
+const NAME_LIMIT: usize = 17;
 /// Outlines of the marks: circle, square, diamond, triangle, each about ten wide.
 const OUTLINES: [&str; 4] =
     ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", "M-4.5 -4.5H4.5V4.5H-4.5Z", "M0 -6L6 0L0 6L-6 0Z", "M0 -5.5L5.5 4.5H-5.5Z"];

@@ -21,7 +21,7 @@ pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
     let panel = |(i, record): (usize, &Record)| {
         let mut panel = Panel::new(SMALL, &x, Some(&y));
         match i {
-            0 => panel.raw(&format!(r#"<path id="{OTHERS}" class="line others" d="{all}"/>"#)),
+            0 => panel.raw(&format!(r#"<path id="{OTHERS}" class="others" d="{all}"/>"#)),
             _ => panel.raw(&format!(r##"<use href="#{OTHERS}"/>"##)),
         }
         panel.line(&format!("c{}", i % COLOURS), curve(record).into_iter(), "");
