@@ -1,3 +1,20 @@
 //! Records of runs in; tables, plots and pages out. Pure functions of files.
+//!
+//! ```text
+//!  record files ──read──▶ [Record] ──Comparison::new──▶ Comparison ──┬─▶ table::text   a terminal, a pipe
+//!                                  (same trace, same disk)           ├─▶ page::html    a browser
+//!                                                                    └─▶ json::text    a program
+//! ```
+//! The three outputs take their columns, their best marks and their verdict from [`figure`], [`comparison`] and [`verdict`], so
+//! they cannot disagree.
 
+pub mod comparison;
+pub mod figure;
+pub mod json;
+pub mod number;
+pub mod page;
+mod plot;
 pub mod record;
+pub mod table;
+mod text;
+pub mod verdict;

@@ -1,4 +1,12 @@
 //! What one run leaves behind: a file that says by itself what was run, on what, with what, and what came out.
+//!
+//! JSON has no word for a number that is not finite. Such a number is written as `null` and read back as not-a-number; the outputs
+//! show it as missing.
+
+mod file;
+mod number_or_null;
+
+pub use file::{FileError, SUFFIX, read, read_dir, replace, write};
 
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +90,7 @@ pub struct Replay {
     /// `open` (the trace's own times) or `closed` (think times after completions).
     pub mode: String,
     /// The trace's times are divided by this.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub speed: f64,
     /// Requests the host's queue holds before whoever issues must wait.
     pub nr_requests: u32,
@@ -92,14 +101,19 @@ pub struct Replay {
 #[serde(deny_unknown_fields)]
 pub struct Figures {
     /// From the first arrival to the last completion.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub duration_s: f64,
     /// 10^6 bytes a second.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub throughput_mb_s: f64,
     /// 10^6 bytes read a second.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub read_mb_s: f64,
     /// 10^6 bytes written a second.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub write_mb_s: f64,
     /// Requests of the trace a second.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub iops: f64,
     /// All requests.
     pub response: ResponseFigures,
@@ -115,10 +129,13 @@ pub struct Figures {
     /// That stream.
     pub worst_slowdown_stream: Option<u32>,
     /// Share of the duration in which the disk was at work, 0 to 1.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub disk_utilisation: f64,
     /// Mean cylinders crossed by requests that needed the mechanics.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub mean_seek_cylinders: f64,
     /// Share of the duration in which the arm moved, 0 to 1.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub seek_time_share: f64,
     /// Requests at the device, after merging.
     pub device_requests: u64,
@@ -136,16 +153,22 @@ pub struct ResponseFigures {
     /// How many requests.
     pub requests: u64,
     /// Mean.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub mean_ms: f64,
     /// Median.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub p50_ms: f64,
     /// 95 of 100 are at most this.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub p95_ms: f64,
     /// 99 of 100.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub p99_ms: f64,
     /// 999 of 1,000.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub p999_ms: f64,
     /// The longest.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub max_ms: f64,
 }
 
@@ -154,10 +177,13 @@ pub struct ResponseFigures {
 #[serde(deny_unknown_fields)]
 pub struct Curves {
     /// (response time in ms, share of requests at most that), both rising.
+    #[serde(deserialize_with = "number_or_null::pairs")]
     pub response_cdf: Vec<(f64, f64)>,
     /// Width of each of the bins below.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub bin_s: f64,
     /// 10^6 bytes completed a second, per bin.
+    #[serde(deserialize_with = "number_or_null::many")]
     pub throughput_mb_s: Vec<f64>,
     /// Mean response time of the requests completed in each bin, ms; `None` where none was.
     pub response_mean_ms: Vec<Option<f64>>,
@@ -172,6 +198,7 @@ pub struct Curves {
 #[serde(deny_unknown_fields)]
 pub struct SamplePoint {
     /// When the device took it.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub dispatched_s: f64,
     /// Where.
     pub lba: u64,
@@ -180,6 +207,7 @@ pub struct SamplePoint {
     /// Read (true) or write.
     pub read: bool,
     /// Arrival to completion.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub response_ms: f64,
     /// Whose.
     pub stream: u32,
@@ -196,10 +224,13 @@ pub struct StreamFigures {
     /// Its requests.
     pub requests: u64,
     /// 10^6 bytes a second over the run's duration.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub throughput_mb_s: f64,
     /// Mean response time.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub mean_ms: f64,
     /// 99 of 100 are at most this.
+    #[serde(deserialize_with = "number_or_null::one")]
     pub p99_ms: f64,
     /// Mean response time over the one it has alone on the disk; `None` where that was not run.
     pub slowdown: Option<f64>,

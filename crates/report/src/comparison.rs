@@ -1,0 +1,138 @@
+//! Records that may be compared: one trace, one disk, one way of replaying, a scheduler a record.
+
+use crate::figure::{self, Better, Figure};
+use crate::record::{Record, SCHEMA};
+use crate::text::printable;
+
+/// Records that differ in their scheduler only.
+pub struct Comparison<'a> {
+    records: &'a [Record],
+    warnings: Vec<String>,
+}
+
+/// Why records cannot be compared.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ComparisonError {
+    /// There is none.
+    #[error("a comparison needs at least one record, and there is none")]
+    Empty,
+    /// Two differ in what must be the same.
+    #[error(
+        "{what}: the record of {label} has {found}, the record of {first_label} has {expected}; only records of the same {what} can be compared"
+    )]
+    Differs {
+        /// What must be the same.
+        what: &'static str,
+        /// The first record's scheduler.
+        first_label: String,
+        /// What it has.
+        expected: String,
+        /// The other record's scheduler.
+        label: String,
+        /// What that has.
+        found: String,
+    },
+    /// Two are of the same scheduler.
+    #[error("scheduler: two records are of {label}; each scheduler and setting may come once")]
+    Twice {
+        /// The scheduler.
+        label: String,
+    },
+}
+
+impl<'a> Comparison<'a> {
+    /// Checks that the records differ in their scheduler only.
+    ///
+    /// # Errors
+    /// No record at all; another schema, trace, disk or replay; the same scheduler label twice.
+    pub fn new(records: &'a [Record]) -> Result<Self, ComparisonError> {
+        let first = records.first().ok_or(ComparisonError::Empty)?;
+        for (i, record) in records.iter().enumerate() {
+            let label = &record.scheduler.label;
+            for ((what, expected), (_, found)) in worlds(first).into_iter().zip(worlds(record)) {
+                if expected != found {
+                    let (first_label, label) = (printable(&first.scheduler.label), printable(label));
+                    return Err(ComparisonError::Differs { what, first_label, expected, label, found });
+                }
+            }
+            if records.iter().take(i).any(|earlier| earlier.scheduler.label == *label) {
+                return Err(ComparisonError::Twice { label: printable(label) });
+            }
+        }
+        Ok(Self { records, warnings: warnings(records) })
+    }
+
+    /// The records, at least one, in the order they were given.
+    pub fn records(&self) -> &'a [Record] {
+        self.records
+    }
+
+    /// A record that stands for what all have in common: trace, disk and replay.
+    pub fn common(&self) -> &'a Record {
+        &self.records[0]
+    }
+
+    /// What the reader must know before believing the figures, each sentence once, in the order of the records. A sentence that
+    /// does not hold for all of them begins with the labels it holds for.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The figures that at least one record has.
+    pub fn figures(&self) -> Vec<&'static Figure> {
+        let has_value = |figure: &Figure| self.records.iter().any(|record| figure.value(record).is_some());
+        figure::ALL.iter().copied().filter(|figure| has_value(figure)).collect()
+    }
+
+    /// Which records are best in a figure: all that show the same three digits as the best. None where no way is better, or where
+    /// there is nothing to be better than.
+    pub fn best(&self, figure: &Figure) -> Vec<bool> {
+        let values = || self.records.iter().filter_map(|record| figure.value(record));
+        let best = match figure.better {
+            _ if self.records.len() < 2 => None,
+            Better::Neither => None,
+            Better::Higher => values().max_by(f64::total_cmp),
+            Better::Lower => values().min_by(f64::total_cmp),
+        };
+        let shown = best.map(crate::number::three_digits);
+        self.records.iter().map(|record| shown.as_ref().is_some_and(|shown| *shown == figure.text(record))).collect()
+    }
+}
+
+/// What must be the same, in words for the person who mixed the records up.
+fn worlds(record: &Record) -> [(&'static str, String); 5] {
+    let Record { schema, trace, disk, replay, .. } = record;
+    let digest = |sha: &str| printable(&sha.chars().take(12).collect::<String>());
+    [
+        ("schema", format!("{schema} (this program writes {SCHEMA})")),
+        ("trace", format!("{} (sha256 {}…, {} requests)", printable(&trace.name), digest(&trace.sha256), trace.requests)),
+        ("disk", format!("{} (sha256 {}…)", printable(&disk.name), digest(&disk.sha256))),
+        ("disk queue depth", disk.queue_depth.to_string()),
+        ("replay", format!("{} at speed {}, nr_requests {}", printable(&replay.mode), replay.speed, replay.nr_requests)),
+    ]
+}
+
+fn warnings(records: &[Record]) -> Vec<String> {
+    let mut sentences: Vec<(&str, Vec<String>)> = Vec::new();
+    for record in records {
+        let label = printable(&record.scheduler.label);
+        for warning in &record.warnings {
+            match sentences.iter_mut().find(|(sentence, _)| sentence == warning) {
+                Some((_, labels)) if labels.contains(&label) => {}
+                Some((_, labels)) => labels.push(label.clone()),
+                None => sentences.push((warning, vec![label.clone()])),
+            }
+        }
+    }
+    let whole = |(sentence, labels): (&str, Vec<String>)| {
+        if labels.len() == records.len() { printable(sentence) } else { format!("{}: {}", labels.join(", "), printable(sentence)) }
+    };
+    let mut warnings: Vec<String> = sentences.into_iter().map(whole).collect();
+    let mut versions: Vec<String> = records.iter().map(|record| printable(&record.seekwise_version)).collect();
+    versions.sort();
+    versions.dedup();
+    if versions.len() > 1 {
+        warnings.push(format!("The records were written by different versions of seekwise: {}.", versions.join(", ")));
+    }
+    warnings
+}

@@ -1,0 +1,156 @@
+//! The figures a comparison shows, each declared once: its key, its heading, which way is better, and what it means.
+
+use crate::number;
+use crate::record::Record;
+
+/// Which way a figure is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+    /// Neither: the figure explains the others. A share of the duration falls when the arm works less, which is good, and also when
+    /// the scheduler lets the disk wait, which may not be; so no row is marked best.
+    Neither,
+}
+
+/// One figure of the comparison.
+pub struct Figure {
+    /// Its name in the machine output, with its unit.
+    pub key: &'static str,
+    /// The two lines of its heading; the second holds the unit.
+    pub heading: [&'static str; 2],
+    /// Which way is better.
+    pub better: Better,
+    /// What it means, in a line.
+    pub meaning: &'static str,
+    get: fn(&Record) -> Option<f64>,
+}
+
+impl Figure {
+    /// The record's value in the heading's unit; `None` where it has none, or none that is finite.
+    pub fn value(&self, record: &Record) -> Option<f64> {
+        (self.get)(record).filter(|value| value.is_finite())
+    }
+
+    /// The value as every output for people shows it.
+    pub fn text(&self, record: &Record) -> String {
+        self.value(record).map_or_else(|| number::MISSING.to_owned(), number::three_digits)
+    }
+}
+
+/// 10^6 bytes a second.
+pub static THROUGHPUT: Figure = Figure {
+    key: "throughput_mb_s",
+    heading: ["throughput", "MB/s"],
+    better: Better::Higher,
+    meaning: "10⁶ bytes completed a second, from the first arrival to the last completion",
+    get: |r| Some(r.figures.throughput_mb_s),
+};
+
+/// Mean response time: it alone decides who wins on response time, because it counts every request once; a percentile would leave
+/// out whatever happens on its other side.
+pub static MEAN_RESPONSE: Figure = Figure {
+    key: "response_mean_ms",
+    heading: ["response", "mean ms"],
+    better: Better::Lower,
+    meaning: "response time, from arrival to completion: the mean over all requests",
+    get: |r| Some(r.figures.response.mean_ms),
+};
+
+/// 99th percentile of the response time.
+pub static P99_RESPONSE: Figure = Figure {
+    key: "response_p99_ms",
+    heading: ["p99", "ms"],
+    better: Better::Lower,
+    meaning: "99 of 100 requests were done within this time",
+    get: |r| Some(r.figures.response.p99_ms),
+};
+
+/// Jain's fairness index (Jain, Chiu, Hawe: A Quantitative Measure of Fairness, DEC-TR-301, 1984).
+pub static FAIRNESS: Figure = Figure {
+    key: "fairness_jain",
+    heading: ["fairness", "Jain"],
+    better: Better::Higher,
+    meaning: "Jain's index over the streams' progress: 1 when all are slowed down alike, 1/n when one of n gets everything",
+    get: |r| r.figures.fairness_jain,
+};
+
+/// Every figure, in the order of the columns.
+pub static ALL: &[&Figure] = &[
+    &THROUGHPUT,
+    &Figure {
+        key: "iops",
+        heading: ["requests", "1/s"],
+        better: Better::Higher,
+        meaning: "requests of the trace completed a second (IOPS)",
+        get: |r| Some(r.figures.iops),
+    },
+    &MEAN_RESPONSE,
+    &Figure {
+        key: "response_p50_ms",
+        heading: ["p50", "ms"],
+        better: Better::Lower,
+        meaning: "the median response time",
+        get: |r| Some(r.figures.response.p50_ms),
+    },
+    &Figure {
+        key: "response_p95_ms",
+        heading: ["p95", "ms"],
+        better: Better::Lower,
+        meaning: "95 of 100 requests were done within this time",
+        get: |r| Some(r.figures.response.p95_ms),
+    },
+    &P99_RESPONSE,
+    &Figure {
+        key: "response_p999_ms",
+        heading: ["p99.9", "ms"],
+        better: Better::Lower,
+        meaning: "999 of 1,000 requests were done within this time",
+        get: |r| Some(r.figures.response.p999_ms),
+    },
+    &Figure {
+        key: "response_max_ms",
+        heading: ["max", "ms"],
+        better: Better::Lower,
+        meaning: "the longest response time",
+        get: |r| Some(r.figures.response.max_ms),
+    },
+    &FAIRNESS,
+    &Figure {
+        key: "worst_slowdown",
+        heading: ["worst", "slowdown"],
+        better: Better::Lower,
+        meaning: "how many times longer the worst-treated stream waits, on average, than it would alone on the disk",
+        get: |r| r.figures.worst_slowdown,
+    },
+    &Figure {
+        key: "disk_utilisation_percent",
+        heading: ["disk", "busy %"],
+        better: Better::Neither,
+        meaning: "share of the duration in which the disk was at work; no best, as waiting on purpose lowers it too",
+        get: |r| Some(r.figures.disk_utilisation * 100.0),
+    },
+    &Figure {
+        key: "mean_seek_cylinders",
+        heading: ["seek", "cylinders"],
+        better: Better::Lower,
+        meaning: "mean distance the arm moved for a request that needed the mechanics",
+        get: |r| Some(r.figures.mean_seek_cylinders),
+    },
+    &Figure {
+        key: "seek_time_percent",
+        heading: ["seek", "time %"],
+        better: Better::Neither,
+        meaning: "share of the duration in which the arm moved; no best, as waiting on purpose lowers it too",
+        get: |r| Some(r.figures.seek_time_share * 100.0),
+    },
+    &Figure {
+        key: "scheduler_cpu_ns_per_request",
+        heading: ["CPU", "ns/req"],
+        better: Better::Lower,
+        meaning: "the scheduler's own processor time per request, on the machine that ran it",
+        get: |r| r.figures.scheduler_cpu_ns_per_request,
+    },
+];

@@ -1,0 +1,209 @@
+//! The comparison as one HTML page that needs nothing else: no network, no script.
+
+use askama::Template;
+
+use crate::comparison::Comparison;
+use crate::number::{self, grouped, three_digits};
+use crate::plot;
+use crate::record::{Record, ResponseFigures};
+use crate::text::printable;
+use crate::verdict::{self, Part};
+
+/// Rows of the table of streams; the busiest.
+const STREAM_ROWS: usize = 50;
+
+/// The page's text. The same records always give the same bytes.
+pub fn html(comparison: &Comparison) -> String {
+    let page = Page::new(comparison);
+    #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
+    page.render().expect("the page's template formats strings only")
+}
+
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page {
+    trace: String,
+    disk: String,
+    facts: Vec<Fact>,
+    parts: Vec<Part>,
+    only_one: Option<String>,
+    warnings: Vec<String>,
+    headings: Vec<Heading>,
+    rows: Vec<Row>,
+    legend: Vec<Key>,
+    distribution: Vec<String>,
+    throughput: Vec<String>,
+    response: Vec<String>,
+    positions: Vec<String>,
+    stream_plots: Vec<String>,
+    has_slowdown: bool,
+    streams: Vec<StreamRow>,
+    streams_left_out: usize,
+    more: Vec<MoreRow>,
+    tunables: Vec<Fact>,
+}
+
+struct Fact {
+    name: String,
+    value: String,
+}
+
+struct Heading {
+    lines: [&'static str; 2],
+    meaning: &'static str,
+}
+
+struct Row {
+    label: String,
+    classes: String,
+    cells: Vec<Cell>,
+}
+
+struct Cell {
+    text: String,
+    best: bool,
+}
+
+struct Key {
+    label: String,
+    classes: String,
+    mark: &'static str,
+}
+
+struct StreamRow {
+    name: String,
+    requests: String,
+    /// Scheduler by scheduler, first the mean response times, then the slowdowns where any is known.
+    cells: Vec<String>,
+}
+
+/// Figures that are worth knowing but not worth a column of the comparison.
+struct MoreRow {
+    label: String,
+    cells: Vec<String>,
+}
+
+impl Page {
+    fn new(comparison: &Comparison) -> Self {
+        let records = comparison.records();
+        let common = comparison.common();
+        let figures = comparison.figures();
+        let streams = plot::busiest(comparison, usize::MAX);
+        let slowdown = plot::slowdown_dots(comparison);
+        let has_slowdown = slowdown.is_some();
+        let several = streams.len() > 1;
+        Self {
+            trace: printable(&common.trace.name),
+            disk: printable(&common.disk.name),
+            facts: facts(common),
+            parts: verdict::parts(comparison),
+            only_one: (records.len() == 1).then(|| printable(&common.scheduler.label)),
+            warnings: comparison.warnings().to_vec(),
+            headings: figures.iter().map(|figure| Heading { lines: figure.heading, meaning: figure.meaning }).collect(),
+            rows: rows(comparison),
+            legend: records.iter().enumerate().map(|(i, record)| key(i, record)).collect(),
+            distribution: plot::distribution(comparison).into_iter().chain(plot::tail(comparison)).collect(),
+            throughput: plot::throughput_over_time(comparison),
+            response: plot::response_over_time(comparison),
+            positions: plot::positions(comparison),
+            stream_plots: if several { slowdown.into_iter().chain(plot::response_dots(comparison)).collect() } else { Vec::new() },
+            has_slowdown,
+            streams: streams.iter().take(STREAM_ROWS).map(|stream| stream_row(stream, has_slowdown)).collect(),
+            streams_left_out: streams.len().saturating_sub(STREAM_ROWS),
+            more: records.iter().map(more).collect(),
+            tunables: records.iter().map(tunables).collect(),
+        }
+    }
+}
+
+fn facts(record: &Record) -> Vec<Fact> {
+    let Record { trace, disk, replay, .. } = record;
+    let skipped = match trace.skipped_lines {
+        0 => String::new(),
+        lines => format!(", {} damaged lines passed over", grouped(lines)),
+    };
+    let mode = match replay.mode.as_str() {
+        "open" => "open: requests arrive at the trace’s own times".to_owned(),
+        "closed" => "closed: each request its think time after the one before it was done".to_owned(),
+        other => printable(other),
+    };
+    let speed = if replay.speed == 1.0 { String::new() } else { format!(", {} times as fast", number::short(replay.speed)) };
+    let capacity_gb = three_digits(disk.capacity_sectors as f64 * 512.0 / 1e9);
+    let facts = [
+        (
+            "Trace",
+            format!(
+                "{}, read as {}: {} requests{skipped}",
+                printable(&trace.name),
+                printable(&trace.format),
+                grouped(trace.requests)
+            ),
+        ),
+        ("Trace’s SHA-256", printable(&trace.sha256)),
+        (
+            "Disk",
+            format!(
+                "{}: {}, {capacity_gb} GB, takes {} at once",
+                printable(&disk.name),
+                printable(&disk.description),
+                plural(disk.queue_depth, "request")
+            ),
+        ),
+        ("Disk profile’s SHA-256", printable(&disk.sha256)),
+        ("Replay", format!("{mode}{speed}; the host’s queue holds {}", plural(replay.nr_requests, "request"))),
+        ("Program", format!("seekwise {}", printable(&record.seekwise_version))),
+    ];
+    facts.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
+}
+
+fn plural(count: u32, what: &str) -> String {
+    if count == 1 { format!("{count} {what}") } else { format!("{} {what}s", grouped(u64::from(count))) }
+}
+
+fn rows(comparison: &Comparison) -> Vec<Row> {
+    let figures: Vec<_> = comparison.figures().into_iter().map(|figure| (figure, comparison.best(figure))).collect();
+    let row = |(i, record): (usize, &Record)| Row {
+        label: printable(&record.scheduler.label),
+        classes: plot::classes(i),
+        cells: figures.iter().map(|(figure, best)| Cell { text: figure.text(record), best: best[i] }).collect(),
+    };
+    comparison.records().iter().enumerate().map(row).collect()
+}
+
+fn key(i: usize, record: &Record) -> Key {
+    Key { label: printable(&record.scheduler.label), classes: plot::classes(i), mark: plot::outline(i) }
+}
+
+fn stream_row(stream: &plot::Stream, has_slowdown: bool) -> StreamRow {
+    let shown = |value: Option<f64>| value.map_or_else(|| number::MISSING.to_owned(), three_digits);
+    let means = stream.figures.iter().map(|figures| shown(figures.map(|figures| figures.mean_ms)));
+    let slowdowns = stream.figures.iter().map(|figures| shown(figures.and_then(|figures| figures.slowdown)));
+    let cells = if has_slowdown { means.chain(slowdowns).collect() } else { means.collect() };
+    StreamRow { name: stream.name.clone(), requests: grouped(stream.requests), cells }
+}
+
+fn more(record: &Record) -> MoreRow {
+    let figures = &record.figures;
+    let response = |response: &Option<ResponseFigures>, get: fn(&ResponseFigures) -> f64| {
+        response.as_ref().map_or_else(|| number::MISSING.to_owned(), |response| three_digits(get(response)))
+    };
+    let cells = vec![
+        three_digits(figures.duration_s),
+        three_digits(figures.read_mb_s),
+        three_digits(figures.write_mb_s),
+        response(&figures.read_response, |response| response.mean_ms),
+        response(&figures.read_response, |response| response.p99_ms),
+        response(&figures.write_response, |response| response.mean_ms),
+        response(&figures.write_response, |response| response.p99_ms),
+        grouped(figures.device_requests),
+        figures.sustainable_speed.map_or_else(|| number::MISSING.to_owned(), three_digits),
+    ];
+    MoreRow { label: printable(&record.scheduler.label), cells }
+}
+
+fn tunables(record: &Record) -> Fact {
+    let values: Vec<String> =
+        record.scheduler.tunables.iter().map(|(name, value)| format!("{} = {value}", printable(name))).collect();
+    let value = if values.is_empty() { "no tunables".to_owned() } else { values.join(", ") };
+    Fact { name: printable(&record.scheduler.label), value }
+}

@@ -1,0 +1,72 @@
+//! The page's plots, each a function from a comparison to SVG.
+//!
+//! The SVG is written here, not by a plotting crate. Measured on `plotters` 0.3: it writes one `<circle>` of about 80 bytes a point
+//! (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and its colours and fonts into every element, where neither dark
+//! mode nor print can change them.
+
+mod panel;
+mod response;
+mod scale;
+mod scatter;
+mod streams;
+mod throughput;
+
+pub(crate) use response::{distribution, over_time as response_over_time, tail};
+pub(crate) use scatter::positions;
+pub(crate) use streams::{Stream, busiest, outline, response_dots, slowdown_dots};
+pub(crate) use throughput::over_time as throughput_over_time;
+
+use crate::number;
+use crate::record::Record;
+use crate::text::printable;
+use panel::{Axis, Size};
+use scale::Scale;
+
+/// Half of the page's width.
+const HALF: Size = Size { width: 480.0, height: 330.0, left: 58.0 };
+/// A third of it: one of many panels, one a scheduler.
+const SMALL: Size = Size { width: 360.0, height: 220.0, left: 48.0 };
+
+/// Colours of the style sheet.
+const COLOURS: usize = 7;
+/// Dashes of the style sheet, and shapes of marks.
+const STYLES: usize = 4;
+/// Bins of a curve over time; more are put together.
+const BINS: usize = 400;
+
+/// The classes that give the n-th scheduler its colour and dash: 28 differ.
+pub(crate) fn classes(scheduler: usize) -> String {
+    format!("c{} d{}", scheduler % COLOURS, style(scheduler))
+}
+
+fn style(scheduler: usize) -> usize {
+    (scheduler % COLOURS + scheduler / COLOURS) % STYLES
+}
+
+fn label(record: &Record) -> String {
+    printable(&record.scheduler.label)
+}
+
+/// Every how-manieth of `len` to take so that at most `limit` remain.
+fn stride(len: usize, limit: usize) -> usize {
+    len.div_ceil(limit.max(1)).max(1)
+}
+
+/// The middle of each of the bins, with the value that `put_together` makes of those that fall into one.
+fn binned<T>(values: &[T], bin_s: f64, put_together: impl Fn(&[T]) -> Option<f64>) -> Vec<Option<(f64, f64)>> {
+    let stride = stride(values.len(), BINS);
+    let middle = |i: usize, len: usize| ((i * stride) as f64 + len as f64 / 2.0) * bin_s;
+    let bins = values.chunks(stride).enumerate();
+    bins.map(|(i, bin)| put_together(bin).map(|value| (middle(i, bin.len()), value))).collect()
+}
+
+/// From the start to the end of the longest run.
+fn time_axis(records: &[Record]) -> Option<Axis> {
+    let ends = records.iter().map(|record| record.curves.throughput_mb_s.len() as f64 * record.curves.bin_s);
+    let scale = Scale::exact(ends.filter(|end| *end > 0.0).chain([0.0]))?;
+    Some(Axis { scale, title: "time, s", tick: number::short })
+}
+
+fn percent(share: f64) -> String {
+    format!("{}%", number::short(share * 100.0))
+}

@@ -1,0 +1,243 @@
+//! One plot: a frame with two axes, and what is drawn in it, as SVG.
+//!
+//! ```text
+//!   name ................ note      name: the scheduler, its direct label
+//!   y title
+//!   100 ┤ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─
+//!       │  marks, clipped by the
+//!     0 ┼───────┬───────┬──────     axes' own ends
+//!       0      10      20
+//!                        x title
+//! ```
+//! Colours, fonts and widths of lines come from the page's style sheet through class names; that is what makes dark mode, print and
+//! the page's own font work. Coordinates have one decimal: a tenth of a pixel.
+
+use std::fmt::Write;
+
+use super::scale::{Scale, drawable};
+use crate::text::shortened;
+
+/// Ends of an axis, its heading, and how its ticks read.
+pub(crate) struct Axis {
+    /// The scale.
+    pub scale: Scale,
+    /// What is shown, with its unit.
+    pub title: &'static str,
+    /// A tick's text.
+    pub tick: fn(f64) -> String,
+}
+
+/// Sizes in the units of the SVG, about a pixel each.
+#[derive(Clone, Copy)]
+pub(crate) struct Size {
+    /// The whole panel.
+    pub width: f64,
+    /// The whole panel.
+    pub height: f64,
+    /// Room left of the axis, for the ticks' text.
+    pub left: f64,
+}
+
+const RIGHT: f64 = 14.0;
+const TOP: f64 = 46.0;
+const BOTTOM: f64 = 44.0;
+/// Points nearer to the last drawn one than this are not seen.
+const NEAR: f64 = 0.4;
+/// Width of a character of the name and of the note, generously: what the reader's font makes of them is not known here.
+const NAME_CHARACTER: f64 = 8.2;
+const NOTE_CHARACTER: f64 = 7.0;
+
+/// A plot in the making.
+pub(crate) struct Panel<'a> {
+    size: Size,
+    x: &'a Axis,
+    y: Option<&'a Axis>,
+    body: String,
+}
+
+impl<'a> Panel<'a> {
+    /// An empty frame with grid and ticks. Without a y axis the rows are up to the caller: see [`Panel::row`].
+    pub(crate) fn new(size: Size, x: &'a Axis, y: Option<&'a Axis>) -> Self {
+        let mut panel = Self { size, x, y, body: String::new() };
+        panel.draw_axes();
+        panel
+    }
+
+    fn right(&self) -> f64 {
+        self.size.width - RIGHT
+    }
+
+    fn bottom(&self) -> f64 {
+        self.size.height - BOTTOM
+    }
+
+    fn at_x(&self, value: f64) -> f64 {
+        self.size.left + self.x.scale.place(value) * (self.right() - self.size.left)
+    }
+
+    fn at(&self, (x, y): (f64, f64)) -> Option<(f64, f64)> {
+        let y_place = self.y.map_or(0.0, |axis| axis.scale.place(y));
+        (drawable(x) && drawable(y)).then(|| (self.at_x(x), self.bottom() - y_place * (self.bottom() - TOP)))
+    }
+
+    fn draw_axes(&mut self) {
+        let (left, right, bottom) = (self.size.left, self.right(), self.bottom());
+        let mut grid = String::new();
+        for tick in self.x.scale.ticks() {
+            let x = self.at_x(tick);
+            moved(&mut grid, (x, TOP));
+            grid.push_str(&format!("V{}", rounded(bottom)));
+            self.text((x, bottom + 17.0), "tick mid", &(self.x.tick)(tick));
+        }
+        self.text((right, bottom + 36.0), "axis-title end", self.x.title);
+        if let Some(axis) = self.y {
+            for tick in axis.scale.ticks() {
+                let y = bottom - axis.scale.place(tick) * (bottom - TOP);
+                moved(&mut grid, (left, y));
+                grid.push_str(&format!("H{}", rounded(right)));
+                self.text((left - 6.0, y + 4.0), "tick end", &(axis.tick)(tick));
+            }
+            self.text((0.0, TOP - 13.0), "axis-title", axis.title);
+        }
+        self.path("grid", &grid, "");
+        self.path("frame", &format!("M{} {}H{}", rounded(left), rounded(bottom), rounded(right)), "");
+    }
+
+    /// A line through the points, with a gap at each `None` and at each point that has no place.
+    pub(crate) fn line(&mut self, class: &str, points: impl Iterator<Item = Option<(f64, f64)>>, tip: &str) {
+        let path = self.line_path(points);
+        self.path(&format!("line {class}"), &path, tip);
+    }
+
+    /// The path of [`Panel::line`], for use in several panels of the same axes.
+    pub(crate) fn line_path(&self, points: impl Iterator<Item = Option<(f64, f64)>>) -> String {
+        let mut path = String::new();
+        let mut last: Option<(f64, f64)> = None;
+        let mut skipped = None;
+        for point in points {
+            let Some(to) = point.and_then(|point| self.at(point)) else {
+                draw_skipped(&mut path, &mut skipped);
+                last = None;
+                continue;
+            };
+            match last {
+                None => {
+                    moved(&mut path, to);
+                    // A line of no length is a dot, so that a lone point is seen.
+                    path.push_str("h0");
+                }
+                Some(from) if (from.0 - to.0).abs() < NEAR && (from.1 - to.1).abs() < NEAR => {
+                    skipped = Some(to);
+                    continue;
+                }
+                Some(_) => {
+                    draw_skipped(&mut path, &mut skipped);
+                    drawn(&mut path, to);
+                }
+            }
+            last = Some(to);
+            skipped = None;
+        }
+        draw_skipped(&mut path, &mut skipped);
+        path
+    }
+
+    /// Dots; those that would cover each other exactly are drawn once.
+    pub(crate) fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>, tip: &str) {
+        let tenths = |(x, y): (f64, f64)| ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
+        let mut places: Vec<(i64, i64)> = points.filter_map(|point| self.at(point)).map(tenths).collect();
+        places.sort_unstable();
+        places.dedup();
+        let mut path = String::new();
+        for (x, y) in places {
+            moved(&mut path, (x as f64 / 10.0, y as f64 / 10.0));
+            path.push_str("h0");
+        }
+        self.path(&format!("dots {class}"), &path, tip);
+    }
+
+    /// A named row of a dot plot: `row` of `rows`, with the values' marks on a line from the smallest to the largest. A mark is its
+    /// class, its outline around (0, 0), its value and its tip.
+    pub(crate) fn row(&mut self, (row, rows): (usize, usize), name: &str, marks: &[(String, &str, f64, String)]) {
+        let y = TOP + (self.bottom() - TOP) * (row as f64 + 0.5) / rows as f64;
+        let places: Vec<f64> = marks.iter().filter(|mark| drawable(mark.2)).map(|mark| self.at_x(mark.2)).collect();
+        let (min, max) = places.iter().fold((f64::MAX, f64::MIN), |(min, max), &x| (min.min(x), max.max(x)));
+        self.text((self.size.left - 10.0, y + 4.0), "tick row end", name);
+        if places.len() > 1 {
+            self.path("span", &format!("M{} {}H{}", rounded(min), rounded(y), rounded(max)), "");
+        }
+        for (class, outline, value, tip) in marks.iter().filter(|mark| drawable(mark.2)) {
+            let x = self.at_x(*value);
+            let (x, y) = (rounded(x), rounded(y));
+            let tip = escaped(tip);
+            let _ = write!(
+                self.body,
+                r#"<path class="mark {class}" transform="translate({x} {y})" d="{outline}"><title>{tip}</title></path>"#
+            );
+        }
+    }
+
+    /// Puts finished SVG into the panel.
+    pub(crate) fn raw(&mut self, svg: &str) {
+        self.body.push_str(svg);
+    }
+
+    /// The finished SVG. `name` stands above the panel at its left, `note` at its right; `description` is for those who hear it.
+    pub(crate) fn finish(mut self, class: &str, name: &str, note: &str, description: &str) -> String {
+        let room = self.right() - note.chars().count() as f64 * NOTE_CHARACTER;
+        let name = shortened(name, (room / NAME_CHARACTER).max(4.0) as usize);
+        self.text((0.0, 14.0), &format!("name {class}"), &name);
+        self.text((self.right(), 14.0), "note end", note);
+        let (width, height, label, body) = (self.size.width, self.size.height, escaped(description), self.body);
+        format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{label}\">{body}</svg>\n")
+    }
+
+    fn text(&mut self, (x, y): (f64, f64), class: &str, text: &str) {
+        if !text.is_empty() {
+            let (x, y, text) = (rounded(x), rounded(y), escaped(text));
+            let _ = write!(self.body, r#"<text class="{class}" x="{x}" y="{y}">{text}</text>"#);
+        }
+    }
+
+    fn path(&mut self, class: &str, path: &str, tip: &str) {
+        if path.is_empty() {
+            return;
+        }
+        let tip = if tip.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(tip)) };
+        let _ = write!(self.body, r#"<path class="{class}" d="{path}">{tip}</path>"#);
+    }
+}
+
+fn draw_skipped(path: &mut String, skipped: &mut Option<(f64, f64)>) {
+    if let Some(point) = skipped.take() {
+        drawn(path, point);
+    }
+}
+
+fn moved(path: &mut String, (x, y): (f64, f64)) {
+    let _ = write!(path, "M{} {}", rounded(x), rounded(y));
+}
+
+fn drawn(path: &mut String, (x, y): (f64, f64)) {
+    let _ = write!(path, "L{} {}", rounded(x), rounded(y));
+}
+
+/// One decimal at most.
+fn rounded(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+/// Text as XML wants it, in an element or between double quotes.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

@@ -1,0 +1,83 @@
+//! Response times: how they are distributed, and when they were how long.
+
+use super::panel::{Axis, Panel};
+use super::scale::Scale;
+use super::{HALF, SMALL, binned, classes, label, percent, stride, time_axis};
+use crate::comparison::Comparison;
+use crate::number::{self, three_digits};
+use crate::record::Record;
+
+/// Points of a distribution; more cannot be seen.
+const POINTS: usize = 2000;
+
+/// Share of requests done within each response time.
+pub(crate) fn distribution(comparison: &Comparison) -> Option<String> {
+    let x = response_axis(comparison.records())?;
+    let y = Axis { scale: Scale::from_zero([1.0].into_iter())?, title: "share of requests", tick: percent };
+    Some(curves(comparison, &x, &y, |share| share, "Done within", "Cumulative distribution of response times"))
+}
+
+/// Share of requests that took longer than each response time: the long waits, which the other plot squeezes into its top edge.
+pub(crate) fn tail(comparison: &Comparison) -> Option<String> {
+    let records = comparison.records();
+    let x = response_axis(records)?;
+    let most = records.iter().map(|record| record.figures.response.requests).max().unwrap_or(0).clamp(100, 1_000_000);
+    let y = Axis { scale: Scale::log([1.0, 1.0 / most as f64].into_iter())?, title: "share of requests", tick: percent };
+    Some(curves(comparison, &x, &y, |share| 1.0 - share, "Longer than", "Share of requests that took longer than a response time"))
+}
+
+fn response_axis(records: &[Record]) -> Option<Axis> {
+    let times = records.iter().flat_map(|record| record.curves.response_cdf.iter().map(|point| point.0));
+    Some(Axis { scale: Scale::log(times)?, title: "response time, ms (logarithmic)", tick: number::short })
+}
+
+fn curves(comparison: &Comparison, x: &Axis, y: &Axis, share: fn(f64) -> f64, name: &str, description: &str) -> String {
+    let mut panel = Panel::new(HALF, x, Some(y));
+    for (i, record) in comparison.records().iter().enumerate() {
+        let cdf = &record.curves.response_cdf;
+        let stride = stride(cdf.len(), POINTS);
+        // The last point, the longest response time, belongs to the curve whatever the stride.
+        let points = cdf.iter().step_by(stride).chain(cdf.last());
+        // Zero has no place on a logarithmic axis; the tail's last point, where no request took longer, is such a one.
+        let has_place = |&(time, share): &(f64, f64)| time > 0.0 && (share > 0.0 || !y.scale.is_log());
+        let shown = points.map(|&(time, below)| (time, share(below))).filter(has_place);
+        panel.line(&classes(i), shown.map(Some), &label(record));
+    }
+    let response = |record: &Record| {
+        let figures = &record.figures.response;
+        format!("{}: median {} ms, p99 {} ms", label(record), three_digits(figures.p50_ms), three_digits(figures.p99_ms))
+    };
+    let schedulers: Vec<String> = comparison.records().iter().map(response).collect();
+    panel.finish("", name, "", &format!("{description}. {}.", schedulers.join("; ")))
+}
+
+/// One panel a scheduler, all with the same axes: mean and maximum of the response times, bin by bin.
+pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
+    let records = comparison.records();
+    let positive = |value: &f64| *value > 0.0;
+    let means = records.iter().flat_map(|record| record.curves.response_mean_ms.iter().flatten().copied()).filter(positive);
+    let longest = records.iter().flat_map(|record| record.curves.response_max_ms.iter().flatten().copied());
+    let (Some(x), Some(scale)) = (time_axis(records), Scale::log(means.chain(longest))) else { return Vec::new() };
+    let y = Axis { scale, title: "response time, ms (logarithmic)", tick: number::short };
+    let panel = |(i, record): (usize, &Record)| {
+        let curves = &record.curves;
+        let mut panel = Panel::new(SMALL, &x, Some(&y));
+        let max = |bin: &[Option<f64>]| bin.iter().flatten().copied().max_by(f64::total_cmp);
+        panel.line(
+            &format!("c{} max", i % super::COLOURS),
+            binned(&curves.response_max_ms, curves.bin_s, max).into_iter(),
+            "longest",
+        );
+        panel.line(&format!("c{}", i % super::COLOURS), binned(&curves.response_mean_ms, curves.bin_s, mean).into_iter(), "mean");
+        let response = &record.figures.response;
+        let note = format!("mean {}, max {} ms", three_digits(response.mean_ms), three_digits(response.max_ms));
+        panel.finish(&classes(i), &label(record), &note, &format!("Response time over time under {}: {note}.", label(record)))
+    };
+    records.iter().enumerate().map(panel).collect()
+}
+
+/// The mean of the bins' means: how many requests each bin stands for is not known here.
+fn mean(bin: &[Option<f64>]) -> Option<f64> {
+    let means: Vec<f64> = bin.iter().flatten().copied().collect();
+    (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)
+}

@@ -1,0 +1,128 @@
+//! The comparison as text: for a terminal of any width, or for a pipe.
+
+use crate::comparison::Comparison;
+use crate::figure::Figure;
+use crate::text::{printable, wrapped};
+use crate::verdict;
+
+/// Marks the best of a column, so that it can be told without colour.
+const MARK: char = '*';
+/// Between two columns; the mark's own place comes on top.
+const GAP: usize = 1;
+const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
+
+/// The comparison in text: a row a scheduler, a column a figure (those that nobody has are left out), the best of each column
+/// marked; below it the verdict and the warnings.
+///
+/// `width` is the terminal's, in characters: where the columns do not fit beside each other, they are spread over tables one below
+/// the other, and long labels are broken. `None`, for a pipe, keeps everything in one table and each sentence in one line.
+/// `colour` adds bold for the best.
+pub fn text(comparison: &Comparison, width: Option<usize>, colour: bool) -> String {
+    let labels = Labels::new(comparison, width);
+    let columns: Vec<Column> = comparison.figures().into_iter().map(|figure| Column::new(comparison, figure)).collect();
+    let mut out = String::new();
+    for stacked in fitting(&columns, labels.width, width) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        print(&mut out, &labels, stacked, colour);
+    }
+    if comparison.records().len() > 1 {
+        out.push_str(&format!("{MARK} best of its column\n"));
+    }
+    out.push('\n');
+    paragraph(&mut out, &verdict::sentence(comparison), width, "");
+    for warning in comparison.warnings() {
+        paragraph(&mut out, warning, width, "Warning: ");
+    }
+    out
+}
+
+/// The first column: labels with tunables in them are long, and take several lines rather than the room of the figures.
+struct Labels {
+    rows: Vec<Vec<String>>,
+    width: usize,
+}
+
+impl Labels {
+    fn new(comparison: &Comparison, width: Option<usize>) -> Self {
+        let limit = width.map_or(usize::MAX, |width| (width / 3).max(8));
+        let rows: Vec<Vec<String>> =
+            comparison.records().iter().map(|record| wrapped(&printable(&record.scheduler.label), limit)).collect();
+        let longest = rows.iter().flatten().map(|line| line.chars().count()).max().unwrap_or(0);
+        Self { rows, width: longest.max("scheduler".len()) }
+    }
+}
+
+struct Column {
+    heading: [&'static str; 2],
+    cells: Vec<String>,
+    best: Vec<bool>,
+    width: usize,
+}
+
+impl Column {
+    fn new(comparison: &Comparison, figure: &Figure) -> Self {
+        let cells: Vec<String> = comparison.records().iter().map(|record| figure.text(record)).collect();
+        let texts = figure.heading.into_iter().chain(cells.iter().map(String::as_str));
+        let width = texts.map(|text| text.chars().count()).max().unwrap_or(0);
+        Self { heading: figure.heading, best: comparison.best(figure), cells, width }
+    }
+
+    /// With the gap before it and the place of the mark behind it.
+    fn full_width(&self) -> usize {
+        GAP + self.width + 1
+    }
+}
+
+/// Cuts the columns into runs that fit the width, each at least one column.
+fn fitting(columns: &[Column], label_width: usize, width: Option<usize>) -> Vec<&[Column]> {
+    let mut runs = Vec::new();
+    let (mut start, mut used) = (0, label_width);
+    for (i, column) in columns.iter().enumerate() {
+        if i > start && width.is_some_and(|width| used + column.full_width() > width) {
+            runs.push(&columns[start..i]);
+            (start, used) = (i, label_width);
+        }
+        used += column.full_width();
+    }
+    runs.push(&columns[start..]);
+    runs
+}
+
+fn print(out: &mut String, labels: &Labels, columns: &[Column], colour: bool) {
+    for (line, title) in ["", "scheduler"].into_iter().enumerate() {
+        let mut text = format!("{title:<0$}", labels.width);
+        for column in columns {
+            text.push_str(&format!("{:GAP$}{:>2$} ", "", column.heading[line], column.width));
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+    }
+    let rule = labels.width + columns.iter().map(Column::full_width).sum::<usize>();
+    out.push_str(&"─".repeat(rule));
+    out.push('\n');
+    for (row, label) in labels.rows.iter().enumerate() {
+        let mut lines = label.iter();
+        let mut text = format!("{:<1$}", lines.next().map_or("", String::as_str), labels.width);
+        for column in columns {
+            let cell = format!("{:>1$}", column.cells[row], column.width);
+            let (on, off) = if colour && column.best[row] { BOLD } else { ("", "") };
+            let mark = if column.best[row] { MARK } else { ' ' };
+            text.push_str(&format!("{:GAP$}{on}{cell}{mark}{off}", ""));
+        }
+        out.push_str(text.trim_end());
+        out.push('\n');
+        for rest in lines {
+            out.push_str(&format!("{rest}\n"));
+        }
+    }
+}
+
+fn paragraph(out: &mut String, sentence: &str, width: Option<usize>, before: &str) {
+    let text = format!("{before}{sentence}");
+    for line in wrapped(&text, width.unwrap_or(usize::MAX)) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+}

@@ -1,0 +1,70 @@
+//! Names that others chose, made safe to show; and lines of a given width.
+
+/// Without characters that move a terminal's cursor, are forbidden in a page, or turn the direction of writing around: a stream's
+/// name is whatever a process called itself.
+pub(crate) fn printable(name: &str) -> String {
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    };
+    name.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// At most `limit` characters, the last of them an ellipsis where some were cut.
+pub(crate) fn shortened(name: &str, limit: usize) -> String {
+    if name.chars().count() <= limit {
+        return name.to_owned();
+    }
+    let mut short: String = name.chars().take(limit.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// Breaks text into lines of at most `width` characters, between words where that is possible, inside a word where it is not.
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    let mut length = 0;
+    for word in text.split_whitespace() {
+        let mut word: Vec<char> = word.chars().collect();
+        if length > 0 && length + 1 + word.len() > width {
+            lines.push(std::mem::take(&mut line));
+            length = 0;
+        }
+        while word.len() > width {
+            let rest = word.split_off(width);
+            lines.push(word.into_iter().collect());
+            word = rest;
+        }
+        if length > 0 {
+            line.push(' ');
+            length += 1;
+        }
+        length += word.len();
+        line.extend(word);
+    }
+    if length > 0 || lines.is_empty() {
+        lines.push(line);
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_inside_a_word_that_is_too_long() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("abcdefgh ij", 3), ["abc", "def", "gh", "ij"]);
+        assert_eq!(wrapped("a abcdef", 3), ["a", "abc", "def"]);
+        assert_eq!(wrapped("", 3), [""]);
+    }
+
+    #[test]
+    fn names_lose_what_would_move_the_cursor_or_turn_the_writing() {
+        assert_eq!(printable("a\u{1b}[2Jb\u{202e}c\n"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
+        assert_eq!(printable("Käse <b>"), "Käse <b>");
+    }
+}

@@ -1,0 +1,245 @@
+//! Who won, and by how much: worded so that a difference nobody would notice is not called a victory.
+
+use crate::comparison::Comparison;
+use crate::figure::{self, Figure};
+use crate::number::{MISSING, three_digits};
+use crate::text::printable;
+
+/// Below this difference in per cent nobody wins.
+pub const NEGLIGIBLE_PERCENT: f64 = 1.0;
+
+/// What a user may prefer: the three parts of the user preference (UP).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preference {
+    /// As many bytes a second as the disk gives.
+    Throughput,
+    /// As short a wait as possible; judged by the mean.
+    ResponseTime,
+    /// All streams slowed down alike; judged by Jain's index.
+    Fairness,
+}
+
+impl Preference {
+    /// All, in the order they are reported.
+    pub const ALL: [Self; 3] = [Self::Throughput, Self::ResponseTime, Self::Fairness];
+
+    /// Its key in the machine output.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::ResponseTime => "response_time",
+            Self::Fairness => "fairness",
+        }
+    }
+
+    /// Its name in a sentence.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::ResponseTime => "response time",
+            Self::Fairness => "fairness",
+        }
+    }
+
+    /// The figure that decides.
+    pub fn figure(self) -> &'static Figure {
+        match self {
+            Self::Throughput => &figure::THROUGHPUT,
+            Self::ResponseTime => &figure::MEAN_RESPONSE,
+            Self::Fairness => &figure::FAIRNESS,
+        }
+    }
+
+    /// By how many per cent `best` is better than `other`: above it where more is better, below it where less is. `None` where a
+    /// percentage means nothing (of zero, for one).
+    fn advantage_percent(self, best: f64, other: f64) -> Option<f64> {
+        if best == other {
+            return Some(0.0);
+        }
+        let percent = match self.figure().better {
+            figure::Better::Lower => (1.0 - best / other) * 100.0,
+            _ => (best / other - 1.0) * 100.0,
+        };
+        (other > 0.0 && percent.is_finite()).then_some(percent)
+    }
+}
+
+/// One scheduler's place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The scheduler's label.
+    pub label: String,
+    /// Its value of the deciding figure.
+    pub value: f64,
+    /// By how many per cent the best is better; `None` where that cannot be said.
+    pub best_is_better_percent: Option<f64>,
+}
+
+/// All schedulers that have the deciding figure, the best first; equals in the order of the records.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ranking {
+    /// What was preferred.
+    pub preference: Preference,
+    /// The places: at least one.
+    pub places: Vec<Place>,
+}
+
+impl Ranking {
+    /// `None` where no record has the deciding figure.
+    pub fn new(comparison: &Comparison, preference: Preference) -> Option<Self> {
+        let figure = preference.figure();
+        let value = |record| figure.value(record).map(|value| (record.scheduler.label.clone(), value));
+        let mut values: Vec<(String, f64)> = comparison.records().iter().filter_map(value).collect();
+        match figure.better {
+            figure::Better::Lower => values.sort_by(|a, b| a.1.total_cmp(&b.1)),
+            _ => values.sort_by(|a, b| b.1.total_cmp(&a.1)),
+        }
+        let best = values.first()?.1;
+        let place = |(label, value)| Place { label, value, best_is_better_percent: preference.advantage_percent(best, value) };
+        Some(Self { preference, places: values.into_iter().map(place).collect() })
+    }
+
+    /// The best and all that are within [`NEGLIGIBLE_PERCENT`] of it.
+    pub fn leaders(&self) -> &[Place] {
+        let negligible = |place: &Place| place.best_is_better_percent.is_some_and(|percent| percent < NEGLIGIBLE_PERCENT);
+        let count = self.places.iter().take_while(|place| negligible(place)).count();
+        &self.places[..count]
+    }
+
+    /// The one that won: better than every other by at least [`NEGLIGIBLE_PERCENT`].
+    pub fn winner(&self) -> Option<&Place> {
+        self.places.first().filter(|_| self.places.len() > 1 && self.leaders().len() == 1)
+    }
+}
+
+/// The verdict on one preference.
+pub struct Part {
+    /// What was preferred.
+    pub preference: Preference,
+    /// Who won, in a word or two.
+    pub headline: String,
+    /// Who won, or that nobody did: the rest of a sentence that begins with the preference and a colon.
+    pub text: String,
+}
+
+/// The verdict, preference by preference.
+pub fn parts(comparison: &Comparison) -> Vec<Part> {
+    Preference::ALL.into_iter().map(|preference| part(comparison, preference)).collect()
+}
+
+fn part(comparison: &Comparison, preference: Preference) -> Part {
+    let Some(ranking) = Ranking::new(comparison, preference) else {
+        return Part { preference, headline: MISSING.to_owned(), text: undefined(comparison, preference).to_owned() };
+    };
+    Part { preference, headline: headline(&ranking), text: text(comparison, &ranking) }
+}
+
+/// The verdict in one sentence.
+pub fn sentence(comparison: &Comparison) -> String {
+    let parts = parts(comparison);
+    let nobody = format!("no scheduler wins by more than {NEGLIGIBLE_PERCENT}%");
+    if parts.iter().all(|part| part.text == nobody) {
+        return format!("No scheduler wins by more than {NEGLIGIBLE_PERCENT}% in throughput, response time or fairness.");
+    }
+    let joined: Vec<String> = parts.iter().map(|part| format!("{}: {}", part.preference.name(), part.text)).collect();
+    let sentence = if comparison.records().len() == 1 {
+        let label = printable(&comparison.common().scheduler.label);
+        format!("only {label} was run, so nobody wins: {}.", joined.join("; "))
+    } else {
+        format!("{}.", joined.join("; "))
+    };
+    let mut chars = sentence.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+}
+
+fn undefined(comparison: &Comparison, preference: Preference) -> &'static str {
+    if preference == Preference::Fairness && comparison.records().iter().all(|record| record.streams.len() < 2) {
+        "not defined with fewer than two streams"
+    } else {
+        "not measured"
+    }
+}
+
+fn headline(ranking: &Ranking) -> String {
+    match ranking.leaders() {
+        [_, ..] if ranking.places.len() == 1 => three_digits(ranking.places[0].value),
+        leaders @ ([_] | [_, _]) if leaders.len() < ranking.places.len() => listed(leaders),
+        leaders @ [_, ..] if leaders.len() < ranking.places.len() => format!("{} nearly equal", leaders.len()),
+        _ => "no clear winner".to_owned(),
+    }
+}
+
+fn text(comparison: &Comparison, ranking: &Ranking) -> String {
+    let Some((best, others)) = ranking.places.split_first() else { return String::new() };
+    let value = with_unit(ranking.preference, best.value);
+    if comparison.records().len() == 1 {
+        return value;
+    }
+    if others.is_empty() {
+        return format!("only {} has a figure, {value}", printable(&best.label));
+    }
+    let leaders = ranking.leaders();
+    let trailing = &ranking.places[leaders.len().max(1)..];
+    let Some(worst) = trailing.last() else { return format!("no scheduler wins by more than {NEGLIGIBLE_PERCENT}%") };
+    let mut text = if leaders.len() > 1 {
+        let margin = ahead(ranking.preference, worst);
+        format!("{} lead with {value}, within {NEGLIGIBLE_PERCENT}% of each other and {margin}", listed(leaders))
+    } else {
+        let over_next = trailing.first().map(|next| ahead(ranking.preference, next)).unwrap_or_default();
+        let over_worst = if trailing.len() > 1 { format!(" and {}", ahead(ranking.preference, worst)) } else { String::new() };
+        format!("{} wins with {value}, {over_next}{over_worst}", printable(&best.label))
+    };
+    if ranking.preference == Preference::ResponseTime {
+        text.push_str(&shortest_p99(comparison, leaders));
+    }
+    text
+}
+
+fn with_unit(preference: Preference, value: f64) -> String {
+    let value = three_digits(value);
+    match preference {
+        Preference::Throughput => format!("{value} MB/s"),
+        Preference::ResponseTime => format!("a mean of {value} ms"),
+        Preference::Fairness => format!("a Jain index of {value}"),
+    }
+}
+
+/// How far the best is ahead of one other, in words.
+fn ahead(preference: Preference, other: &Place) -> String {
+    let label = printable(&other.label);
+    let direction = if preference.figure().better == figure::Better::Lower { "below" } else { "above" };
+    match other.best_is_better_percent {
+        // "1,150% above" needs working out, "12.5 times" does not.
+        Some(percent) if percent >= 200.0 => format!("{} times that of {label}", three_digits(1.0 + percent / 100.0)),
+        Some(percent) if percent >= 10.0 => format!("{percent:.0}% {direction} {label}"),
+        Some(percent) => format!("{percent:.1}% {direction} {label}"),
+        None => format!("{direction} {label} with {}", three_digits(other.value)),
+    }
+}
+
+fn listed(places: &[Place]) -> String {
+    let labels: Vec<String> = places.iter().map(|place| printable(&place.label)).collect();
+    match labels.as_slice() {
+        [only] => only.clone(),
+        [rest @ .., last] if (1..=3).contains(&rest.len()) => format!("{} and {last}", rest.join(", ")),
+        _ => format!("{} schedulers", labels.len()),
+    }
+}
+
+/// Names the scheduler with the shortest p99 where none of those with the shortest mean comes near it.
+fn shortest_p99(comparison: &Comparison, leaders: &[Place]) -> String {
+    let p99 = |record| figure::P99_RESPONSE.value(record);
+    let records = comparison.records().iter();
+    let Some((shortest, best)) = records.clone().filter_map(|r| p99(r).map(|v| (r, v))).min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return String::new();
+    };
+    let leads = |label: &str| leaders.iter().any(|place| place.label == label);
+    let leading = records.filter(|record| leads(&record.scheduler.label)).filter_map(p99).min_by(f64::total_cmp);
+    let behind = leading.filter(|&value| {
+        Preference::ResponseTime.advantage_percent(best, value).is_some_and(|percent| percent >= NEGLIGIBLE_PERCENT)
+    });
+    behind.map_or_else(String::new, |value| {
+        let label = printable(&shortest.scheduler.label);
+        format!(", while {label} has the shortest p99 ({} against {} ms)", three_digits(best), three_digits(value))
+    })
+}

@@ -1,0 +1,212 @@
+//! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
+
+use report::record::{
+    Curves, DiskDigest, Figures, Record, Replay, ResponseFigures, SCHEMA, SamplePoint, SchedulerSetting, StreamFigures, TraceDigest,
+};
+
+const DURATION_S: f64 = 4086.0;
+const BINS: usize = 200;
+const STREAMS: [(Option<&str>, f64); 14] = [
+    (Some("postgres"), 9.0),
+    (Some("rsync"), 8.0),
+    (Some("kworker/u8:2-flush-8:0"), 6.0),
+    (Some("java"), 4.0),
+    (Some("updatedb.mlocate"), 3.5),
+    (None, 3.0),
+    (Some("git"), 2.0),
+    (Some("systemd-journald"), 1.5),
+    (Some("cron"), 1.0),
+    (Some("bash"), 0.8),
+    (Some("sshd"), 0.6),
+    (None, 0.4),
+    (Some("top"), 0.2),
+    (Some("vi"), 0.1),
+];
+
+/// A scheduler's manner: its factor on response times, how heavy the tail is, how unequal the streams are treated.
+struct Manner {
+    label: &'static str,
+    tunables: &'static [(&'static str, i64)],
+    factor: f64,
+    tail: f64,
+    inequality: f64,
+    seek: f64,
+    cpu_ns: f64,
+}
+
+const MANNERS: [Manner; 6] = [
+    Manner { label: "noop", tunables: &[], factor: 3.0, tail: 1.0, inequality: 0.4, seek: 1630.0, cpu_ns: 41.0 },
+    Manner { label: "sstf", tunables: &[], factor: 1.0, tail: 1.7, inequality: 0.9, seek: 410.0, cpu_ns: 212.0 },
+    Manner { label: "clook", tunables: &[], factor: 1.08, tail: 1.25, inequality: 0.5, seek: 520.0, cpu_ns: 198.0 },
+    Manner {
+        label: "mq-deadline read_expire=200",
+        tunables: &[("read_expire", 200), ("write_expire", 5000), ("writes_starved", 2), ("fifo_batch", 16)],
+        factor: 1.2,
+        tail: 1.05,
+        inequality: 0.35,
+        seek: 640.0,
+        cpu_ns: 318.0,
+    },
+    Manner {
+        label: "kyber",
+        tunables: &[("read_lat_nsec", 2_000_000), ("write_lat_nsec", 10_000_000)],
+        factor: 2.4,
+        tail: 1.1,
+        inequality: 0.45,
+        seek: 1480.0,
+        cpu_ns: 160.0,
+    },
+    Manner {
+        label: "bfq",
+        tunables: &[("slice_idle_us", 8000), ("low_latency", 1), ("max_budget", 0)],
+        factor: 1.35,
+        tail: 1.3,
+        inequality: 0.15,
+        seek: 700.0,
+        cpu_ns: 655.0,
+    },
+];
+
+/// A small generator (Knuth's MMIX constants): the same numbers on every machine.
+struct Numbers(u64);
+
+impl Numbers {
+    fn share(&mut self) -> f64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// About normal, mean 0, deviation 1.
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
+    }
+}
+
+/// Six schedulers' records, each with `points` requests in its sample.
+pub fn six(points: usize) -> Vec<Record> {
+    MANNERS.iter().enumerate().map(|(i, manner)| record(manner, i as u64, points)).collect()
+}
+
+fn record(manner: &Manner, seed: u64, points: usize) -> Record {
+    let mut numbers = Numbers(seed + 7);
+    let mut times: Vec<f64> = (0..20_000).map(|_| 4.2 * manner.factor * (numbers.normal() * 0.75 * manner.tail).exp()).collect();
+    times.sort_by(f64::total_cmp);
+    let response = response(&times);
+    let streams: Vec<StreamFigures> = STREAMS.iter().enumerate().map(|(i, _)| stream(i, manner, &response, &mut numbers)).collect();
+    let slowdown = |stream: &&StreamFigures| stream.slowdown.unwrap_or_default();
+    let worst = streams.iter().max_by(|a, b| slowdown(a).total_cmp(&slowdown(b)));
+    let throughput = 6.4 - 0.11 * manner.factor;
+    Record {
+        schema: SCHEMA,
+        seekwise_version: "0.1.0".to_owned(),
+        trace: TraceDigest {
+            name: "office-server.vscsi".to_owned(),
+            format: "vscsi".to_owned(),
+            sha256: "3f0a6c1d9b7e52480f3a6c1d9b7e52483f0a6c1d9b7e52480f3a6c1d9b7e5248".to_owned(),
+            requests: 60_000,
+            skipped_lines: 0,
+        },
+        disk: DiskDigest {
+            name: "atlas10k".to_owned(),
+            sha256: "9b7e52480f3a6c1d9b7e52483f0a6c1d9b7e52480f3a6c1d9b7e52483f0a6c1d".to_owned(),
+            description: "Quantum Atlas 10K, 9.1 GB, 10,025 rpm".to_owned(),
+            capacity_sectors: 17_938_986,
+            queue_depth: 1,
+        },
+        scheduler: SchedulerSetting {
+            name: manner.label.split(' ').next().unwrap_or_default().to_owned(),
+            label: manner.label.to_owned(),
+            tunables: manner.tunables.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
+        },
+        replay: Replay { mode: "open".to_owned(), speed: 2.5, nr_requests: 256 },
+        figures: Figures {
+            duration_s: DURATION_S,
+            throughput_mb_s: throughput,
+            read_mb_s: throughput * 0.7,
+            write_mb_s: throughput * 0.3,
+            iops: 60_000.0 / (DURATION_S - 40.0 + 12.0 * manner.factor),
+            read_response: Some(response.clone()),
+            write_response: None,
+            response,
+            fairness_jain: Some(1.0 - manner.inequality * 0.55),
+            worst_slowdown: worst.and_then(|stream| stream.slowdown),
+            worst_slowdown_stream: worst.map(|stream| stream.stream),
+            disk_utilisation: 0.31 + 0.12 * manner.factor,
+            mean_seek_cylinders: manner.seek,
+            seek_time_share: 0.05 + manner.seek / 6000.0,
+            device_requests: 57_312,
+            scheduler_cpu_ns_per_request: Some(manner.cpu_ns),
+            sustainable_speed: None,
+        },
+        curves: curves(manner, &times, points, &mut numbers),
+        streams,
+        warnings: vec!["412 requests lie beyond the disk's last sector and were folded back onto it.".to_owned()],
+    }
+}
+
+fn response(times: &[f64]) -> ResponseFigures {
+    let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+    ResponseFigures {
+        requests: 60_000,
+        mean_ms: times.iter().sum::<f64>() / times.len() as f64,
+        p50_ms: at(0.5),
+        p95_ms: at(0.95),
+        p99_ms: at(0.99),
+        p999_ms: at(0.999),
+        max_ms: at(1.0),
+    }
+}
+
+fn stream(i: usize, manner: &Manner, response: &ResponseFigures, numbers: &mut Numbers) -> StreamFigures {
+    let (name, weight) = STREAMS[i];
+    let slowdown = 1.0 + manner.factor * (numbers.normal() * manner.inequality).exp();
+    StreamFigures {
+        stream: 1000 + 17 * i as u32,
+        name: name.map(str::to_owned),
+        requests: (weight * 1500.0) as u64,
+        throughput_mb_s: weight / 6.0,
+        mean_ms: response.mean_ms * slowdown / (1.0 + manner.factor),
+        p99_ms: response.p99_ms * slowdown / (1.0 + manner.factor),
+        slowdown: Some(slowdown),
+    }
+}
+
+fn curves(manner: &Manner, times: &[f64], points: usize, numbers: &mut Numbers) -> Curves {
+    let share = |i: usize| 1.0 - 10f64.powf(-4.3 * i as f64 / 400.0);
+    let quantile = |share: f64| (times[((times.len() - 1) as f64 * share) as usize], share);
+    let cdf = (0..400).map(|i| quantile(share(i))).chain([(times[times.len() - 1], 1.0)]).collect();
+    let load = |bin: usize| 5.0 + 3.5 * (bin as f64 / 13.0).sin() + if (120..140).contains(&bin) { 9.0 } else { 0.0 };
+    let mean = |bin: usize, numbers: &mut Numbers| {
+        let idle = (60..66).contains(&bin);
+        (!idle).then(|| 1.2 * manner.factor * load(bin) * (numbers.normal() * 0.2).exp())
+    };
+    let response_mean_ms: Vec<Option<f64>> = (0..BINS).map(|bin| mean(bin, numbers)).collect();
+    let longest = |mean: &Option<f64>, numbers: &mut Numbers| mean.map(|mean| mean * (4.0 + 20.0 * numbers.share() * manner.tail));
+    let sample = |i: usize, numbers: &mut Numbers| {
+        let time = DURATION_S * i as f64 / points as f64;
+        let sequential = i.is_multiple_of(3);
+        let lba = if sequential {
+            (time * 3000.0) as u64 + 2_000_000
+        } else {
+            let area = [1_000_000.0, 6_000_000.0, 15_000_000.0][(numbers.share() * 3.0) as usize];
+            (area + numbers.normal() * 300_000.0).max(0.0) as u64
+        };
+        let read = sequential || numbers.share() < 0.5;
+        SamplePoint {
+            dispatched_s: time,
+            lba,
+            sectors: 16,
+            read,
+            response_ms: times[(numbers.share() * 19_999.0) as usize],
+            stream: 1000,
+        }
+    };
+    Curves {
+        response_cdf: cdf,
+        bin_s: DURATION_S / BINS as f64,
+        throughput_mb_s: (0..BINS).map(|bin| load(bin) * (1.0 + 0.05 * numbers.normal()) / manner.factor.sqrt()).collect(),
+        response_max_ms: response_mean_ms.iter().map(|mean| longest(mean, numbers)).collect(),
+        response_mean_ms,
+        sample: (0..points).map(|i| sample(i, numbers)).collect(),
+    }
+}
