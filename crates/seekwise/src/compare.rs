@@ -19,14 +19,19 @@ use sim::replay::{
 use sim::trace::{OpenOptions, TraceReader};
 
 use crate::terminal::{self, Interrupted};
-use crate::trace::Input;
 use timed::Timed;
 
 /// Arguments of `seekwise compare`.
 #[derive(clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    input: Input,
+    /// The trace; `seekwise trace formats` lists what is read
+    trace: PathBuf,
+    /// The trace's format, if it shall not be recognised by content
+    #[arg(long)]
+    format: Option<String>,
+    /// Pass over damaged records and count them, instead of stopping at the first
+    #[arg(long)]
+    skip_bad: bool,
     /// The disk: a profile's name (`seekwise disk list`) or file
     #[arg(long, value_name = "NAME|FILE", default_value = "sata7200")]
     disk: String,
@@ -121,11 +126,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     let comparison = Comparison::new(&records)?;
     if let Some(html) = &args.html {
-        report::page::write(html, &comparison)?;
+        let page = report::page::html(&comparison);
+        report::record::replace(html, page.as_bytes()).with_context(|| html.display().to_string())?;
     }
-    let text = if args.json { report::json::text(&comparison) } else { report::table::text(&comparison, &terminal::style()) };
-    terminal::print(&text)?;
-    Ok(())
+    let (width, colour) = terminal::style();
+    let text = if args.json { report::json::text(&comparison) } else { report::table::text(&comparison, width, colour) };
+    Ok(terminal::print(&text)?)
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -134,19 +140,23 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     } else {
         args.schedulers.iter().map(|text| Ok(text.parse::<Setting>()?)).collect::<anyhow::Result<Vec<_>>>()?
     };
+    for (i, setting) in schedulers.iter().enumerate() {
+        ensure!(!schedulers[..i].contains(setting), "--scheduler {setting}: is named twice");
+    }
     let profile = sim::profile::load(&args.disk)?;
-    let (survey, format, sha256) = survey(&args.input)?;
+    let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
+    let (survey, format, sha256) = survey(&args.trace, &options)?;
     let fit = match args.fit {
         FitArgument::Exact => Fit::Exact,
         FitArgument::Compact => Fit::Compact,
     };
     let placement = Placement::new(&survey, profile.capacity_sectors(), fit)
-        .with_context(|| format!("{} on {}", args.input.path.display(), profile.name()))?;
+        .with_context(|| format!("{} on {}", args.trace.display(), profile.name()))?;
     let mode = if args.closed { Mode::Closed } else { Mode::Open };
     let host = HostSettings { nr_requests: args.nr_requests, ..HostSettings::default() };
     Ok(Plan {
-        path: args.input.path.clone(),
-        options: OpenOptions { format: Some(format.to_owned()), skip_bad: args.input.skip_bad },
+        path: args.trace.clone(),
+        options: OpenOptions { format: Some(format.to_owned()), ..options },
         format,
         sha256,
         survey,
@@ -160,9 +170,9 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
 }
 
 /// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
-fn survey(input: &Input) -> anyhow::Result<(Survey, &'static str, String)> {
-    let sha256 = sha256(&sim::trace::files(&input.path)?)?;
-    let mut opened = input.open()?;
+fn survey(path: &Path, options: &OpenOptions) -> anyhow::Result<(Survey, &'static str, String)> {
+    let mut opened = sim::trace::open(path, options)?;
+    let sha256 = sha256(&sim::trace::files(path))?;
     let bar = terminal::progress_bar(0, "reading the trace, requests:");
     let survey = Survey::take(&mut *opened.reader, |requests| {
         bar.set_position(requests);
@@ -170,7 +180,7 @@ fn survey(input: &Input) -> anyhow::Result<(Survey, &'static str, String)> {
     });
     bar.finish_and_clear();
     let survey = survey?.ok_or(Interrupted)?;
-    ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", input.path.display());
+    ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
     Ok((survey, opened.format.name, sha256))
 }
 

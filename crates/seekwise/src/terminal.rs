@@ -49,6 +49,13 @@ pub fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Standard output's width in characters if it is a terminal, and whether it wants colour (`NO_COLOR` and the like are heeded).
+pub fn style() -> (Option<usize>, bool) {
+    let terminal = console::Term::stdout();
+    let width = terminal.size_checked().map(|(_, columns)| usize::from(columns));
+    (width, width.is_some() && console::colors_enabled())
+}
+
 /// A progress bar on standard error, drawn only on a terminal. `total` 0 makes a spinner.
 pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
     let (bar, template) = if total == 0 {

@@ -94,7 +94,7 @@ fn recording(name: &str) -> Option<(&str, u32)> {
 }
 
 /// The files of the recording to which this file belongs, by processor; none if its name is not that of such a file.
-fn siblings(path: &Path) -> Vec<PathBuf> {
+pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     recording(name).map(|(device, _)| files_of(path, device)).unwrap_or_default()
 }

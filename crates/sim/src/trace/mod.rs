@@ -94,6 +94,13 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
     Ok(Opened { format, reader: (format.open)(input, options)? })
 }
 
+/// The files that [`open`] reads for `path`: itself, or all of a blktrace recording.
+pub fn files(path: &Path) -> Vec<PathBuf> {
+    let first = blktrace::first_of(path);
+    let files = blktrace::siblings(&first);
+    if files.is_empty() { vec![first] } else { files }
+}
+
 /// The format called `name`.
 fn named(path: &Path, name: &str) -> Result<&'static Format, TraceError> {
     ALL.iter().copied().find(|format| format.name == name).ok_or_else(|| TraceError::Format {
