@@ -5,15 +5,24 @@
 
 #![no_std]
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
+mod chains;
+#[cfg(any(test, feature = "conformance"))]
+pub mod conformance;
+mod decay;
+mod directory;
+pub mod queue;
 mod request;
 pub mod sched;
+mod setting;
 mod time;
 mod tunable;
 
+pub use queue::Limits;
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, StreamId};
-pub use sched::{ALL, Insertion, Pick, Scheduler, Spec};
+pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, Spec, switch};
+pub use setting::{SettingError, find, parse};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, Unit};

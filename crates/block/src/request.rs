@@ -71,8 +71,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// The first sector behind the request.
+    /// The first sector behind the request; the last number there is if that lies beyond it.
     pub fn end(&self) -> u64 {
-        self.lba + u64::from(self.sectors)
+        self.lba.saturating_add(u64::from(self.sectors))
+    }
+
+    /// Somebody waits for it: true of every read, and of writes that say so (Linux `rq_is_sync`).
+    pub fn is_sync(&self) -> bool {
+        self.op == Op::Read || self.sync
     }
 }

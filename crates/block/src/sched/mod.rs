@@ -3,9 +3,15 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::queue::Limits;
 use crate::{Nanos, Request, RequestId, Tunable};
 
+mod anticipatory;
+mod cfq;
+mod clook;
+mod deadline;
 mod noop;
+mod sstf;
 
 /// What a scheduler did with a request it was given. The host must know of merges, for one completion then ends several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,16 +33,21 @@ pub enum Pick {
     /// This one, which leaves the queue.
     Go(Request),
     /// Something waits, but leaving the device alone until then serves better. Ask again at that time (always later than
-    /// `now`), or as soon as a request arrives or completes.
+    /// `now`), or as soon as a request arrives or completes. A scheduler that waits for a completion only names a time all
+    /// the same, so that no host sleeps without end.
     WaitUntil(Nanos),
     /// Nothing waits.
     Empty,
 }
 
+/// The time a scheduler names in [`Pick::WaitUntil`] when only a completion can change its answer.
+pub const COMPLETION_BACKSTOP: Nanos = Nanos::from_millis(1_000);
+
 /// Decides which request goes to the device next.
 ///
 /// The host calls [`insert`](Scheduler::insert) as requests arrive, [`pick`](Scheduler::pick) whenever the device has room, and
-/// [`completed`](Scheduler::completed) when one is done. `now` never runs backwards.
+/// [`completed`](Scheduler::completed) when one is done. `now` never runs backwards. Requests that wait at the same time may
+/// be picked in any order, overlapping ones too, as in Linux: who needs an order waits for the completion.
 pub trait Scheduler: Send {
     /// Takes a request in.
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion;
@@ -57,6 +68,15 @@ pub trait Scheduler: Send {
     fn drain(&mut self, out: &mut Vec<Request>);
 }
 
+/// A promise that no request is passed over for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// How long a request may wait before the promise begins.
+    pub expires: Nanos,
+    /// From then on at most this many requests leave for itself, and as many again for each older request that still waits.
+    pub picks: u64,
+}
+
 /// A scheduler as the rest of the program sees it before there is one.
 #[derive(Debug)]
 pub struct Spec {
@@ -68,9 +88,59 @@ pub struct Spec {
     pub source: &'static str,
     /// Its parameters.
     pub tunables: &'static [Tunable],
-    /// Makes one; the values stand in the order of `tunables`.
-    pub build: fn(&[i64]) -> Box<dyn Scheduler>,
+    /// It never answers [`Pick::WaitUntil`]: while requests wait, one goes.
+    pub work_conserving: bool,
+    /// Its promise against starvation, from the values of its tunables; `None` promises nothing.
+    pub patience: Option<fn(&[i64]) -> Patience>,
+    /// Makes one; the values stand in the order of `tunables` and within their ranges.
+    pub build: fn(&Limits, &[i64]) -> Box<dyn Scheduler>,
 }
 
 /// All schedulers.
-pub static ALL: &[&Spec] = &[&noop::SPEC];
+pub static ALL: &[&Spec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
+
+/// Lets `to` take over the queue of `from` in the middle of a run.
+///
+/// Every queued request reaches `to` in the order of arrival, with its waiting time counted from then. Where `to` merges what
+/// `from` kept apart, `merged` is told the request and what became of it, so that the host can follow its parts. Requests at
+/// the device stay there: the host must not report their completion to `to`, which never saw them.
+pub fn switch(from: &mut dyn Scheduler, to: &mut dyn Scheduler, now: Nanos, mut merged: impl FnMut(&Request, Insertion)) {
+    let mut waiting = Vec::new();
+    from.drain(&mut waiting);
+    for request in waiting {
+        let insertion = to.insert(now, request);
+        if insertion != Insertion::Queued {
+            merged(&request, insertion);
+        }
+    }
+}
+
+/// A tunable in milliseconds as a span.
+fn span(millis: i64) -> Nanos {
+    Nanos::from_millis(u64::try_from(millis).unwrap_or(0))
+}
+
+/// A tunable as a count.
+fn count(value: i64) -> u64 {
+    u64::try_from(value).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ALL;
+    use alloc::vec::Vec;
+    use std::string::String;
+
+    #[test]
+    fn every_file_in_the_folder_is_listed_and_every_scheduler_has_its_file() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sched")).unwrap();
+        let mut files: Vec<String> = folder
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace(".rs", ""))
+            .filter(|name| name != "mod")
+            .collect();
+        let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();
+        files.sort();
+        listed.sort();
+        assert_eq!(files, listed);
+    }
+}

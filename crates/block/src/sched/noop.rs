@@ -1,38 +1,48 @@
 //! First come, first served.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Scheduler, Spec};
+use super::{Insertion, Patience, Pick, Scheduler, Spec};
+use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Request};
 
 pub(super) static SPEC: Spec = Spec {
     name: "noop",
-    summary: "first come, first served",
+    summary: "first come, first served; merges, never sorts",
     source: "Linux 2.6 block/noop-iosched.c",
     tunables: &[],
-    build: |_| Box::new(Noop::default()),
+    work_conserving: true,
+    patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+    build: |limits, _| Box::new(Noop::new(limits)),
 };
 
-#[derive(Default)]
+const LANE: usize = 0;
+
+/// The block layer finds back merges for it by the hash of ends (`elv_merge` in `block/elevator.c`); front merges need a sorted
+/// queue, which it has not.
 struct Noop {
-    queue: VecDeque<Request>,
+    queue: Queue,
+}
+
+impl Noop {
+    fn new(limits: &Limits) -> Noop {
+        Noop { queue: Queue::new(*limits, Merging { front: false, within_stream: false }) }
+    }
 }
 
 impl Scheduler for Noop {
     fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
-        self.queue.push_back(request);
-        Insertion::Queued
+        self.queue.insert(LANE, Nanos::ZERO, request).into()
     }
 
     fn pick(&mut self, _now: Nanos) -> Pick {
-        self.queue.pop_front().map_or(Pick::Empty, Pick::Go)
+        self.queue.oldest(LANE).map_or(Pick::Empty, |slot| Pick::Go(self.queue.take(slot)))
     }
 
     fn retune(&mut self, _values: &[i64]) {}
 
     fn drain(&mut self, out: &mut Vec<Request>) {
-        out.extend(self.queue.drain(..));
+        self.queue.drain(out);
     }
 }

@@ -1,0 +1,115 @@
+//! What the kit plays to a scheduler.
+
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use crate::{Limits, Op, Priority, PriorityClass, Scale, Spec, StreamId, Tunable};
+
+/// A request to come.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Time since the arrival before, in microseconds.
+    pub gap_us: u64,
+    /// Who asks.
+    pub stream: StreamId,
+    /// Read or write.
+    pub op: Op,
+    /// Somebody waits for it.
+    pub sync: bool,
+    /// I/O priority.
+    pub priority: Priority,
+    /// The first 512-byte sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u32,
+}
+
+/// Requests, a device, and settings.
+#[derive(Clone, Debug)]
+pub struct Script {
+    /// The requests in the order of their arrival.
+    pub arrivals: Vec<Arrival>,
+    /// How long the device takes, in microseconds, for one request after the other, from the first again at the end.
+    pub service_us: Vec<u64>,
+    /// How many requests the device holds.
+    pub depth: usize,
+    /// The limits of merging.
+    pub limits: Limits,
+    /// Where in its range each tunable is set, from 0 to 65,535; as often again as needed.
+    pub settings: Vec<u16>,
+    /// After how many arrivals the values are set anew, or another scheduler takes over.
+    pub change_after: Option<usize>,
+}
+
+impl Script {
+    /// The script's values for the tunables of a scheduler.
+    pub fn values(&self, spec: &Spec) -> Vec<i64> {
+        spec.tunables.iter().zip(self.settings.iter().cycle()).map(|(tunable, &setting)| value(tunable, setting)).collect()
+    }
+
+    /// Other values, for the middle of the run.
+    pub fn later_values(&self, spec: &Spec) -> Vec<i64> {
+        spec.tunables.iter().zip(self.settings.iter().rev().cycle()).map(|(tunable, &setting)| value(tunable, setting)).collect()
+    }
+}
+
+fn value(tunable: &Tunable, setting: u16) -> i64 {
+    let (min, max) = (tunable.min as f64, tunable.max as f64);
+    let fraction = f64::from(setting) / f64::from(u16::MAX);
+    let value = match tunable.scale {
+        Scale::Linear => min + (max - min) * fraction,
+        Scale::Logarithmic => min * (max / min).powf(fraction),
+    };
+    (value as i64).clamp(tunable.min, tunable.max)
+}
+
+/// Random scripts: crowded areas where requests touch and overlap, far ones, the end of the address space; bursts and pauses.
+pub fn scripts() -> impl Strategy<Value = Script> {
+    let service = prop_oneof![3 => 50..2_000u64, 2 => 2_000..15_000u64, 1 => 50_000..700_000u64];
+    let max_sectors = prop_oneof![1 => Just(0), 2 => 8..64u32, 2 => Just(2560u32)];
+    let change = proptest::option::of(any::<Index>());
+    let settings = proptest::collection::vec(prop_oneof![any::<u16>(), Just(0), Just(u16::MAX)], 1..8);
+    (
+        proptest::collection::vec(arrivals(), 1..80),
+        proptest::collection::vec(service, 1..8),
+        1..=9usize,
+        max_sectors,
+        settings,
+        change,
+    )
+        .prop_map(|(arrivals, service_us, depth, max_sectors, settings, change)| Script {
+            change_after: change.map(|index| index.index(arrivals.len())),
+            arrivals,
+            service_us,
+            depth,
+            limits: Limits { max_sectors },
+            settings,
+        })
+}
+
+fn arrivals() -> impl Strategy<Value = Arrival> {
+    let gap = prop_oneof![4 => Just(0u64), 4 => 1..3_000u64, 2 => 3_000..30_000u64, 1 => 100_000..2_000_000u64];
+    let lba = prop_oneof![6 => (0..24u64).prop_map(|n| n * 8), 2 => 0..200u64, 3 => 0..1u64 << 32, 1 => u64::MAX - 40..=u64::MAX];
+    let sectors = prop_oneof![6 => Just(8u32), 2 => 1..40u32, 1 => 2_000..3_000u32, 1 => Just(u32::MAX)];
+    let op = prop_oneof![Just(Op::Read), Just(Op::Write)];
+    let class = prop_oneof![
+        5 => Just(PriorityClass::BestEffort),
+        1 => Just(PriorityClass::RealTime),
+        1 => Just(PriorityClass::Idle),
+    ];
+    let level = prop_oneof![4 => Just(4u8), 1 => 0..8u8, 1 => Just(u8::MAX)];
+    let stream = prop_oneof![4 => 1..4u32, 1 => any::<u32>()];
+    (gap, stream, op, any::<bool>(), class, level, lba, sectors).prop_map(
+        |(gap_us, stream, op, sync, class, level, lba, sectors)| Arrival {
+            gap_us,
+            stream,
+            op,
+            sync,
+            priority: Priority { class, level },
+            lba,
+            sectors,
+        },
+    )
+}

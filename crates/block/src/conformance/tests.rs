@@ -1,0 +1,171 @@
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use std::panic::catch_unwind;
+
+use super::{assert_conforms, assert_switches};
+use crate::{ALL, Insertion, Limits, Nanos, Patience, Pick, Request, Scheduler, Spec, find};
+
+const CASES: u32 = 192;
+const CASES_PER_PAIR: u32 = 48;
+
+#[test]
+fn every_scheduler_conforms() {
+    for spec in ALL {
+        assert_conforms(spec, CASES);
+    }
+}
+
+#[test]
+fn every_scheduler_can_take_over_from_every_other_in_the_middle_of_a_run() {
+    for from in ALL {
+        for to in ALL {
+            assert_switches(from, to, CASES_PER_PAIR);
+        }
+    }
+}
+
+/// A scheduler with a fault put in front of it.
+struct Faulty {
+    inner: Box<dyn Scheduler>,
+    fault: Fault,
+    calls: u32,
+    last: Option<Request>,
+}
+
+#[derive(Clone, Copy)]
+enum Fault {
+    Loses,
+    ServesTwice,
+    WaitsForThePast,
+    SaysEmpty,
+    ShortensRequests,
+    HidesMerges,
+    LosesWhenDrained,
+    WaitsForEver,
+}
+
+impl Faulty {
+    fn wrap(inner: &str, fault: Fault, limits: &Limits) -> Box<dyn Scheduler> {
+        let spec = find(inner).unwrap();
+        Box::new(Faulty { inner: (spec.build)(limits, &spec.defaults()), fault, calls: 0, last: None })
+    }
+
+    fn is_due(&mut self) -> bool {
+        self.calls += 1;
+        self.calls % 5 == 0
+    }
+}
+
+impl Scheduler for Faulty {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        let fault = self.fault;
+        match fault {
+            Fault::Loses if self.is_due() => Insertion::Queued,
+            Fault::HidesMerges => {
+                self.inner.insert(now, request);
+                Insertion::Queued
+            }
+            _ => self.inner.insert(now, request),
+        }
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        match (self.fault, self.last) {
+            (Fault::ServesTwice, Some(request)) if self.is_due() => return Pick::Go(request),
+            (Fault::SaysEmpty, _) if self.is_due() => return Pick::Empty,
+            (Fault::WaitsForThePast, _) if self.is_due() => return Pick::WaitUntil(now),
+            (Fault::WaitsForEver, _) if self.is_due() => return Pick::WaitUntil(Nanos::MAX),
+            _ => {}
+        }
+        let mut pick = self.inner.pick(now);
+        if let Pick::Go(request) = &mut pick {
+            self.last = Some(*request);
+            if matches!(self.fault, Fault::ShortensRequests) && request.sectors > 8 {
+                request.sectors -= 1;
+            }
+        }
+        pick
+    }
+
+    fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
+        self.inner.completed(now, request, service);
+    }
+
+    fn retune(&mut self, _values: &[i64]) {}
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        self.inner.drain(out);
+        if matches!(self.fault, Fault::LosesWhenDrained) {
+            out.pop();
+        }
+    }
+}
+
+macro_rules! faulty {
+    ($inner:literal, $fault:expr, work_conserving: $conserving:literal, patience: $patience:expr) => {{
+        static SPEC: Spec = Spec {
+            name: "faulty",
+            summary: "has a fault",
+            source: "this test",
+            tunables: &[],
+            work_conserving: $conserving,
+            patience: $patience,
+            build: |limits, _| Faulty::wrap($inner, $fault, limits),
+        };
+        &SPEC
+    }};
+}
+
+fn complaint(judge: impl FnOnce() + std::panic::UnwindSafe) -> String {
+    let panic = catch_unwind(judge).expect_err("the kit should have complained");
+    panic.downcast_ref::<String>().expect("a message").to_string()
+}
+
+#[test]
+fn the_kit_finds_lost_doubled_shortened_and_hidden_requests() {
+    let cases = [
+        (faulty!("noop", Fault::Loses, work_conserving: true, patience: None), "while"),
+        (faulty!("noop", Fault::ServesTwice, work_conserving: true, patience: None), "was picked but does not wait"),
+        (faulty!("noop", Fault::SaysEmpty, work_conserving: true, patience: None), "said Empty while"),
+        (faulty!("noop", Fault::ShortensRequests, work_conserving: true, patience: None), "was picked;"),
+        (faulty!("noop", Fault::HidesMerges, work_conserving: true, patience: None), ""),
+    ];
+    for (spec, words) in cases {
+        let complaint = complaint(|| assert_conforms(spec, 64));
+        assert!(complaint.contains(words), "{complaint}");
+    }
+}
+
+#[test]
+fn the_kit_finds_waits_that_should_not_be() {
+    let cases = [
+        (faulty!("noop", Fault::WaitsForThePast, work_conserving: false, patience: None), "only the near future"),
+        (faulty!("noop", Fault::WaitsForEver, work_conserving: false, patience: None), "only the near future"),
+        (faulty!("noop", Fault::WaitsForEver, work_conserving: true, patience: None), "declared work-conserving"),
+    ];
+    for (spec, words) in cases {
+        let complaint = complaint(|| assert_conforms(spec, 64));
+        assert!(complaint.contains(words), "{complaint}");
+    }
+}
+
+#[test]
+fn the_kit_finds_starvation_where_a_promise_was_given() {
+    static NEAREST_FIRST: Spec = Spec {
+        name: "faulty",
+        summary: "promises what it does not keep",
+        source: "this test",
+        tunables: &[],
+        work_conserving: true,
+        patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+        build: |limits, values| (find("sstf").unwrap().build)(limits, values),
+    };
+    assert!(complaint(|| assert_conforms(&NEAREST_FIRST, 64)).contains("starves in spite of the promise"));
+}
+
+#[test]
+fn the_kit_finds_requests_lost_when_another_takes_over() {
+    let spec = faulty!("clook", Fault::LosesWhenDrained, work_conserving: true, patience: None);
+    assert!(complaint(|| assert_switches(spec, find("noop").unwrap(), 64)).contains("wait"));
+}

@@ -1,0 +1,371 @@
+//! The merging queue under the schedulers.
+//!
+//! A scheduler sorts its requests into *lanes*: reads and writes, synchronous and asynchronous ones, or one lane per process.
+//! Each lane is kept in two orders at once, by place on the disk and by age:
+//!
+//! ```text
+//! lane 0   by place    100 -> 108 -> 300 -> 4096        (B-tree of LBA and sequence number)
+//!          by age      300 -> 100 -> 4096 -> 108        (linked list through the slots)
+//! lane 1   ...
+//! ends     108: slot 2   116: slot 0   ...              (hash: who ends where? finds back merges)
+//! ```
+//!
+//! **Merging.** A request joins a queued one of its lane when together they cover one gapless range without overlap, and
+//! operation, synchronous flag and I/O priority are equal (Linux `block/blk-merge.c`, `blk_rq_merge_ok`). A back merge may
+//! close the gap to the next request, which is then absorbed. A front merge never does: whatever ends where the newcomer
+//! begins would have taken it as a back merge. No sector is ever covered twice or dropped by a merge.
+//!
+//! **Order.** As in Linux, requests that wait at the same time may leave in any order, overlapping ones too: who needs a write
+//! to be seen by a later request waits for its completion. Requests that begin at the same sector leave a walk towards higher
+//! LBAs in the order of their arrival.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use crate::chains::{Chains, NONE};
+use crate::{Insertion, Nanos, Request, RequestId};
+
+/// What the host allows a scheduler to do to requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest request merging may make, in 512-byte sectors; 0 forbids merging. A request that arrives larger stays as it is.
+    pub max_sectors: u32,
+}
+
+impl Default for Limits {
+    /// 1,280 KiB, Linux's `max_sectors_kb` (`BLK_DEF_MAX_SECTORS`, `include/linux/blkdev.h`).
+    fn default() -> Limits {
+        Limits { max_sectors: 2560 }
+    }
+}
+
+/// Names a queued request until it is taken or absorbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(u32);
+
+/// A place in the order by LBA. Requests with the same LBA follow each other by sequence number, which grows with arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The first sector.
+    pub lba: u64,
+    /// Counts the requests queued before.
+    pub sequence: u64,
+}
+
+impl Place {
+    const fn first_at(lba: u64) -> Place {
+        Place { lba, sequence: 0 }
+    }
+}
+
+/// What became of a request that was put into the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placed {
+    /// It has a slot of its own.
+    Queued(Slot),
+    /// It is part of `into` now, and so is `absorbed`, whose slot is gone.
+    Merged {
+        /// The request that grew.
+        into: RequestId,
+        /// What `into` swallowed besides, as it was.
+        absorbed: Option<Request>,
+    },
+}
+
+impl From<Placed> for Insertion {
+    fn from(placed: Placed) -> Insertion {
+        match placed {
+            Placed::Queued(_) => Insertion::Queued,
+            Placed::Merged { into, absorbed } => Insertion::Merged { into, absorbed: absorbed.map(|request| request.id) },
+        }
+    }
+}
+
+/// Which requests may merge, beyond what every scheduler asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Merging {
+    /// A newcomer may join at the front of a queued request.
+    pub front: bool,
+    /// Synchronous requests join only requests of their own stream.
+    pub within_stream: bool,
+}
+
+struct Entry {
+    request: Request,
+    expires: Nanos,
+    lane: u32,
+    /// Part of the key in the order by place; never changes.
+    sequence: u64,
+    /// The lowest sequence number among its parts.
+    age: u64,
+    older: u32,
+    newer: u32,
+}
+
+struct Lane {
+    places: BTreeMap<Place, u32>,
+    oldest: u32,
+    newest: u32,
+}
+
+impl Lane {
+    const EMPTY: Lane = Lane { places: BTreeMap::new(), oldest: NONE, newest: NONE };
+}
+
+/// Requests in lanes, sorted by place and by age, merged as they arrive.
+///
+/// Methods that take a [`Slot`] panic if the slot is not in use; those that take a lane treat an unknown one as empty.
+pub struct Queue {
+    limits: Limits,
+    merging: Merging,
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    ends: Chains,
+    lanes: Vec<Lane>,
+    sequence: u64,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(limits: Limits, merging: Merging) -> Queue {
+        let (entries, free, lanes) = (Vec::new(), Vec::new(), Vec::new());
+        Queue { limits, merging, entries, free, ends: Chains::default(), lanes, sequence: 0 }
+    }
+
+    /// Changes which requests may merge from now on.
+    pub fn set_merging(&mut self, merging: Merging) {
+        self.merging = merging;
+    }
+
+    /// How many requests wait, merged ones counted once.
+    pub fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
+
+    /// Nothing waits in any lane.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many requests wait in `lane`.
+    pub fn lane_len(&self, lane: usize) -> usize {
+        self.lanes.get(lane).map_or(0, |lane| lane.places.len())
+    }
+
+    /// Puts `request` into `lane`, merged if it fits. `expires` is for [`Queue::expires`] to tell; a merge leaves it as it was,
+    /// unless the absorbed request was older: then its age and time pass to the one that swallowed it (Linux
+    /// `deadline_merged_requests`).
+    pub fn insert(&mut self, lane: usize, expires: Nanos, request: Request) -> Placed {
+        while self.lanes.len() <= lane {
+            self.lanes.push(Lane::EMPTY);
+        }
+        if let Some(slot) = self.back_merge_partner(lane, &request) {
+            return self.merge_back(slot, &request);
+        }
+        if self.merging.front
+            && let Some(slot) = self.front_merge_partner(lane, &request)
+        {
+            return self.merge_front(slot, &request);
+        }
+        Placed::Queued(self.push(lane, expires, request))
+    }
+
+    /// The request in a slot.
+    pub fn request(&self, slot: Slot) -> &Request {
+        &self.entries[slot.0 as usize].request
+    }
+
+    /// The time given when the request was put in.
+    pub fn expires(&self, slot: Slot) -> Nanos {
+        self.entries[slot.0 as usize].expires
+    }
+
+    /// The place of a request in its lane.
+    pub fn place(&self, slot: Slot) -> Place {
+        let entry = &self.entries[slot.0 as usize];
+        Place { lba: entry.request.lba, sequence: entry.sequence }
+    }
+
+    /// Takes a request out.
+    pub fn take(&mut self, slot: Slot) -> Request {
+        let place = self.place(slot);
+        let request = *self.request(slot);
+        let lane = self.entries[slot.0 as usize].lane as usize;
+        self.lanes[lane].places.remove(&place);
+        if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
+            self.ends.remove(end, slot.0);
+        }
+        self.unlink(slot.0);
+        self.free.push(slot.0);
+        request
+    }
+
+    /// The request of `lane` that has waited longest.
+    pub fn oldest(&self, lane: usize) -> Option<Slot> {
+        self.lanes.get(lane).and_then(|lane| (lane.oldest != NONE).then_some(Slot(lane.oldest)))
+    }
+
+    /// The request of `lane` with the lowest LBA.
+    pub fn first(&self, lane: usize) -> Option<Slot> {
+        self.lanes.get(lane)?.places.first_key_value().map(|(_, slot)| Slot(*slot))
+    }
+
+    /// The first request of `lane` that begins at `lba` or behind.
+    pub fn at_or_after(&self, lane: usize, lba: u64) -> Option<Slot> {
+        self.from(lane, Place::first_at(lba))
+    }
+
+    /// The last request of `lane` that begins before `lba`.
+    pub fn before(&self, lane: usize, lba: u64) -> Option<Slot> {
+        self.lanes.get(lane)?.places.range(..Place::first_at(lba)).next_back().map(|(_, slot)| Slot(*slot))
+    }
+
+    /// The request at `place` or, if it is gone, the next one of `lane`.
+    pub fn from(&self, lane: usize, place: Place) -> Option<Slot> {
+        self.lanes.get(lane)?.places.range(place..).next().map(|(_, slot)| Slot(*slot))
+    }
+
+    /// The request of `lane` that a one-way elevator at `head` serves next, if it may turn back for a short way: at most
+    /// `back_max` sectors, each counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
+    pub fn nearest(&self, lane: usize, head: u64, back_max: u64, back_penalty: u64) -> Option<Slot> {
+        let ahead = self.at_or_after(lane, head).map(|slot| (slot, self.request(slot).lba - head));
+        if let Some((slot, 0)) = ahead {
+            return Some(slot);
+        }
+        let behind = self.before(lane, head).map(|slot| (slot, head - self.request(slot).lba));
+        match (ahead, behind.filter(|&(_, distance)| distance <= back_max)) {
+            (Some((ahead, forth)), Some((_, back))) if forth <= back.saturating_mul(back_penalty) => Some(ahead),
+            (_, Some((behind, _))) => Some(behind),
+            (Some((ahead, _)), None) => Some(ahead),
+            (None, None) => self.first(lane),
+        }
+    }
+
+    /// Takes everything out, from the oldest request to the newest.
+    pub fn drain(&mut self, out: &mut Vec<Request>) {
+        let mut slots = Vec::with_capacity(self.len());
+        slots.extend(self.lanes.iter().flat_map(|lane| lane.places.values().copied()));
+        slots.sort_unstable_by_key(|&slot| self.entries[slot as usize].age);
+        out.extend(slots.into_iter().map(|slot| self.take(Slot(slot))));
+    }
+
+    fn push(&mut self, lane: usize, expires: Nanos, request: Request) -> Slot {
+        let sequence = self.sequence;
+        self.sequence += 1;
+        let entry = Entry { request, expires, lane: lane as u32, sequence, age: sequence, older: NONE, newer: NONE };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.entries[slot as usize] = entry;
+                slot
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
+        };
+        self.lanes[lane].places.insert(Place { lba: request.lba, sequence }, slot);
+        if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
+            self.ends.insert(end, slot);
+        }
+        self.link_behind(slot, self.lanes[lane].newest);
+        Slot(slot)
+    }
+
+    fn back_merge_partner(&self, lane: usize, request: &Request) -> Option<u32> {
+        self.ends.slots(request.lba).find(|&slot| self.may_merge(lane, slot, request))
+    }
+
+    fn front_merge_partner(&self, lane: usize, request: &Request) -> Option<u32> {
+        let end = request.lba.checked_add(u64::from(request.sectors))?;
+        let starting_there = self.lanes[lane].places.range(Place::first_at(end)..).take_while(|(place, _)| place.lba == end);
+        starting_there.map(|(_, slot)| *slot).find(|&slot| self.may_merge(lane, slot, request))
+    }
+
+    fn may_merge(&self, lane: usize, slot: u32, request: &Request) -> bool {
+        let entry = &self.entries[slot as usize];
+        let queued = &entry.request;
+        entry.lane as usize == lane
+            && queued.op == request.op
+            && queued.sync == request.sync
+            && queued.priority == request.priority
+            && (queued.stream == request.stream || !(self.merging.within_stream && request.is_sync()))
+            && u64::from(queued.sectors) + u64::from(request.sectors) <= u64::from(self.limits.max_sectors)
+            && request.lba.checked_add(u64::from(request.sectors)).is_some()
+    }
+
+    fn merge_back(&mut self, slot: u32, request: &Request) -> Placed {
+        self.grow_back(slot, request);
+        let grown = self.entries[slot as usize].request;
+        let next = self.lanes[self.entries[slot as usize].lane as usize]
+            .places
+            .range(Place::first_at(grown.end())..)
+            .take_while(|(place, _)| place.lba == grown.end())
+            .map(|(_, next)| *next)
+            .find(|&next| next != slot && self.may_merge(self.entries[slot as usize].lane as usize, next, &grown));
+        let absorbed = next.map(|next| self.absorb(slot, next));
+        Placed::Merged { into: grown.id, absorbed }
+    }
+
+    fn grow_back(&mut self, slot: u32, request: &Request) {
+        let grown = &mut self.entries[slot as usize].request;
+        let old_end = grown.end();
+        grown.sectors += request.sectors;
+        grown.arrival = grown.arrival.min(request.arrival);
+        let end = grown.end();
+        self.ends.remove(old_end, slot);
+        self.ends.insert(end, slot);
+    }
+
+    fn merge_front(&mut self, slot: u32, request: &Request) -> Placed {
+        let old_place = self.place(Slot(slot));
+        let entry = &mut self.entries[slot as usize];
+        let lane = &mut self.lanes[entry.lane as usize];
+        lane.places.remove(&old_place);
+        lane.places.insert(Place { lba: request.lba, ..old_place }, slot);
+        entry.request.lba = request.lba;
+        entry.request.sectors += request.sectors;
+        entry.request.arrival = entry.request.arrival.min(request.arrival);
+        Placed::Merged { into: entry.request.id, absorbed: None }
+    }
+
+    fn absorb(&mut self, slot: u32, next: u32) -> Request {
+        let (age, expires) = (self.entries[next as usize].age, self.entries[next as usize].expires);
+        if age < self.entries[slot as usize].age {
+            self.unlink(slot);
+            self.link_behind(slot, next);
+            self.entries[slot as usize].age = age;
+            self.entries[slot as usize].expires = expires;
+        }
+        let absorbed = self.take(Slot(next));
+        self.grow_back(slot, &absorbed);
+        absorbed
+    }
+
+    /// Puts `slot` into its lane's list by age, behind `older` or, if that is [`NONE`], at the head.
+    fn link_behind(&mut self, slot: u32, older: u32) {
+        let lane = &mut self.lanes[self.entries[slot as usize].lane as usize];
+        let newer = match older {
+            NONE => core::mem::replace(&mut lane.oldest, slot),
+            _ => core::mem::replace(&mut self.entries[older as usize].newer, slot),
+        };
+        match newer {
+            NONE => lane.newest = slot,
+            _ => self.entries[newer as usize].older = slot,
+        }
+        let entry = &mut self.entries[slot as usize];
+        (entry.older, entry.newer) = (older, newer);
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Entry { older, newer, lane, .. } = self.entries[slot as usize];
+        let lane = &mut self.lanes[lane as usize];
+        match older {
+            NONE => lane.oldest = newer,
+            _ => self.entries[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => lane.newest = older,
+            _ => self.entries[newer as usize].older = older,
+        }
+    }
+}

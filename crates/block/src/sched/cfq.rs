@@ -1,0 +1,904 @@
+//! Completely fair queueing: each process has its own queue and its turns at the disk, longer ones for a better priority.
+//!
+//! ```text
+//! class        kind of work       queues, by the key that says when a turn is due (a round robin)
+//! real time    async              shared, one per priority level
+//!              sync, seeky        one per process; between their turns nobody waits for anybody
+//!              sync               one per process; at the end of a request the disk waits slice_idle for the next one
+//! best effort  the same three
+//! idle         one tree           served only if nobody else wants the disk
+//! ```
+//!
+//! The turn goes to the best class, in it to the kind of work whose first queue has the lowest key, and stays with that kind
+//! for its share of `target_latency`. Left out of the kernel's CFQ: groups, merging the queues of close cooperators, the
+//! metadata and no-idle hints, and the rules for non-rotating disks, none of which a [`Request`] tells. A process that uses
+//! several priorities has a queue for each.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, Spec, count, span};
+use crate::decay::DecayingMean;
+use crate::directory::Directory;
+use crate::queue::{Limits, Merging, Placed, Queue, Slot};
+use crate::{Nanos, Priority, PriorityClass, Request, Scale, Tunable, Unit};
+
+pub(super) static SPEC: Spec = Spec {
+    name: "cfq",
+    summary: "a queue for each process, time slices by priority, and a short idle at the end of a slice",
+    source: "Linux 4.x block/cfq-iosched.c",
+    tunables: TUNABLES,
+    work_conserving: false,
+    patience: None,
+    build: |limits, values| Box::new(Cfq::new(limits, values)),
+};
+
+static TUNABLES: &[Tunable] = &[
+    Tunable {
+        name: "quantum",
+        unit: Unit::Count,
+        min: 1,
+        max: 256,
+        default: 8,
+        scale: Scale::Logarithmic,
+        doc: "Requests of one queue at the device at once while others wait; half as many when its slice is nearly over.",
+    },
+    Tunable {
+        name: "fifo_expire_sync",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 60_000,
+        default: 125,
+        scale: Scale::Logarithmic,
+        doc: "A slice begins with the oldest synchronous request of its queue if that has waited this long.",
+    },
+    Tunable {
+        name: "fifo_expire_async",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 300_000,
+        default: 250,
+        scale: Scale::Logarithmic,
+        doc: "A slice begins with the oldest asynchronous request of its queue if that has waited this long.",
+    },
+    Tunable {
+        name: "back_seek_max",
+        unit: Unit::Kibibytes,
+        min: 0,
+        max: 1 << 30,
+        default: 16_384,
+        scale: Scale::Linear,
+        doc: "How far back the head may turn for a request instead of going up the disk.",
+    },
+    Tunable {
+        name: "back_seek_penalty",
+        unit: Unit::Count,
+        min: 1,
+        max: 64,
+        default: 2,
+        scale: Scale::Logarithmic,
+        doc: "How many times the way back counts against the way forth.",
+    },
+    Tunable {
+        name: "slice_sync",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 10_000,
+        default: 100,
+        scale: Scale::Logarithmic,
+        doc: "The turn of a synchronous queue at priority level 4; each level is worth a fifth of it.",
+    },
+    Tunable {
+        name: "slice_async",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 10_000,
+        default: 40,
+        scale: Scale::Logarithmic,
+        doc: "The turn of an asynchronous queue at priority level 4; each level is worth a fifth of it.",
+    },
+    Tunable {
+        name: "slice_async_rq",
+        unit: Unit::Count,
+        min: 1,
+        max: 1_024,
+        default: 2,
+        scale: Scale::Logarithmic,
+        doc: "Bounds the requests in the turn of an asynchronous queue: twice this at level 7, sixteen times at level 0.",
+    },
+    Tunable {
+        name: "slice_idle",
+        unit: Unit::Milliseconds,
+        min: 0,
+        max: 100,
+        default: 8,
+        scale: Scale::Linear,
+        doc: "How long the disk waits for the next request of a process in its turn. 0 never waits.",
+    },
+    Tunable {
+        name: "low_latency",
+        unit: Unit::Flag,
+        min: 0,
+        max: 1,
+        default: 1,
+        scale: Scale::Linear,
+        doc: "Shortens turns when many processes share the disk, and holds asynchronous writes back behind delayed synchronous requests.",
+    },
+    Tunable {
+        name: "target_latency",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 60_000,
+        default: 300,
+        scale: Scale::Logarithmic,
+        doc: "The time in which each process should have had its turn, as low_latency aims for.",
+    },
+];
+
+const ASYNC: usize = 0;
+const SYNC: usize = 1;
+
+/// Priority levels in a class (`IOPRIO_BE_NR`).
+const LEVELS: usize = 8;
+/// Shared queues come first: eight levels of real time, eight of best effort, one idle. Then those of the processes.
+const SHARED_QUEUES: usize = 2 * LEVELS + 1;
+/// A queue whose requests lie further apart than this, in sectors, more often than 4 times in 32 is seeky (`CFQQ_SEEK_THR`).
+const SEEK_THRESHOLD: u64 = 8 * 100;
+/// A request this near to the head, in sectors, may use the idle time of another queue (`CFQQ_CLOSE_THR`).
+const CLOSE_THRESHOLD: u64 = 8 * 1024;
+/// Decayed samples after which a think time counts: three requests (`sample_valid`).
+const ENOUGH_SAMPLES: u64 = 80;
+/// The shortest time for one kind of work (`CFQ_MIN_TT`, in jiffies of 1 ms).
+const MIN_WORK_TIME: Nanos = Nanos::from_millis(2);
+/// Turns of idle queues follow each other by this (`CFQ_IDLE_DELAY`), and a queue that takes over goes ahead of the first by that.
+const IDLE_DELAY: i64 = 200_000_000;
+const FRONT_LEAD: i64 = 1_000_000_000;
+
+struct Tuning {
+    quantum: u32,
+    fifo_expire: [Nanos; 2],
+    back_seek_max_sectors: u64,
+    back_seek_penalty: u64,
+    slice: [Nanos; 2],
+    slice_async_requests: u64,
+    slice_idle: Nanos,
+    low_latency: bool,
+    target_latency: Nanos,
+}
+
+impl Tuning {
+    fn new(values: &[i64]) -> Tuning {
+        Tuning {
+            quantum: u32::try_from(values[0]).unwrap_or(1),
+            fifo_expire: [span(values[2]), span(values[1])],
+            back_seek_max_sectors: count(values[3]).saturating_mul(2),
+            back_seek_penalty: count(values[4]),
+            slice: [span(values[6]), span(values[5])],
+            slice_async_requests: count(values[7]),
+            slice_idle: span(values[8]),
+            low_latency: values[9] != 0,
+            target_latency: span(values[10]),
+        }
+    }
+
+    /// The turn of a queue: a fifth more for each level above 4, a fifth less for each below (`cfq_prio_slice`).
+    fn slice(&self, kind: usize, level: u8) -> Nanos {
+        Nanos(self.slice[kind].0 / 5 * (9 - u64::from(level)))
+    }
+
+    /// How many requests an asynchronous queue may send in one turn (`cfq_prio_to_maxrq`).
+    fn async_requests(&self, level: u8) -> u64 {
+        2 * self.slice_async_requests * (LEVELS as u64 - u64::from(level))
+    }
+}
+
+/// The kinds of work in a class, each with its own tree of queues (`enum wl_type_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    Async,
+    SyncSeeky,
+    Sync,
+}
+
+const WORKS: [Work; 3] = [Work::Async, Work::SyncSeeky, Work::Sync];
+
+/// Names a service tree: class and kind of work; the idle class has one tree for all.
+fn tree_of(class: PriorityClass, work: Work) -> usize {
+    match class {
+        PriorityClass::RealTime => work as usize,
+        PriorityClass::BestEffort => 3 + work as usize,
+        PriorityClass::Idle => 6,
+    }
+}
+
+const TREES: usize = 7;
+
+/// The pauses between a completion and the next request (`struct cfq_ttime`).
+#[derive(Clone, Copy, Default)]
+struct ThinkTime {
+    last_completion: Nanos,
+    pauses: DecayingMean,
+}
+
+impl ThinkTime {
+    fn request_came(&mut self, now: Nanos, slice_idle: Nanos) {
+        self.pauses.add((now - self.last_completion).0.min(slice_idle.0 * 2));
+    }
+
+    fn exceeds(&self, limit: Nanos) -> bool {
+        self.pauses.samples() > ENOUGH_SAMPLES && self.pauses.mean() > limit.0
+    }
+}
+
+/// When a queue's turn is due, and a count that keeps queues with equal keys in order.
+type Turn = (i64, u64);
+
+/// Queues that wait for their turn, the one in turn included.
+#[derive(Default)]
+struct ServiceTree {
+    queues: BTreeMap<Turn, usize>,
+    think: ThinkTime,
+}
+
+impl ServiceTree {
+    fn first(&self) -> Option<(Turn, usize)> {
+        self.queues.first_key_value().map(|(turn, number)| (*turn, *number))
+    }
+}
+
+/// The queue of a process, or a shared one (Linux `struct cfq_queue`).
+#[derive(Clone, Copy)]
+struct ProcessQueue {
+    class: PriorityClass,
+    level: u8,
+    kind: usize,
+    /// Its place in the round robin, while it has requests or its turn.
+    waiting: Option<(usize, Turn)>,
+    at_device: u32,
+    think: ThinkTime,
+    /// A bit for each of the last 32 requests: it lay far from the one before.
+    seek_history: u32,
+    /// Where its last request that arrived ended.
+    last_arrived_end: Option<u64>,
+    /// Where its last request that left ended.
+    last_served_end: Option<u64>,
+    /// Its process comes back soon and stays near: waiting for it pays.
+    idles: bool,
+    /// It had four requests waiting at once: although seeky, it keeps the disk busy.
+    deep: bool,
+    slice: Slice,
+    /// Time not used in the last turn, or, if negative, used beyond it.
+    residue: i64,
+}
+
+/// One turn of a queue.
+#[derive(Clone, Copy, Default)]
+struct Slice {
+    /// The time counts from the first completion.
+    clock: Option<SliceClock>,
+    dispatched: u64,
+    oldest_checked: bool,
+}
+
+#[derive(Clone, Copy)]
+struct SliceClock {
+    start: Nanos,
+    end: Nanos,
+}
+
+impl ProcessQueue {
+    fn new(now: Nanos, kind: usize, class: PriorityClass, level: u8) -> ProcessQueue {
+        ProcessQueue {
+            class,
+            level,
+            kind,
+            waiting: None,
+            at_device: 0,
+            think: ThinkTime { last_completion: now, ..ThinkTime::default() },
+            seek_history: 0,
+            last_arrived_end: None,
+            last_served_end: None,
+            idles: kind == SYNC && class != PriorityClass::Idle,
+            deep: false,
+            slice: Slice::default(),
+            residue: 0,
+        }
+    }
+
+    fn is_sync(&self) -> bool {
+        self.kind == SYNC
+    }
+
+    fn is_seeky(&self) -> bool {
+        self.seek_history.count_ones() > 32 / 8
+    }
+
+    fn work(&self) -> Work {
+        match (self.is_sync(), self.idles) {
+            (false, _) => Work::Async,
+            (true, false) => Work::SyncSeeky,
+            (true, true) => Work::Sync,
+        }
+    }
+
+    fn slice_used(&self, now: Nanos) -> bool {
+        self.slice.clock.is_some_and(|clock| now > clock.end)
+    }
+}
+
+struct Cfq {
+    tuning: Tuning,
+    /// One lane per queue, under the same number.
+    requests: Queue,
+    queues: Vec<ProcessQueue>,
+    directory: Directory,
+    trees: [ServiceTree; TREES],
+    turns: u64,
+    /// Queues in the trees, all and synchronous ones.
+    busy: usize,
+    busy_sync: usize,
+    /// Decaying average number of busy queues by class (`busy_queues_avg`).
+    busy_average: [u64; 2],
+    active: Option<usize>,
+    /// The disk waits until then for the active queue.
+    idle_until: Option<Nanos>,
+    serving: (PriorityClass, Work),
+    work_ends: Option<Nanos>,
+    at_device: [u32; 2],
+    /// Where the last request that left ends.
+    head: u64,
+    /// When a synchronous request was last done that had waited longer than `fifo_expire_sync`.
+    last_delayed_sync: Option<Nanos>,
+}
+
+fn signed(time: Nanos) -> i64 {
+    i64::try_from(time.0).unwrap_or(i64::MAX)
+}
+
+impl Cfq {
+    fn new(limits: &Limits, values: &[i64]) -> Cfq {
+        let shared = (0..SHARED_QUEUES).map(|number| match (number / LEVELS, (number % LEVELS) as u8) {
+            (0, level) => ProcessQueue::new(Nanos::ZERO, ASYNC, PriorityClass::RealTime, level),
+            (1, level) => ProcessQueue::new(Nanos::ZERO, ASYNC, PriorityClass::BestEffort, level),
+            _ => ProcessQueue::new(Nanos::ZERO, ASYNC, PriorityClass::Idle, LEVELS as u8 - 1),
+        });
+        Cfq {
+            tuning: Tuning::new(values),
+            requests: Queue::new(*limits, Merging { front: true, within_stream: false }),
+            queues: shared.collect(),
+            directory: Directory::default(),
+            trees: core::array::from_fn(|_| ServiceTree::default()),
+            turns: 0,
+            busy: 0,
+            busy_sync: 0,
+            busy_average: [0; 2],
+            active: None,
+            idle_until: None,
+            serving: (PriorityClass::BestEffort, Work::Sync),
+            work_ends: None,
+            at_device: [0; 2],
+            head: 0,
+            last_delayed_sync: None,
+        }
+    }
+
+    // Which queue is whose.
+
+    /// The key of a process in the directory: its stream and priority.
+    fn key(request: &Request) -> u64 {
+        let class = match request.priority.class {
+            PriorityClass::RealTime => 0,
+            PriorityClass::BestEffort => 1,
+            PriorityClass::Idle => 2,
+        };
+        u64::from(request.stream) | (class * LEVELS as u64 + u64::from(level_of(request.priority))) << 32
+    }
+
+    fn shared_queue(priority: Priority) -> usize {
+        match priority.class {
+            PriorityClass::RealTime => usize::from(level_of(priority)),
+            PriorityClass::BestEffort => LEVELS + usize::from(level_of(priority)),
+            PriorityClass::Idle => 2 * LEVELS,
+        }
+    }
+
+    /// The queue of a request that came in, held for it.
+    fn admit(&mut self, now: Nanos, request: &Request) -> usize {
+        if !request.is_sync() {
+            return Cfq::shared_queue(request.priority);
+        }
+        let (index, fresh) = self.directory.hold(Cfq::key(request));
+        let number = SHARED_QUEUES + index;
+        let queue = || ProcessQueue::new(now, SYNC, request.priority.class, level_of(request.priority));
+        if number == self.queues.len() {
+            self.queues.push(queue());
+        } else if fresh {
+            self.queues[number] = queue();
+        }
+        number
+    }
+
+    /// The queue of a request that was admitted before.
+    fn queue_of(&self, request: &Request) -> Option<usize> {
+        if !request.is_sync() {
+            return Some(Cfq::shared_queue(request.priority));
+        }
+        self.directory.find(Cfq::key(request)).map(|index| SHARED_QUEUES + index)
+    }
+
+    fn hold(&mut self, number: usize) {
+        if let Some(index) = number.checked_sub(SHARED_QUEUES) {
+            self.directory.hold_number(index);
+        }
+    }
+
+    fn release(&mut self, number: usize) {
+        if let Some(index) = number.checked_sub(SHARED_QUEUES) {
+            self.directory.release(index);
+        }
+    }
+
+    // The round robin.
+
+    /// Where a queue stands in its tree (`cfq_service_tree_add`).
+    fn turn_key(&self, now: Nanos, number: usize, tree: usize) -> i64 {
+        let queue = &self.queues[number];
+        if queue.class == PriorityClass::Idle {
+            let last = self.trees[tree].queues.last_key_value().filter(|(_, last)| **last != number);
+            return last.map_or(signed(now), |((key, _), _)| *key).saturating_add(IDLE_DELAY);
+        }
+        let others = i64::try_from(self.busy.saturating_sub(1)).unwrap_or(i64::MAX);
+        let handicap = signed(self.tuning.slice(SYNC, 0)) - signed(self.tuning.slice(queue.kind, queue.level));
+        others.saturating_mul(handicap).saturating_add(signed(now)).saturating_sub(queue.residue)
+    }
+
+    fn wait_in_tree(&mut self, number: usize, tree: usize, key: i64) {
+        self.leave_tree(number);
+        let turn = (key, self.turns);
+        self.turns += 1;
+        self.trees[tree].queues.insert(turn, number);
+        self.queues[number].waiting = Some((tree, turn));
+        self.busy += 1;
+        self.busy_sync += usize::from(self.queues[number].is_sync());
+    }
+
+    fn leave_tree(&mut self, number: usize) {
+        if let Some((tree, turn)) = self.queues[number].waiting.take() {
+            self.trees[tree].queues.remove(&turn);
+            self.busy -= 1;
+            self.busy_sync -= usize::from(self.queues[number].is_sync());
+        }
+    }
+
+    /// Puts a queue into the round robin, or to its new place there.
+    fn line_up(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        let tree = tree_of(queue.class, queue.work());
+        // A queue that is in already does not count itself among the others, nor does a new one.
+        self.busy += usize::from(queue.waiting.is_none());
+        let key = self.turn_key(now, number, tree);
+        self.busy -= usize::from(self.queues[number].waiting.is_none());
+        self.queues[number].residue = 0;
+        self.wait_in_tree(number, tree, key);
+    }
+
+    /// Puts a queue ahead of all others in its tree.
+    fn line_up_first(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        let tree = tree_of(queue.class, queue.work());
+        let first = self.trees[tree].first().map_or(signed(now), |((key, _), _)| key);
+        self.wait_in_tree(number, tree, first.saturating_sub(FRONT_LEAD));
+    }
+
+    fn has_requests(&self, number: usize) -> bool {
+        self.requests.lane_len(number) > 0
+    }
+
+    fn busy_in_class(&self, class: PriorityClass) -> usize {
+        WORKS.iter().map(|&work| self.trees[tree_of(class, work)].queues.len()).sum()
+    }
+
+    // Turns.
+
+    /// The turn of a queue, shortened if many synchronous ones share the disk (`cfq_scaled_cfqq_slice`).
+    fn scaled_slice(&mut self, number: usize) -> Nanos {
+        let (kind, level, class) = (self.queues[number].kind, self.queues[number].level, self.queues[number].class);
+        let slice = self.tuning.slice(kind, level);
+        if !self.tuning.low_latency || class == PriorityClass::Idle {
+            return slice;
+        }
+        let busy = self.busy_in_class(class) as u64;
+        let average = &mut self.busy_average[usize::from(class == PriorityClass::BestEffort)];
+        *average = (3 * busy.max(*average) + busy.min(*average) + 2) / 4;
+        let expected_latency = self.tuning.slice[SYNC].0.saturating_mul(*average);
+        let target = self.tuning.target_latency.0;
+        if expected_latency <= target {
+            return slice;
+        }
+        let low = (self.tuning.slice_idle.0 * 2).saturating_mul(slice.0) / self.tuning.slice[SYNC].0;
+        Nanos((u128::from(slice.0) * u128::from(target) / u128::from(expected_latency)) as u64).max(Nanos(low.min(slice.0)))
+    }
+
+    /// Ends the turn of the active queue (`cfq_slice_expired`); `keep_rest`: time left over counts for its next turn.
+    fn end_turn(&mut self, now: Nanos, keep_rest: bool) {
+        let Some(number) = self.active.take() else { return };
+        self.idle_until = None;
+        if keep_rest {
+            self.queues[number].residue = match self.queues[number].slice.clock {
+                None => signed(self.scaled_slice(number)),
+                Some(clock) => signed(clock.end).saturating_sub(signed(now)),
+            };
+        }
+        if self.has_requests(number) {
+            self.line_up(now, number);
+        } else {
+            self.leave_tree(number);
+            if self.busy == 0 {
+                self.work_ends = None;
+            }
+        }
+        self.release(number);
+    }
+
+    fn begin_turn(&mut self, number: usize) {
+        self.hold(number);
+        self.queues[number].slice = Slice::default();
+        self.idle_until = None;
+        self.active = Some(number);
+    }
+
+    /// Decides for a class and a kind of work (`choose_wl_class_and_type`).
+    fn choose_work(&mut self, now: Nanos) {
+        let classes = [PriorityClass::RealTime, PriorityClass::BestEffort];
+        let Some(class) = classes.into_iter().find(|&class| self.busy_in_class(class) > 0) else {
+            self.serving.0 = PriorityClass::Idle;
+            return;
+        };
+        let going_on = class == self.serving.0
+            && self.work_ends.is_some_and(|end| now <= end)
+            && !self.trees[tree_of(class, self.serving.1)].queues.is_empty();
+        if going_on {
+            return;
+        }
+        let firsts = WORKS.into_iter().filter_map(|work| Some((self.trees[tree_of(class, work)].first()?.0, work)));
+        // Among equal keys the first kind wins, whatever came first: that is what the kernel's comparison does.
+        let due = firsts.min_by_key(|&((key, _), _)| key);
+        self.serving = (class, due.map_or(Work::SyncSeeky, |(_, work)| work));
+        self.work_ends = Some(now + self.work_time());
+    }
+
+    /// How long the kind of work now chosen is served: its share of the target latency.
+    fn work_time(&self) -> Nanos {
+        let (class, work) = self.serving;
+        let queues = self.trees[tree_of(class, work)].queues.len() as u64;
+        let average = self.busy_average[usize::from(class == PriorityClass::BestEffort)];
+        let target = self.tuning.target_latency.0;
+        let share = target.saturating_mul(queues) / average.max(self.busy_in_class(class) as u64).max(1);
+        let time = match work {
+            Work::Async => {
+                let share = share.min(target.saturating_mul(queues) / (self.busy as u64).max(1));
+                (u128::from(share) * u128::from(self.tuning.slice[ASYNC].0) / u128::from(self.tuning.slice[SYNC].0)) as u64
+            }
+            Work::Sync | Work::SyncSeeky => share.max(self.tuning.slice_idle.0 * 2),
+        };
+        Nanos(time).max(MIN_WORK_TIME)
+    }
+
+    /// The queue whose request may go, or none if it is better to wait (`cfq_select_queue`).
+    fn select_queue(&mut self, now: Nanos) -> Option<usize> {
+        if let Some(number) = self.active {
+            if !self.queues[number].slice_used(now) {
+                if self.has_requests(number) {
+                    return Some(number);
+                }
+                if self.idle_until.is_some() {
+                    return None;
+                }
+                self.stop_idling_for_deep_seeker(now, number);
+                if self.queues[number].at_device > 0 && self.should_idle(number) {
+                    return None;
+                }
+            }
+            self.end_turn(now, false);
+        }
+        self.choose_work(now);
+        let (_, number) = self.trees[tree_of(self.serving.0, self.serving.1)].first()?;
+        self.begin_turn(number);
+        Some(number)
+    }
+
+    /// A seeky queue was let idle because it was deep, but has run dry with most of its turn left.
+    fn stop_idling_for_deep_seeker(&mut self, now: Nanos, number: usize) {
+        let queue = &mut self.queues[number];
+        let fast = queue.slice.clock.is_none_or(|clock| clock.end - now > now - clock.start);
+        if queue.is_seeky() && queue.idles && fast {
+            queue.deep = false;
+            queue.idles = false;
+        }
+    }
+
+    /// Waiting for the next request of a queue pays (`cfq_should_idle`).
+    fn should_idle(&self, number: usize) -> bool {
+        let queue = &self.queues[number];
+        if self.tuning.slice_idle == Nanos::ZERO || queue.class == PriorityClass::Idle {
+            return false;
+        }
+        if queue.idles {
+            return true;
+        }
+        let Some((tree, _)) = queue.waiting else { return false };
+        // The last seeky queue of its tree stands for them all.
+        let tree = &self.trees[tree];
+        queue.is_sync() && tree.queues.len() == 1 && !tree.think.exceeds(self.tuning.slice_idle)
+    }
+
+    /// Whether a queue in its turn may send one more (`cfq_may_dispatch`). If not, requests are at the device.
+    fn may_dispatch(&self, now: Nanos, number: usize) -> bool {
+        let queue = &self.queues[number];
+        if (self.at_device[ASYNC] > 0 && self.should_idle(number)) || (self.at_device[SYNC] > 0 && !queue.is_sync()) {
+            return false;
+        }
+        let mut most = if queue.class == PriorityClass::Idle { 1 } else { (self.tuning.quantum / 2).max(1) };
+        if queue.at_device >= most {
+            let only_sync = queue.is_sync() && self.busy_sync == 1;
+            if queue.class == PriorityClass::Idle || (self.busy > 1 && self.slice_used_soon(now, queue) && !only_sync) {
+                return false;
+            }
+            most = if self.busy == 1 || only_sync { u32::MAX } else { self.tuning.quantum };
+        }
+        if !queue.is_sync() && self.tuning.low_latency {
+            most = most.min(self.async_depth(now, queue));
+        }
+        queue.at_device < most
+    }
+
+    fn slice_used_soon(&self, now: Nanos, queue: &ProcessQueue) -> bool {
+        let expected = Nanos(self.tuning.slice_idle.0.saturating_mul(u64::from(queue.at_device)));
+        queue.slice.clock.is_none_or(|clock| now + expected > clock.end)
+    }
+
+    /// Asynchronous requests at once: one more for each slice_sync since a synchronous one was last delayed.
+    fn async_depth(&self, now: Nanos, queue: &ProcessQueue) -> u32 {
+        let Some(delayed) = self.last_delayed_sync else { return u32::MAX };
+        let depth = (now - delayed).0 / self.tuning.slice[SYNC].0;
+        let depth = if depth == 0 && queue.at_device == 0 { 1 } else { depth };
+        u32::try_from(depth).unwrap_or(u32::MAX)
+    }
+
+    /// The request of a queue to go: its oldest if that has expired, asked once a turn, or the one next in its sweep.
+    fn select_request(&mut self, now: Nanos, number: usize) -> Option<Slot> {
+        let queue = &mut self.queues[number];
+        if !core::mem::replace(&mut queue.slice.oldest_checked, true) {
+            let oldest = self.requests.oldest(number).filter(|&slot| self.requests.expires(slot) <= now);
+            if oldest.is_some() {
+                return oldest;
+            }
+        }
+        let from = queue.last_served_end.unwrap_or(self.head);
+        self.requests.nearest(number, from, self.tuning.back_seek_max_sectors, self.tuning.back_seek_penalty)
+    }
+
+    fn dispatch(&mut self, now: Nanos, number: usize, slot: Slot) -> Request {
+        let request = self.requests.take(slot);
+        self.head = request.end();
+        let queue = &mut self.queues[number];
+        queue.last_served_end = Some(self.head);
+        queue.at_device += 1;
+        queue.slice.dispatched += 1;
+        self.at_device[queue.kind] += 1;
+        let (class, level, sent, sync) = (queue.class, queue.level, queue.slice.dispatched, queue.is_sync());
+        let spent = class == PriorityClass::Idle || (!sync && sent >= self.tuning.async_requests(level));
+        if self.busy > 1 && spent {
+            self.end_turn(now, false);
+        }
+        request
+    }
+
+    // Idling.
+
+    /// Does what the kernel's timer does (`cfq_idle_slice_timer`).
+    fn end_overdue_idling(&mut self, now: Nanos) {
+        let (Some(number), Some(end)) = (self.active, self.idle_until) else { return };
+        if now < end {
+            return;
+        }
+        self.idle_until = None;
+        // Nobody else waits: the queue may as well keep its turn.
+        if self.requests.is_empty() && !self.queues[number].slice_used(now) {
+            return;
+        }
+        self.queues[number].deep = false;
+        self.end_turn(now, false);
+    }
+
+    /// Begins to wait for the next request of the active queue, if that pays (`cfq_arm_slice_timer`).
+    fn begin_idling(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        if !self.should_idle(number) || queue.at_device > 0 {
+            return;
+        }
+        let left = queue.slice.clock.map_or(Nanos::ZERO, |clock| clock.end - now);
+        if queue.think.exceeds(left) {
+            return;
+        }
+        self.idle_until = Some(now + self.tuning.slice_idle);
+    }
+
+    // Arrivals.
+
+    /// Learns from a request how its process behaves (`cfq_update_io_thinktime`, `cfq_update_io_seektime`).
+    fn learn(&mut self, now: Nanos, number: usize, request: &Request) {
+        let slice_idle = self.tuning.slice_idle;
+        let queue = &mut self.queues[number];
+        if queue.is_sync() {
+            queue.think.request_came(now, slice_idle);
+            if let Some((tree, _)) = queue.waiting {
+                self.trees[tree].think.request_came(now, slice_idle);
+            }
+        }
+        let distance = queue.last_arrived_end.map_or(0, |end| end.abs_diff(request.lba));
+        queue.seek_history = queue.seek_history << 1 | u32::from(distance > SEEK_THRESHOLD);
+        queue.last_arrived_end = Some(request.end());
+        self.judge_idling(number);
+    }
+
+    /// Decides whether waiting for the process pays: not if it thinks too long or seeks too much (`cfq_update_idle_window`).
+    fn judge_idling(&mut self, number: usize) {
+        let waiting = self.requests.lane_len(number);
+        let slice_idle = self.tuning.slice_idle;
+        let queue = &mut self.queues[number];
+        if !queue.is_sync() || queue.class == PriorityClass::Idle {
+            return;
+        }
+        queue.deep |= waiting >= 4;
+        if slice_idle == Nanos::ZERO || (!queue.deep && queue.is_seeky()) {
+            queue.idles = false;
+        } else if queue.think.pauses.samples() > ENOUGH_SAMPLES {
+            queue.idles = !queue.think.exceeds(slice_idle);
+        }
+    }
+
+    /// Whether a queue that got `request` takes over from the active one (`cfq_should_preempt`).
+    fn should_preempt(&self, now: Nanos, active: usize, newcomer: usize, request: &Request) -> bool {
+        let (old, new) = (&self.queues[active], &self.queues[newcomer]);
+        let real_time = |queue: &ProcessQueue| queue.class == PriorityClass::RealTime;
+        if new.class == PriorityClass::Idle || old.class == PriorityClass::Idle {
+            return new.class != PriorityClass::Idle;
+        }
+        if real_time(old) && !real_time(new) {
+            return false;
+        }
+        if (new.is_sync() && !old.is_sync()) || old.slice_used(now) || (real_time(new) && !real_time(old)) {
+            return true;
+        }
+        let dry = !self.has_requests(active);
+        // The disk waits for a seeky queue on behalf of all of them, and here is one of them.
+        let two_seeky = new.waiting.is_some_and(|(tree, _)| self.trees[tree].queues.len() == 2);
+        if self.serving.1 == Work::SyncSeeky && new.work() == Work::SyncSeeky && two_seeky && dry {
+            return true;
+        }
+        if dry && !self.should_idle(active) {
+            return true;
+        }
+        self.idle_until.is_some() && old.slice.dispatched > 0 && request.lba.abs_diff(self.head) <= CLOSE_THRESHOLD
+    }
+
+    /// Gives the turn of the active queue to another (`cfq_preempt_queue`).
+    fn preempt(&mut self, now: Nanos, active: usize, newcomer: usize) {
+        let other_work = self.queues[active].work() != self.queues[newcomer].work();
+        self.end_turn(now, true);
+        if other_work {
+            self.work_ends = None;
+        }
+        self.line_up_first(now, newcomer);
+    }
+
+    fn enqueued(&mut self, now: Nanos, number: usize, request: &Request) {
+        if self.queues[number].waiting.is_none() {
+            self.line_up(now, number);
+        }
+        self.learn(now, number, request);
+        match self.active {
+            Some(active) if active == number => self.idle_until = None,
+            Some(active) if self.should_preempt(now, active, number, request) => self.preempt(now, active, number),
+            _ => {}
+        }
+    }
+
+    /// Moves the turn of the active queue on when one of its requests is done.
+    fn advance_turn(&mut self, now: Nanos, number: usize) {
+        if self.queues[number].slice.clock.is_none() {
+            let slice = self.scaled_slice(number);
+            self.queues[number].slice.clock = Some(SliceClock { start: now, end: now + slice });
+        }
+        if self.queues[number].slice_used(now) || self.queues[number].class == PriorityClass::Idle {
+            self.end_turn(now, true);
+        } else if self.queues[number].is_sync() && !self.has_requests(number) {
+            self.begin_idling(now, number);
+        }
+    }
+}
+
+fn level_of(priority: Priority) -> u8 {
+    match priority.class {
+        PriorityClass::Idle => LEVELS as u8 - 1,
+        _ => priority.level.min(LEVELS as u8 - 1),
+    }
+}
+
+impl Scheduler for Cfq {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.end_overdue_idling(now);
+        let number = self.admit(now, &request);
+        let expires = request.arrival.min(now) + self.tuning.fifo_expire[self.queues[number].kind];
+        let placed = self.requests.insert(number, expires, request);
+        match placed {
+            Placed::Queued(_) => self.enqueued(now, number, &request),
+            Placed::Merged { absorbed, .. } => {
+                self.release(number);
+                if absorbed.is_some() {
+                    self.release(number);
+                }
+            }
+        }
+        placed.into()
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        if self.requests.is_empty() {
+            return Pick::Empty;
+        }
+        self.end_overdue_idling(now);
+        if let Some(number) = self.select_queue(now)
+            && self.may_dispatch(now, number)
+            && let Some(slot) = self.select_request(now, number)
+        {
+            return Pick::Go(self.dispatch(now, number, slot));
+        }
+        Pick::WaitUntil(self.idle_until.unwrap_or(now + COMPLETION_BACKSTOP))
+    }
+
+    fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
+        let known = self.queue_of(request).filter(|&number| self.queues[number].at_device > 0);
+        let Some(number) = known else { return };
+        self.end_overdue_idling(now);
+        let queue = &mut self.queues[number];
+        queue.at_device -= 1;
+        self.at_device[queue.kind] -= 1;
+        if queue.is_sync() {
+            queue.think.last_completion = now;
+            let tree = queue.waiting.map_or(tree_of(queue.class, queue.work()), |(tree, _)| tree);
+            self.trees[tree].think.last_completion = now;
+            if request.arrival + self.tuning.fifo_expire[SYNC] <= now {
+                self.last_delayed_sync = Some(now);
+            }
+        }
+        if self.active == Some(number) {
+            self.advance_turn(now, number);
+        }
+        self.release(number);
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        self.tuning = Tuning::new(values);
+    }
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        let first = out.len();
+        self.requests.drain(out);
+        if let Some(active) = self.active {
+            self.leave_tree(active);
+            self.active = None;
+            self.idle_until = None;
+            self.release(active);
+        }
+        for index in first..out.len() {
+            if let Some(number) = self.queue_of(&out[index]) {
+                self.leave_tree(number);
+                self.release(number);
+            }
+        }
+        self.work_ends = None;
+    }
+}

@@ -1,0 +1,59 @@
+//! Circular LOOK, the one-way elevator: up the disk to the last request, back to the first, up again.
+//!
+//! ```text
+//! LBA  0 ------100------300-----------900---->
+//! sweep 1        1 ----> 2 ----------> 3
+//!                ^---------------------'
+//! ```
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{Insertion, Pick, Scheduler, Spec};
+use crate::queue::{Limits, Merging, Queue};
+use crate::{Nanos, Request};
+
+pub(super) static SPEC: Spec = Spec {
+    name: "clook",
+    summary: "one-way elevator: ascending LBAs, then back to the lowest",
+    source: "Worthington, Ganger, Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994, section 2",
+    tunables: &[],
+    work_conserving: true,
+    patience: None,
+    build: |limits, _| Box::new(Clook::new(limits)),
+};
+
+const LANE: usize = 0;
+
+struct Clook {
+    queue: Queue,
+    /// Where the last request that left ends. The sweep goes on from there, so that no one can hold it by asking for the same
+    /// sector again and again.
+    head: u64,
+}
+
+impl Clook {
+    fn new(limits: &Limits) -> Clook {
+        Clook { queue: Queue::new(*limits, Merging { front: true, within_stream: false }), head: 0 }
+    }
+}
+
+impl Scheduler for Clook {
+    fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
+        self.queue.insert(LANE, Nanos::ZERO, request).into()
+    }
+
+    fn pick(&mut self, _now: Nanos) -> Pick {
+        let next = self.queue.at_or_after(LANE, self.head).or_else(|| self.queue.first(LANE));
+        let Some(slot) = next else { return Pick::Empty };
+        let request = self.queue.take(slot);
+        self.head = request.end();
+        Pick::Go(request)
+    }
+
+    fn retune(&mut self, _values: &[i64]) {}
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        self.queue.drain(out);
+    }
+}
