@@ -117,7 +117,7 @@ impl<'a> Line<'a> {
 }
 
 /// Cuts the first word off.
-fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
+pub(super) fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let text = rest.trim_ascii_start();
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
     let (word, after) = text.split_at(end);

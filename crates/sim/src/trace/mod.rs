@@ -22,6 +22,7 @@ mod order;
 pub mod parquet;
 mod spc;
 mod tencent;
+mod tracefs;
 mod vscsi;
 pub mod write;
 
@@ -59,6 +60,7 @@ pub static ALL: &[&Format] = &[
     &parquet::FORMAT,
     &blktrace::FORMAT,
     &blkparse::FORMAT,
+    &tracefs::FORMAT,
     &fio::FORMAT,
     &spc::FORMAT,
     &msr::FORMAT,
