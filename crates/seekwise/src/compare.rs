@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use block::sched::Setting;
+use block::Spec;
 use rayon::prelude::*;
 use report::comparison::Comparison;
 use report::record::{DiskDigest, Record, Replay, SCHEMA, SchedulerSetting, TraceDigest};
@@ -20,6 +20,10 @@ use sim::trace::{OpenOptions, TraceReader};
 
 use crate::terminal::{self, Interrupted};
 use timed::Timed;
+
+/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is nobody to be
+/// fair to.
+const ALONE: &str = "noop";
 
 /// Arguments of `seekwise compare`.
 #[derive(clap::Args)]
@@ -86,6 +90,26 @@ fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A scheduler and the values of its tunables.
+struct Setting {
+    spec: &'static Spec,
+    values: Vec<i64>,
+}
+
+impl Setting {
+    fn parse(text: &str) -> Result<Setting, block::SettingError> {
+        let (spec, values) = block::parse(text)?;
+        Ok(Setting { spec, values })
+    }
+
+    /// The name, and the tunables that are not at their defaults: enough to tell any two settings apart.
+    fn label(&self) -> String {
+        let changed = self.spec.tunables.iter().zip(&self.values).filter(|(tunable, value)| tunable.default != **value);
+        let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={value}", tunable.name)).collect();
+        if changed.is_empty() { self.spec.name.to_owned() } else { format!("{}:{}", self.spec.name, changed.join(",")) }
+    }
+}
+
 /// Everything the replays have in common.
 struct Plan {
     path: PathBuf,
@@ -98,6 +122,7 @@ struct Plan {
     placement: Placement,
     settings: Settings,
     schedulers: Vec<Setting>,
+    alone: Setting,
     measure_cpu: bool,
 }
 
@@ -136,12 +161,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
     let schedulers = if args.schedulers.is_empty() {
-        block::ALL.iter().map(|spec| Setting::default_of(spec)).collect()
+        block::ALL.iter().map(|spec| Setting { spec, values: spec.defaults() }).collect()
     } else {
-        args.schedulers.iter().map(|text| Ok(text.parse::<Setting>()?)).collect::<anyhow::Result<Vec<_>>>()?
+        let parse = |text: &String| Setting::parse(text).with_context(|| format!("--scheduler {text}"));
+        args.schedulers.iter().map(parse).collect::<anyhow::Result<Vec<_>>>()?
     };
-    for (i, setting) in schedulers.iter().enumerate() {
-        ensure!(!schedulers[..i].contains(setting), "--scheduler {setting}: is named twice");
+    let labels: Vec<String> = schedulers.iter().map(Setting::label).collect();
+    for (i, label) in labels.iter().enumerate() {
+        ensure!(!labels[..i].contains(label), "--scheduler {label}: is given twice; once is right");
     }
     let profile = sim::profile::load(&args.disk)?;
     let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
@@ -165,6 +192,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         placement,
         settings: Settings { mode, speed: args.speed, host },
         schedulers,
+        alone: Setting::parse(ALONE)?,
         measure_cpu: !args.no_cpu_time,
     })
 }
@@ -226,7 +254,7 @@ impl Plan {
 
     /// Replays the trace under one scheduler.
     fn under(&self, setting: &Setting, watch: &Watch) -> Result<(Outcome, Option<u64>), ReplayError> {
-        let scheduler = setting.build(&self.limits());
+        let scheduler = (setting.spec.build)(&self.limits(), &setting.values);
         let (scheduler, spent) = if self.measure_cpu {
             let (timed, spent) = Timed::new(scheduler);
             (Box::new(timed) as Box<dyn block::Scheduler>, Some(spent))
@@ -240,8 +268,7 @@ impl Plan {
 
     /// Replays the trace with every stream alone on the disk, first come, first served.
     fn alone(&self, watch: &Watch) -> Result<Measure, ReplayError> {
-        let noop = Setting::default_of(block::ALL[0]);
-        let build = || self.host(noop.build(&self.limits()));
+        let build = || self.host((self.alone.spec.build)(&self.limits(), &self.alone.values));
         replay_alone(self.reader()?, &self.placement, &self.followed(), &build, &self.settings, watch)
     }
 }
@@ -355,7 +382,7 @@ fn scheduler_setting(setting: &Setting) -> SchedulerSetting {
     let names = setting.spec.tunables.iter().map(|tunable| tunable.name.to_owned());
     SchedulerSetting {
         name: setting.spec.name.to_owned(),
-        label: setting.to_string(),
+        label: setting.label(),
         tunables: names.zip(setting.values.iter().copied()).collect(),
     }
 }

@@ -24,7 +24,8 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<()> {
     let text = match command {
         Command::List => list(),
-        Command::Show { name } => show(block::sched::find(&name)?),
+        // A name alone is a setting; parsing it words the error for one that does not exist.
+        Command::Show { name } => show(block::find(&name).map_or_else(|| block::parse(&name).map(|(spec, _)| spec), Ok)?),
         Command::Manual => manual(),
     };
     Ok(terminal::print(&text)?)
