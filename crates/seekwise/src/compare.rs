@@ -52,7 +52,7 @@ pub struct Args {
     /// Divide the trace's times by this
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
     speed: f64,
-    /// Requests the host's queue holds before whoever issues more must wait
+    /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues more must wait
     #[arg(long, value_name = "REQUESTS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     nr_requests: u32,
     /// What to do with a trace that reaches beyond the disk's end
@@ -145,6 +145,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let results = pool.install(|| replay_all(&plan))?;
     let records = records(&plan, &results);
     if let Some(folder) = &args.record {
+        std::fs::create_dir_all(folder).with_context(|| format!("--record {}", folder.display()))?;
         for record in &records {
             report::record::write(folder, record)?;
         }

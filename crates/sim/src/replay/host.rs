@@ -1,17 +1,26 @@
 //! The host between whoever issues requests and the device: admission, splitting, merging, dispatch.
 //!
 //! ```text
-//! Issue --admit--> [split at max_sectors] --insert--> Scheduler --pick--> Device (queue_depth at once)
-//!                   waits while nr_requests              |                   |
-//!                   are queued or at the device          |<--- completed ----|--> Finished
+//! Issue --admit--> waiting --> [split at max_sectors] --insert--> Scheduler --pick--> Device (queue_depth at once)
+//!                  while nr_requests of its                           |                   |
+//!                  kind are further right                             |<--- completed ----|--> Finished
 //! ```
+//! Synchronous and asynchronous requests have `nr_requests` each, so that write-back cannot lock readers out (the two counts of
+//! `struct request_list` in Linux's single-queue block layer, to which the schedulers here belong).
+//!
 //! A merged request carries its parts as a chain through the slots, so that one completion ends them all.
+
+use std::collections::VecDeque;
 
 use block::{Insertion, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
 
 use crate::device::{Completion, Device};
 
 const NONE: u32 = u32::MAX;
+
+/// Issues that may wait outside the queue. When they do, time stands still for the source: its next requests come late, though
+/// their response time counts from when they should have come.
+const WAITING: usize = 65_536;
 
 /// A request of the workload, placed on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +57,8 @@ pub struct Finished {
 /// The host's own settings, under Linux's names (`/sys/block/*/queue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostSettings {
-    /// Requests that may be queued or at the device at once; whoever issues more waits. At least 1.
+    /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each; whoever issues more waits.
+    /// At least 1.
     pub nr_requests: u32,
     /// Larger requests are split, and merging stops, at this many sectors. At least 1.
     pub max_sectors: u32,
@@ -103,10 +113,12 @@ pub struct Host {
     free_slots: Vec<u32>,
     operations: Vec<Operation>,
     free_operations: Vec<u32>,
-    /// The operation that is not yet split up and inserted wholly, and the sectors of it that are.
-    pending: Option<(u32, u32)>,
-    /// Requests queued or at the device; a merged one counts once.
-    active: u32,
+    /// By kind, asynchronous and synchronous: issues for which the queue has no room.
+    waiting: [VecDeque<Issue>; 2],
+    /// By kind: the operation that is not yet split up and inserted wholly, and the sectors of it that are.
+    pending: [Option<(u32, u32)>; 2],
+    /// By kind: requests queued or at the device; a merged one counts once.
+    active: [u32; 2],
     at_device: usize,
     /// Grows with every switch of schedulers.
     generation: u32,
@@ -126,8 +138,9 @@ impl Host {
             free_slots: Vec::new(),
             operations: Vec::new(),
             free_operations: Vec::new(),
-            pending: None,
-            active: 0,
+            waiting: [VecDeque::new(), VecDeque::new()],
+            pending: [None; 2],
+            active: [0; 2],
             at_device: 0,
             generation: 0,
             wait_until: None,
@@ -152,38 +165,58 @@ impl Host {
         block::sched::switch(&mut *self.scheduler, &mut *scheduler, now, |request, merge| merges.push((request.id, merge)));
         for (id, merge) in merges {
             self.follow(id, merge);
-            self.active -= 1;
+            self.active[kind(&self.slots[id as usize].request)] -= 1;
         }
         self.scheduler = scheduler;
         self.generation += 1;
         self.dispatch(now);
     }
 
-    fn insert_pending(&mut self, now: Nanos) {
-        while self.active < self.settings.nr_requests
-            && let Some((operation, inserted)) = self.pending
-        {
-            let issue = self.operations[operation as usize].issue;
-            let sectors = (issue.sectors - inserted).min(self.settings.max_sectors);
-            self.operations[operation as usize].open_parts += 1;
-            let rest = inserted + sectors;
-            self.pending = (rest < issue.sectors).then_some((operation, rest));
-            let request = Request {
-                id: 0,
-                stream: issue.stream,
-                op: issue.op,
-                sync: issue.sync,
-                priority: issue.priority,
-                sectors,
-                lba: issue.lba + u64::from(inserted),
-                arrival: issue.arrival,
-            };
-            let id = self.new_slot(request, operation);
-            let insertion = self.scheduler.insert(now, Request { id, ..request });
-            if !self.follow(id, insertion) {
-                self.active += 1;
+    /// Lets in what there is room for.
+    fn fill(&mut self, now: Nanos) {
+        for kind in 0..2 {
+            while self.active[kind] < self.settings.nr_requests {
+                let next = self.pending[kind].or_else(|| {
+                    let issue = self.waiting[kind].pop_front()?;
+                    Some((self.new_operation(issue), 0))
+                });
+                let Some((operation, inserted)) = next else { break };
+                self.insert_part(now, kind, operation, inserted);
             }
         }
+    }
+
+    fn insert_part(&mut self, now: Nanos, kind: usize, operation: u32, inserted: u32) {
+        let issue = self.operations[operation as usize].issue;
+        let sectors = (issue.sectors - inserted).min(self.settings.max_sectors);
+        self.operations[operation as usize].open_parts += 1;
+        let rest = inserted + sectors;
+        self.pending[kind] = (rest < issue.sectors).then_some((operation, rest));
+        let request = Request {
+            id: 0,
+            stream: issue.stream,
+            op: issue.op,
+            sync: issue.sync,
+            priority: issue.priority,
+            sectors,
+            lba: issue.lba + u64::from(inserted),
+            arrival: issue.arrival,
+        };
+        let id = self.new_slot(request, operation);
+        let insertion = self.scheduler.insert(now, Request { id, ..request });
+        if !self.follow(id, insertion) {
+            self.active[kind] += 1;
+        }
+    }
+
+    fn new_operation(&mut self, issue: Issue) -> u32 {
+        let operation = self.free_operations.pop().unwrap_or(self.operations.len() as u32);
+        let entry = Operation { issue, open_parts: 0 };
+        match self.operations.get_mut(operation as usize) {
+            Some(place) => *place = entry,
+            None => self.operations.push(entry),
+        }
+        operation
     }
 
     /// Keeps the chains of parts in step with a merge. True if `id` no longer stands for a request of its own.
@@ -192,7 +225,7 @@ impl Host {
         self.append(into, id);
         if let Some(absorbed) = absorbed {
             self.append(into, absorbed);
-            self.active -= 1;
+            self.active[kind(&self.slots[absorbed as usize].request)] -= 1;
         }
         true
     }
@@ -225,7 +258,7 @@ impl Host {
         if head.picked_by == self.generation {
             self.scheduler.completed(completion.at, &head.request, completion.at - head.dispatched);
         }
-        self.active -= 1;
+        self.active[kind(&head.request)] -= 1;
         self.at_device -= 1;
         self.tally.requests += 1;
         if !completion.cache_hit {
@@ -240,7 +273,7 @@ impl Host {
             self.free_slots.push(part);
             let operation = &mut self.operations[slot.operation as usize];
             operation.open_parts -= 1;
-            let whole = self.pending.is_none_or(|(pending, _)| pending != slot.operation);
+            let whole = !self.pending.iter().flatten().any(|&(pending, _)| pending == slot.operation);
             if operation.open_parts == 0 && whole {
                 finished.push(Finished { issue: operation.issue, dispatched: head.dispatched, at: completion.at });
                 self.free_operations.push(slot.operation);
@@ -248,6 +281,11 @@ impl Host {
             part = slot.next_part;
         }
     }
+}
+
+/// Synchronous or not, as an index.
+fn kind(request: &Request) -> usize {
+    usize::from(request.sync)
 }
 
 /// What the event loop drives: one [`Host`], or several side by side.
@@ -266,18 +304,12 @@ pub(super) trait Server {
 
 impl Server for Host {
     fn has_room(&self) -> bool {
-        self.pending.is_none() && self.active < self.settings.nr_requests
+        self.waiting[0].len() + self.waiting[1].len() < WAITING
     }
 
     fn admit(&mut self, now: Nanos, issue: Issue) {
-        let operation = self.free_operations.pop().unwrap_or(self.operations.len() as u32);
-        let entry = Operation { issue, open_parts: 0 };
-        match self.operations.get_mut(operation as usize) {
-            Some(place) => *place = entry,
-            None => self.operations.push(entry),
-        }
-        self.pending = Some((operation, 0));
-        self.insert_pending(now);
+        self.waiting[usize::from(issue.sync)].push_back(issue);
+        self.fill(now);
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -294,7 +326,7 @@ impl Server for Host {
             self.finish(&completion, finished);
         }
         self.completions = completions;
-        self.insert_pending(now);
+        self.fill(now);
     }
 
     fn dispatch(&mut self, now: Nanos) {

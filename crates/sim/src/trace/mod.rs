@@ -158,10 +158,10 @@ pub struct TraceRequest {
 }
 
 impl TraceRequest {
-    /// Whether somebody waits for it. Where the format does not say, a read is waited for and a write is not, as Linux takes it
-    /// (`op_is_sync` in `blk_types.h`).
+    /// Whether somebody waits for it, as Linux takes it (`op_is_sync` in `blk_types.h`): every read, and a write that says so.
+    /// A write of which the format does not say counts as asynchronous.
     pub fn is_sync(&self) -> bool {
-        self.sync.unwrap_or(self.op == Op::Read)
+        self.op == Op::Read || self.sync == Some(true)
     }
 }
 
