@@ -176,14 +176,14 @@ fn what_is_a_little_out_of_order_is_sorted_and_equal_times_keep_their_order() {
 
 #[test]
 fn what_is_far_out_of_order_is_an_error_that_says_to_sort() {
-    let mut trace: String = (0..65_536).map(|at| format!("0,{at},512,R,{}\n", 10 + at)).collect();
+    let mut trace: String = (0..65_535).map(|at| format!("0,{at},512,R,{}\n", 10 + at)).collect();
     trace.push_str("0,0,512,R,5\n");
-    assert_eq!(read(&trace).unwrap().requests.len(), 65_537, "just within the window");
+    assert_eq!(read(&trace).unwrap().requests.len(), 65_536, "just within the window");
     let trace = format!("0,1,512,R,9\n0,1,512,R,9\n{trace}");
     let message = error(read(&trace));
-    assert!(message.starts_with("65539: arrives 4000 ms before") && message.contains("sort the trace by time"), "{message}");
+    assert!(message.starts_with("65538: arrives 4000 ms before") && message.contains("sort the trace by time"), "{message}");
     let read = read_skipping(&trace).unwrap();
-    assert_eq!((read.requests.len(), read.reader.skipped()), (65_538, 1));
+    assert_eq!((read.requests.len(), read.reader.skipped()), (65_537, 1));
 }
 
 #[test]
