@@ -1,5 +1,7 @@
 //! blktrace recordings: several files, both byte orders, damage; and the field's own tools agree with what we read.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod trace_help;
 
 use std::path::Path;

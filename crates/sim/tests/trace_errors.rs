@@ -1,5 +1,7 @@
 //! What cannot be read is said with file, line and what would be right; what is damaged can be passed over and is counted.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod trace_help;
 
 use std::io::Write;

@@ -1,5 +1,7 @@
 //! Each format is recognised by its content and read as its documentation says.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod trace_help;
 
 use block::{Nanos, Priority, PriorityClass};

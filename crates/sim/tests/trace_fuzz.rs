@@ -1,5 +1,7 @@
 //! Whatever bytes a trace has: requests or an error, in bounded memory, never a panic. `SEEKWISE_FUZZ_SECONDS=300` runs on.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod trace_help;
 
 use std::time::{Duration, Instant};
