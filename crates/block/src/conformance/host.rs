@@ -206,11 +206,11 @@ impl<'a> Host<'a> {
         if self.spec.work_conserving {
             return Err(String::from("waits although it is declared work-conserving"));
         }
-        if self.waiting.is_empty() {
-            return Err(String::from("waits although nothing is queued; Empty would be right"));
-        }
         if time <= self.now || time > self.now + LONG {
             return Err(format!("at {} it waits until {time}; only the near future would be right", self.now));
+        }
+        if self.waiting.is_empty() {
+            return Err(String::from("waits although nothing is queued; Empty would be right"));
         }
         self.wake = Some(time);
         Ok(())
@@ -260,19 +260,49 @@ impl<'a> Host<'a> {
             return self.fill_device();
         };
         let values = self.script.values(spec);
-        let mut next = (spec.build)(&self.script.limits, &values);
+        let mut next = Newcomer { inner: (spec.build)(&self.script.limits, &values), given: Vec::new() };
         let mut merges = Vec::new();
-        switch(&mut *self.scheduler, &mut *next, self.now, |request, insertion| merges.push((request.id, insertion)));
+        switch(&mut *self.scheduler, &mut next, self.now, |request, insertion| merges.push((request.id, insertion)));
+        let mut handed_over: Vec<&Waiting> = self.waiting.values().collect();
+        handed_over.sort_by_key(|waiting| waiting.order);
+        if !handed_over.iter().map(|waiting| &waiting.request).eq(&next.given) {
+            return Err(format!("{:?} were handed over, not all that wait in the order of arrival", next.given));
+        }
         if self.scheduler.pick(self.now) != Pick::Empty {
             return Err(String::from("something still waits after drain"));
         }
         for (id, insertion) in merges {
             self.follow(id, insertion)?;
         }
-        (self.spec, self.scheduler, self.patience) = (spec, next, spec.patience.map(|patience| patience(&values)));
+        (self.spec, self.scheduler, self.patience) = (spec, next.inner, spec.patience.map(|patience| patience(&values)));
         self.waiting.values_mut().for_each(|waiting| waiting.others_left = None);
         self.at_device.values_mut().for_each(|(_, ours)| *ours = false);
         self.fill_device()
+    }
+}
+
+/// A scheduler that takes over, and a list of what it was given.
+struct Newcomer {
+    inner: Box<dyn Scheduler>,
+    given: Vec<Request>,
+}
+
+impl Scheduler for Newcomer {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.given.push(request);
+        self.inner.insert(now, request)
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        self.inner.pick(now)
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        self.inner.retune(values);
+    }
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        self.inner.drain(out);
     }
 }
 

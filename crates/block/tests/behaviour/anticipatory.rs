@@ -1,0 +1,133 @@
+use block::{Limits, Nanos, Pick, Request, StreamId};
+
+use crate::disk::{Process, Report, run};
+use crate::{insert_all, ms, read, scheduler, scheduler_with, write};
+
+const UNMERGED: Limits = Limits { max_sectors: 0 };
+
+fn of(stream: StreamId, request: Request) -> Request {
+    Request { stream, ..request }
+}
+
+fn two_readers(setting: &str, think: Nanos) -> Report {
+    let readers = [Process::sequential_reader(0, think), Process::sequential_reader(1 << 30, think)];
+    run(&mut *scheduler_with(setting, UNMERGED), &readers, ms(20_000))
+}
+
+#[test]
+fn with_two_readers_that_think_briefly_it_waits_and_saves_the_seeks() {
+    let deadline = two_readers("deadline", ms(1));
+    let anticipatory = two_readers("anticipatory", ms(1));
+    assert!(deadline.seeks > deadline.total() * 9 / 10, "deceptive idleness: nearly each request is a seek");
+    assert!(anticipatory.seeks < anticipatory.total() / 2);
+    assert!(anticipatory.total() > 3 * deadline.total());
+    assert!(anticipatory.served.iter().all(|&served| served > deadline.total()), "and neither reader starves");
+}
+
+#[test]
+fn antic_expire_zero_never_waits() {
+    let report = two_readers("anticipatory:antic_expire=0", ms(1));
+    assert!(report.seeks > report.total() * 9 / 10);
+}
+
+#[test]
+fn for_processes_that_think_long_it_does_not_wait() {
+    let deadline = two_readers("deadline", ms(50));
+    let anticipatory = two_readers("anticipatory", ms(50));
+    // Waiting 6 ms after each request would cost a tenth of the throughput.
+    assert!(anticipatory.total() * 100 >= deadline.total() * 98, "{} against {}", anticipatory.total(), deadline.total());
+}
+
+/// A process that has asked three times, thinking a millisecond each time, and whose last request has just been done at 3 ms.
+fn known_process(setting: &str) -> Box<dyn block::Scheduler> {
+    let mut anticipatory = scheduler(setting);
+    for n in 0..4 {
+        let now = ms(n);
+        insert_all(&mut *anticipatory, now, [read(0, n * 8)]);
+        let Pick::Go(request) = anticipatory.pick(now) else { panic!("nothing goes") };
+        anticipatory.completed(now, &request, Nanos::ZERO);
+    }
+    anticipatory
+}
+
+#[test]
+fn the_wait_ends_after_antic_expire() {
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(3), [of(2, read(1, 1 << 30))]);
+    assert_eq!(anticipatory.pick(ms(3)), Pick::WaitUntil(ms(9)));
+    assert_eq!(anticipatory.pick(ms(5)), Pick::WaitUntil(ms(9)));
+    assert!(matches!(anticipatory.pick(ms(9)), Pick::Go(request) if request.stream == 2));
+}
+
+#[test]
+fn the_next_request_of_the_process_ends_the_wait_and_goes_first() {
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(3), [of(2, read(1, 1 << 30))]);
+    assert_eq!(anticipatory.pick(ms(3)), Pick::WaitUntil(ms(9)));
+    insert_all(&mut *anticipatory, ms(4), [read(2, 32)]);
+    assert!(matches!(anticipatory.pick(ms(4)), Pick::Go(request) if request.lba == 32));
+}
+
+#[test]
+fn a_close_request_of_another_process_ends_the_wait() {
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(3), [of(2, read(1, 1 << 30))]);
+    assert_eq!(anticipatory.pick(ms(3)), Pick::WaitUntil(ms(9)));
+    insert_all(&mut *anticipatory, ms(4), [of(3, read(2, 4_000))]);
+    assert!(matches!(anticipatory.pick(ms(4)), Pick::Go(request) if request.lba == 4_000));
+}
+
+#[test]
+fn a_write_of_the_awaited_process_ends_the_wait() {
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(3), [of(2, read(1, 1 << 30))]);
+    assert_eq!(anticipatory.pick(ms(3)), Pick::WaitUntil(ms(9)));
+    insert_all(&mut *anticipatory, ms(4), [write(2, 1 << 20)]);
+    assert!(matches!(anticipatory.pick(ms(4)), Pick::Go(_)));
+}
+
+#[test]
+fn the_wait_begins_when_the_last_request_of_the_process_at_the_device_is_done() {
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(4), [read(0, 32)]);
+    let Pick::Go(request) = anticipatory.pick(ms(4)) else { panic!("nothing goes") };
+    insert_all(&mut *anticipatory, ms(4), [of(2, read(1, 1 << 30))]);
+    assert!(matches!(anticipatory.pick(ms(4)), Pick::WaitUntil(_)), "the device has room, but the head is wanted here");
+    anticipatory.completed(ms(12), &request, ms(8));
+    assert_eq!(anticipatory.pick(ms(12)), Pick::WaitUntil(ms(18)));
+}
+
+#[test]
+fn when_new_processes_keep_disappearing_it_no_longer_waits_for_them() {
+    let mut anticipatory = scheduler("anticipatory");
+    let mut waits = 0;
+    for stream in 1..40 {
+        let now = ms(u64::from(stream) * 50);
+        insert_all(&mut *anticipatory, now, [of(stream, read(0, u64::from(stream) << 30))]);
+        let Pick::Go(request) = anticipatory.pick(now) else { panic!("nothing goes") };
+        anticipatory.completed(now, &request, Nanos::ZERO);
+        insert_all(&mut *anticipatory, now, [of(1_000, read(1, 0))]);
+        if let Pick::WaitUntil(time) = anticipatory.pick(now) {
+            waits += 1;
+            assert!(matches!(anticipatory.pick(time), Pick::Go(_)));
+        }
+        let served = Request { arrival: now, ..of(1_000, read(1, 0)) };
+        anticipatory.completed(now + ms(6), &served, Nanos::ZERO);
+    }
+    assert!((1..12).contains(&waits), "{waits} waits");
+}
+
+#[test]
+fn asynchronous_writes_have_their_batches_beside_busy_readers() {
+    let writer = Process {
+        op: block::Op::Write,
+        sync: false,
+        at_once: 32,
+        stride: 10_000,
+        ..Process::sequential_reader(1 << 40, Nanos::ZERO)
+    };
+    let readers = [Process::sequential_reader(0, ms(1)), Process::sequential_reader(1 << 30, ms(1)), writer];
+    let report = run(&mut *scheduler_with("anticipatory", UNMERGED), &readers, ms(20_000));
+    let write_share = report.served[2] as f64 * 8.0 / 20_000.0;
+    assert!((0.1..0.35).contains(&write_share), "about 125 ms in 625 are the writer's; it had {write_share}");
+}

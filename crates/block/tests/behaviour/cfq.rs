@@ -1,0 +1,129 @@
+use block::{Limits, Nanos, Op, Pick, PriorityClass, Request};
+
+use crate::disk::{Process, Report, run};
+use crate::{insert_all, ms, read, scheduler, scheduler_with, write};
+
+const UNMERGED: Limits = Limits { max_sectors: 0 };
+
+fn reader(number: u64) -> Process {
+    Process::sequential_reader(number << 30, Nanos::from_micros(300))
+}
+
+fn run_cfq(setting: &str, processes: &[Process]) -> Report {
+    run(&mut *scheduler_with(setting, UNMERGED), processes, ms(20_000))
+}
+
+#[test]
+fn equal_processes_get_equal_shares_with_few_seeks() {
+    let report = run_cfq("cfq", &[reader(0), reader(1), reader(2)]);
+    let (least, most) = (report.served.iter().min().unwrap(), report.served.iter().max().unwrap());
+    assert!(least * 100 > most * 93, "{:?}", report.served);
+    assert!(report.seeks < report.total() / 50);
+}
+
+#[test]
+fn shares_follow_the_priority_levels() {
+    // Two queues take turns, of 180 ms at level 0, 100 at level 4 and 40 at level 7.
+    for (better, worse, expected) in [(0, 4, 1.8), (4, 7, 2.5), (0, 7, 4.5)] {
+        let readers = [better, worse].map(|level| reader(u64::from(level)).with_priority(PriorityClass::BestEffort, level));
+        let served = run_cfq("cfq:low_latency=0", &readers).served;
+        let ratio = served[0] as f64 / served[1] as f64;
+        assert!((expected * 0.9..expected * 1.1).contains(&ratio), "levels {better} and {worse}: {served:?}");
+    }
+}
+
+#[test]
+fn among_three_a_lower_priority_has_its_turn_less_often_as_well() {
+    // A queue's next turn is put off by the difference to a turn at level 0, times the number of others (cfq_slice_offset).
+    let levels = [0, 4, 7].map(|level| reader(u64::from(level)).with_priority(PriorityClass::BestEffort, level));
+    let served = run_cfq("cfq:low_latency=0", &levels).served;
+    assert!(served[1] > 3 * served[2], "the turns alone would give 2.5: {served:?}");
+}
+
+#[test]
+fn a_longer_slice_means_fewer_seeks() {
+    let seeks = |setting| run_cfq(setting, &[reader(0), reader(1)]).seeks;
+    assert!(seeks("cfq:slice_sync=400,low_latency=0") * 2 < seeks("cfq:slice_sync=50,low_latency=0"));
+}
+
+#[test]
+fn without_idling_it_runs_to_and_fro_between_the_readers() {
+    let report = run_cfq("cfq:slice_idle=0", &[reader(0), reader(1)]);
+    assert!(report.seeks > report.total() / 2);
+}
+
+#[test]
+fn real_time_goes_before_best_effort() {
+    let fast = reader(0).with_priority(PriorityClass::RealTime, 4);
+    let served = run_cfq("cfq", &[fast, reader(1), reader(2)]).served;
+    assert!(served[0] > 50 * (served[1] + served[2]), "{served:?}");
+}
+
+#[test]
+fn the_idle_class_is_served_only_when_nobody_else_wants_the_disk() {
+    let idle = reader(0).with_priority(PriorityClass::Idle, 0);
+    let busy = run_cfq("cfq", &[idle, reader(1)]).served;
+    assert!(busy[0] * 50 < busy[1], "{busy:?}");
+    let lazy = Process { think: ms(200), ..reader(1) };
+    let lazy = run_cfq("cfq", &[idle, lazy]).served;
+    assert!(lazy[0] > 50 * lazy[1], "{lazy:?}");
+}
+
+#[test]
+fn readers_are_not_held_up_by_a_flood_of_asynchronous_writes() {
+    let writer = Process { op: Op::Write, sync: false, at_once: 128, stride: 99_992, ..reader(1) };
+    let report = run_cfq("cfq", &[reader(0), writer]);
+    let deadline = run(&mut *scheduler_with("deadline", UNMERGED), &[reader(0), writer], ms(20_000));
+    assert!(report.served[0] > 4 * deadline.served[0], "{:?} against {:?}", report.served, deadline.served);
+    assert!(report.served[1] > 50, "but the writes go on");
+}
+
+#[test]
+fn it_does_not_wait_for_a_process_that_seeks() {
+    let seeky = |number: u64| Process { stride: 1 << 20, ..reader(number) };
+    let report = run_cfq("cfq", &[seeky(0), seeky(50)]);
+    // A disk that never idles serves one random request each 8 ms.
+    assert!(report.total() > 20_000 / 8 * 95 / 100, "{} requests", report.total());
+}
+
+#[test]
+fn at_the_end_of_a_request_it_waits_slice_idle_for_the_next() {
+    let mut cfq = scheduler("cfq");
+    insert_all(&mut *cfq, ms(0), [read(0, 0)]);
+    let Pick::Go(request) = cfq.pick(ms(0)) else { panic!("nothing goes") };
+    let stranger = Request { stream: 2, ..read(1, 1 << 30) };
+    insert_all(&mut *cfq, ms(0), [stranger]);
+    assert!(matches!(cfq.pick(ms(0)), Pick::WaitUntil(_)), "the process in turn has a request at the device");
+    cfq.completed(ms(4), &request, ms(4));
+    assert_eq!(cfq.pick(ms(4)), Pick::WaitUntil(ms(12)));
+    assert!(matches!(cfq.pick(ms(12)), Pick::Go(request) if request.stream == 2));
+}
+
+#[test]
+fn a_close_request_may_use_the_time_of_waiting() {
+    let mut cfq = scheduler("cfq");
+    insert_all(&mut *cfq, ms(0), [read(0, 0)]);
+    let Pick::Go(request) = cfq.pick(ms(0)) else { panic!("nothing goes") };
+    cfq.completed(ms(4), &request, ms(4));
+    insert_all(&mut *cfq, ms(5), [Request { stream: 2, ..read(1, 4_000) }]);
+    assert!(matches!(cfq.pick(ms(5)), Pick::Go(request) if request.stream == 2));
+}
+
+#[test]
+fn asynchronous_writes_of_all_processes_share_the_queue_of_their_priority() {
+    let mut cfq = scheduler("cfq");
+    insert_all(&mut *cfq, ms(0), [write(0, 100)]);
+    let neighbour = Request { stream: 2, ..write(1, 108) };
+    assert_eq!(cfq.insert(ms(0), neighbour), block::Insertion::Merged { into: 0, absorbed: None });
+}
+
+#[test]
+fn quantum_limits_what_one_process_has_at_the_device_while_others_wait() {
+    for (setting, most) in [("cfq", 4), ("cfq:quantum=2", 1)] {
+        let mut cfq = scheduler(setting);
+        insert_all(&mut *cfq, ms(0), (0..20).map(|n| read(n, u64::from(n) * 1_000)));
+        insert_all(&mut *cfq, ms(0), (20..40).map(|n| Request { stream: 2, ..read(n, u64::from(n) * 1_000) }));
+        let sent = (0..40).take_while(|_| matches!(cfq.pick(ms(0)), Pick::Go(_))).count();
+        assert_eq!(sent, most, "{setting}");
+    }
+}

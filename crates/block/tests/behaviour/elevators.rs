@@ -1,0 +1,50 @@
+use block::Nanos;
+
+use crate::{insert_all, read, scheduler, serve, serve_all};
+
+const NOW: Nanos = Nanos::ZERO;
+
+#[test]
+fn noop_serves_in_the_order_of_arrival() {
+    let mut noop = scheduler("noop");
+    insert_all(&mut *noop, NOW, [read(0, 500), read(1, 100), read(2, 900), read(3, 300)]);
+    assert_eq!(serve_all(&mut *noop, NOW), [500, 100, 900, 300]);
+}
+
+#[test]
+fn sstf_serves_the_nearest_in_either_direction() {
+    let mut sstf = scheduler("sstf");
+    insert_all(&mut *sstf, NOW, [read(0, 1_000)]);
+    assert_eq!(serve(&mut *sstf, NOW), 1_000);
+    insert_all(&mut *sstf, NOW, [read(0, 980), read(1, 1_040), read(2, 0), read(3, 3_000)]);
+    assert_eq!(serve_all(&mut *sstf, NOW), [980, 1_040, 0, 3_000]);
+}
+
+#[test]
+fn sstf_lets_the_far_request_starve_while_near_ones_come() {
+    let mut sstf = scheduler("sstf");
+    insert_all(&mut *sstf, NOW, [read(0, 1 << 30)]);
+    for near in 1..1_000 {
+        insert_all(&mut *sstf, NOW, [read(near, u64::from(near % 7) * 100)]);
+        assert_ne!(serve(&mut *sstf, NOW), 1 << 30);
+    }
+}
+
+#[test]
+fn clook_sweeps_upwards_and_returns_to_the_lowest() {
+    let mut clook = scheduler("clook");
+    insert_all(&mut *clook, NOW, [read(0, 500), read(1, 100), read(2, 900)]);
+    assert_eq!(serve(&mut *clook, NOW), 100);
+    assert_eq!(serve(&mut *clook, NOW), 500);
+    insert_all(&mut *clook, NOW, [read(3, 400), read(4, 600), read(5, 50)]);
+    assert_eq!(serve_all(&mut *clook, NOW), [600, 900, 50, 400]);
+}
+
+#[test]
+fn clook_cannot_be_held_by_who_asks_for_the_same_sector_again_and_again() {
+    let mut clook = scheduler("clook");
+    insert_all(&mut *clook, NOW, [read(0, 100), read(1, 200)]);
+    assert_eq!(serve(&mut *clook, NOW), 100);
+    insert_all(&mut *clook, NOW, [read(0, 100)]);
+    assert_eq!(serve(&mut *clook, NOW), 200);
+}

@@ -1,0 +1,66 @@
+//! What each scheduler promises beyond the rules all obey, and what the merging queue does.
+
+mod anticipatory;
+mod cfq;
+mod deadline;
+mod disk;
+mod elevators;
+mod merging;
+mod switching;
+
+use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, parse};
+
+/// A scheduler as a person would ask for it.
+pub fn scheduler(setting: &str) -> Box<dyn Scheduler> {
+    scheduler_with(setting, Limits::default())
+}
+
+/// The same with other limits of merging.
+pub fn scheduler_with(setting: &str, limits: Limits) -> Box<dyn Scheduler> {
+    let (spec, values) = parse(setting).unwrap_or_else(|error| panic!("{error}"));
+    (spec.build)(&limits, &values)
+}
+
+/// A time or span in milliseconds.
+pub fn ms(millis: u64) -> Nanos {
+    Nanos::from_millis(millis)
+}
+
+/// A read of 8 sectors by stream 1.
+pub fn read(id: RequestId, lba: u64) -> Request {
+    Request { id, stream: 1, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: Nanos::ZERO }
+}
+
+/// An asynchronous write of 8 sectors by stream 1.
+pub fn write(id: RequestId, lba: u64) -> Request {
+    Request { op: Op::Write, sync: false, ..read(id, lba) }
+}
+
+/// Gives the scheduler requests that do not merge, arriving now.
+pub fn insert_all(scheduler: &mut dyn Scheduler, now: Nanos, requests: impl IntoIterator<Item = Request>) {
+    for request in requests {
+        assert_eq!(scheduler.insert(now, Request { arrival: now, ..request }), Insertion::Queued);
+    }
+}
+
+/// The LBA of the request that goes next, which is done at once.
+#[track_caller]
+pub fn serve(scheduler: &mut dyn Scheduler, now: Nanos) -> u64 {
+    match scheduler.pick(now) {
+        Pick::Go(request) => {
+            scheduler.completed(now, &request, Nanos::ZERO);
+            request.lba
+        }
+        other => panic!("a request should have gone, but: {other:?}"),
+    }
+}
+
+/// The LBAs of all requests in the order in which they go.
+pub fn serve_all(scheduler: &mut dyn Scheduler, now: Nanos) -> Vec<u64> {
+    let mut order = Vec::new();
+    while let Pick::Go(request) = scheduler.pick(now) {
+        scheduler.completed(now, &request, Nanos::ZERO);
+        order.push(request.lba);
+    }
+    order
+}

@@ -1,0 +1,124 @@
+use block::{Insertion, Limits, Nanos, Op, Pick, Priority, PriorityClass, Request, Scheduler};
+
+use crate::{ms, read, scheduler, scheduler_with, write};
+
+const NOW: Nanos = Nanos::ZERO;
+
+fn merged(into: u32) -> Insertion {
+    Insertion::Merged { into, absorbed: None }
+}
+
+#[track_caller]
+fn picks(scheduler: &mut dyn Scheduler, id: u32, lba: u64, sectors: u32) {
+    let Pick::Go(request) = scheduler.pick(ms(60_000)) else { panic!("nothing goes") };
+    assert_eq!((request.id, request.lba, request.sectors), (id, lba, sectors));
+}
+
+#[test]
+fn a_request_joins_the_one_that_ends_where_it_begins() {
+    let mut clook = scheduler("clook");
+    assert_eq!(clook.insert(NOW, read(7, 100)), Insertion::Queued);
+    assert_eq!(clook.insert(NOW, read(8, 108)), merged(7));
+    assert_eq!(clook.insert(NOW, read(9, 116)), merged(7));
+    picks(&mut *clook, 7, 100, 24);
+    assert_eq!(clook.pick(NOW), Pick::Empty);
+}
+
+#[test]
+fn a_request_joins_the_one_that_begins_where_it_ends() {
+    let mut clook = scheduler("clook");
+    clook.insert(NOW, read(7, 108));
+    assert_eq!(clook.insert(NOW, read(8, 100)), merged(7));
+    picks(&mut *clook, 7, 100, 16);
+}
+
+#[test]
+fn a_request_that_closes_a_gap_makes_one_of_three() {
+    let mut clook = scheduler("clook");
+    clook.insert(NOW, read(1, 100));
+    clook.insert(NOW, read(2, 116));
+    assert_eq!(clook.insert(NOW, read(3, 108)), Insertion::Merged { into: 1, absorbed: Some(2) });
+    picks(&mut *clook, 1, 100, 24);
+    assert_eq!(clook.pick(NOW), Pick::Empty);
+}
+
+#[test]
+fn the_age_of_an_absorbed_request_passes_to_the_one_that_swallowed_it() {
+    let mut deadline = scheduler("deadline:read_expire=100");
+    for (id, lba, at) in [(1, 908, 0), (2, 500, 10), (3, 892, 20)] {
+        deadline.insert(ms(at), Request { arrival: ms(at), ..read(id, lba) });
+    }
+    let closing = Request { arrival: ms(30), ..read(4, 900) };
+    assert_eq!(deadline.insert(ms(30), closing), Insertion::Merged { into: 3, absorbed: Some(1) });
+    let Pick::Go(first) = deadline.pick(ms(105)) else { panic!("nothing goes") };
+    assert_eq!((first.id, first.arrival), (3, ms(0)));
+}
+
+#[test]
+fn the_limit_of_a_merged_request_holds() {
+    let mut clook = scheduler_with("clook", Limits { max_sectors: 20 });
+    clook.insert(NOW, read(1, 100));
+    clook.insert(NOW, read(2, 116));
+    assert_eq!(clook.insert(NOW, read(3, 108)), merged(1), "with the third it would be 24");
+    assert_eq!(clook.insert(NOW, read(4, 92)), Insertion::Queued);
+    let mut never = scheduler_with("clook", Limits { max_sectors: 0 });
+    never.insert(NOW, read(1, 100));
+    assert_eq!(never.insert(NOW, read(2, 108)), Insertion::Queued);
+}
+
+#[test]
+fn reads_writes_synchronous_asynchronous_and_priorities_do_not_mix() {
+    let strangers = [
+        write(2, 108),
+        Request { sync: true, ..write(2, 108) },
+        Request { priority: Priority { class: PriorityClass::RealTime, level: 4 }, ..read(2, 108) },
+        Request { priority: Priority { level: 5, ..Priority::DEFAULT }, ..read(2, 108) },
+    ];
+    for stranger in strangers {
+        let mut noop = scheduler("noop");
+        noop.insert(NOW, read(1, 100));
+        assert_eq!(noop.insert(NOW, stranger), Insertion::Queued);
+    }
+    let mut noop = scheduler("noop");
+    noop.insert(NOW, Request { op: Op::Write, sync: true, ..read(1, 100) });
+    assert_eq!(noop.insert(NOW, write(2, 108)), Insertion::Queued);
+}
+
+#[test]
+fn overlapping_requests_stay_apart() {
+    let mut clook = scheduler("clook");
+    clook.insert(NOW, read(1, 100));
+    assert_eq!(clook.insert(NOW, read(2, 104)), Insertion::Queued);
+    assert_eq!(clook.insert(NOW, read(3, 100)), Insertion::Queued);
+    picks(&mut *clook, 1, 100, 8);
+}
+
+#[test]
+fn streams_share_a_request_unless_the_scheduler_works_by_process() {
+    let other = |lba| Request { stream: 2, ..read(2, lba) };
+    for (name, shares) in [("noop", true), ("clook", true), ("deadline", true), ("anticipatory", false), ("cfq", false)] {
+        let mut one = scheduler(name);
+        one.insert(NOW, read(1, 100));
+        assert_eq!(one.insert(NOW, other(108)) == merged(1), shares, "{name}");
+    }
+}
+
+#[test]
+fn front_merges_can_be_turned_off() {
+    let mut deadline = scheduler("deadline:front_merges=0");
+    deadline.insert(NOW, read(1, 108));
+    assert_eq!(deadline.insert(NOW, read(2, 100)), Insertion::Queued);
+    deadline.retune(&[500, 5_000, 16, 2, 1]);
+    assert_eq!(deadline.insert(NOW, read(3, 92)), merged(2));
+}
+
+#[test]
+fn a_request_at_the_end_of_the_numbers_is_served_and_never_merged() {
+    for name in ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq"] {
+        let mut one = scheduler(name);
+        let last = Request { sectors: u32::MAX, ..read(1, u64::MAX - 8) };
+        assert_eq!(one.insert(NOW, read(0, u64::MAX - 16)), Insertion::Queued);
+        assert_eq!(one.insert(NOW, last), Insertion::Queued, "{name}");
+        assert!(matches!(one.pick(NOW), Pick::Go(_)));
+    }
+}
