@@ -60,10 +60,11 @@ fn binned<T>(values: &[T], bin_s: f64, put_together: impl Fn(&[T]) -> Option<f64
     bins.map(|(i, bin)| put_together(bin).map(|value| (middle(i, bin.len()), value))).collect()
 }
 
-/// From the start to the end of the longest run.
+/// From the start to the end of the longest run; `None` where no curve over time was recorded.
 fn time_axis(records: &[Record]) -> Option<Axis> {
     let ends = records.iter().map(|record| record.curves.throughput_mb_s.len() as f64 * record.curves.bin_s);
-    let scale = Scale::exact(ends.filter(|end| *end > 0.0).chain([0.0]))?;
+    let end = ends.filter(|&end| end > 0.0 && scale::drawable(end)).max_by(f64::total_cmp)?;
+    let scale = Scale::exact([0.0, end].into_iter())?;
     Some(Axis { scale, title: "time, s", tick: number::short })
 }
 
