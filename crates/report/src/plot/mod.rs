@@ -13,7 +13,7 @@ mod throughput;
 
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use scatter::positions;
-pub(crate) use streams::{Stream, busiest, outline, response_dots, slowdown_dots};
+pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
 pub(crate) use throughput::over_time as throughput_over_time;
 
 use crate::number;
@@ -31,12 +31,20 @@ const SMALL: Size = Size { width: 360.0, height: 220.0, left: 48.0 };
 const COLOURS: usize = 7;
 /// Dashes of the style sheet, and shapes of marks.
 const STYLES: usize = 4;
+/// Outlines of the marks: circle, square, diamond, triangle, each about ten wide.
+const OUTLINES: [&str; STYLES] =
+    ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", "M-4.5 -4.5H4.5V4.5H-4.5Z", "M0 -6L6 0L0 6L-6 0Z", "M0 -5.5L5.5 4.5H-5.5Z"];
 /// Bins of a curve over time; more are put together.
 const BINS: usize = 400;
 
 /// The classes that give the n-th scheduler its colour and dash: 28 differ.
 pub(crate) fn classes(scheduler: usize) -> String {
     format!("c{} d{}", scheduler % COLOURS, style(scheduler))
+}
+
+/// The outline of the n-th scheduler's mark.
+pub(crate) fn outline(scheduler: usize) -> &'static str {
+    OUTLINES[style(scheduler)]
 }
 
 fn style(scheduler: usize) -> usize {

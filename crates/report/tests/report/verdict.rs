@@ -87,8 +87,9 @@ fn numbers_without_a_meaning_win_nothing() {
     let records = three([0.0, 2.0, f64::NAN], [f64::INFINITY, f64::NAN, 5.0], [1.0; 3], [Some(0.0), Some(0.0), Some(f64::NAN)]);
     assert_eq!(
         verdict(&records),
-        "Throughput: b wins with 2.00 MB/s, above a with 0; response time: only c has a figure, a mean of 5.00 ms; \
-         fairness: no scheduler wins by more than 1%."
+        "Throughput: b wins with 2.00 MB/s, above a with 0 (2 of 3 schedulers have a figure); \
+         response time: c has a mean of 5.00 ms (1 of 3 schedulers have a figure); \
+         fairness: no scheduler wins by more than 1% (2 of 3 schedulers have a figure)."
     );
 }
 
