@@ -5,7 +5,7 @@ use askama::Template;
 use crate::comparison::Comparison;
 use crate::number::{self, grouped, three_digits};
 use crate::plot;
-use crate::record::{Record, ResponseFigures};
+use crate::record::{Record, Replay, ResponseFigures};
 use crate::text::printable;
 use crate::verdict::{self, Part};
 
@@ -24,6 +24,7 @@ pub fn html(comparison: &Comparison) -> String {
 struct Page {
     trace: String,
     disk: String,
+    summary: String,
     facts: Vec<Fact>,
     parts: Vec<Part>,
     only_one: Option<String>,
@@ -95,6 +96,7 @@ impl Page {
         Self {
             trace: printable(&common.trace.name),
             disk: printable(&common.disk.name),
+            summary: summary(common),
             facts: facts(common),
             parts: verdict::parts(comparison),
             only_one: (records.len() == 1).then(|| printable(&common.scheduler.label)),
@@ -127,7 +129,7 @@ fn facts(record: &Record) -> Vec<Fact> {
         "closed" => "closed: each request its think time after the one before it was done".to_owned(),
         other => printable(other),
     };
-    let speed = if replay.speed == 1.0 { String::new() } else { format!(", {} times as fast", number::short(replay.speed)) };
+    let speed = speed(replay);
     let capacity_gb = three_digits(disk.capacity_sectors as f64 * 512.0 / 1e9);
     let facts = [
         (
@@ -154,6 +156,21 @@ fn facts(record: &Record) -> Vec<Fact> {
         ("Program", format!("seekwise {}", printable(&record.seekwise_version))),
     ];
     facts.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
+}
+
+/// The facts that decide how to read the figures, in a line.
+fn summary(record: &Record) -> String {
+    let Record { trace, disk, replay, .. } = record;
+    let requests = grouped(trace.requests);
+    let (mode, speed, depth) = (printable(&replay.mode), speed(replay), disk.queue_depth);
+    format!(
+        "{requests} requests · {mode} replay{speed} · disk queue depth {depth} · seekwise {}",
+        printable(&record.seekwise_version)
+    )
+}
+
+fn speed(replay: &Replay) -> String {
+    if replay.speed == 1.0 { String::new() } else { format!(", {} times as fast", number::short(replay.speed)) }
 }
 
 fn plural(count: u32, what: &str) -> String {

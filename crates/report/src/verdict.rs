@@ -170,13 +170,19 @@ fn headline(ranking: &Ranking) -> String {
 }
 
 fn text(comparison: &Comparison, ranking: &Ranking) -> String {
+    let (with, all) = (ranking.places.len(), comparison.records().len());
+    let text = winner(comparison, ranking);
+    if with == all { text } else { format!("{text} ({with} of {all} schedulers have a figure)") }
+}
+
+fn winner(comparison: &Comparison, ranking: &Ranking) -> String {
     let Some((best, others)) = ranking.places.split_first() else { return String::new() };
     let value = with_unit(ranking.preference, best.value);
     if comparison.records().len() == 1 {
         return value;
     }
     if others.is_empty() {
-        return format!("only {} has a figure, {value}", printable(&best.label));
+        return format!("{} has {value}", printable(&best.label));
     }
     let leaders = ranking.leaders();
     let trailing = &ranking.places[leaders.len().max(1)..];

@@ -13,7 +13,7 @@ mod throughput;
 
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use scatter::positions;
-pub(crate) use streams::{Stream, busiest, outline, response_dots, slowdown_dots};
+pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
 pub(crate) use throughput::over_time as throughput_over_time;
 
 use crate::number;
@@ -31,12 +31,20 @@ const SMALL: Size = Size { width: 360.0, height: 220.0, left: 48.0 };
 const COLOURS: usize = 7;
 /// Dashes of the style sheet, and shapes of marks.
 const STYLES: usize = 4;
+/// Outlines of the marks: circle, square, diamond, triangle, each about ten wide.
+const OUTLINES: [&str; STYLES] =
+    ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", "M-4.5 -4.5H4.5V4.5H-4.5Z", "M0 -6L6 0L0 6L-6 0Z", "M0 -5.5L5.5 4.5H-5.5Z"];
 /// Bins of a curve over time; more are put together.
 const BINS: usize = 400;
 
 /// The classes that give the n-th scheduler its colour and dash: 28 differ.
 pub(crate) fn classes(scheduler: usize) -> String {
     format!("c{} d{}", scheduler % COLOURS, style(scheduler))
+}
+
+/// The outline of the n-th scheduler's mark.
+pub(crate) fn outline(scheduler: usize) -> &'static str {
+    OUTLINES[style(scheduler)]
 }
 
 fn style(scheduler: usize) -> usize {
@@ -60,10 +68,11 @@ fn binned<T>(values: &[T], bin_s: f64, put_together: impl Fn(&[T]) -> Option<f64
     bins.map(|(i, bin)| put_together(bin).map(|value| (middle(i, bin.len()), value))).collect()
 }
 
-/// From the start to the end of the longest run.
+/// From the start to the end of the longest run; `None` where no curve over time was recorded.
 fn time_axis(records: &[Record]) -> Option<Axis> {
     let ends = records.iter().map(|record| record.curves.throughput_mb_s.len() as f64 * record.curves.bin_s);
-    let scale = Scale::exact(ends.filter(|end| *end > 0.0).chain([0.0]))?;
+    let end = ends.filter(|&end| end > 0.0 && scale::drawable(end)).max_by(f64::total_cmp)?;
+    let scale = Scale::exact([0.0, end].into_iter())?;
     Some(Axis { scale, title: "time, s", tick: number::short })
 }
 

@@ -38,6 +38,18 @@ pub(crate) struct Size {
     pub left: f64,
 }
 
+/// A value's mark.
+pub(crate) struct Mark {
+    /// The classes that give it its colour.
+    pub class: String,
+    /// The path around its middle, (0, 0).
+    pub outline: &'static str,
+    /// Its place along the x axis.
+    pub value: f64,
+    /// What is shown to those who point at it.
+    pub tip: String,
+}
+
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 44.0;
@@ -156,25 +168,34 @@ impl<'a> Panel<'a> {
         self.path(&format!("dots {class}"), &path, tip);
     }
 
-    /// A named row of a dot plot: `row` of `rows`, with the values' marks on a line from the smallest to the largest. A mark is its
-    /// class, its outline around (0, 0), its value and its tip.
-    pub(crate) fn row(&mut self, (row, rows): (usize, usize), name: &str, marks: &[(String, &str, f64, String)]) {
+    /// A named row of a dot plot, `row` of `rows`: marks on a line from the smallest to the largest.
+    pub(crate) fn row(&mut self, (row, rows): (usize, usize), name: &str, marks: &[Mark]) {
+        let marks: Vec<&Mark> = marks.iter().filter(|mark| drawable(mark.value)).collect();
         let y = TOP + (self.bottom() - TOP) * (row as f64 + 0.5) / rows as f64;
-        let places: Vec<f64> = marks.iter().filter(|mark| drawable(mark.2)).map(|mark| self.at_x(mark.2)).collect();
+        let places: Vec<f64> = marks.iter().map(|mark| self.at_x(mark.value)).collect();
         let (min, max) = places.iter().fold((f64::MAX, f64::MIN), |(min, max), &x| (min.min(x), max.max(x)));
         self.text((self.size.left - 10.0, y + 4.0), "tick row end", name);
         if places.len() > 1 {
             self.path("span", &format!("M{} {}H{}", rounded(min), rounded(y), rounded(max)), "");
         }
-        for (class, outline, value, tip) in marks.iter().filter(|mark| drawable(mark.2)) {
-            let x = self.at_x(*value);
-            let (x, y) = (rounded(x), rounded(y));
-            let tip = escaped(tip);
-            let _ = write!(
-                self.body,
-                r#"<path class="mark {class}" transform="translate({x} {y})" d="{outline}"><title>{tip}</title></path>"#
-            );
+        for mark in marks {
+            self.mark_at((self.at_x(mark.value), y), mark);
         }
+    }
+
+    /// A mark at its value along the x axis and the given one along the y axis.
+    pub(crate) fn mark(&mut self, mark: &Mark, y: f64) {
+        if let Some(place) = self.at((mark.value, y)) {
+            self.mark_at(place, mark);
+        }
+    }
+
+    fn mark_at(&mut self, (x, y): (f64, f64), mark: &Mark) {
+        let (x, y, class, outline, tip) = (rounded(x), rounded(y), &mark.class, mark.outline, escaped(&mark.tip));
+        let _ = write!(
+            self.body,
+            r#"<path class="mark {class}" transform="translate({x} {y})" d="{outline}"><title>{tip}</title></path>"#
+        );
     }
 
     /// Puts finished SVG into the panel.

@@ -1,29 +1,35 @@
 //! Response times: how they are distributed, and when they were how long.
 
-use super::panel::{Axis, Panel};
+use super::panel::{Axis, Mark, Panel};
 use super::scale::Scale;
-use super::{HALF, SMALL, binned, classes, label, percent, stride, time_axis};
+use super::{COLOURS, HALF, SMALL, binned, classes, label, outline, percent, stride, time_axis};
 use crate::comparison::Comparison;
 use crate::number::{self, three_digits};
-use crate::record::Record;
+use crate::record::{Record, ResponseFigures};
 
 /// Points of a distribution; more cannot be seen.
 const POINTS: usize = 2000;
+
+/// A percentile marked on the curves: its name, the share of requests at its height, and where the record has it.
+type Percentile = (&'static str, f64, fn(&ResponseFigures) -> f64);
 
 /// Share of requests done within each response time.
 pub(crate) fn distribution(comparison: &Comparison) -> Option<String> {
     let x = response_axis(comparison.records())?;
     let y = Axis { scale: Scale::from_zero([1.0].into_iter())?, title: "share of requests", tick: percent };
-    Some(curves(comparison, &x, &y, |share| share, "Done within", "Cumulative distribution of response times"))
+    let marks: [Percentile; 2] = [("median", 0.5, |figures| figures.p50_ms), ("p99", 0.99, |figures| figures.p99_ms)];
+    Some(curves(comparison, (&x, &y), |share| share, marks, ["Done within", "Cumulative distribution of response times"]))
 }
 
 /// Share of requests that took longer than each response time: the long waits, which the other plot squeezes into its top edge.
 pub(crate) fn tail(comparison: &Comparison) -> Option<String> {
     let records = comparison.records();
     let x = response_axis(records)?;
-    let most = records.iter().map(|record| record.figures.response.requests).max().unwrap_or(0).clamp(100, 1_000_000);
+    let most = records.iter().map(|record| record.figures.response.requests).max().unwrap_or(0).clamp(1000, 1_000_000);
     let y = Axis { scale: Scale::log([1.0, 1.0 / most as f64].into_iter())?, title: "share of requests", tick: percent };
-    Some(curves(comparison, &x, &y, |share| 1.0 - share, "Longer than", "Share of requests that took longer than a response time"))
+    let marks: [Percentile; 2] = [("p99", 0.01, |figures| figures.p99_ms), ("p99.9", 0.001, |figures| figures.p999_ms)];
+    let words = ["Longer than", "Share of requests that took longer than a response time"];
+    Some(curves(comparison, (&x, &y), |share| 1.0 - share, marks, words))
 }
 
 fn response_axis(records: &[Record]) -> Option<Axis> {
@@ -31,7 +37,13 @@ fn response_axis(records: &[Record]) -> Option<Axis> {
     Some(Axis { scale: Scale::log(times)?, title: "response time, ms (logarithmic)", tick: number::short })
 }
 
-fn curves(comparison: &Comparison, x: &Axis, y: &Axis, share: fn(f64) -> f64, name: &str, description: &str) -> String {
+fn curves(
+    comparison: &Comparison,
+    (x, y): (&Axis, &Axis),
+    share: fn(f64) -> f64,
+    marks: [Percentile; 2],
+    [name, description]: [&str; 2],
+) -> String {
     let mut panel = Panel::new(HALF, x, Some(y));
     for (i, record) in comparison.records().iter().enumerate() {
         let cdf = &record.curves.response_cdf;
@@ -42,6 +54,14 @@ fn curves(comparison: &Comparison, x: &Axis, y: &Axis, share: fn(f64) -> f64, na
         let has_place = |&(time, share): &(f64, f64)| time > 0.0 && (share > 0.0 || !y.scale.is_log());
         let shown = points.map(|&(time, below)| (time, share(below))).filter(has_place);
         panel.line(&classes(i), shown.map(Some), &label(record));
+    }
+    // After all the curves, so that none of them crosses a mark.
+    for (i, record) in comparison.records().iter().enumerate() {
+        for (percentile, share, get) in marks {
+            let value = get(&record.figures.response);
+            let tip = format!("{}: {percentile} {} ms", label(record), three_digits(value));
+            panel.mark(&Mark { class: classes(i), outline: outline(i), value, tip }, share);
+        }
     }
     let response = |record: &Record| {
         let figures = &record.figures.response;
@@ -63,12 +83,8 @@ pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
         let curves = &record.curves;
         let mut panel = Panel::new(SMALL, &x, Some(&y));
         let max = |bin: &[Option<f64>]| bin.iter().flatten().copied().max_by(f64::total_cmp);
-        panel.line(
-            &format!("c{} max", i % super::COLOURS),
-            binned(&curves.response_max_ms, curves.bin_s, max).into_iter(),
-            "longest",
-        );
-        panel.line(&format!("c{}", i % super::COLOURS), binned(&curves.response_mean_ms, curves.bin_s, mean).into_iter(), "mean");
+        panel.line(&format!("c{} max", i % COLOURS), binned(&curves.response_max_ms, curves.bin_s, max).into_iter(), "longest");
+        panel.line(&format!("c{}", i % COLOURS), binned(&curves.response_mean_ms, curves.bin_s, mean).into_iter(), "mean");
         let response = &record.figures.response;
         let note = format!("mean {}, max {} ms", three_digits(response.mean_ms), three_digits(response.max_ms));
         panel.finish(&classes(i), &label(record), &note, &format!("Response time over time under {}: {note}.", label(record)))

@@ -12,9 +12,9 @@ pub(crate) enum Scale {
     Log { min: f64, max: f64 },
 }
 
-/// Whether a value has a place on any axis.
+/// Whether a value has a place on any axis. What is not a number compares as false.
 pub(crate) fn drawable(value: f64) -> bool {
-    value.is_finite() && value.abs() <= LIMIT
+    value.abs() <= LIMIT
 }
 
 impl Scale {

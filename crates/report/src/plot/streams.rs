@@ -1,8 +1,8 @@
 //! How each scheduler treated each stream.
 
-use super::panel::{Axis, Panel, Size};
+use super::panel::{Axis, Mark, Panel, Size};
 use super::scale::Scale;
-use super::{classes, label, style};
+use super::{classes, label, outline};
 use crate::comparison::Comparison;
 use crate::number::{self, three_digits};
 use crate::record::{Record, StreamFigures};
@@ -12,15 +12,6 @@ use crate::text::{printable, shortened};
 const STREAMS: usize = 12;
 /// Characters of a stream's name that fit left of its row.
 const NAME_LIMIT: usize = 17;
-/// Outlines of the marks: circle, square, diamond, triangle, each about ten wide.
-const OUTLINES: [&str; 4] =
-    ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", "M-4.5 -4.5H4.5V4.5H-4.5Z", "M0 -6L6 0L0 6L-6 0Z", "M0 -5.5L5.5 4.5H-5.5Z"];
-
-/// The outline of the n-th scheduler's mark.
-pub(crate) fn outline(scheduler: usize) -> &'static str {
-    OUTLINES[style(scheduler)]
-}
-
 /// A stream of the trace, with its figures under each scheduler (`None` where a record does not have it).
 pub(crate) struct Stream<'a> {
     /// Its name, fit to be shown, or its number.
@@ -72,7 +63,7 @@ fn dots(comparison: &Comparison, name: &str, title: &'static str, value: fn(&Str
         let mark = |(i, (record, figures)): (usize, (&Record, &Option<&StreamFigures>))| {
             let value = figures.and_then(value).filter(|value| *value > 0.0)?;
             let tip = format!("{} under {}: {}", stream.name, label(record), three_digits(value));
-            Some((classes(i), outline(i), value, tip))
+            Some(Mark { class: classes(i), outline: outline(i), value, tip })
         };
         let marks: Vec<_> = comparison.records().iter().zip(&stream.figures).enumerate().filter_map(mark).collect();
         panel.row((row, streams.len()), &shortened(&stream.name, NAME_LIMIT), &marks);

@@ -109,7 +109,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
         disk: DiskDigest {
             name: "atlas10k".to_owned(),
             sha256: "9b7e52480f3a6c1d9b7e52483f0a6c1d9b7e52480f3a6c1d9b7e52483f0a6c1d".to_owned(),
-            description: "Quantum Atlas 10K, 9.1 GB, 10,025 rpm".to_owned(),
+            description: "Quantum Atlas 10K, 10,025 rpm, 6 surfaces".to_owned(),
             capacity_sectors: 17_938_986,
             queue_depth: 1,
         },

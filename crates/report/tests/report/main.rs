@@ -1,0 +1,11 @@
+//! Records in; tables, pages and JSON out.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod browser;
+mod fixture;
+mod json;
+mod page;
+mod record;
+mod table;
+mod verdict;

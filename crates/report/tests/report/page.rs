@@ -1,0 +1,178 @@
+//! The page, as text.
+
+use report::comparison::Comparison;
+use report::figure;
+use report::record::Record;
+use roxmltree::Document;
+
+use crate::fixture;
+
+pub fn html(records: &[Record]) -> String {
+    report::page::html(&Comparison::new(records).unwrap())
+}
+
+/// Parses the page as XML, which is stricter than a browser, and checks what must hold for every page.
+fn checked(html: &str) -> Document<'_> {
+    let xml = html.strip_prefix("<!doctype html>").unwrap();
+    let page = Document::parse(xml).unwrap_or_else(|error| {
+        panic!("{error}: {:?}", xml.lines().nth(error.pos().row as usize - 1).map(|line| &line[..line.len().min(300)]))
+    });
+    for node in page.descendants().filter(|node| node.is_element()) {
+        assert!(
+            !["script", "iframe", "img", "object", "embed", "link", "base", "form"].contains(&node.tag_name().name()),
+            "{node:?}"
+        );
+        for attribute in node.attributes() {
+            let (name, value) = (attribute.name(), attribute.value());
+            assert!(!name.starts_with("on") && name != "style", "{name}={value}");
+            assert!(!["href", "src", "srcset", "action", "data"].contains(&name) || value.starts_with('#'), "{name}={value}");
+            if ["d", "x", "y", "transform", "viewBox"].contains(&name) {
+                assert!(!value.contains("NaN") && !value.contains("inf"), "{name}={value}");
+            }
+        }
+    }
+    for forbidden in ["http", "url(", "@import"] {
+        let style = page.descendants().find(|node| node.has_tag_name("style")).unwrap().text().unwrap();
+        assert!(!style.contains(forbidden), "{forbidden}");
+    }
+    page
+}
+
+#[test]
+fn the_page_is_well_formed_small_and_needs_nothing_from_outside() {
+    let html = html(&fixture::six(4000));
+    let page = checked(&html);
+    assert!(!html.contains("http"));
+    assert!(html.len() < 2_000_000, "{} bytes", html.len());
+    let plots = page.descendants().filter(|node| node.attribute("role") == Some("img")).count();
+    assert_eq!(plots, 2 + 3 * 6 + 2, "distribution and tail; three for each scheduler; slowdown and response time of streams");
+}
+
+#[test]
+fn the_same_records_give_the_same_bytes() {
+    assert_eq!(html(&fixture::six(500)), html(&fixture::six(500)));
+}
+
+#[test]
+fn the_page_has_the_tables_figures_and_marks_and_the_verdict() {
+    let records = fixture::six(10);
+    let comparison = Comparison::new(&records).unwrap();
+    let html = html(&records);
+    let page = checked(&html);
+    let text =
+        |node: roxmltree::Node| node.descendants().filter_map(|node| node.is_text().then(|| node.text())?).collect::<String>();
+    let rows: Vec<_> = page.descendants().filter(|node| node.attribute("class") == Some("swatched")).collect();
+    assert_eq!(rows.len(), records.len());
+    for (i, (row, record)) in rows.iter().zip(&records).enumerate() {
+        assert_eq!(text(*row), record.scheduler.label);
+        let cells: Vec<_> = row.next_siblings().filter(|node| node.has_tag_name("td")).collect();
+        assert_eq!(cells.len(), figure::ALL.len());
+        for (cell, figure) in cells.iter().zip(figure::ALL) {
+            let best = comparison.best(figure)[i];
+            assert_eq!(text(*cell), format!("{}{}", figure.text(record), if best { "*" } else { "" }), "{}", figure.key);
+            assert_eq!(cell.attribute("class") == Some("best"), best);
+        }
+    }
+    let whole = text(page.root());
+    for part in report::verdict::parts(&comparison) {
+        assert!(whole.contains(&part.text), "{}", part.text);
+    }
+    for expected in
+        [&records[0].trace.sha256, &records[0].disk.sha256, &records[0].warnings[0], "seekwise 0.1.0", "read_expire = 200"]
+    {
+        assert!(whole.contains(expected), "{expected}");
+    }
+}
+
+#[test]
+fn names_that_others_chose_are_shown_and_not_obeyed() {
+    let evil = "</title></style><script>alert(1)</script>\"'&<b>\u{0}\u{1b}\u{202e}]]>";
+    let mut records = fixture::six(10);
+    for record in &mut records {
+        record.scheduler.label.push_str(evil);
+        record.scheduler.tunables.push((evil.to_owned(), 1));
+        record.warnings.push(evil.to_owned());
+        for text in [&mut record.trace.name, &mut record.trace.format, &mut record.trace.sha256, &mut record.replay.mode] {
+            *text = evil.to_owned();
+        }
+        for text in [&mut record.disk.name, &mut record.disk.description, &mut record.disk.sha256, &mut record.seekwise_version] {
+            *text = evil.to_owned();
+        }
+        record.streams.iter_mut().for_each(|stream| stream.name = Some(evil.to_owned()));
+    }
+    let html = html(&records);
+    checked(&html);
+    assert!(html.contains("alert(1)") && !html.contains("<script") && !html.contains('\u{202e}') && !html.contains('\u{1b}'));
+}
+
+#[test]
+fn odd_numbers_neither_panic_nor_reach_the_drawing() {
+    for odd in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, -1.0, 0.0, f64::MIN_POSITIVE, 1e-9, 1e14] {
+        let mut records = fixture::six(20);
+        for record in &mut records[..2] {
+            let curves = &mut record.curves;
+            curves.bin_s = odd;
+            curves.response_cdf.iter_mut().step_by(3).for_each(|point| *point = (odd, odd));
+            curves.throughput_mb_s.iter_mut().step_by(2).for_each(|value| *value = odd);
+            curves.response_mean_ms.iter_mut().step_by(5).for_each(|value| *value = Some(odd));
+            curves.response_max_ms[7] = Some(odd);
+            curves.sample[3].dispatched_s = odd;
+            curves.sample[4].lba = u64::MAX;
+            record.streams[0].slowdown = Some(odd);
+            record.streams[1].mean_ms = odd;
+            let figures = &mut record.figures;
+            (figures.duration_s, figures.iops, figures.mean_seek_cylinders, figures.throughput_mb_s) = (odd, odd, odd, odd);
+            figures.response.mean_ms = odd;
+            figures.response.requests = u64::MAX;
+            record.disk.capacity_sectors = u64::MAX;
+        }
+        records.iter_mut().for_each(|record| record.replay.speed = 1e300);
+        checked(&html(&records));
+    }
+}
+
+#[test]
+fn records_without_curves_or_streams_make_a_page_without_those_plots() {
+    let mut records = fixture::six(0);
+    for record in &mut records {
+        record.curves = report::record::Curves {
+            response_cdf: Vec::new(),
+            bin_s: 0.0,
+            throughput_mb_s: Vec::new(),
+            response_mean_ms: Vec::new(),
+            response_max_ms: Vec::new(),
+            sample: Vec::new(),
+        };
+        record.streams.clear();
+    }
+    let html = html(&records[..1]);
+    let page = checked(&html);
+    assert_eq!(page.descendants().filter(|node| node.attribute("role") == Some("img")).count(), 0);
+    assert!(html.contains("Only noop was run, so there is nothing to compare it with."));
+}
+
+#[test]
+fn many_schedulers_points_bins_and_streams_keep_the_page_small() {
+    let six = fixture::six(40_000);
+    let mut records: Vec<Record> = (0..20)
+        .map(|i| {
+            let mut record = six[i % 6].clone();
+            record.scheduler.label = format!("scheduler {i}");
+            let streams = record.streams.clone();
+            for id in 0..2000 {
+                let mut stream = streams[0].clone();
+                stream.stream = id;
+                record.streams.push(stream);
+            }
+            let curves = &mut record.curves;
+            curves.throughput_mb_s = (0..50_000).map(|bin| f64::from(bin % 97)).collect();
+            curves.response_cdf = (0..50_000).map(|i| (1.0 + f64::from(i % 1000), f64::from(i) / 50_000.0)).collect();
+            record
+        })
+        .collect();
+    records[3].figures.scheduler_cpu_ns_per_request = None;
+    let html = html(&records);
+    checked(&html);
+    assert!(html.len() < 3_000_000, "{} bytes", html.len());
+    assert!(html.contains("less busy streams are not shown"));
+}
