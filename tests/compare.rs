@@ -78,7 +78,7 @@ fn json_says_who_wins_and_carries_units_in_its_keys() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schedulers"].as_array().unwrap().len(), 2);
-    assert!(json["schedulers"][1]["throughput_mb_s"].as_f64().unwrap() > 0.0, "{json:#}");
+    assert!(json["schedulers"][1]["figures"]["throughput_mb_s"].as_f64().unwrap() > 0.0, "{json:#}");
     assert!(json["winners"].is_object());
 }
 
@@ -98,7 +98,7 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
     let nowhere = folder.path().join("no such folder/page.html");
     let cases: &[(&[&str], &[&str])] = &[
         (&["/nonexistent/trace"], &["/nonexistent/trace"]),
-        (&[folder.path().to_str().unwrap()], &["folder"]),
+        (&[folder.path().to_str().unwrap()], &["directory"]),
         (&[empty.to_str().unwrap()], &["empty.csv"]),
         (&[header_only.to_str().unwrap()], &["header.csv", "no request"]),
         (&[damaged.to_str().unwrap()], &["damaged.csv:3", "zero"]),
