@@ -202,7 +202,6 @@ impl Hdd {
         completion.at = Nanos(completed);
         self.arm = Arm::from(&stream.extent.place);
         self.active = Some(Active { until, writing: None });
-        self.cache.grow(stream.segment, request.end);
         self.stream = Some(stream);
         self.release(stream.segment, request.end);
         self.send(completion, true);
