@@ -1,13 +1,164 @@
 //! `seekwise disk`: list, show, import and validate disk profiles.
 
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use anyhow::Context as _;
+use sim::profile::{BUILT_IN, BuildOptions, load};
+use sim::validate::{Comparison, Summary, Validation};
+
+use crate::terminal;
+
 /// What to do.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List them
+    /// List the disks that come with the program
     List,
+    /// Print a profile
+    Show {
+        /// Name of a built-in disk, or a profile's path
+        disk: String,
+    },
+    /// Turn a DiskSim 4 parameter file (.diskspecs, or .parv with its buses) into a profile
+    Import {
+        /// The parameter file; files that it names are found beside it
+        file: PathBuf,
+        /// Where to write the profile; standard output if absent
+        #[arg(short, long, value_name = "FILE.toml")]
+        output: Option<PathBuf>,
+        /// Time the host's bus takes for a sector of a read, where it is slower than the disk says
+        #[arg(long, value_name = "MS", default_value_t = 0.0)]
+        bus_read_sector_ms: f64,
+        /// The same for a sector of a write
+        #[arg(long, value_name = "MS", default_value_t = 0.0)]
+        bus_write_sector_ms: f64,
+    },
+    /// Replay what a real drive was measured doing, and compare the response times
+    Validate {
+        /// Name of a built-in disk, or a profile's path
+        disk: String,
+        /// CSV with the columns lba, size_blocks, is_read, measured_response_ms, think_after_ms
+        measured: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 /// Does it.
-pub fn run(_command: Command) -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+pub fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::List => list(),
+        Command::Show { disk } => Ok(terminal::print(load(&disk)?.text())?),
+        Command::Import { file, output, bus_read_sector_ms, bus_write_sector_ms } => {
+            let options = sim::diskspecs::ImportOptions { bus_read_sector_ms, bus_write_sector_ms };
+            import(&file, output.as_deref(), options)
+        }
+        Command::Validate { disk, measured, json } => validate(&disk, &measured, json),
+    }
+}
+
+fn list() -> anyhow::Result<()> {
+    let mut text = String::new();
+    for (name, _) in BUILT_IN {
+        let profile = load(name)?;
+        writeln!(text, "{name:12} {:>9.1} GB  {}", profile.capacity_sectors() as f64 * 512.0 / 1e9, profile.description())?;
+    }
+    Ok(terminal::print(&text)?)
+}
+
+fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOptions) -> anyhow::Result<()> {
+    let imported = sim::diskspecs::import(file, options)?;
+    for note in &imported.notes {
+        // Notes are advice: a closed standard error must not lose the profile.
+        let _ = writeln!(std::io::stderr(), "note: {note}");
+    }
+    let text = imported.profile.text();
+    match output {
+        None => Ok(terminal::print(text)?),
+        Some(path) => write_by_rename(path, text).with_context(|| format!("{}", path.display())),
+    }
+}
+
+/// Writes a file so that it is there as a whole or not at all, with the permissions of any new file.
+fn write_by_rename(path: &Path, text: &str) -> std::io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut builder = tempfile::Builder::new();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // The umask takes from this what it takes from any new file.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    let mut file = builder.tempfile_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(path).map(drop).map_err(|error| error.error)
+}
+
+fn validate(disk: &str, measured: &Path, json: bool) -> anyhow::Result<()> {
+    let profile = load(disk)?;
+    let requests = sim::validate::read_measured(measured, profile.capacity_sectors())?;
+    let mut device = profile.build(BuildOptions::default())?;
+    let bar = terminal::progress_bar(requests.len() as u64, "replaying");
+    let responses = sim::validate::replay(&mut *device, &requests, |index| {
+        if index % 4096 == 0 {
+            bar.set_position(index as u64);
+        }
+        terminal::interrupted().load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let responses = responses.ok_or(terminal::Interrupted)?;
+    let validation = sim::validate::compare(&requests, &responses);
+    let text = if json { as_json(profile.name(), &validation)? } else { as_table(profile.name(), &validation)? };
+    Ok(terminal::print(&text)?)
+}
+
+fn as_table(name: &str, validation: &Validation) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    writeln!(text, "{name}: the model against the drive, response times in ms")?;
+    writeln!(text, "{:24} {:>10} {:>10} {:>10}", "", "all", "reads", "writes")?;
+    let groups = [&validation.all, &validation.reads, &validation.writes];
+    let mut row = |label: &str, value: fn(&Comparison) -> f64, decimals: usize| {
+        let [all, reads, writes] = groups.map(|group| if group.requests == 0 { "-".to_owned() } else { format!("{:.decimals$}", value(group)) });
+        writeln!(text, "{label:24} {all:>10} {reads:>10} {writes:>10}")
+    };
+    row("requests", |group| group.requests as f64, 0)?;
+    row("demerit", |group| group.demerit_ms, 4)?;
+    row("demerit, % of mean", |group| group.demerit_percent, 1)?;
+    row("RMS error per request", |group| group.per_request_rms_ms, 4)?;
+    row("mean, drive", |group| group.measured.mean_ms, 3)?;
+    row("mean, model", |group| group.simulated.mean_ms, 3)?;
+    row("p50, drive", |group| group.measured.p50_ms, 3)?;
+    row("p50, model", |group| group.simulated.p50_ms, 3)?;
+    row("p95, drive", |group| group.measured.p95_ms, 3)?;
+    row("p95, model", |group| group.simulated.p95_ms, 3)?;
+    row("p99, drive", |group| group.measured.p99_ms, 3)?;
+    row("p99, model", |group| group.simulated.p99_ms, 3)?;
+    row("max, drive", |group| group.measured.max_ms, 3)?;
+    row("max, model", |group| group.simulated.max_ms, 3)?;
+    Ok(text)
+}
+
+fn as_json(name: &str, validation: &Validation) -> anyhow::Result<String> {
+    let summary = |summary: &Summary| {
+        serde_json::json!({
+            "mean_ms": summary.mean_ms, "p50_ms": summary.p50_ms, "p95_ms": summary.p95_ms,
+            "p99_ms": summary.p99_ms, "max_ms": summary.max_ms,
+        })
+    };
+    let comparison = |group: &Comparison| {
+        serde_json::json!({
+            "requests": group.requests, "demerit_ms": group.demerit_ms, "demerit_percent": group.demerit_percent,
+            "per_request_rms_ms": group.per_request_rms_ms,
+            "measured": summary(&group.measured), "simulated": summary(&group.simulated),
+        })
+    };
+    let mut value = comparison(&validation.all);
+    value["disk"] = name.into();
+    value["reads"] = comparison(&validation.reads);
+    value["writes"] = comparison(&validation.writes);
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
 }

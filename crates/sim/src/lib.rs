@@ -3,5 +3,8 @@
 //! Everything runs in virtual time and is deterministic: the same input, settings and seed give the same result.
 
 pub mod device;
+pub mod diskspecs;
+pub mod profile;
 pub mod replay;
 pub mod trace;
+pub mod validate;

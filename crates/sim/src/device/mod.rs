@@ -1,5 +1,7 @@
 //! Simulated storage devices, one file each behind the [`Device`] trait.
 
+pub mod hdd;
+
 use block::{Nanos, Request, RequestId};
 
 /// A request that a device has finished, and where its time went.

@@ -1,0 +1,228 @@
+//! The drive's memory: segments, each a run of LBAs, as SCSI drives organise it.
+//!
+//! ```text
+//! EMPTY ──read──▶ READING ──done or stopped──▶ CLEAN ──least recently used──▶ (next use)
+//!   └───write───▶ DIRTY ──arm──▶ WRITING ──done──▶ CLEAN, or EMPTY if reads may not hit it
+//! ```
+//! A segment is a ring: what is read beyond its size pushes out its oldest sectors.
+
+use super::layout::Place;
+use super::spec::Cache as Spec;
+
+/// What a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nothing.
+    Empty,
+    /// Data that are also on the media.
+    Clean,
+    /// The media are being read into it.
+    Reading,
+    /// Data that wait for the arm.
+    Dirty,
+    /// Data that the arm is writing.
+    Writing,
+}
+
+/// One segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment {
+    /// First LBA.
+    pub start: u64,
+    /// LBA behind the last.
+    pub end: u64,
+    /// What it holds.
+    pub state: State,
+    /// A write filled it last.
+    pub written: bool,
+    /// When it was used last, as a count of uses.
+    used: u64,
+    /// Up to here the host has its data, and read-ahead may take the room.
+    pub released: u64,
+    /// For data that wait: their order, …
+    pub order: u64,
+    /// … when the arm may start for them at the earliest, …
+    pub ready: u64,
+    /// … from which LBA on they may still be on the bus, …
+    pub incoming: u64,
+    /// … since when, …
+    pub incoming_since: u64,
+    /// … and where they go.
+    pub place: Place,
+}
+
+/// What a read finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// All of it in this segment.
+    Whole(usize),
+    /// Its beginning in this segment.
+    Partial(usize),
+    /// Nothing.
+    Miss,
+    /// Data that must reach the media first.
+    Collision,
+}
+
+/// All segments.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    /// The segments; with a dedicated write segment the first is it.
+    pub segments: Box<[Segment]>,
+    /// Segments that hold data not yet on the media.
+    pub dirty: u32,
+    uses: u64,
+    size: u64,
+    write_segments: u32,
+    dedicated: bool,
+    hits_on_written: bool,
+    keeps: bool,
+}
+
+impl Cache {
+    /// Empty segments.
+    pub fn new(spec: &Spec) -> Cache {
+        let place = Place { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
+        let empty = Segment {
+            start: 0,
+            end: 0,
+            state: State::Empty,
+            written: false,
+            used: 0,
+            released: 0,
+            order: 0,
+            ready: 0,
+            incoming: 0,
+            incoming_since: 0,
+            place,
+        };
+        Cache {
+            segments: vec![empty; spec.segments as usize].into(),
+            dirty: 0,
+            uses: 0,
+            size: u64::from(spec.segment_sectors),
+            write_segments: spec.write_segments,
+            dedicated: spec.dedicated_write_segment,
+            hits_on_written: spec.read_hits_on_written_data,
+            keeps: spec.keeps_data,
+        }
+    }
+
+    /// What a read of `lba..end` finds. Data that wait for the media are the freshest and count first.
+    pub fn look_up(&self, lba: u64, end: u64) -> Lookup {
+        let mut found = Lookup::Miss;
+        for (index, segment) in self.segments.iter().enumerate() {
+            if segment.state == State::Empty || segment.end <= lba || segment.start >= end {
+                continue;
+            }
+            let begins = segment.start <= lba;
+            let whole = begins && end <= segment.end;
+            match segment.state {
+                State::Dirty | State::Writing => {
+                    let hit = whole && self.hits_on_written && !(self.dedicated && index == 0);
+                    return if hit { Lookup::Whole(index) } else { Lookup::Collision };
+                }
+                State::Empty | State::Clean | State::Reading => {
+                    let usable = begins && (self.hits_on_written || !segment.written) && (self.keeps || segment.state == State::Reading);
+                    match found {
+                        Lookup::Whole(_) => {}
+                        _ if usable && whole => found = Lookup::Whole(index),
+                        Lookup::Miss if usable => found = Lookup::Partial(index),
+                        _ => {}
+                    }
+                }
+            }
+        }
+        found
+    }
+
+    /// Some of `lba..end` must reach the media before it may change.
+    pub fn collides(&self, lba: u64, end: u64) -> bool {
+        self.dirty > 0 && self.segments.iter().any(|s| matches!(s.state, State::Dirty | State::Writing) && s.start < end && lba < s.end)
+    }
+
+    /// A write that waits and that `lba..end` follows on, with room for it.
+    pub fn appendable(&self, lba: u64, end: u64) -> Option<usize> {
+        let fits = |s: &Segment| matches!(s.state, State::Dirty | State::Writing) && s.end == lba && end - s.start <= self.size;
+        if self.dirty > 0 { self.segments.iter().position(fits) } else { None }
+    }
+
+    /// The least recently used segment that a read may have: empty before clean before one that is only being read ahead.
+    pub fn for_read(&self) -> Option<usize> {
+        self.victim(usize::from(self.dedicated))
+    }
+
+    /// The same for a write.
+    pub fn for_write(&self) -> Option<usize> {
+        if self.dedicated {
+            return (!matches!(self.segments[0].state, State::Dirty | State::Writing)).then_some(0);
+        }
+        if self.dirty < self.write_segments { self.victim(0) } else { None }
+    }
+
+    /// No more writes can be taken before one reaches the media.
+    pub fn full_of_writes(&self) -> bool {
+        self.for_write().is_none()
+    }
+
+    fn victim(&self, from: usize) -> Option<usize> {
+        let rank = |segment: &Segment| match segment.state {
+            State::Empty => Some((0, segment.used)),
+            State::Clean => Some((1, segment.used)),
+            State::Reading => Some((2, segment.used)),
+            State::Dirty | State::Writing => None,
+        };
+        let candidates = self.segments.iter().enumerate().skip(from);
+        candidates.filter_map(|(index, segment)| Some((rank(segment)?, index))).min().map(|(_, index)| index)
+    }
+
+    /// Notes that a segment was used just now.
+    pub fn touch(&mut self, index: usize) {
+        self.uses += 1;
+        self.segments[index].used = self.uses;
+    }
+
+    /// Begins to read from `lba` into a segment.
+    pub fn begin_read(&mut self, index: usize, lba: u64) {
+        let segment = &mut self.segments[index];
+        (segment.start, segment.end, segment.released) = (lba, lba, lba);
+        (segment.state, segment.written) = (State::Reading, false);
+        self.touch(index);
+    }
+
+    /// The media have been read up to `end`, and the host has what lies before `released`.
+    pub fn grow(&mut self, index: usize, end: u64) {
+        let segment = &mut self.segments[index];
+        segment.end = segment.end.max(end);
+        segment.start = segment.start.max(segment.end.saturating_sub(self.size)).max(segment.released.min(segment.end));
+    }
+
+    /// The media are no longer read into a segment.
+    pub fn end_read(&mut self, index: usize) {
+        let segment = &mut self.segments[index];
+        segment.state = if self.keeps && segment.start < segment.end { State::Clean } else { State::Empty };
+    }
+
+    /// Takes `lba..end` of a write into a segment. Clean copies elsewhere are updated, or dropped where reads may not hit them.
+    pub fn begin_write(&mut self, index: usize, lba: u64, end: u64) {
+        if !self.hits_on_written {
+            for other in &mut self.segments {
+                if matches!(other.state, State::Clean) && other.start < end && lba < other.end {
+                    other.state = State::Empty;
+                }
+            }
+        }
+        let segment = &mut self.segments[index];
+        (segment.start, segment.end, segment.released) = (lba, end, lba);
+        (segment.state, segment.written) = (State::Dirty, true);
+        self.dirty += 1;
+        self.touch(index);
+    }
+
+    /// A segment's data have reached the media.
+    pub fn end_write(&mut self, index: usize) {
+        let segment = &mut self.segments[index];
+        segment.state = if self.keeps && self.hits_on_written { State::Clean } else { State::Empty };
+        self.dirty -= 1;
+    }
+}

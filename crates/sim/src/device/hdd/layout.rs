@@ -1,0 +1,443 @@
+//! Where a logical sector lies: zones, skews, spares, slips and remaps.
+//!
+//! ```text
+//! LBA ──zone table──▶ zone ──+reserved──▶ data position ──regions, slips──▶ physical sector of the zone
+//!                                                                            │ ÷ sectors per track
+//!                      angle ◀── skews ── (cylinder, head, sector) ◀─────────┘ ÷ surfaces
+//! ```
+//!
+//! A zone's physical sectors are counted in the order in which LBAs use them. Sparing cuts the zone into regions (a track, a
+//! cylinder, a range of cylinders, the zone), each ending or beginning with spares. A slip is a bad sector that the numbering
+//! skips: every later data position of the region (or of the zone) moves on by one. A sorted table of the positions where the
+//! shift grows turns that into one binary search. The rules are those of DiskSim's `dm_layout_g1` (`layout_g1.modspec`).
+
+use super::spec::{Geometry, Mapping, Sparing, Zone as ZoneSpec};
+
+/// A fraction of a revolution in units of 2⁻⁶⁴: adding angles wraps by itself.
+pub type Angle = u64;
+
+/// Where an LBA lies, and how far the LBAs go on without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Index of the zone.
+    pub zone: u16,
+    /// Head, counted from the top surface.
+    pub head: u16,
+    /// Absolute cylinder.
+    pub cylinder: u32,
+    /// Physical sector on the track.
+    pub sector: u32,
+    /// Consecutive LBAs from this one on that follow each other on this track; at least 1.
+    pub run: u32,
+    /// Where on the turning platter the sector begins.
+    pub angle: Angle,
+}
+
+impl Place {
+    /// Both lie under the same head without moving the arm.
+    pub fn same_track(&self, other: &Place) -> bool {
+        (self.cylinder, self.head) == (other.cylinder, other.head)
+    }
+}
+
+/// From `position` on (a data position of the zone), up to `until`, data lie `shift` sectors further on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shift {
+    position: u32,
+    until: u32,
+    shift: i32,
+}
+
+/// `count` physical sectors from `bad` on are replaced by those from `good` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Remap {
+    bad: u32,
+    good: u32,
+    count: u32,
+}
+
+/// One zone, ready for arithmetic.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Zone {
+    /// Its first LBA.
+    pub first_lba: u64,
+    /// How many LBAs it holds.
+    pub sectors: u32,
+    /// Physical sectors on each of its tracks.
+    pub sectors_per_track: u32,
+    /// The angle one sector takes.
+    pub sector_angle: Angle,
+    first_cylinder: u32,
+    reserved: u32,
+    region_sectors: u32,
+    region_data: u32,
+    region_front: u32,
+    slips_leave_region: bool,
+    skew_follows_slips: Option<u32>,
+    shifts: Box<[Shift]>,
+    slips: Box<[u32]>,
+    remaps: Box<[Remap]>,
+    origin: Angle,
+    track_skew: Angle,
+    cylinder_skew: Angle,
+}
+
+/// All zones of a disk.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The zones, by LBA.
+    pub zones: Box<[Zone]>,
+    /// LBAs of the disk.
+    pub capacity_sectors: u64,
+    surfaces: u32,
+    mapping: Mapping,
+    /// The zone of the first LBA of each bucket of 2^`bucket_bits` LBAs.
+    buckets: Box<[u16]>,
+    bucket_bits: u32,
+}
+
+/// Buckets that find a zone by LBA: few enough to stay in the first-level cache.
+const BUCKETS: u64 = 1024;
+
+impl Layout {
+    /// Prepares the tables of a geometry. Errors name the key of the profile, its value and what would be right.
+    pub fn new(geometry: &Geometry, zones: &[ZoneSpec]) -> Result<Layout, String> {
+        let mut built: Vec<Zone> = Vec::with_capacity(zones.len());
+        let mut next_lba = 0;
+        let mut next_cylinder = 0;
+        for (index, spec) in zones.iter().enumerate() {
+            let zone = Zone::new(geometry, spec, next_lba, next_cylinder).map_err(|e| format!("zone[{index}].{e}"))?;
+            next_lba += u64::from(zone.sectors);
+            next_cylinder = spec.last_cylinder + 1;
+            built.push(zone);
+        }
+        if built.is_empty() {
+            return Err("zone: there is none; a disk needs at least one [[zone]]".to_owned());
+        }
+        let capacity_sectors = geometry.capacity_sectors.unwrap_or(next_lba);
+        if capacity_sectors == 0 || capacity_sectors > next_lba {
+            return Err(format!("geometry.capacity_sectors: {capacity_sectors} is not within 1 to {next_lba}, what the zones hold"));
+        }
+        let bucket_bits = (0..64).find(|bits| capacity_sectors >> bits < BUCKETS).unwrap_or(0);
+        let buckets = (0..=capacity_sectors >> bucket_bits)
+            .map(|bucket| (built.partition_point(|zone| zone.first_lba <= bucket << bucket_bits) - 1) as u16)
+            .collect();
+        Ok(Layout {
+            zones: built.into(),
+            capacity_sectors,
+            surfaces: u32::from(geometry.surfaces),
+            mapping: geometry.mapping,
+            buckets,
+            bucket_bits,
+        })
+    }
+
+    /// Finds an LBA. One beyond the disk is taken for the last one.
+    pub fn locate(&self, lba: u64) -> Place {
+        let lba = lba.min(self.capacity_sectors - 1);
+        let mut index = usize::from(self.buckets[(lba >> self.bucket_bits) as usize]);
+        while self.zones.get(index + 1).is_some_and(|next| next.first_lba <= lba) {
+            index += 1;
+        }
+        let zone = &self.zones[index];
+        let (physical, run) = zone.physical((lba - zone.first_lba) as u32);
+        let track = physical / zone.sectors_per_track;
+        let sector = physical % zone.sectors_per_track;
+        let cylinder = track / self.surfaces;
+        let ordinal = track % self.surfaces;
+        Place {
+            zone: index as u16,
+            head: self.head(zone, cylinder, ordinal),
+            cylinder: zone.first_cylinder + cylinder,
+            sector,
+            run: run.min(zone.sectors_per_track - sector),
+            angle: zone.angle(track, cylinder, ordinal, sector),
+        }
+    }
+
+    /// The LBA behind the last one on the track of `lba`, which lies at `place`.
+    pub fn track_end(&self, lba: u64, place: &Place) -> u64 {
+        let mut end = lba + u64::from(place.run);
+        if place.sector + place.run < self.zones[usize::from(place.zone)].sectors_per_track {
+            while end < self.capacity_sectors {
+                let next = self.locate(end);
+                if !next.same_track(place) {
+                    break;
+                }
+                end += u64::from(next.run);
+            }
+        }
+        end.min(self.capacity_sectors)
+    }
+
+    /// The first LBA on the track of `lba`, which lies at `place`.
+    pub fn track_start(&self, lba: u64, place: &Place) -> u64 {
+        // Slips and spares only make this too early.
+        let mut start = lba.saturating_sub(u64::from(place.sector));
+        while start < lba {
+            let there = self.locate(start);
+            if there.same_track(place) {
+                break;
+            }
+            start += u64::from(there.run);
+        }
+        start.min(lba)
+    }
+
+    /// The surface that the `ordinal`-th track of a cylinder lies on.
+    fn head(&self, zone: &Zone, cylinder: u32, ordinal: u32) -> u16 {
+        let backwards = match self.mapping {
+            Mapping::Conventional => false,
+            Mapping::SerpentinePerZone => cylinder % 2 == 1,
+            Mapping::Serpentine => (zone.first_cylinder + cylinder) % 2 == 1,
+        };
+        (if backwards { self.surfaces - 1 - ordinal } else { ordinal }) as u16
+    }
+}
+
+impl Zone {
+    fn new(geometry: &Geometry, spec: &ZoneSpec, first_lba: u64, next_cylinder: u32) -> Result<Zone, String> {
+        let surfaces = u32::from(geometry.surfaces);
+        if spec.first_cylinder < next_cylinder {
+            return Err(format!("first_cylinder: {} lies in the zone before; at least {next_cylinder}", spec.first_cylinder));
+        }
+        if spec.last_cylinder < spec.first_cylinder || spec.last_cylinder >= geometry.cylinders {
+            let (first, last) = (spec.first_cylinder, geometry.cylinders - 1);
+            return Err(format!("last_cylinder: {} is not within {first} to {last}", spec.last_cylinder));
+        }
+        let per_track = spec.sectors_per_track;
+        let cylinders = spec.last_cylinder - spec.first_cylinder + 1;
+        let per_cylinder = u64::from(per_track) * u64::from(surfaces);
+        let total = per_cylinder * u64::from(cylinders);
+        if per_track == 0 || total > u64::from(u32::MAX / 2) {
+            return Err(format!("sectors_per_track: {per_track} makes a zone of {total} sectors; 1 to 2147483647 are possible"));
+        }
+        let total = total as u32;
+        let unit = if geometry.sparing == Sparing::Track { per_track } else { 1 };
+        let region = match geometry.sparing {
+            Sparing::SectorsPerTrack => per_track,
+            Sparing::SectorsPerCylinder
+            | Sparing::SectorsPerCylinderSlipToEnd
+            | Sparing::SectorsPerCylinderFront
+            | Sparing::SectorsPerCylinderFrontSlipToEnd => per_cylinder as u32,
+            Sparing::SectorsPerRange => {
+                (per_cylinder * u64::from(geometry.sparing_range_cylinders.max(1))).min(u64::from(total)) as u32
+            }
+            Sparing::None | Sparing::Track | Sparing::EndOfDisk | Sparing::Zone | Sparing::ZoneSlipToEnd => total,
+        };
+        let spares = match geometry.sparing {
+            Sparing::None | Sparing::EndOfDisk => 0,
+            _ => u64::from(spec.spares) * u64::from(unit),
+        };
+        if spares >= u64::from(region) {
+            let most = u64::from(region / unit).saturating_sub(1);
+            return Err(format!("spares: {} leave no room for data; at most {most}", spec.spares));
+        }
+        let at_front = matches!(geometry.sparing, Sparing::SectorsPerCylinderFront | Sparing::SectorsPerCylinderFrontSlipToEnd);
+        let slips_leave_region = matches!(
+            geometry.sparing,
+            Sparing::SectorsPerCylinderSlipToEnd
+                | Sparing::SectorsPerCylinderFrontSlipToEnd
+                | Sparing::EndOfDisk
+                | Sparing::ZoneSlipToEnd
+        );
+        let mut zone = Zone {
+            first_lba,
+            sectors: 0,
+            sectors_per_track: per_track,
+            sector_angle: sector_angle(per_track),
+            first_cylinder: spec.first_cylinder,
+            reserved: 0,
+            region_sectors: region,
+            region_data: region - spares as u32,
+            region_front: if at_front { spares as u32 } else { 0 },
+            slips_leave_region,
+            skew_follows_slips: match geometry.sparing {
+                Sparing::SectorsPerTrack => Some(1),
+                Sparing::SectorsPerCylinder
+                | Sparing::SectorsPerCylinderSlipToEnd
+                | Sparing::SectorsPerCylinderFront
+                | Sparing::SectorsPerCylinderFrontSlipToEnd => Some(surfaces),
+                _ => None,
+            },
+            shifts: Box::default(),
+            slips: Box::default(),
+            remaps: Box::default(),
+            origin: angle_of(spec.first_sector_offset, per_track, geometry),
+            track_skew: angle_of(spec.track_skew, per_track, geometry),
+            cylinder_skew: Angle::default(),
+        };
+        zone.cylinder_skew = angle_of(spec.cylinder_skew, per_track, geometry)
+            .wrapping_add(zone.track_skew.wrapping_mul(u64::from(surfaces - 1)));
+        if geometry.sparing != Sparing::None {
+            zone.slip(&spec.slips, unit, total)?;
+        }
+        zone.remap(&spec.remaps, unit, total)?;
+        zone.reserve(spec.reserved_sectors, total)?;
+        Ok(zone)
+    }
+
+    /// Sets the slips: sectors, or tracks where whole tracks are spared.
+    fn slip(&mut self, slips: &[u32], unit: u32, total: u32) -> Result<(), String> {
+        let mut sorted = slips.to_vec();
+        sorted.sort_unstable();
+        sorted.dedup();
+        if let Some(last) = sorted.last().filter(|&&last| last >= total / unit) {
+            return Err(format!("slips: {last} lies outside the zone; at most {}", total / unit - 1));
+        }
+        let mut shifts = Vec::with_capacity(sorted.len());
+        let physical = sorted.iter().map(|slip| slip * unit).collect::<Vec<_>>();
+        if self.slips_leave_region {
+            self.slip_to_end(&physical, &mut shifts);
+        } else {
+            for slips in physical.chunk_by(|a, b| a / self.region_sectors == b / self.region_sectors) {
+                self.slip_within_region(slips, unit, total, &mut shifts)?;
+            }
+        }
+        self.shifts = shifts.into();
+        if unit == 1 {
+            self.slips = sorted.into();
+        }
+        Ok(())
+    }
+
+    /// Slips that use no spares: all data behind them in the zone move on.
+    fn slip_to_end(&self, slips: &[u32], shifts: &mut Vec<Shift>) {
+        for &slip in slips {
+            let (region, offset) = (slip / self.region_sectors, slip % self.region_sectors);
+            // A bad spare holds no data: nothing moves.
+            if (self.region_front..self.region_front + self.region_data).contains(&offset) {
+                let moved = shifts.len() as u32;
+                let position = (region * self.region_data + offset - self.region_front).saturating_sub(moved);
+                shifts.push(Shift { position, until: u32::MAX, shift: moved as i32 + 1 });
+            }
+        }
+    }
+
+    /// Slips of one region, whose spares take what moves on.
+    fn slip_within_region(&self, slips: &[u32], unit: u32, total: u32, shifts: &mut Vec<Shift>) -> Result<(), String> {
+        let region = slips[0] / self.region_sectors;
+        let first_data = region * self.region_data;
+        let until = first_data + self.region_data;
+        // Spares at the front take as many sectors from the front as are slipped.
+        let drawn_forward = slips.iter().filter(|&&slip| slip % self.region_sectors >= self.region_front).count() as u32 * unit;
+        let drawn_forward = if self.region_front > 0 { drawn_forward } else { 0 };
+        let mut moved = 0;
+        if drawn_forward > 0 {
+            shifts.push(Shift { position: first_data, until, shift: -(drawn_forward as i32) });
+        }
+        for offset in slips.iter().map(|slip| slip % self.region_sectors) {
+            if offset < self.region_front || offset - self.region_front + drawn_forward >= self.region_data + moved {
+                // A bad spare holds no data: nothing moves.
+                continue;
+            }
+            let spares = self.spares_of(region, total);
+            if moved + unit > spares {
+                let (slips, spares) = (slips.len(), spares / unit);
+                return Err(format!("slips: {slips} in one region are more than its {spares} spares can take"));
+            }
+            let position = first_data + offset - self.region_front + drawn_forward - moved;
+            moved += unit;
+            shifts.push(Shift { position, until, shift: moved as i32 - drawn_forward as i32 });
+        }
+        Ok(())
+    }
+
+    /// Sectors of a region that data may slip into. The last range of a zone may be shorter than the others and has none.
+    fn spares_of(&self, region: u32, total: u32) -> u32 {
+        let end = (u64::from(region) + 1) * u64::from(self.region_sectors);
+        if end <= u64::from(total) { self.region_sectors - self.region_data } else { u32::MAX }
+    }
+
+    fn remap(&mut self, remaps: &[(u32, u32)], unit: u32, total: u32) -> Result<(), String> {
+        let mut sorted: Vec<Remap> = Vec::with_capacity(remaps.len());
+        for &(bad, good) in remaps {
+            if bad.max(good) >= total / unit {
+                return Err(format!("remaps: [{bad}, {good}] lies outside the zone; at most {}", total / unit - 1));
+            }
+            if bad != good {
+                sorted.push(Remap { bad: bad * unit, good: good * unit, count: unit });
+            }
+        }
+        sorted.sort_unstable_by_key(|remap| remap.bad);
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0].bad == pair[1].bad) {
+            return Err(format!("remaps: {} is remapped twice", pair[0].bad / unit));
+        }
+        self.remaps = sorted.into();
+        Ok(())
+    }
+
+    /// Sets aside the reserved space at the front, and counts what is left.
+    fn reserve(&mut self, reserved: u32, total: u32) -> Result<(), String> {
+        let regions = total / self.region_sectors;
+        let rest = total % self.region_sectors;
+        let in_rest = self.slips.iter().filter(|&&slip| slip >= total - rest).count() as u32;
+        let slipped = if self.slips_leave_region { self.shifts.len() as u32 } else { 0 };
+        let data = regions * self.region_data + rest.saturating_sub(in_rest).min(self.region_data);
+        self.sectors = data.saturating_sub(slipped).saturating_sub(reserved);
+        if self.sectors == 0 {
+            return Err(format!("reserved_sectors: {reserved} leave nothing of the zone's {data}"));
+        }
+        self.reserved = reserved;
+        Ok(())
+    }
+
+    /// The physical sector of a zone's LBA, and how many follow it without slip or remap or region boundary.
+    fn physical(&self, relative: u32) -> (u32, u32) {
+        let mut data = relative + self.reserved;
+        let next = self.shifts.partition_point(|shift| shift.position <= data);
+        let mut run = self.shifts.get(next).map_or(u32::MAX, |shift| shift.position - data);
+        let shift = match next.checked_sub(1).map(|last| self.shifts[last]) {
+            Some(last) if data < last.until => last.shift,
+            _ => 0,
+        };
+        if self.slips_leave_region {
+            data = data.wrapping_add_signed(shift);
+        }
+        let region = data / self.region_data;
+        let offset = data % self.region_data;
+        run = run.min(self.region_data - offset).min(self.sectors - relative);
+        let within_region = if self.slips_leave_region { 0 } else { shift };
+        let physical = (region * self.region_sectors + self.region_front + offset).wrapping_add_signed(within_region);
+        if self.remaps.is_empty() { (physical, run) } else { self.remapped(physical, run) }
+    }
+
+    #[cold]
+    fn remapped(&self, physical: u32, run: u32) -> (u32, u32) {
+        let next = self.remaps.partition_point(|remap| remap.bad <= physical);
+        let run = run.min(self.remaps.get(next).map_or(u32::MAX, |remap| remap.bad - physical));
+        match next.checked_sub(1).map(|last| self.remaps[last]) {
+            Some(Remap { bad, good, count }) if physical - bad < count => (good + physical - bad, run.min(bad + count - physical)),
+            _ => (physical, run),
+        }
+    }
+
+    fn angle(&self, track: u32, cylinder: u32, ordinal: u32, sector: u32) -> Angle {
+        let skewed_by_slips = match self.skew_follows_slips {
+            // The skew of such disks is counted in data sectors, so every slip before the cylinder (or track) pushes it on.
+            Some(tracks) if !self.slips.is_empty() => {
+                let first = (track - track % tracks) * self.sectors_per_track;
+                self.slips.partition_point(|&slip| slip < first) as u64
+            }
+            _ => 0,
+        };
+        self.origin
+            .wrapping_add(self.cylinder_skew.wrapping_mul(u64::from(cylinder)))
+            .wrapping_add(self.track_skew.wrapping_mul(u64::from(ordinal)))
+            .wrapping_add(self.sector_angle.wrapping_mul(u64::from(sector) + skewed_by_slips))
+    }
+}
+
+/// 2⁶⁴ / sectors, rounded down; a track of one sector takes the whole revolution less 2⁻⁶⁴.
+fn sector_angle(sectors_per_track: u32) -> Angle {
+    u64::MAX / u64::from(sectors_per_track)
+}
+
+/// A skew in the geometry's unit as an angle. Whole sectors stay exact.
+fn angle_of(skew: f64, sectors_per_track: u32, geometry: &Geometry) -> Angle {
+    if geometry.skew_in_revolutions {
+        return (skew.rem_euclid(1.0) * 2f64.powi(64)) as u64;
+    }
+    // DiskSim drops fractions of a sector too.
+    sector_angle(sectors_per_track).wrapping_mul(skew.trunc().rem_euclid(f64::from(sectors_per_track)) as u64)
+}

@@ -1,0 +1,325 @@
+//! A hard disk: zoned platters, an arm, a segmented cache, a controller and its queue.
+//!
+//! ```text
+//!            submit                                    advance
+//!  host ───────┬──────────────────────────────────────────▲──────
+//!              ▼  hit: bus only                            │
+//!        [ look-up ]──────────────────────────────▶ [ outbox, by time ]
+//!              │ miss, write through                       ▲
+//!              ▼                                           │ when sent or written
+//!        [ pending ] ──policy──▶ [ the arm: one job ] ─────┘
+//!              [ dirty segments ] ──▲        │
+//!                                            └─▶ [ stream: reads on until stopped or full ]
+//! ```
+//!
+//! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but no sector is an event:
+//! a request costs one look-up in tables per track it touches, and read-ahead is worked out when somebody asks how far it got.
+//! It differs from DiskSim where the drives of its validation traces do:
+//!
+//! * an access on the arm's own cylinder takes [`spec::Mechanics::reacquire_ms`], not nothing;
+//! * a drive that takes sectors in any order and keeps those on the way reads the whole track;
+//! * with [`spec::Cache::read_ahead_over_requested`], read-ahead fills the segment and takes the room of data already sent;
+//! * a write does not throw away the rest of a segment that it overlaps, if reads may hit written data.
+
+mod cache;
+pub mod layout;
+pub mod mechanics;
+mod media;
+pub mod model;
+mod reading;
+pub mod spec;
+#[cfg(test)]
+mod tests;
+mod writing;
+
+use std::sync::Arc;
+
+use block::{Nanos, Op, Request, RequestId};
+
+use self::cache::{Cache, Lookup, State};
+use self::layout::Place;
+use self::mechanics::{Arm, Motion};
+use self::model::Model;
+use self::reading::Stream;
+use self::spec::{QueuePolicy, WriteCache};
+use super::{Completion, Device};
+
+/// A request that waits for the arm.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    id: RequestId,
+    write: bool,
+    lba: u64,
+    end: u64,
+    place: Place,
+    /// Position in the order of arrival.
+    order: u64,
+    /// When the drive began to look at it.
+    arrived: u64,
+    /// The request before it was a read.
+    after_read: bool,
+    /// It found the arm at rest: the bus has not been left yet.
+    connected: bool,
+    /// A write that leaves the bus twice, see [`spec::ExtraWriteDisconnect`].
+    extra_disconnect: bool,
+}
+
+/// What the arm does.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    /// Until then it can do nothing else.
+    until: u64,
+    /// The segment it writes, if it writes.
+    writing: Option<usize>,
+}
+
+/// A hard disk at work.
+#[derive(Debug)]
+pub struct Hdd {
+    model: Arc<Model>,
+    depth: usize,
+    policy: QueuePolicy,
+    cache: Cache,
+    arm: Arm,
+    active: Option<Active>,
+    stream: Option<Stream>,
+    pending: Vec<Pending>,
+    /// What the host has not heard yet, latest first.
+    outbox: Vec<(Completion, bool)>,
+    orders: u64,
+    bus_free: u64,
+    last_was_read: bool,
+    /// The LBA behind the last write, and when it reached the media.
+    last_write: (u64, u64),
+    outstanding: usize,
+    busy: u64,
+    busy_since: Option<u64>,
+}
+
+impl Hdd {
+    /// A disk at rest, its cache empty, its arm at cylinder 0. `depth` and `policy` override those of the profile.
+    pub fn new(model: Arc<Model>, depth: Option<u32>, policy: Option<QueuePolicy>) -> Hdd {
+        let depth = depth.unwrap_or(model.queue.depth).max(1) as usize;
+        Hdd {
+            depth,
+            policy: policy.unwrap_or(model.queue.policy),
+            cache: Cache::new(&model.cache),
+            arm: Arm::default(),
+            active: None,
+            stream: None,
+            pending: Vec::with_capacity(depth),
+            outbox: Vec::with_capacity(depth),
+            orders: 0,
+            bus_free: 0,
+            last_was_read: true,
+            last_write: (u64::MAX, 0),
+            outstanding: 0,
+            busy: 0,
+            busy_since: None,
+            model,
+        }
+    }
+
+    /// Queues a completion for the host.
+    fn send(&mut self, completion: Completion, read: bool) {
+        let later = self.outbox.partition_point(|(other, _)| other.at > completion.at);
+        self.outbox.insert(later, (completion, read));
+    }
+
+    /// Sends a hit, or whatever needs no arm.
+    fn send_hit(&mut self, id: RequestId, at: u64, read: bool) {
+        let none = Nanos::ZERO;
+        self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true }, read);
+    }
+
+    /// Moves `sectors` over the bus, not before `start`; says when they are across. Others wait.
+    fn occupy_bus(&mut self, start: u64, sectors: u64, sector: u64) -> u64 {
+        self.bus_free = start.max(self.bus_free).saturating_add(sectors.saturating_mul(sector));
+        self.bus_free
+    }
+
+    /// Lets the arm take up work at `at`, if it is free and there is any.
+    fn start_arm(&mut self, at: u64) {
+        while self.active.is_none() {
+            match self.choose(at) {
+                Some(Work::Pending(index)) => {
+                    // Order among the others does not matter: they carry their own.
+                    let request = self.pending.swap_remove(index);
+                    if request.write { self.start_write(at, &request) } else { self.start_read(at, &request) }
+                }
+                Some(Work::Destage(segment)) => self.start_destage(at, segment, None),
+                None => return,
+            }
+        }
+    }
+
+    /// The next thing for the arm by the queue's policy.
+    fn choose(&self, at: u64) -> Option<Work> {
+        let waiting = self.cache.dirty > 0;
+        if self.pending.is_empty() && !waiting {
+            return None;
+        }
+        let full = waiting && self.cache.full_of_writes();
+        let blocked = |request: &Pending| {
+            waiting
+                && (self.cache.collides(request.lba, request.end)
+                    || if request.write { full } else { self.cache.for_read().is_none() })
+        };
+        let requests = self.pending.iter().enumerate().filter(|(_, request)| !blocked(request));
+        let requests = requests.map(|(index, request)| (self.rank(at, request.order, &request.place, request.write), index));
+        let request = requests.min().map(|(rank, index)| (rank, Work::Pending(index)));
+        if !waiting {
+            return request.map(|(_, work)| work);
+        }
+        // Writes that nobody waits for go when nothing else does, when there is no more room, or when it is their turn.
+        let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
+        let segments = self.cache.segments.iter().enumerate().filter(|(_, segment)| turn && segment.state == State::Dirty);
+        let segments = segments.map(|(index, segment)| (self.rank(at, segment.order, &segment.place, true), index));
+        let segment = segments.min().map(|(rank, index)| (rank, Work::Destage(index)));
+        match (request, segment) {
+            (Some(request), Some(segment)) => Some(if segment.0 < request.0 { segment.1 } else { request.1 }),
+            (request, segment) => request.or(segment).map(|(_, work)| work),
+        }
+    }
+
+    /// What the policy minimises; ties go to the older.
+    fn rank(&self, at: u64, order: u64, place: &Place, write: bool) -> (u64, u64) {
+        let cost = match self.policy {
+            QueuePolicy::Fifo => 0,
+            QueuePolicy::Sstf => u64::from(self.arm.cylinder.abs_diff(place.cylinder)),
+            QueuePolicy::Sptf => self.model.mechanics.position(at, self.arm, place, Motion::Fresh, write).total(),
+        };
+        (cost, order)
+    }
+
+    /// Counts the time during which there is work.
+    fn account(&mut self, at: u64) {
+        let at_work = self.outstanding > 0 || self.cache.dirty > 0;
+        match (at_work, self.busy_since) {
+            (true, None) => self.busy_since = Some(at),
+            (false, Some(since)) => {
+                self.busy += at.saturating_sub(since);
+                self.busy_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    /// The arm's job is done at `at`.
+    fn end_active(&mut self, at: u64) {
+        if let Some(segment) = self.active.take().and_then(|active| active.writing) {
+            self.cache.end_write(segment);
+        }
+        self.start_arm(at);
+        self.account(at);
+    }
+}
+
+/// Work for the arm.
+#[derive(Clone, Copy, Debug)]
+enum Work {
+    /// Index of a pending request.
+    Pending(usize),
+    /// A segment to write.
+    Destage(usize),
+}
+
+impl Device for Hdd {
+    fn capacity_sectors(&self) -> u64 {
+        self.model.layout.capacity_sectors
+    }
+
+    fn queue_depth(&self) -> usize {
+        self.depth
+    }
+
+    fn submit(&mut self, now: Nanos, request: &Request) {
+        let arrived = now.0.saturating_add(self.model.delays.request);
+        let capacity = self.capacity_sectors();
+        let lba = request.lba.min(capacity - 1);
+        let end = request.end().clamp(lba + 1, capacity);
+        self.orders += 1;
+        self.outstanding += 1;
+        self.account(now.0);
+        let write = request.op == Op::Write;
+        self.advance_stream(now.0);
+        let connected = self.active.is_none() && self.pending.is_empty();
+        let free = connected || self.model.cache.works_during_media_access;
+        if if write { self.take_write(arrived, request.id, lba, end, free) } else { self.take_hit(arrived, request.id, lba, end, free) } {
+            self.start_arm(now.0);
+            return;
+        }
+        self.pending.push(Pending {
+            id: request.id,
+            write,
+            lba,
+            end,
+            place: self.model.layout.locate(lba),
+            order: self.orders,
+            arrived,
+            after_read: self.last_was_read,
+            connected,
+            extra_disconnect: write && connected && !self.last_was_read && lba != self.last_write.0,
+        });
+        self.start_arm(now.0);
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        let sent = self.outbox.last().map(|(completion, _)| completion.at);
+        let arm = self.active.map(|active| Nanos(active.until));
+        match (sent, arm) {
+            (Some(sent), Some(arm)) => Some(sent.min(arm)),
+            (sent, arm) => sent.or(arm),
+        }
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        loop {
+            let sent = self.outbox.last().map_or(u64::MAX, |(completion, _)| completion.at.0);
+            match self.active {
+                // Completions first: the overheads of what starts now depend on what has just been done.
+                Some(active) if active.until < sent && active.until <= now.0 => self.end_active(active.until),
+                _ if sent <= now.0 => {
+                    let Some((completion, read)) = self.outbox.pop() else { return self.end_at_last(now) };
+                    self.last_was_read = read;
+                    self.outstanding -= 1;
+                    self.account(completion.at.0);
+                    done.push(completion);
+                }
+                _ => return self.end_at_last(now),
+            }
+        }
+    }
+
+    fn busy(&self) -> Nanos {
+        Nanos(self.busy)
+    }
+}
+
+impl Hdd {
+    /// Brings the count of busy time up to now.
+    fn end_at_last(&mut self, now: Nanos) {
+        if let Some(since) = self.busy_since {
+            self.busy += now.0.saturating_sub(since);
+            self.busy_since = Some(since.max(now.0));
+        }
+    }
+
+    /// A write cache reports a write early when it meets nothing else, or always.
+    fn reports_early(&self) -> bool {
+        match self.model.cache.write_cache {
+            WriteCache::Off => false,
+            WriteCache::Sequential => self.outstanding <= 1,
+            WriteCache::On => true,
+        }
+    }
+
+    /// Serves a read from memory, if it is all there and the drive may.
+    fn take_hit(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
+        let Lookup::Whole(segment) = (if free { self.cache.look_up(lba, end) } else { Lookup::Miss }) else { return false };
+        let delays = &self.model.delays;
+        let start = arrived.saturating_add(delays.read_hit.after(self.last_was_read) + delays.data_preparation);
+        self.serve_hit(start, id, segment, lba, end);
+        true
+    }
+}

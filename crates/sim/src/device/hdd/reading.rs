@@ -1,0 +1,288 @@
+//! Reads: from memory, from the media, and what the drive reads on by itself.
+
+use block::{Nanos, RequestId};
+
+use super::cache::{Lookup, State};
+use super::mechanics::{Arm, Motion};
+use super::media::Extent;
+use super::spec::{Preseek, ReadAhead};
+use super::{Active, Completion, Hdd, Pending};
+
+/// The media being read into a segment, past what was asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Stream {
+    segment: usize,
+    extent: Extent,
+    /// The LBA to stop before.
+    limit: u64,
+    /// Not stopped before this LBA is reached.
+    least: u64,
+    /// A whole track is being read: when a revolution is complete, the LBAs before the first are there too.
+    revolution_at: Option<u64>,
+}
+
+impl Hdd {
+    /// Sends `lba..end` from a segment that holds all of it, from `start` on.
+    pub(super) fn serve_hit(&mut self, start: u64, id: RequestId, segment: usize, lba: u64, end: u64) {
+        let sector = self.model.delays.read_sector;
+        let sent = self.occupy_bus(start, end - lba, sector);
+        self.send_hit(id, sent.saturating_add(self.model.delays.read_completion), true);
+        self.cache.touch(segment);
+        let limit = self.read_ahead_limit(segment, lba, end);
+        match &mut self.stream {
+            Some(stream) if stream.segment == segment => stream.limit = stream.limit.max(limit),
+            None if self.model.cache.read_ahead_after_hit && self.active.is_none() => self.read_on(start, segment, limit),
+            _ => {}
+        }
+        self.release(segment, end);
+    }
+
+    /// The host has what lies before `end`.
+    fn release(&mut self, segment: usize, end: u64) {
+        if self.model.cache.read_ahead_over_requested && !self.cache.segments[segment].written {
+            self.cache.segments[segment].released = end;
+            self.cache.grow(segment, 0);
+        }
+    }
+
+    /// Starts reading behind the end of a clean segment.
+    fn read_on(&mut self, at: u64, segment: usize, limit: u64) {
+        let held = &mut self.cache.segments[segment];
+        if held.written || held.state != State::Clean || held.end >= limit {
+            return;
+        }
+        held.state = State::Reading;
+        let from = held.end;
+        let place = self.model.layout.locate(from);
+        let (extent, _) = Extent::reach(&self.model, at, self.arm, from, place, Motion::Fresh, false);
+        self.stream = Some(Stream { segment, extent, limit, least: 0, revolution_at: None });
+    }
+
+    /// How far the drive reads on after a request for `lba..end`.
+    fn read_ahead_limit(&self, segment: usize, lba: u64, end: u64) -> u64 {
+        let cache = &self.model.cache;
+        let capacity = self.model.layout.capacity_sectors;
+        let longest = u64::from(cache.read_ahead_max_sectors);
+        let fills_segment = cache.read_ahead_over_requested && longest > 0;
+        let limit = match cache.read_ahead {
+            ReadAhead::None => end,
+            _ if end >= capacity => capacity,
+            ReadAhead::Track => self.model.layout.track_end(end, &self.model.layout.locate(end)),
+            ReadAhead::Cylinder => self.cylinder_end(end),
+            ReadAhead::NextTrack if !fills_segment => {
+                let place = self.model.layout.locate(end);
+                let track_end = self.model.layout.track_end(end, &place);
+                let came_from_before = self.cache.segments[segment].start + u64::from(place.sector) < end;
+                if came_from_before && track_end < capacity {
+                    self.model.layout.track_end(track_end, &self.model.layout.locate(track_end))
+                } else {
+                    track_end
+                }
+            }
+            ReadAhead::NextTrack | ReadAhead::Segment => {
+                let by_size = if cache.read_ahead_over_requested { end } else { lba } + u64::from(cache.segment_sectors);
+                if longest > 0 { by_size.min(end + longest).max(end) } else { by_size }
+            }
+        };
+        let limit = if longest > 0 { limit.min(end + longest) } else { limit };
+        limit.max(end + u64::from(cache.read_ahead_min_sectors)).min(capacity)
+    }
+
+    fn cylinder_end(&self, end: u64) -> u64 {
+        let layout = &self.model.layout;
+        let cylinder = layout.locate(end).cylinder;
+        let mut limit = end;
+        while limit < layout.capacity_sectors {
+            let place = layout.locate(limit);
+            if place.cylinder != cylinder {
+                break;
+            }
+            limit += u64::from(place.run);
+        }
+        limit
+    }
+
+    /// The arm turns to a read at `at`. It may find that everything is in memory by now.
+    pub(super) fn start_read(&mut self, at: u64, request: &Pending) {
+        self.advance_stream(at);
+        let (lba, end) = (request.lba, request.end);
+        let delays = &self.model.delays;
+        let hit = delays.read_hit.after(request.after_read) + delays.data_preparation;
+        let back = delays.first_reselect + delays.data_preparation;
+        let from_memory = if request.connected { request.arrived.saturating_add(hit) } else { at.saturating_add(back) };
+        let found = self.cache.look_up(lba, end);
+        if let Lookup::Whole(segment) = found {
+            return self.serve_hit(from_memory, request.id, segment, lba, end);
+        }
+        let command_done = request.arrived.saturating_add(delays.read_miss.after(request.after_read));
+        if let Lookup::Partial(segment) = found {
+            if let Some(stream) = self.stream.filter(|stream| stream.segment == segment) {
+                return self.read_from_stream(from_memory, request, stream);
+            }
+            let free = self.stop_stream(at).max(command_done);
+            // Stopping changes nothing here: a segment that is being read belongs to the stream.
+            let from = self.cache.segments[segment].end;
+            self.cache.segments[segment].state = State::Reading;
+            self.cache.touch(segment);
+            return self.read_media(free, request, segment, from, Some(from_memory));
+        }
+        let free = self.stop_stream(at).max(command_done);
+        // `choose` lets a read go only if a segment can be had.
+        let Some(segment) = self.cache.for_read() else { return self.pending.push(*request) };
+        self.cache.begin_read(segment, lba);
+        self.read_media(free, request, segment, lba, None);
+    }
+
+    /// Reads `from..request.end` from the media into a segment that holds what comes before.
+    fn read_media(&mut self, at: u64, request: &Pending, segment: usize, from: u64, connected: Option<u64>) {
+        let place = if from == request.lba { request.place } else { self.model.layout.locate(from) };
+        let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
+        let (extent, positioning) = Extent::reach(&self.model, at, self.arm, from, place, Motion::Fresh, false);
+        let revolution_at = self.keep_sectors_on_the_way(segment, &extent);
+        let limit = self.read_ahead_limit(segment, request.lba, request.end);
+        let least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
+        let stream = Stream { segment, extent, limit, least, revolution_at };
+        let (seek, rotation) = (Nanos(positioning.seek), Nanos(positioning.rotation));
+        let completion =
+            Completion { id: request.id, at: Nanos::ZERO, seek, rotation, seek_cylinders: cylinders, cache_hit: false };
+        self.follow(stream, request, completion, connected);
+    }
+
+    /// A read whose beginning is in memory while the media bring the rest.
+    fn read_from_stream(&mut self, start: u64, request: &Pending, mut stream: Stream) {
+        stream.limit = stream.limit.max(self.read_ahead_limit(stream.segment, request.lba, request.end));
+        stream.least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
+        self.cache.touch(stream.segment);
+        let none = Nanos::ZERO;
+        let completion =
+            Completion { id: request.id, at: none, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false };
+        self.follow(stream, request, completion, Some(start));
+    }
+
+    /// Follows a stream to the end of a request while the bus carries what has come, and leaves it reading on.
+    ///
+    /// `connected`: the bus carries data from then on; otherwise the drive returns to it when enough has come.
+    /// The transfer of n sectors that end up in memory at times mᵢ ends at the latest of mᵢ + (n − i)·bus, and as mᵢ grows
+    /// evenly within an extent, its first and its last sector decide.
+    fn follow(&mut self, mut stream: Stream, request: &Pending, mut completion: Completion, connected: Option<u64>) {
+        let delays = &self.model.delays;
+        let zero_latency = self.model.cache.zero_latency_reads;
+        let (bus, sectors) = (delays.read_sector, request.end - request.lba);
+        let back = delays.first_reselect + delays.data_preparation;
+        let enough = (sectors.min(u64::from(self.model.cache.segment_sectors)) as f64 * self.model.cache.read_watermark) as u64;
+        let enough = request.lba + enough.clamp(1, sectors);
+        let mut sent = connected.map_or(0, |start| start.saturating_add(sectors.saturating_mul(bus)));
+        let held = self.cache.segments[stream.segment].end;
+        let off_media = loop {
+            let extent = &stream.extent;
+            let end = extent.end.min(request.end);
+            let first = extent.lba.max(held).max(request.lba).min(end - 1);
+            let last = if zero_latency { extent.lba + u64::from(extent.sectors_in_last_pass(&self.model, end)) } else { end };
+            for came in [first + 1, last.max(first + 1)] {
+                let left = request.end - (came - 1);
+                sent = sent.max(extent.passed_at(&self.model, came).saturating_add(left.saturating_mul(bus)));
+            }
+            if connected.is_none() && extent.lba < enough && enough <= end {
+                let begin = extent.passed_at(&self.model, enough.min(last.max(first + 1))).saturating_add(back);
+                sent = sent.max(begin.saturating_add(sectors.saturating_mul(bus)));
+            }
+            let off_media = extent.passed_at(&self.model, last);
+            if extent.end >= request.end {
+                break off_media;
+            }
+            stream.extent = extent.next(&self.model, off_media, false);
+            stream.revolution_at = None;
+        };
+        let completed = sent.saturating_add(delays.read_completion);
+        let until = match self.model.queue.preseek {
+            Preseek::AfterCompletion => completed,
+            Preseek::DuringCompletion => sent,
+            Preseek::BeforeCompletion => off_media,
+        };
+        completion.at = Nanos(completed);
+        self.arm = Arm::from(&stream.extent.place);
+        self.active = Some(Active { until, writing: None });
+        self.stream = Some(stream);
+        self.release(stream.segment, request.end);
+        self.send(completion, true);
+    }
+
+    /// Sectors that pass between the arm's arrival and the first one wanted are kept; a drive that takes sectors in any order
+    /// goes on for a revolution, until it has the whole track. Says when that is.
+    fn keep_sectors_on_the_way(&mut self, segment: usize, extent: &Extent) -> Option<u64> {
+        let cache = &self.model.cache;
+        if !cache.reads_sectors_on_the_way || cache.read_ahead == ReadAhead::None {
+            return None;
+        }
+        let track = &self.model.layout.zones[usize::from(extent.place.zone)];
+        let on_the_way = self.model.mechanics.passed(&self.model.layout, &extent.place, extent.start - extent.settled);
+        // Slips on the way are few: a sector too many here would only be one of the track before.
+        let on_the_way = u64::from(on_the_way.min(extent.place.sector)).min(extent.lba);
+        let held = &mut self.cache.segments[segment];
+        if held.start == extent.lba {
+            held.start = extent.lba - on_the_way;
+            held.released = held.start;
+        }
+        (cache.zero_latency_reads && track.sectors_per_track <= cache.segment_sectors)
+            .then_some(extent.settled.saturating_add(self.model.mechanics.period))
+    }
+
+    /// Works out how far the stream got by `at`.
+    pub(super) fn advance_stream(&mut self, at: u64) {
+        let Some(mut stream) = self.stream.take() else { return };
+        loop {
+            let extent = &stream.extent;
+            let reached = extent.reached(&self.model, at).min(stream.limit);
+            self.cache.grow(stream.segment, reached);
+            if reached >= stream.limit || reached < extent.end {
+                break;
+            }
+            let off_media = extent.passed_at(&self.model, extent.end);
+            stream.extent = extent.next(&self.model, off_media, false);
+            stream.revolution_at = None;
+        }
+        self.arm = Arm::from(&stream.extent.place);
+        if stream.revolution_at.is_some_and(|complete| complete <= at) {
+            stream.revolution_at = None;
+            self.hold_whole_track(stream.segment, &stream.extent);
+        }
+        let finished = self.cache.segments[stream.segment].end >= stream.limit && stream.revolution_at.is_none();
+        if finished && self.active.is_none_or(|active| active.until <= at) {
+            self.cache.end_read(stream.segment);
+        } else {
+            self.stream = Some(stream);
+        }
+    }
+
+    fn hold_whole_track(&mut self, segment: usize, extent: &Extent) {
+        let start = self.model.layout.track_start(extent.lba, &extent.place);
+        let held = &mut self.cache.segments[segment];
+        if held.end.saturating_sub(start) <= u64::from(self.model.cache.segment_sectors) {
+            held.start = held.start.min(start);
+        }
+    }
+
+    /// Ends read-ahead for other work that comes at `at`; says when the arm is free.
+    pub(super) fn stop_stream(&mut self, at: u64) -> u64 {
+        self.advance_stream(at);
+        let Some(mut stream) = self.stream.take() else { return at };
+        let mut free = at;
+        let least = stream.least.min(stream.limit);
+        if self.cache.segments[stream.segment].end < least {
+            while stream.extent.end < least {
+                let off_media = stream.extent.passed_at(&self.model, stream.extent.end);
+                stream.extent = stream.extent.next(&self.model, off_media, false);
+            }
+            free = stream.extent.passed_at(&self.model, least);
+            self.cache.grow(stream.segment, least);
+        } else if at < stream.extent.settled {
+            free = stream.extent.settled;
+        } else if at > stream.extent.start && !self.model.cache.stops_in_sector {
+            let reached = stream.extent.reached(&self.model, at);
+            free = stream.extent.passed_at(&self.model, (reached + 1).min(stream.extent.end)).max(at);
+        }
+        self.arm = Arm::from(&stream.extent.place);
+        self.cache.end_read(stream.segment);
+        free
+    }
+}

@@ -1,0 +1,200 @@
+//! Writes: into memory, and from there to the media.
+
+use block::{Nanos, RequestId};
+
+use super::cache::State;
+use super::layout::Place;
+use super::mechanics::{Arm, Motion};
+use super::media::Extent;
+use super::{Active, Completion, Hdd, Pending};
+
+/// A write that is reported when it is on the media.
+#[derive(Clone, Copy, Debug)]
+pub struct Reported {
+    id: RequestId,
+    /// When its data had come and the drive had left the bus.
+    left_bus: u64,
+    extra_disconnect: bool,
+}
+
+impl Hdd {
+    /// Takes a write into memory and reports it, if the drive may.
+    pub(super) fn take_write(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
+        if !self.reports_early() {
+            return false;
+        }
+        let delays = &self.model.delays;
+        let command_done = arrived.saturating_add(delays.write.after(self.last_was_read));
+        let start = command_done.saturating_add(delays.data_preparation);
+        if self.model.cache.combines_writes && self.join_write(start, id, lba, end) {
+            return true;
+        }
+        if !free || self.cache.collides(lba, end) {
+            return false;
+        }
+        let Some(segment) = self.segment_for_write(arrived) else { return false };
+        let place = self.model.layout.locate(lba);
+        self.fill_segment(segment, start, command_done, self.orders, lba, end, place);
+        let sent = self.bus_free;
+        self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
+        true
+    }
+
+    /// A write that follows on one in memory shares its segment.
+    fn join_write(&mut self, start: u64, id: RequestId, lba: u64, end: u64) -> bool {
+        let Some(index) = self.cache.appendable(lba, end) else { return false };
+        let sector = self.model.delays.write_sector;
+        let begun = start.max(self.bus_free);
+        let sent = self.occupy_bus(start, end - lba, sector);
+        self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
+        let segment = &mut self.cache.segments[index];
+        segment.end = end;
+        (segment.incoming, segment.incoming_since) = (lba, begun);
+        if segment.state == State::Writing
+            && let Some(active) = self.active
+        {
+            // The arm goes on where the data before end, as soon as these have come.
+            let place = self.model.layout.locate(lba);
+            let (extent, _) = Extent::reach(&self.model, active.until, self.arm, lba, place, Motion::Continuing, true);
+            let until = self.write_extents(extent, index, 0);
+            self.active = Some(Active { until, writing: Some(index) });
+            self.last_write = (end, until);
+        }
+        true
+    }
+
+    /// A segment for a write; read-ahead into it ends.
+    fn segment_for_write(&mut self, at: u64) -> Option<usize> {
+        let segment = self.cache.for_write()?;
+        if self.cache.segments[segment].state == State::Reading {
+            if self.active.is_some() {
+                return None;
+            }
+            self.stop_stream(at);
+        }
+        Some(segment)
+    }
+
+    /// Moves the data over the bus into a segment.
+    #[expect(clippy::too_many_arguments, reason = "one place fills a segment; a struct would only repeat these names")]
+    fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, order: u64, lba: u64, end: u64, place: Place) {
+        let begun = start.max(self.bus_free);
+        let sector = self.model.delays.write_sector;
+        self.occupy_bus(start, end - lba, sector);
+        if let Some(stream) = self.stream_segment()
+            && self.overlaps(stream, lba, end)
+            && !self.model.cache.read_hits_on_written_data
+        {
+            self.stop_stream(start);
+        }
+        self.cache.begin_write(segment, lba, end);
+        let held = &mut self.cache.segments[segment];
+        (held.order, held.ready, held.place) = (order, ready, place);
+        (held.incoming, held.incoming_since) = (lba, begun);
+    }
+
+    fn overlaps(&self, segment: usize, lba: u64, end: u64) -> bool {
+        self.cache.segments[segment].start < end && lba < self.cache.segments[segment].end
+    }
+
+    fn stream_segment(&self) -> Option<usize> {
+        self.cache.segments.iter().position(|segment| segment.state == State::Reading)
+    }
+
+    /// The arm turns to a write at `at`.
+    pub(super) fn start_write(&mut self, at: u64, request: &Pending) {
+        let Some(segment) = self.segment_for_write(at) else {
+            // `choose` lets a write go only if a segment can be had.
+            return self.pending.push(*request);
+        };
+        let delays = &self.model.delays;
+        let mut command_done = request.arrived.saturating_add(delays.write.after(request.after_read));
+        let mut start = if request.connected { command_done } else { at.saturating_add(delays.first_reselect) };
+        let extra = delays.extra_disconnect.filter(|_| request.extra_disconnect);
+        if let Some(extra) = extra {
+            start = request.arrived.saturating_add(extra.command + extra.away + delays.first_reselect);
+            command_done = request.arrived.saturating_add(extra.command + extra.seek_delay);
+        }
+        let disconnect = extra.map_or(delays.write_disconnect, |extra| extra.second_disconnect);
+        let start = start.saturating_add(delays.data_preparation);
+        self.fill_segment(segment, start, command_done.max(at), request.order, request.lba, request.end, request.place);
+        let sent = self.bus_free;
+        if self.reports_early() {
+            self.send_hit(request.id, sent.saturating_add(self.model.delays.write_completion), false);
+            return self.start_destage(at, segment, None);
+        }
+        let left_bus = sent.saturating_add(disconnect);
+        let reported = Reported { id: request.id, left_bus, extra_disconnect: extra.is_some() };
+        self.start_destage(at, segment, Some(reported));
+    }
+
+    /// The arm writes a segment.
+    pub(super) fn start_destage(&mut self, at: u64, index: usize, reported: Option<Reported>) {
+        let free = self.stop_stream(at);
+        let segment = &mut self.cache.segments[index];
+        segment.state = State::Writing;
+        let (lba, end, place) = (segment.start, segment.end, segment.place);
+        let mut at = free.max(segment.ready);
+        let follows_on = self.last_write == (lba, at);
+        let motion = if follows_on { Motion::Continuing } else { Motion::Fresh };
+        let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
+        let seek = self.model.mechanics.position(at, self.arm, &place, motion, true).seek;
+        if !follows_on {
+            at = at.saturating_add(self.model.mechanics.minimum_write_seek.saturating_sub(seek));
+        }
+        let (extent, positioning) = Extent::reach(&self.model, at, self.arm, lba, place, motion, true);
+        let written = self.write_extents(extent, index, self.first_burst(end - lba));
+        let mut until = written;
+        if let Some(reported) = reported {
+            let delays = &self.model.delays;
+            let back = if reported.extra_disconnect { delays.other_reselect } else { delays.first_reselect };
+            until = written.max(reported.left_bus).saturating_add(back + delays.write_completion);
+            let (seek, rotation) = (Nanos(positioning.seek), Nanos(positioning.rotation));
+            let completion =
+                Completion { id: reported.id, at: Nanos(until), seek, rotation, seek_cylinders: cylinders, cache_hit: false };
+            self.send(completion, false);
+        }
+        self.active = Some(Active { until, writing: Some(index) });
+        self.last_write = (end, written);
+    }
+
+    /// Sectors that must have come before the first is written: drives that leave the bus twice wait for more (DiskSim,
+    /// `disksim_diskcache.c`: 10, or 15 of a write of 45 and more).
+    fn first_burst(&self, sectors: u64) -> u64 {
+        match self.model.delays.extra_disconnect {
+            None => 1,
+            Some(_) if sectors < 45 => sectors.min(10),
+            Some(_) => 15,
+        }
+    }
+
+    /// Writes a segment from `extent` on; says when the last sector is on the media. A sector whose data have not come when
+    /// it passes waits for the next revolution.
+    fn write_extents(&mut self, mut extent: Extent, index: usize, burst: u64) -> u64 {
+        let (period, bus) = (self.model.mechanics.period, self.model.delays.write_sector);
+        let segment = self.cache.segments[index];
+        let came = |lba: u64| {
+            if lba < segment.incoming {
+                return 0;
+            }
+            segment.incoming_since.saturating_add((lba + 1 - segment.incoming).max(burst).saturating_mul(bus))
+        };
+        loop {
+            let end = extent.end.min(segment.end).max(extent.lba + 1);
+            let last = if self.model.cache.zero_latency_writes {
+                extent.lba + u64::from(extent.sectors_in_last_pass(&self.model, end))
+            } else {
+                end
+            };
+            let late_first = came(extent.lba).saturating_sub(extent.start);
+            let late_last = came(last - 1).saturating_sub(extent.passed_at(&self.model, last - 1));
+            let revolutions = late_first.max(late_last).div_ceil(period);
+            let written = extent.passed_at(&self.model, last).saturating_add(revolutions.saturating_mul(period));
+            self.arm = Arm::from(&extent.place);
+            if extent.end >= segment.end {
+                return written;
+            }
+            extent = extent.next(&self.model, written, true);
+        }
+    }
+}

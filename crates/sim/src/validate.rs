@@ -1,0 +1,247 @@
+//! Holds a disk model against what the real drive did.
+//!
+//! A measured trace names requests, the drive's response to each and the pause behind it. The model gets the same requests,
+//! one at a time, each its pause after the one before completed *in the model*. The demerit figure (Ruemmler and Wilkes 1994)
+//! is the root of the mean squared horizontal distance between the two distributions of response times; the bins are those of
+//! DiskSim's `rms.c`, so the figures compare with its own. It judges distributions only; the error per request stands beside it.
+
+use std::fmt;
+use std::path::Path;
+
+use block::{Nanos, Op, Priority, Request};
+
+use crate::device::Device;
+
+/// Fewer requests make no distribution.
+const MIN_REQUESTS: usize = 100;
+/// More than a real drive was ever measured for; 32 bytes each.
+const MAX_REQUESTS: usize = 50_000_000;
+
+/// A measured trace that cannot be used: file, line, what is wrong and what would be right.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidateError(String);
+
+impl fmt::Display for ValidateError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ValidateError {}
+
+/// A request, and what the real drive made of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// First 512-byte sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u32,
+    /// Read or write.
+    pub op: Op,
+    /// The drive's response time in ms.
+    pub response_ms: f64,
+    /// From its completion to the next request.
+    pub think: Nanos,
+}
+
+/// What model and drive have in common and what not. Times are ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// Requests compared.
+    pub requests: usize,
+    /// Root mean square distance of the distributions.
+    pub demerit_ms: f64,
+    /// The same as a percentage of the measured mean.
+    pub demerit_percent: f64,
+    /// Root mean square of the differences request by request.
+    pub per_request_rms_ms: f64,
+    /// The drive.
+    pub measured: Summary,
+    /// The model.
+    pub simulated: Summary,
+}
+
+/// Response times in ms.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Summary {
+    /// Mean.
+    pub mean_ms: f64,
+    /// Median.
+    pub p50_ms: f64,
+    /// 95 of 100 are at most this.
+    pub p95_ms: f64,
+    /// 99 of 100 are at most this.
+    pub p99_ms: f64,
+    /// Largest.
+    pub max_ms: f64,
+}
+
+/// All requests, and reads and writes by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Validation {
+    /// All.
+    pub all: Comparison,
+    /// Reads; zero requests if there are none.
+    pub reads: Comparison,
+    /// Writes; zero requests if there are none.
+    pub writes: Comparison,
+}
+
+/// Reads a measured trace: CSV with a header that names at least `lba`, `size_blocks`, `is_read`, `measured_response_ms` and
+/// `think_after_ms`. Every request must lie on the disk.
+pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<Measured>, ValidateError> {
+    let file = path.display();
+    let open = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_path(path);
+    let mut reader = open.map_err(|error| ValidateError(format!("{file}: {error}")))?;
+    let header = reader.headers().map_err(|error| ValidateError(format!("{file}:1: {error}")))?.clone();
+    let column = |name: &str| {
+        let missing = || ValidateError(format!("{file}:1: the column `{name}` is missing"));
+        header.iter().position(|column| column == name).ok_or_else(missing)
+    };
+    let columns =
+        [column("lba")?, column("size_blocks")?, column("is_read")?, column("measured_response_ms")?, column("think_after_ms")?];
+    let mut requests = Vec::new();
+    let mut record = csv::StringRecord::new();
+    while reader.read_record(&mut record).map_err(|error| {
+        let line = error.position().map_or(0, csv::Position::line);
+        ValidateError(format!("{file}:{line}: {error}"))
+    })? {
+        let line = record.position().map_or(0, csv::Position::line);
+        let request = measured(&record, columns, capacity_sectors).map_err(|error| ValidateError(format!("{file}:{line}: {error}")))?;
+        if requests.len() >= MAX_REQUESTS {
+            return Err(ValidateError(format!("{file}:{line}: more than {MAX_REQUESTS} requests")));
+        }
+        requests.push(request);
+    }
+    if requests.len() < MIN_REQUESTS {
+        return Err(ValidateError(format!("{file}: {} requests; at least {MIN_REQUESTS} are needed", requests.len())));
+    }
+    Ok(requests)
+}
+
+fn measured(record: &csv::StringRecord, columns: [usize; 5], capacity: u64) -> Result<Measured, String> {
+    let text = |index: usize, name: &str| record.get(columns[index]).ok_or_else(|| format!("{name}: is missing"));
+    let whole = |index: usize, name: &str| {
+        let text = text(index, name)?;
+        text.parse::<u64>().map_err(|_| format!("{name}: `{text}` is not a whole number"))
+    };
+    let millis = |index: usize, name: &str| {
+        let text = text(index, name)?;
+        let value = text.parse::<f64>().ok().filter(|value| (0.0..=1e9).contains(value));
+        value.ok_or_else(|| format!("{name}: `{text}` is not a time within 0 to 1e9 ms"))
+    };
+    let lba = whole(0, "lba")?;
+    let size = whole(1, "size_blocks")?;
+    let sectors = u32::try_from(size).ok().filter(|&sectors| sectors > 0);
+    let sectors = sectors.ok_or_else(|| format!("size_blocks: {size} is not within 1 to {}", u32::MAX))?;
+    if lba.checked_add(size).is_none_or(|end| end > capacity) {
+        return Err(format!("lba: {lba} and {size} sectors end beyond the disk, which has {capacity}"));
+    }
+    let op = match text(2, "is_read")? {
+        "1" => Op::Read,
+        "0" => Op::Write,
+        other => return Err(format!("is_read: `{other}` is neither 0 nor 1")),
+    };
+    let think = Nanos::from_millis_f64(millis(4, "think_after_ms")?);
+    Ok(Measured { lba, sectors, op, response_ms: millis(3, "measured_response_ms")?, think })
+}
+
+/// Replays the requests one at a time; returns the model's response times in ms, or `None` if `stop` said so.
+pub fn replay(device: &mut dyn Device, requests: &[Measured], mut stop: impl FnMut(usize) -> bool) -> Option<Vec<f64>> {
+    let mut now = Nanos::ZERO;
+    let mut done = Vec::with_capacity(1);
+    let mut responses = Vec::with_capacity(requests.len());
+    for (index, measured) in requests.iter().enumerate() {
+        if stop(index) {
+            return None;
+        }
+        let request = Request {
+            id: 0,
+            stream: 0,
+            op: measured.op,
+            sync: true,
+            priority: Priority::DEFAULT,
+            sectors: measured.sectors,
+            lba: measured.lba,
+            arrival: now,
+        };
+        device.advance(now, &mut done);
+        device.submit(now, &request);
+        let issued = now;
+        done.clear();
+        while done.is_empty() {
+            // A device that holds a request always says when it goes on.
+            now = device.wake_at()?;
+            device.advance(now, &mut done);
+        }
+        responses.push((now - issued).as_millis_f64());
+        done.clear();
+        now += measured.think;
+    }
+    Some(responses)
+}
+
+/// Compares the model's response times with the drive's.
+pub fn compare(requests: &[Measured], simulated: &[f64]) -> Validation {
+    let of = |wanted: Option<Op>| {
+        let pairs = requests.iter().zip(simulated).filter(|(request, _)| wanted.is_none_or(|op| request.op == op));
+        let (measured, simulated): (Vec<f64>, Vec<f64>) = pairs.map(|(request, &time)| (request.response_ms, time)).unzip();
+        comparison(measured, simulated)
+    };
+    Validation { all: of(None), reads: of(Some(Op::Read)), writes: of(Some(Op::Write)) }
+}
+
+fn comparison(mut measured: Vec<f64>, mut simulated: Vec<f64>) -> Comparison {
+    if measured.is_empty() {
+        return Comparison::default();
+    }
+    let squares: f64 = measured.iter().zip(&simulated).map(|(m, s)| (m - s) * (m - s)).sum();
+    let per_request_rms_ms = (squares / measured.len() as f64).sqrt();
+    measured.sort_by(f64::total_cmp);
+    simulated.sort_by(f64::total_cmp);
+    let demerit_ms = demerit(&measured, &simulated);
+    let (measured, simulated, requests) = (summary(&measured), summary(&simulated), measured.len());
+    let demerit_percent = if measured.mean_ms > 0.0 { 100.0 * demerit_ms / measured.mean_ms } else { 0.0 };
+    Comparison { requests, demerit_ms, demerit_percent, per_request_rms_ms, measured, simulated }
+}
+
+/// Root mean square distance at the cumulative shares 0.0001, 0.0002, … 1.
+fn demerit(measured: &[f64], simulated: &[f64]) -> f64 {
+    const SHARES: usize = 10_000;
+    let (measured, simulated) = (times_at_shares(measured, SHARES), times_at_shares(simulated, SHARES));
+    let squares: f64 = measured.iter().zip(&simulated).map(|(m, s)| (m - s) * (m - s)).sum();
+    (squares / SHARES as f64).sqrt()
+}
+
+/// The times at which the cumulative distribution of `sorted` reaches 1/shares, 2/shares, … 1: straight lines between the
+/// upper edges of bins, the first 1 µs wide and each next one 1% wider.
+fn times_at_shares(sorted: &[f64], shares: usize) -> Vec<f64> {
+    let mut times = Vec::with_capacity(shares);
+    let (mut lower, mut upper, mut width) = (0.0, 0.001, 0.001);
+    let mut below = 0;
+    while times.len() < shares {
+        let at_most = below + sorted[below..].partition_point(|&time| time <= upper);
+        while times.len() < shares && (times.len() + 1) * sorted.len() <= at_most * shares {
+            let wanted = (times.len() + 1) as f64 / shares as f64 * sorted.len() as f64;
+            let part = (wanted - below as f64) / (at_most - below).max(1) as f64;
+            times.push(lower + part.clamp(0.0, 1.0) * (upper - lower));
+        }
+        below = at_most;
+        lower = upper;
+        width *= 1.01;
+        upper += width;
+    }
+    times
+}
+
+fn summary(sorted: &[f64]) -> Summary {
+    let len = sorted.len();
+    let at = |share: f64| sorted[((share * len as f64).ceil() as usize).clamp(1, len) - 1];
+    Summary {
+        mean_ms: sorted.iter().sum::<f64>() / len as f64,
+        p50_ms: at(0.5),
+        p95_ms: at(0.95),
+        p99_ms: at(0.99),
+        max_ms: sorted[len - 1],
+    }
+}
