@@ -26,7 +26,8 @@ pub static FORMAT: Format = Format {
 
 fn detect(head: &Head<'_>) -> bool {
     let (mut events, mut others) = (0, 0);
-    for line in head.lines().filter(|line| !line.trim_ascii().is_empty() && !line.starts_with(ADDED)) {
+    let lines = head.lines().take_while(|line| !begins_summary(line));
+    for line in lines.filter(|line| !line.trim_ascii().is_empty() && !line.starts_with(ADDED)) {
         match Line::read(line) {
             Ok(_) => events += 1,
             Err(_) => others += 1,
@@ -37,6 +38,11 @@ fn detect(head: &Head<'_>) -> bool {
 
 /// blkparse's notice of each file it reads.
 const ADDED: &[u8] = b"Input file ";
+
+/// Behind the events stand "CPU0 (sda):" or "Total (sda):" and counts.
+fn begins_summary(line: &[u8]) -> bool {
+    line.starts_with(b"CPU") || line.starts_with(b"Total (")
+}
 
 #[derive(Default)]
 struct Blkparse {
@@ -154,14 +160,16 @@ impl Rwbs {
 
 impl Parser for Blkparse {
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String> {
-        // Behind the events stand "CPU0 (sda):" or "Total (sda):" and counts.
-        self.summary |= line.starts_with(b"CPU") || line.starts_with(b"Total (");
+        self.summary |= begins_summary(line);
         if self.summary || line.starts_with(ADDED) {
             return Ok(());
         }
         let line = Line::read(line)?;
         let Some((event, program)) = line.event()? else { return Ok(()) };
-        self.programs.learn(event.pid, program);
+        // What blkparse prints for a process whose name it does not know.
+        if program != b"(null)" {
+            self.programs.learn(event.pid, program);
+        }
         self.matcher.event(&event, out)
     }
 

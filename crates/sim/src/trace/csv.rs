@@ -119,7 +119,6 @@ struct Heading {
 /// Reads the heading off the content's first line.
 fn heading(head: &Head<'_>) -> Result<Heading, String> {
     let line = head.lines().next().unwrap_or_default();
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii_end();
     let text = std::str::from_utf8(line).map_err(|_| "the heading is not text: name the columns in it".to_owned())?;
     let separator = *b",;\t".iter().max_by_key(|&&sign| (memchr::memchr_iter(sign, line).count(), sign == b',')).unwrap_or(&b',');
     let names = text.split(char::from(separator)).map(|name| name.trim().trim_matches('"').to_ascii_lowercase());

@@ -42,7 +42,7 @@ enum Version {
 /// Reads the version off the content's first line.
 fn version(head: &Head<'_>) -> Result<Version, String> {
     let line = head.lines().next().unwrap_or_default();
-    match line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii_end() {
+    match line.trim_ascii_end() {
         b"fio version 2 iolog" => Ok(Version::Two),
         b"fio version 3 iolog" => Ok(Version::Three),
         other => Err(format!("the first line is {}, not \"fio version 2 iolog\" or \"fio version 3 iolog\"", lines::show(other))),

@@ -133,13 +133,15 @@ pub struct Head<'a> {
 }
 
 impl<'a> Head<'a> {
-    /// The complete lines, at most 200 of them: without the line feed, and without the one the beginning breaks off in.
+    /// The complete lines, at most 200 of them: without their ends and a byte order mark, and not the one the beginning breaks off in.
     pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
         let end = match memchr::memrchr(b'\n', self.bytes) {
             Some(last) if !self.whole => last,
             _ => self.bytes.len(),
         };
-        self.bytes[..end].split(|&byte| byte == b'\n').take(200)
+        let text = &self.bytes[..end];
+        let lines = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text).split(|&byte| byte == b'\n').take(200);
+        lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
     }
 
     /// What it looks like, for the message that nobody recognised it.

@@ -42,7 +42,7 @@ pub(super) fn open<P: Parser + 'static>(input: Input, options: &OpenOptions, par
 pub(super) fn detect(head: &Head<'_>, mut parser: impl Parser) -> bool {
     let (mut good, mut bad) = (0, 0);
     let mut out = Window::default();
-    for line in head.lines().map(without_line_end).filter(|line| !line.trim_ascii().is_empty()) {
+    for line in head.lines().filter(|line| !line.trim_ascii().is_empty()) {
         match parser.line(line, &mut out) {
             Ok(()) => good += 1,
             Err(_) => bad += 1,

@@ -1,7 +1,7 @@
 //! Puts a trace into order: sorted by arrival within a bounded window, the first request at time zero.
 //!
 //! Recorders write what they see: a request when it completes, or one processor's buffer after another's. So traces are often a
-//! little out of order, seldom much. A window of [`WINDOW`] requests is held back; what comes later than that is an error.
+//! little out of order, seldom much. A window of [`WINDOW`] requests is held back; what comes that late or later is an error.
 //!
 //! ```text
 //!  push --> in order: run  [3 4 7 8 9] --> pop the earlier of the two fronts --> minus the first arrival
@@ -140,7 +140,7 @@ impl<R: Records> Sorted<R> {
                 self.skipped += 1;
                 if !self.skip_bad {
                     return Err(self.records.damaged(format!(
-                        "arrives {lateness} before a request that stands more than {WINDOW} requests earlier in the file: sort the trace by time"
+                        "arrives {lateness} before a request that stands {WINDOW} or more requests earlier in the file: sort the trace by time"
                     )));
                 }
             }

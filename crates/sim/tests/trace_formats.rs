@@ -1,0 +1,220 @@
+//! Each format is recognised by its content and read as its documentation says.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod trace_help;
+
+use block::{Nanos, Priority, PriorityClass};
+use trace_help::{read, read_as, shown};
+
+#[test]
+fn spc_counts_lba_in_sectors_and_rounds_sizes_up() {
+    let read = read("0,20941264,8192,W,0.551706\n1,100,1000,r,0.554041\n\n0,7,512,R,1.5\n0,8,0,R,2,further,fields\n").unwrap();
+    assert_eq!(read.format, "spc");
+    assert_eq!(shown(&read), ["0 0 0 Write 20941264+16", "2335000 1 1 Read 100+2", "948294000 0 0 Read 7+1"]);
+    assert_eq!(read.reader.omitted(), 1, "the request of length zero");
+}
+
+#[test]
+fn msr_counts_in_ticks_of_100_ns_and_names_host_and_disk() {
+    let read = read(
+        "128166372003061629,hm,0,Read,383496192,32768,41286\n128166372003061729,src1,2,Write,1000,24,10\n128166372003061730,hm,0,Write,512,0,1\n",
+    )
+    .unwrap();
+    assert_eq!(read.format, "msr");
+    assert_eq!(shown(&read), ["0 0 0 Read 749016+64 response=4128600", "10000 1 1 Write 1+1 response=1000"]);
+    assert_eq!((read.reader.stream_name(0), read.reader.device_name(1)), (Some("hm.0"), Some("src1.2")));
+    assert_eq!(read.reader.omitted(), 1);
+}
+
+#[test]
+fn bytes_are_rounded_outward_to_whole_sectors() {
+    let read = read("7,W,511,2,1577808000000000\n7,R,512,512,1577808000000001\n7,R,1023,1,1577808000000002\n").unwrap();
+    assert_eq!(read.format, "alibaba");
+    assert_eq!(shown(&read), ["0 7 7 Write 0+2", "1000 7 7 Read 1+1", "2000 7 7 Read 1+1"]);
+}
+
+#[test]
+fn tencent_counts_sectors_and_whole_seconds_and_keeps_the_order_within_one() {
+    let read = read("1538323200,12910952,128,0,1063\n1538323200,6338688,8,1,1627\n1538323201,1,1,1,1627\n").unwrap();
+    assert_eq!(read.format, "tencent");
+    assert_eq!(shown(&read), ["0 1063 1063 Read 12910952+128", "0 1627 1627 Write 6338688+8", "1000000000 1627 1627 Write 1+1"]);
+}
+
+#[test]
+fn disksim_flags_say_read_and_whether_somebody_waits() {
+    let read = read("0.005000 0 100 8 1\n  1.5  2 2312 4 0x80\n2 2 5 1 101\n3.25 2 5 1 2\n").unwrap();
+    assert_eq!(read.format, "disksim");
+    let expected = [
+        "0 0 0 Read 100+8",
+        "1495000 2 2 Write 2312+4 sync=true",
+        "1995000 2 2 Read 5+1 sync=false",
+        "3245000 2 2 Write 5+1 sync=true",
+    ];
+    assert_eq!(shown(&read), expected);
+}
+
+#[test]
+fn fio_version_2_lets_time_pass_by_waits() {
+    let log = "fio version 2 iolog\n/d/a add\n/d/b add\n/d/a open\n/d/a read 4096 1024\n/d/a wait 1500 0\n/d/b write 0 512\n/d/b wait 50 0\n\
+               /d/b trim 0 4096\n/d/a sync 0 0\n/d/a datasync 0 0\n/d/b read 512 100\n/d/a close\n";
+    let read = read(log).unwrap();
+    assert_eq!(read.format, "fio");
+    assert_eq!(shown(&read), ["0 0 0 Read 8+2", "1500000 1 1 Write 0+1", "1550000 1 1 Read 1+1"]);
+    assert_eq!((read.reader.stream_name(1), read.reader.omitted()), (Some("/d/b"), 3));
+}
+
+#[test]
+fn fio_version_3_carries_microseconds() {
+    let log = "fio version 3 iolog\n36 /f add\n182 /f open\n186 /f write 61440 4096\n215 /f read 774144 4096\n300 /f close\n";
+    assert_eq!(shown(&read(log).unwrap()), ["0 0 0 Write 120+8", "29000 0 0 Read 1512+8"]);
+}
+
+fn vscsi(version: u16, records: &[(u16, u32, u64, u64)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (serial, &(command, length, lba, time)) in (0_u32..).zip(records) {
+        if version == 2 {
+            bytes.extend([command.to_le_bytes(), (version << 8).to_le_bytes()].concat());
+        }
+        bytes.extend([serial, length, 1].map(u32::to_le_bytes).concat());
+        if version == 1 {
+            bytes.extend([command.to_le_bytes(), (version << 8).to_le_bytes()].concat());
+        }
+        bytes.extend([lba, time].map(u64::to_le_bytes).concat());
+        if version == 2 {
+            bytes.extend(77_u64.to_le_bytes());
+        }
+    }
+    bytes
+}
+
+#[test]
+fn vscsi_reads_both_versions_and_all_lengths_of_read_and_write() {
+    let commands = [0x08, 0x0a, 0x28, 0x2a, 0xa8, 0xaa, 0x88, 0x8a, 0x35, 0x42];
+    let records: Vec<_> = (0_u64..).zip(commands).map(|(at, command)| (command, 1000, at * 10, 5_000 + at)).collect();
+    for version in [1, 2] {
+        let read = read(vscsi(version, &records)).unwrap();
+        assert_eq!((read.format, read.requests.len(), read.reader.omitted()), ("vscsi", 8, 2), "version {version}");
+        let response = if version == 2 { " response=77000" } else { "" };
+        assert_eq!(shown(&read)[0], format!("0 0 0 Read 0+2{response}"));
+        assert_eq!(shown(&read)[7], format!("7000 0 0 Write 70+2{response}"));
+    }
+}
+
+#[test]
+fn csv_reads_its_columns_in_any_order_unit_and_separator() {
+    let read = read(
+        "op;time_us;offset_bytes;size_bytes;stream_name;device;sync;response_ms;priority_class;priority_level;note\r\n\
+         read;1.5;1000;24;\"a;\"\"b\"\"\";3;1;0.25;realtime;2;x\r\nW;2.5;0;512;c;3;0;;;;\r\nr;3e0;0;512;c;3;;;idle;7;\r\n",
+    )
+    .unwrap();
+    assert_eq!(read.format, "csv");
+    let expected = ["0 3 0 Read 1+1 sync=true response=250000", "1000 3 1 Write 0+1 sync=false", "1500 3 1 Read 0+1"];
+    assert_eq!(shown(&read), expected);
+    assert_eq!(read.requests[0].priority, Priority { class: PriorityClass::RealTime, level: 2 });
+    assert_eq!(read.requests[1].priority, Priority::DEFAULT);
+    assert_eq!(read.requests[2].priority, Priority { class: PriorityClass::Idle, level: 7 });
+    assert_eq!(read.reader.stream_name(1), Some("c"));
+}
+
+#[test]
+fn csv_names_belong_to_numbers_where_there_are_numbers() {
+    let read =
+        read("time_ns,lba,sectors,is_read,stream,stream_name,device,device_name\n5,1,1,1,42,gcc,7,sda\n9,2,2,false,42,,7,\n")
+            .unwrap();
+    assert_eq!(shown(&read), ["0 7 42 Read 1+1", "4 7 42 Write 2+2"]);
+    assert_eq!(
+        (read.reader.stream_name(42), read.reader.device_name(7), read.reader.stream_name(0)),
+        (Some("gcc"), Some("sda"), None)
+    );
+}
+
+const BLKPARSE: &str = "Input file sda.blktrace.0 added
+  8,0    3        1     0.000000000   697  G   W 223490 + 8 [kjournald]
+  8,0    3        2     0.000001829   697  P   N [kjournald]
+  8,0    3        3     0.000002197   697  Q   W 223490 + 8 [kjournald]
+  8,0    3        4     0.000005533   697  M   W 223498 + 8 [kjournald]
+  8,0    1        5     0.000005600   698  Q  WS 223498 + 8 [my [odd] name]
+  8,0    3        6     0.000009000   697  A   W 223498 + 8 <- (8,1) 100
+  8,0    1        7     0.000010000   699  Q  RA 500 + 64 [cat]
+  8,0    3        8     0.000011000   697  U   N [kjournald] 1
+  8,0    3        9     0.000012000   697  D   W 223490 + 16 [kjournald]
+  8,0    1       10     0.000013000   699  D  RA 500 + 32 [cat]
+  8,0    1       11     0.000014000     0  C  RA 500 + 32 [0]
+  8,0    1       12     0.000015000   700  Q FWFS 900 + 8 [jbd2/sda-8]
+  8,0    1       13     0.000016000   700  Q   D 1000 + 2048 [fstrim]
+  8,0    1       14     0.000017000   700  Q  FN [fsync]
+  8,0    1       15     0.000018000     0  C  RA 532 + 32 [0]
+  8,0    3       16     0.000020000     0  C   W 223490 + 16 [0]
+  8,0    1       17     0.000021000     0  m   N cfq schedule dispatch
+  8,0    1       18     0.000022000     5  D   R 77 + 8 [kworker/0:1]
+  8,0    1       19     0.000023000     0  C   R 77 + 8 (  1000) [0]
+CPU0 (sda):
+ Reads Queued:           1,       32KiB\t Writes Queued:           3,       12KiB
+
+Total (sda):
+ Reads Queued:           1,       32KiB
+Skips: 0 forward (0 -   0.0%)
+";
+
+#[test]
+fn blkparse_text_gives_queued_requests_answered_by_the_completions_that_cover_them() {
+    let read = read(BLKPARSE).unwrap();
+    assert_eq!(read.format, "blkparse");
+    let expected = [
+        "0 0 697 Write 223490+8 sync=false response=17803",
+        "3403 0 698 Write 223498+8 sync=true response=14400",
+        "7803 0 699 Read 500+64 sync=true response=8000",
+        "12803 0 700 Write 900+8 sync=true",
+        // Sent to the driver though nobody was seen to queue it: it arrives then.
+        "19803 0 5 Read 77+8 sync=true response=1000",
+    ];
+    assert_eq!(shown(&read), expected);
+    assert_eq!(read.reader.omitted(), 2, "the discard and the flush");
+    assert_eq!((read.reader.stream_name(697), read.reader.stream_name(698)), (Some("kjournald"), Some("my [odd] name")));
+    assert_eq!(read.reader.device_name(0), Some("8,0"));
+}
+
+#[test]
+fn two_requests_for_the_same_sectors_are_answered_in_turn() {
+    let text =
+        "8,0 0 1 0.1 1 Q R 8 + 8 [a]\n8,0 0 2 0.2 2 Q R 8 + 8 [b]\n8,0 0 3 0.3 0 C R 8 + 8 [0]\n8,0 0 4 0.7 0 C R 8 + 8 [0]\n";
+    let responses: Vec<_> = read(text).unwrap().requests.iter().map(|request| request.response).collect();
+    assert_eq!(responses, [Some(Nanos::from_millis(200)), Some(Nanos::from_millis(500))]);
+}
+
+#[test]
+fn a_completion_of_another_device_or_direction_answers_nothing() {
+    let text = "8,0 0 1 0.1 1 Q R 8 + 8 [a]\n8,16 0 2 0.2 0 C R 8 + 8 [0]\n8,0 0 3 0.3 0 C W 8 + 8 [0]\n";
+    assert_eq!(read(text).unwrap().requests[0].response, None);
+}
+
+#[test]
+fn headings_byte_order_marks_and_dos_line_ends_do_no_harm() {
+    let with_heading =
+        "\u{feff}Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\r\n128166372003061629,hm,0,Read,0,512,1\r\n";
+    assert_eq!(read(with_heading).unwrap().requests.len(), 1);
+    assert_eq!(read("device_id,opcode,offset,length,timestamp\n1,R,0,512,1577808000000000").unwrap().format, "alibaba");
+    assert_eq!(read("Timestamp,Offset,Size,IOType,VolumeID\n1538323200,0,8,1,5\n").unwrap().format, "tencent");
+    assert_eq!(read("\u{feff}time_ms,lba,sectors,op\n1,2,3,r\n").unwrap().format, "csv");
+}
+
+#[test]
+fn a_format_can_be_named_where_detection_would_decline() {
+    assert!(read("5,6,7,1,8\n").is_err());
+    assert_eq!(shown(&read_as("tencent", "5,6,7,1,8\n").unwrap()), ["0 8 8 Write 6+7"]);
+}
+
+#[test]
+fn each_formats_file_is_in_the_list_and_described() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/trace");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_format =
+        |path: &std::path::PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("pub static FORMAT: Format"));
+    assert_eq!(files.filter(is_format).count(), sim::trace::ALL.len());
+    let mut names: Vec<_> = sim::trace::ALL.iter().map(|format| format.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), sim::trace::ALL.len(), "names are unique");
+    assert!(sim::trace::ALL.iter().all(|format| !format.summary.is_empty() && !format.source.is_empty()));
+}

@@ -1,0 +1,58 @@
+//! Real traces are read in full, where they are at hand: `shared/data` beside the workspace.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod trace_help;
+
+use std::path::PathBuf;
+
+use block::Op;
+use sim::trace::OpenOptions;
+use trace_help::{Read, read_path, show};
+
+/// A file of the shared data, or `None` with a printed reason.
+fn read(name: &str) -> Option<Read> {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")).join(name);
+    if !path.exists() {
+        println!("skipped: {name} is not at hand in {}", path.display());
+        return None;
+    }
+    Some(read_path(&path, &OpenOptions::default()).unwrap())
+}
+
+#[test]
+fn the_measured_drives_tables_are_csv_with_response_times() {
+    for drive in ["atlas10k", "barracuda", "cheetah9LP", "hp_c2247a", "ibm18es"] {
+        let Some(read) = read(&format!("measured/{drive}.csv")) else { continue };
+        // The HP drive's table has one row less than the others.
+        let lines = if drive == "hp_c2247a" { 9_999 } else { 10_000 };
+        assert_eq!((read.format, read.requests.len(), read.reader.omitted()), ("csv", lines, 0), "{drive}");
+        assert!(read.requests.iter().all(|request| request.response.is_some()), "{drive}");
+        if drive == "atlas10k" {
+            assert_eq!(show(&read.requests[0]), "0 0 0 Write 4583176+4 response=663000");
+            assert_eq!(show(&read.requests[1]), "46085000 0 0 Write 4583180+4 response=607000");
+        }
+    }
+}
+
+#[test]
+fn the_workstations_week_is_csv_with_two_disks_and_a_sync_flag() {
+    let Some(read) = read("traces/hp-ajw-part1.csv") else { return };
+    assert_eq!((read.format, read.requests.len()), ("csv", 26_711));
+    assert_eq!(show(&read.requests[0]), "0 1 0 Read 528+8 sync=true response=19687000");
+    let mut devices: Vec<_> = read.requests.iter().map(|request| request.device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    assert_eq!(devices.len(), 2);
+    assert!(read.requests.iter().any(|request| request.sync == Some(false)));
+}
+
+#[test]
+fn the_virtual_disks_trace_is_vscsi_of_68_minutes() {
+    let Some(read) = read("traces/cloudphysics-part1.vscsi") else { return };
+    assert_eq!((read.format, read.requests.len() as u64 + read.reader.omitted(), read.reader.skipped()), ("vscsi", 60_000, 0));
+    assert_eq!(show(&read.requests[0]), "0 0 0 Write 42932745+1");
+    let minutes = read.requests.last().unwrap().arrival.as_secs_f64() / 60.0;
+    assert!((67.0..69.0).contains(&minutes), "{minutes}");
+    assert!(read.requests.iter().any(|request| request.op == Op::Read));
+}
