@@ -159,7 +159,7 @@ say "recording $loop for $seconds s"
 "$here/record-disk.sh" "$loop" "$seconds" "$out" &
 recorder=$!
 # Disowned: the shell shall not report each one as killed at the end.
-start() { inside "$@" & disown $!; }
+start() { ( echo "$BASHPID" >"$cgroup/cgroup.procs"; "$@" ) & disown $!; }
 start database >"$work/database.log" 2>&1
 start shop >/dev/null 2>"$work/shop.log"
 start compile >"$work/compile.log" 2>&1
