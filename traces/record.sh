@@ -47,6 +47,10 @@ cleanup() {
     trap '' INT TERM
     # A background job hears no Ctrl-C: it is told, and removes its own traces.
     [[ -z $recorder ]] || { kill -TERM "$recorder" 2>/dev/null || true; wait "$recorder" || true; }
+    # A killed PostgreSQL leaves shared memory behind; stopped at once it does not.
+    if [[ -n $mounted && -e $mounted/database/postmaster.pid ]]; then
+        runuser -u postgres -- "$pg_bin/pg_ctl" -D "$mounted/database" -s -m immediate stop || true
+    fi
     cd /
     if [[ -n $cgroup ]]; then
         # Only what this script started is in its cgroup.
