@@ -187,7 +187,9 @@ fn essence(request: &TraceRequest) -> (Nanos, u32, u64, u32, Op, Option<bool>, O
 
 #[test]
 fn blkparse_prints_what_we_read() {
-    for (name, write) in [("sda", (|folder| record_into(folder, false)) as fn(&Path)), ("busy", busy_recording)] {
+    let recordings: [(&str, fn(&Path)); 3] =
+        [("sda", |folder| record_into(folder, false)), ("sda", |folder| record_into(folder, true)), ("busy", busy_recording)];
+    for (name, write) in recordings {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path());
         let Some(text) = run(folder.path(), "blkparse", &["-i", name]) else { return };
