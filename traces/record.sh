@@ -45,10 +45,12 @@ pg_bin=$(find /usr/lib/postgresql -maxdepth 2 -name bin | sort -V | tail -1)
 work= loop= mounted= cgroup= recorder=
 cleanup() {
     trap '' INT TERM
-    # Otherwise the shell would report each program that is ended.
-    exec 3>&2 2>/dev/null
     # A background job hears no Ctrl-C: it is told, and removes its own traces.
     [[ -z $recorder ]] || { kill -TERM "$recorder" 2>/dev/null || true; wait "$recorder" || true; }
+    # A killed PostgreSQL leaves shared memory behind; stopped at once it does not.
+    if [[ -n $mounted && -e $mounted/database/postmaster.pid ]]; then
+        runuser -u postgres -- "$pg_bin/pg_ctl" -D "$mounted/database" -s -m immediate stop || true
+    fi
     cd /
     if [[ -n $cgroup ]]; then
         # Only what this script started is in its cgroup.
@@ -58,9 +60,7 @@ cleanup() {
             kill -KILL "${pids[@]}" 2>/dev/null || true
             sleep 0.1
         done
-        wait || true
     fi
-    exec 2>&3
     [[ -z $cgroup ]] || rmdir "$cgroup" || say "could not remove $cgroup"
     [[ -z $mounted ]] || umount "$mounted" || say "could not unmount $mounted"
     [[ -z $loop ]] || losetup -d "$loop" || say "could not free $loop"
@@ -162,14 +162,16 @@ backup() { sleep $(( seconds * 2 / 3 )); tar -cf - -C source bfd gas ld | pv -q 
 say "recording $loop for $seconds s"
 "$here/record-disk.sh" "$loop" "$seconds" "$out" &
 recorder=$!
-inside database >"$work/database.log" 2>&1 &
-inside shop >/dev/null 2>"$work/shop.log" &
-inside compile >"$work/compile.log" 2>&1 &
-inside film >/dev/null &
-inside camera >camera/today &
-inside copy &
-inside report >/dev/null &
-inside backup >backup/source.tar &
+# Disowned: the shell shall not report each one as killed at the end.
+start() { ( echo "$BASHPID" >"$cgroup/cgroup.procs"; "$@" ) & disown $!; }
+start database >"$work/database.log" 2>&1
+start shop >/dev/null 2>"$work/shop.log"
+start compile >"$work/compile.log" 2>&1
+start film >/dev/null
+start camera >camera/today
+start copy
+start report >/dev/null
+start backup >backup/source.tar 2>/dev/null
 wait "$recorder" || { recorder=; fail "the recording failed"; }
 recorder=
 grep -E 'tps|latency average' "$work/database.log" >&2 || true

@@ -79,7 +79,7 @@ pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     // Standard error may be gone too; there is nobody left to tell.
-    let _ = writeln!(io::stderr(), "seekwise: {error:#}");
+    let _ = writeln!(io::stderr(), "seekwise: {}", message(&error));
     if error.is::<Interrupted>() {
         ExitCode::from(130)
     } else if io_kind(io::ErrorKind::StorageFull) || error.is::<Failed>() {
@@ -87,6 +87,19 @@ pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     } else {
         ExitCode::from(2)
     }
+}
+
+/// The error and its causes in one line. A cause that the error before already ends with is not said twice.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// The input was fine and the work was done, but its result is a failure.

@@ -74,7 +74,7 @@ fn grouped(number: u64) -> String {
     text
 }
 
-/// 1,234.5: thousands apart, one decimal below 1,000,000 and three significant digits below 1.
+/// 1,234.5: thousands apart, one decimal below 100,000, three digits below 1.
 fn figure(number: f64) -> String {
     if !number.is_finite() {
         return "-".into();
@@ -84,6 +84,9 @@ fn figure(number: f64) -> String {
     }
     if number.abs() < 0.9995 {
         return format!("{number:.3}");
+    }
+    if number.abs() >= 99_999.95 {
+        return format!("{}{}", if number < 0.0 { "-" } else { "" }, grouped(number.abs().round() as u64));
     }
     let tenths = (number.abs() * 10.0).round() as u64;
     let sign = if number < 0.0 { "-" } else { "" };

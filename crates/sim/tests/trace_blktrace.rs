@@ -185,9 +185,14 @@ fn essence(request: &TraceRequest) -> (Nanos, u32, u64, u32, Op, Option<bool>, O
     (request.arrival, request.stream, request.lba, request.sectors, request.op, request.sync, request.response)
 }
 
+/// Writes a recording into a folder.
+type Recorder = fn(&Path);
+
 #[test]
 fn blkparse_prints_what_we_read() {
-    for (name, write) in [("sda", (|folder| record_into(folder, false)) as fn(&Path)), ("busy", busy_recording)] {
+    let recordings: [(&str, Recorder); 3] =
+        [("sda", |folder| record_into(folder, false)), ("sda", |folder| record_into(folder, true)), ("busy", busy_recording)];
+    for (name, write) in recordings {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path());
         let Some(text) = run(folder.path(), "blkparse", &["-i", name]) else { return };

@@ -118,6 +118,19 @@ fn csv_reads_its_columns_in_any_order_unit_and_separator() {
 }
 
 #[test]
+fn csv_may_count_places_and_sizes_in_different_units() {
+    assert_eq!(shown(&read("time_s,lba,size_bytes,op\n1,10,513,r\n").unwrap()), ["0 0 0 Read 10+2"]);
+    assert_eq!(shown(&read("time_s,offset_bytes,sectors,op\n1,1000,2,w\n").unwrap()), ["0 0 0 Write 1+3"]);
+}
+
+#[test]
+fn times_are_exact_to_the_nanosecond_and_rounded_beyond() {
+    let read = read("time_ms,lba,sectors,op\n0,1,1,r\n0.0000004,1,1,r\n.0000005,1,1,r\n18446744073709.551614,1,1,r\n18446744073709.551615,1,1,r\n").unwrap();
+    let arrivals: Vec<_> = read.requests.iter().map(|request| request.arrival.0).collect();
+    assert_eq!(arrivals, [0, 0, 1, u64::MAX - 1, u64::MAX]);
+}
+
+#[test]
 fn csv_names_belong_to_numbers_where_there_are_numbers() {
     let read =
         read("time_ns,lba,sectors,is_read,stream,stream_name,device,device_name\n5,1,1,1,42,gcc,7,sda\n9,2,2,false,42,,7,\n")
@@ -181,6 +194,14 @@ fn two_requests_for_the_same_sectors_are_answered_in_turn() {
         "8,0 0 1 0.1 1 Q R 8 + 8 [a]\n8,0 0 2 0.2 2 Q R 8 + 8 [b]\n8,0 0 3 0.3 0 C R 8 + 8 [0]\n8,0 0 4 0.7 0 C R 8 + 8 [0]\n";
     let responses: Vec<_> = read(text).unwrap().requests.iter().map(|request| request.response).collect();
     assert_eq!(responses, [Some(Nanos::from_millis(200)), Some(Nanos::from_millis(500))]);
+}
+
+#[test]
+fn a_completion_answers_the_request_of_just_its_sectors_before_one_that_merely_overlaps() {
+    let text =
+        "8,0 0 1 0.1 1 Q R 8 + 16 [a]\n8,0 0 2 0.2 2 Q R 8 + 8 [b]\n8,0 0 3 0.3 0 C R 8 + 8 [0]\n8,0 0 4 0.7 0 C R 8 + 16 [0]\n";
+    let responses: Vec<_> = read(text).unwrap().requests.iter().map(|request| request.response).collect();
+    assert_eq!(responses, [Some(Nanos::from_millis(600)), Some(Nanos::from_millis(100))]);
 }
 
 #[test]

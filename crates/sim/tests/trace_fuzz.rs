@@ -235,6 +235,7 @@ proptest! {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "how long to run is asked for by the clock; what is read does not depend on it")]
 fn many_more_files_do_too() {
     let seconds = std::env::var("SEEKWISE_FUZZ_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
     if seconds == 0 {

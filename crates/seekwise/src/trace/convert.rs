@@ -1,13 +1,13 @@
 //! `seekwise trace convert`.
 
 use std::fs::{self, Permissions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, bail};
-use sim::trace::write::{self, About, Losses, OutputFormat};
+use sim::trace::write::{self, About, Losses, Out, OutputFormat};
 use sim::trace::{Opened, TraceReader};
 
 use super::{eprint_line, grouped};
@@ -84,13 +84,7 @@ fn target(path: &Path) -> anyhow::Result<PathBuf> {
 }
 
 /// Reads all and writes all, and tells what was lost on the way.
-fn copy(
-    opened: &mut Opened,
-    format: &'static OutputFormat,
-    about: &About,
-    out: Box<dyn Write + Send>,
-    args: &Args,
-) -> anyhow::Result<()> {
+fn copy(opened: &mut Opened, format: &'static OutputFormat, about: &About, out: Out, args: &Args) -> anyhow::Result<()> {
     let output = args.output.display();
     let reader: &mut dyn TraceReader = opened.reader.as_mut();
     let cannot_write = || format!("cannot write {output}");
@@ -103,7 +97,7 @@ fn copy(
         losses.see(&request, reader);
         writer.write(&request, reader).with_context(cannot_write)?;
         requests += 1;
-        if requests % 4096 == 0 {
+        if requests.is_multiple_of(4096) {
             bar.set_position(requests);
             if terminal::interrupted().load(Ordering::Relaxed) {
                 return Err(Interrupted.into());

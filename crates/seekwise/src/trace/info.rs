@@ -135,7 +135,7 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
 }
 
 fn common(size: &Sizes, requests: u64) -> String {
-    let shares = size.common.iter().map(|common| {
+    let shares = size.common.iter().take(4).map(|common| {
         format!("{} kB {:.0}%", figure(f64::from(common.sectors) * 0.512), common.requests as f64 * 100.0 / requests as f64)
     });
     shares.collect::<Vec<_>>().join(", ")
@@ -162,14 +162,14 @@ fn recorded(info: &Info, line: &mut impl FnMut(&str, String)) {
         line(
             "recorded",
             format!(
-                "response mean {} ms, median {}, p95 {}, p99 {}, max {}{known}",
+                "response mean {} ms, median {}, p95 {}, p99 {}",
                 figure(response.mean_ms),
                 figure(response.p50_ms),
                 figure(response.p95_ms),
-                figure(response.p99_ms),
-                figure(response.max_ms)
+                figure(response.p99_ms)
             ),
         );
+        line("", format!("longest {} ms{known}", figure(response.max_ms)));
     }
     if let Some(concurrency) = &info.concurrency {
         let mean = concurrency.mean.map_or_else(|| "-".into(), figure);
@@ -180,7 +180,8 @@ fn recorded(info: &Info, line: &mut impl FnMut(&str, String)) {
 /// The table of streams.
 fn streams(info: &Info) -> String {
     let more = if info.streams_complete { "" } else { "more than " };
-    let mut text = format!("\n{more}{} streams; the busiest:\n", grouped(info.stream_count));
+    let noun = if info.stream_count == 1 { "stream" } else { "streams" };
+    let mut text = format!("\n{more}{} {noun}; the busiest:\n", grouped(info.stream_count));
     text += &format!(
         "  {:>10} {:<16} {:>10} {:>10} {:>6} {:>6} {:>6} {:>6}\n",
         "stream", "name", "requests", "MB", "reads", "waits", "seq.", "kB"

@@ -15,6 +15,8 @@
 //! Other columns are passed over. Fields may stand in quotation marks; a line break within a field is not understood. The
 //! separator is a comma, a semicolon or a tab, whichever the heading uses.
 
+use std::borrow::Cow;
+
 use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 
 use super::extent::Extent;
@@ -315,6 +317,14 @@ impl Parser for Csv {
     }
 }
 
+/// A name without the doubling of its quotation marks.
+fn undoubled(name: &[u8]) -> Cow<'_, [u8]> {
+    if memchr::memmem::find(name, b"\"\"").is_none() {
+        return Cow::Borrowed(name);
+    }
+    Cow::Owned(String::from_utf8_lossy(name).replace("\"\"", "\"").into_bytes())
+}
+
 /// What devices or streams are called: by number and perhaps a name besides, or by name alone.
 enum Naming {
     Numbers(NamesByNumber),
@@ -327,6 +337,7 @@ impl Naming {
     }
 
     fn number(&mut self, number: Option<u32>, name: &[u8]) -> Result<u32, String> {
+        let name = &*undoubled(name);
         match self {
             Naming::Numbers(names) => {
                 let number = number.unwrap_or(0);

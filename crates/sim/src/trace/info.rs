@@ -205,7 +205,7 @@ pub fn characterise(
     let mut tally = Tally::new();
     while let Some(request) = reader.next_request() {
         tally.see(&request?);
-        if tally.requests % 4096 == 0 && !progress(tally.requests) {
+        if tally.requests.is_multiple_of(4096) && !progress(tally.requests) {
             return Ok(None);
         }
     }

@@ -161,3 +161,51 @@ impl PageReader for Checked {
         self.pages.skip_next_page()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn chunk(bytes: &[u8]) -> Chunk {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        Chunk::new(file, bytes.len() as u64)
+    }
+
+    #[test]
+    fn a_page_that_would_be_larger_than_the_bound_is_refused_before_anything_is_allocated() {
+        // A data page of 2^31 - 1 bytes, as zigzag varints: type 0, size, compressed size 16.
+        let huge = [0x15, 0x00, 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x15, 0x20];
+        let error = chunk(&huge).get_read(0).err().unwrap().to_string();
+        assert!(error.contains("the page at byte 0 is 2147483647 bytes large"), "{error}");
+        let sound = [0x15, 0x00, 0x15, 0x40, 0x15, 0x20];
+        assert!(chunk(&sound).get_read(0).is_ok());
+    }
+
+    #[test]
+    fn a_page_of_negative_size_or_without_a_header_is_refused() {
+        for bytes in [&[0x15, 0x00, 0x15, 0x01][..], &[0x15], &[0x15, 0x00, 0x15, 0x80, 0x80, 0x80, 0x80, 0x80], b"text"] {
+            let error = chunk(bytes).get_read(0).err().unwrap().to_string();
+            assert!(error.contains("there is no page header at byte 0"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_page_behind_the_file_is_refused() {
+        let chunk = chunk(&[0; 100]);
+        assert_eq!(chunk.get_bytes(90, 10).unwrap().len(), 10);
+        assert!(chunk.get_bytes(90, 11).is_err());
+        assert!(chunk.get_bytes(u64::MAX, 2).is_err());
+    }
+
+    #[test]
+    fn a_dictionary_that_claims_more_values_than_it_has_bytes_is_refused() {
+        let page =
+            |num_values| Page::DictionaryPage { buf: vec![0; 16].into(), num_values, encoding: Encoding::PLAIN, is_sorted: false };
+        assert!(Checked::check(page(16)).is_ok());
+        let error = Checked::check(page(1 << 31)).err().unwrap().to_string();
+        assert!(error.contains("a dictionary of 16 bytes cannot hold 2147483648 values"), "{error}");
+    }
+}

@@ -68,7 +68,8 @@ fn contain<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
 fn footer(file: &File, length: u64) -> Result<ParquetMetaData, ParquetError> {
     use std::os::unix::fs::FileExt;
     let mut end = [0; 8];
-    file.read_exact_at(&mut end, length.saturating_sub(8))?;
+    let from = length.min(8);
+    file.read_exact_at(&mut end[8 - from as usize..], length - from)?;
     let footer_bytes = u64::from(u32::from_le_bytes([end[0], end[1], end[2], end[3]]));
     if &end[4..] != super::MAGIC || footer_bytes > FOOTER_BYTES || footer_bytes + 12 > length {
         return Err(ParquetError::General(format!(

@@ -1,6 +1,6 @@
 //! Writes Parquet: requests gather until a row group is full, then go out column by column.
 
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 
 use block::{Op, PriorityClass};
@@ -12,14 +12,12 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{ColumnPath, Type as Node};
 
-use super::super::write::{About, TraceWriter};
+use super::super::write::{About, Out, TraceWriter};
 use super::super::{TraceReader, TraceRequest};
 use super::{CLASSES, PROGRAM_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
 
 /// Requests in a row group: what is held in memory, about 15 MB.
 const GROUP_ROWS: usize = 131_072;
-
-type Out = Box<dyn Write + Send>;
 
 /// Begins a store.
 pub(in super::super) fn create(out: Out, about: &About) -> io::Result<Box<dyn TraceWriter>> {

@@ -15,7 +15,7 @@ use std::io::{self, Write};
 use block::{Nanos, Op};
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Field, OutputFormat, TraceWriter};
+use super::{About, Field, Out, OutputFormat, TraceWriter};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "blkparse",
@@ -29,12 +29,12 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
 /// As many requests may be under way at once. Real queues hold some thousands; a trace with more has no believable completions.
 const UNDER_WAY: usize = 1 << 20;
 
-fn create(out: Box<dyn Write + Send>, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
+fn create(out: Out, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
     Ok(Box::new(Blkparse { out, under_way: BinaryHeap::new(), lines: 0, written: 0, left_out: 0 }))
 }
 
 struct Blkparse {
-    out: Box<dyn Write + Send>,
+    out: Out,
     under_way: BinaryHeap<Reverse<Completion>>,
     lines: u64,
     written: u64,

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use block::{Op, PriorityClass};
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, OutputFormat, TraceWriter};
+use super::{About, Out, OutputFormat, TraceWriter};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "csv",
@@ -19,13 +19,13 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
 const HEADING: &[u8] =
     b"arrival_ns,device,device_name,lba,sectors,op,sync,stream,stream_name,priority_class,priority_level,response_ns\n";
 
-fn create(mut out: Box<dyn Write + Send>, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
+fn create(mut out: Out, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
     out.write_all(HEADING)?;
     Ok(Box::new(Csv { out }))
 }
 
 struct Csv {
-    out: Box<dyn Write + Send>,
+    out: Out,
 }
 
 impl TraceWriter for Csv {

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use block::{Nanos, Op};
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Field, OutputFormat, TraceWriter};
+use super::{About, Field, Out, OutputFormat, TraceWriter};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "fio",
@@ -21,13 +21,13 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
     create,
 };
 
-fn create(mut out: Box<dyn Write + Send>, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
+fn create(mut out: Out, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
     out.write_all(b"fio version 3 iolog\n")?;
     Ok(Box::new(Fio { out, files: BTreeMap::new(), last: 0 }))
 }
 
 struct Fio {
-    out: Box<dyn Write + Send>,
+    out: Out,
     /// Each device's file name.
     files: BTreeMap<u32, String>,
     last: u64,

@@ -10,6 +10,9 @@ use std::path::Path;
 
 use super::{TraceReader, TraceRequest};
 
+/// Where a trace is written to.
+pub type Out = Box<dyn Write + Send>;
+
 /// A format traces are written in. Its name is that of the format they are read back as.
 pub struct OutputFormat {
     /// What `--to` calls it.
@@ -23,7 +26,7 @@ pub struct OutputFormat {
     /// What of a request it has no place for.
     pub leaves_out: &'static [Field],
     /// Begins a trace.
-    pub create: fn(Box<dyn Write + Send>, &About) -> io::Result<Box<dyn TraceWriter>>,
+    pub create: fn(Out, &About) -> io::Result<Box<dyn TraceWriter>>,
 }
 
 impl std::fmt::Debug for OutputFormat {
@@ -147,7 +150,7 @@ impl Losses {
 /// Whether a request says something of this kind.
 fn says(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
     match field {
-        Field::Nanoseconds => request.arrival.0 % 1000 != 0,
+        Field::Nanoseconds => !request.arrival.0.is_multiple_of(1000),
         Field::Sync => request.sync.is_some(),
         Field::SyncUnknown => request.sync.is_none(),
         Field::Stream => request.stream != 0,

@@ -1,0 +1,388 @@
+//! Traces written and read back: nothing is lost but what the format says it has no place for, and no file can make the reader
+//! panic.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::BufWriter;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use block::{Nanos, Op, Priority, PriorityClass, StreamId};
+use proptest::prelude::*;
+use sim::trace::write::{self, About};
+use sim::trace::{OpenOptions, TraceError, TraceReader, TraceRequest, open};
+use tempfile::TempDir;
+
+/// Requests with the names of their streams and devices.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Trace {
+    requests: Vec<TraceRequest>,
+    streams: BTreeMap<StreamId, String>,
+    devices: BTreeMap<u32, String>,
+}
+
+impl TraceReader for Trace {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+        unreachable!("the tests only ask for names")
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.streams.get(&stream).map(String::as_str)
+    }
+
+    fn device_name(&self, device: u32) -> Option<&str> {
+        self.devices.get(&device).map(String::as_str)
+    }
+}
+
+fn write_trace(trace: &Trace, format: &str, path: &Path) {
+    let format = write::named(format).expect("a format that is written");
+    let about = About { program: "seekwise test".into(), source: "a test".into() };
+    let mut writer = (format.create)(Box::new(BufWriter::new(fs::File::create(path).unwrap())), &about).unwrap();
+    for request in &trace.requests {
+        writer.write(request, trace).unwrap();
+    }
+    assert_eq!(writer.finish().unwrap(), None);
+}
+
+fn read_trace(path: &Path, format: &str) -> Result<Trace, TraceError> {
+    let mut opened = open(path, &OpenOptions::default())?;
+    assert_eq!(opened.format.name, format, "the format is recognised by content");
+    let mut trace = Trace::default();
+    while let Some(request) = opened.reader.next_request() {
+        trace.requests.push(request?);
+    }
+    for request in &trace.requests {
+        if let Some(name) = opened.reader.stream_name(request.stream) {
+            trace.streams.insert(request.stream, name.to_owned());
+        }
+        if let Some(name) = opened.reader.device_name(request.device) {
+            trace.devices.insert(request.device, name.to_owned());
+        }
+    }
+    Ok(trace)
+}
+
+fn round_trip(trace: &Trace, format: &str) -> Trace {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("trace");
+    write_trace(trace, format, &path);
+    read_trace(&path, format).unwrap()
+}
+
+fn request() -> impl Strategy<Value = TraceRequest> {
+    let class = prop_oneof![Just(PriorityClass::RealTime), Just(PriorityClass::BestEffort), Just(PriorityClass::Idle)];
+    let place = (0..4u32, prop_oneof![0..100_000u64, 0..(1u64 << 54)], prop_oneof![1..300u32, any::<u32>().prop_map(|n| n.max(1))]);
+    let kind = (any::<bool>(), proptest::option::of(any::<bool>()), prop_oneof![0..5u32, any::<u32>()]);
+    let times = (0..50_000_000u64, proptest::option::of(0..10_000_000_000u64));
+    (place, kind, (class, 0..8u8), times).prop_map(
+        |((device, lba, sectors), (read, sync, stream), (class, level), (pause, response))| TraceRequest {
+            arrival: Nanos(pause),
+            device,
+            lba,
+            sectors,
+            op: if read { Op::Read } else { Op::Write },
+            sync,
+            stream,
+            priority: Priority { class, level },
+            response: response.map(Nanos),
+        },
+    )
+}
+
+/// Any trace. Where a name stands for a number or is read from a line, some letters are special.
+fn trace(requests: usize) -> impl Strategy<Value = Trace> {
+    let name = "[a-zA-Z0-9/,;\" :+]{0,12}[a-z]";
+    (prop::collection::vec(request(), 1..requests), prop::collection::vec(proptest::option::of(name), 9)).prop_map(
+        |(mut requests, names)| {
+            let mut now = 0;
+            for (at, request) in requests.iter_mut().enumerate() {
+                now += if at == 0 { 0 } else { request.arrival.0 };
+                request.arrival = Nanos(now);
+            }
+            let named = |offset: usize, number: u32| names[offset + number as usize % 4].clone().map(|name| name.trim().to_owned());
+            let streams = requests.iter().filter_map(|request| Some((request.stream, named(0, request.stream)?))).collect();
+            let devices = requests.iter().filter_map(|request| Some((request.device, named(4, request.device)?))).collect();
+            Trace { requests, streams, devices }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn parquet_gives_back_every_field(trace in trace(300)) {
+        prop_assert_eq!(round_trip(&trace, "parquet"), trace);
+    }
+
+    #[test]
+    fn csv_gives_back_every_field(trace in trace(300)) {
+        prop_assert_eq!(round_trip(&trace, "csv"), trace);
+    }
+
+    #[test]
+    fn a_fio_log_gives_back_what_it_has_a_place_for(trace in trace(100)) {
+        // The reader numbers files in the order they come in.
+        let mut numbers = BTreeMap::new();
+        let first = trace.requests[0].arrival.0;
+        let micros = |time: u64| (time + 500) / 1000 * 1000;
+        let expected: Vec<_> = trace.requests.iter().map(|request| {
+            let next = numbers.len() as u32;
+            let device = *numbers.entry(request.device).or_insert(next);
+            (micros(request.arrival.0) - micros(first), device, request.lba, request.sectors, request.op)
+        }).collect();
+        let read = round_trip(&trace, "fio").requests;
+        let got: Vec<_> = read.iter().map(|r| (r.arrival.0, r.device, r.lba, r.sectors, r.op)).collect();
+        prop_assert_eq!(got, expected);
+    }
+}
+
+/// Disjoint requests one after the other: of overlapping ones blkparse's text cannot say which completion is whose.
+#[test]
+fn blkparse_text_gives_back_processes_programs_and_response_times() {
+    let mut trace = Trace::default();
+    for at in 0..5000u64 {
+        trace.requests.push(TraceRequest {
+            arrival: Nanos(at * 1_000_003),
+            device: (at % 3) as u32,
+            lba: at * 1000,
+            sectors: 1 + (at % 64) as u32,
+            op: if at % 5 == 0 { Op::Write } else { Op::Read },
+            sync: Some(at % 5 != 0 || at % 10 == 0),
+            stream: 100 + (at % 7) as u32,
+            priority: Priority::DEFAULT,
+            response: (at % 11 != 0).then_some(Nanos(at * 7919 % 40_000_000)),
+        });
+    }
+    trace.streams = (100..107).map(|stream| (stream, format!("program {stream}"))).collect();
+    let read = round_trip(&trace, "blkparse");
+    assert_eq!(read.requests, trace.requests);
+    assert_eq!(read.streams, trace.streams);
+}
+
+/// More requests than one row group holds.
+fn long_trace() -> Trace {
+    let mut state = 1u64;
+    let mut random = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let mut trace = Trace::default();
+    for at in 0..300_000u64 {
+        trace.requests.push(TraceRequest {
+            arrival: Nanos(at * 1_000_000),
+            device: 0,
+            lba: random(),
+            sectors: 8,
+            op: if random() % 3 == 0 { Op::Write } else { Op::Read },
+            sync: None,
+            stream: (random() % 20) as u32,
+            priority: Priority::DEFAULT,
+            response: Some(Nanos(random() % 10_000_000)),
+        });
+    }
+    trace
+}
+
+#[test]
+fn parquet_spans_row_groups_and_the_same_trace_makes_the_same_bytes() {
+    let folder = TempDir::new().unwrap();
+    let (first, second) = (folder.path().join("first"), folder.path().join("second"));
+    let trace = long_trace();
+    write_trace(&trace, "parquet", &first);
+    write_trace(&trace, "parquet", &second);
+    assert!(read_trace(&first, "parquet").unwrap() == trace);
+    assert!(fs::read(&first).unwrap() == fs::read(&second).unwrap());
+}
+
+/// A small store as bytes.
+fn small_store(folder: &Path) -> Vec<u8> {
+    let mut trace = long_trace();
+    trace.requests.truncate(100);
+    trace.streams = (0..20).map(|stream| (stream, format!("stream {stream}"))).collect();
+    let path = folder.join("small");
+    write_trace(&trace, "parquet", &path);
+    fs::read(path).unwrap()
+}
+
+/// Reads to the end or the first error.
+fn read_bytes(path: &Path, bytes: &[u8], options: &OpenOptions) -> Result<usize, TraceError> {
+    fs::write(path, bytes).unwrap();
+    let mut opened = open(path, options)?;
+    let mut requests = 0;
+    while let Some(request) = opened.reader.next_request() {
+        request?;
+        requests += 1;
+    }
+    Ok(requests)
+}
+
+fn as_parquet() -> OpenOptions {
+    OpenOptions { format: Some("parquet".into()), skip_bad: false }
+}
+
+#[test]
+fn a_store_cut_short_anywhere_is_an_error() {
+    let folder = TempDir::new().unwrap();
+    let bytes = small_store(folder.path());
+    let path = folder.path().join("cut");
+    for length in 0..bytes.len() {
+        let error = read_bytes(&path, &bytes[..length], &as_parquet()).expect_err("a store without its end");
+        assert!(error.to_string().contains("cut"), "the message names the file: {error}");
+    }
+}
+
+#[test]
+fn a_store_with_any_byte_changed_is_read_or_refused() {
+    let folder = TempDir::new().unwrap();
+    let bytes = small_store(folder.path());
+    let path = folder.path().join("changed");
+    // What the library asserts is contained, but each panic would fill the test's output.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !panic.location().is_some_and(|location| location.file().contains("parquet-")) {
+            hook(panic);
+        }
+    }));
+    let (mut read, mut refused, mut contained) = (0, 0, 0);
+    for at in 0..bytes.len() {
+        let mut changed = bytes.clone();
+        changed[at] ^= [0x01, 0x80, 0xff][at % 3];
+        match read_bytes(&path, &changed, &as_parquet()) {
+            Ok(requests) => {
+                assert!(requests <= 100);
+                read += 1;
+            }
+            Err(error) => {
+                contained += u32::from(error.to_string().contains("gave up"));
+                refused += 1;
+            }
+        }
+    }
+    println!("{read} read, {refused} refused, of them {contained} by a panic within the library");
+    assert!(refused > 500, "changed pages' headers and footers are noticed");
+}
+
+#[test]
+fn what_is_no_store_is_refused_with_a_reason() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("no-store");
+    for (bytes, reason) in [
+        (&b"PAR1"[..], "is it complete?"),
+        (b"PAR1PAR1PAR1", "is it complete?"),
+        (b"PAR1 and then nothing but text to the very end of it", "is it complete?"),
+        (b"PAR1\xff\xff\xff\x7fPAR1", "is it complete?"),
+        (b"PAR1\x00\x00\x00\x00PAR1", "damaged Parquet"),
+    ] {
+        let error = read_bytes(&path, bytes, &OpenOptions::default()).expect_err("not a store").to_string();
+        assert!(error.contains(reason) && error.contains("no-store"), "{error}");
+    }
+}
+
+/// A store as a dataframe library might make it.
+fn foreign(path: &Path, version: Option<&str>, rows: &[(i64, i64, i64)]) {
+    use parquet::data_type::{BoolType, Int64Type};
+    use parquet::file::metadata::KeyValue;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::writer::SerializedFileWriter;
+
+    let schema = "message schema { optional int64 lba; required boolean is_read; required double other;
+        optional int64 arrival_ns; required int64 sectors; }";
+    let schema = parquet::schema::parser::parse_message_type(schema).unwrap();
+    let pair = version.map(|version| vec![KeyValue::new("seekwise.trace.version".into(), version.to_owned())]);
+    let properties = WriterProperties::builder().set_key_value_metadata(pair).build();
+    let mut file = SerializedFileWriter::new(fs::File::create(path).unwrap(), Arc::new(schema), Arc::new(properties)).unwrap();
+    let mut group = file.next_row_group().unwrap();
+    let levels = vec![1; rows.len()];
+    let mut column = group.next_column().unwrap().unwrap();
+    let lbas: Vec<i64> = rows.iter().map(|row| row.1).collect();
+    column.typed::<Int64Type>().write_batch(&lbas, Some(&levels), None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<BoolType>().write_batch(&vec![true; rows.len()], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    column.typed::<parquet::data_type::DoubleType>().write_batch(&vec![0.5; rows.len()], None, None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let arrivals: Vec<i64> = rows.iter().map(|row| row.0).collect();
+    column.typed::<Int64Type>().write_batch(&arrivals, Some(&levels), None).unwrap();
+    column.close().unwrap();
+    let mut column = group.next_column().unwrap().unwrap();
+    let sectors: Vec<i64> = rows.iter().map(|row| row.2).collect();
+    column.typed::<Int64Type>().write_batch(&sectors, None, None).unwrap();
+    column.close().unwrap();
+    group.close().unwrap();
+    file.close().unwrap();
+}
+
+#[test]
+fn four_columns_of_somebody_elses_making_are_a_trace_sorted_and_counted_from_zero() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("foreign");
+    foreign(&path, None, &[(7_000, 10, 8), (5_000, 20, 16), (6_000, 30, 0)]);
+    let mut opened = open(&path, &OpenOptions::default()).unwrap();
+    let mut requests = Vec::new();
+    while let Some(request) = opened.reader.next_request() {
+        requests.push(request.unwrap());
+    }
+    let seen: Vec<_> = requests.iter().map(|r| (r.arrival.0, r.lba, r.sectors, r.sync, r.response)).collect();
+    assert_eq!(seen, [(0, 20, 16, None, None), (2_000, 10, 8, None, None)]);
+    assert_eq!(opened.reader.omitted(), 1, "the request of no sectors");
+}
+
+#[test]
+fn a_bad_value_is_named_with_its_row_or_passed_over_when_asked() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("bad");
+    foreign(&path, None, &[(0, 10, 8), (1, -20, 8), (2, 30, 8), (3, i64::MAX, 8), (4, 50, 1 << 40)]);
+    let mut opened = open(&path, &OpenOptions::default()).unwrap();
+    let error = opened.reader.next_request().unwrap().unwrap_err().to_string();
+    assert!(error.contains("bad:row 2: lba is -20, not from 0 to"), "{error}");
+    let mut opened = open(&path, &OpenOptions { skip_bad: true, ..OpenOptions::default() }).unwrap();
+    let read = std::iter::from_fn(|| opened.reader.next_request()).filter(Result::is_ok).count();
+    assert_eq!((read, opened.reader.skipped()), (2, 3));
+}
+
+#[test]
+fn a_store_of_another_version_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("later");
+    foreign(&path, Some("2"), &[(0, 10, 8)]);
+    let error = open(&path, &OpenOptions::default()).err().unwrap().to_string();
+    assert!(error.contains("\"2\"") && error.contains("\"1\""), "{error}");
+}
+
+#[test]
+fn a_dataframe_tool_reads_the_same_numbers() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("trace.parquet");
+    let mut trace = long_trace();
+    trace.requests.truncate(1000);
+    trace.streams = BTreeMap::from([(3, "postgres".into())]);
+    write_trace(&trace, "parquet", &path);
+    let script = "import sys, pyarrow.parquet as p
+t = p.read_table(sys.argv[1]).to_pydict()
+print(len(t['lba']), sum(t['lba']), sum(t['response_ns']), t['arrival_ns'][-1], sum(t['is_read']), t['stream_name'].count('postgres'), t['sync'].count(None))";
+    let Ok(output) = Command::new("python3").arg("-c").arg(script).arg(&path).output() else {
+        println!("skipped: there is no python3");
+        return;
+    };
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    if complaint.contains("No module named 'pyarrow'") {
+        println!("skipped: python3 has no pyarrow");
+        return;
+    }
+    let requests = &trace.requests;
+    let expected = format!(
+        "1000 {} {} {} {} {} 1000\n",
+        requests.iter().map(|r| r.lba).sum::<u64>(),
+        requests.iter().map(|r| r.response.unwrap().0).sum::<u64>(),
+        requests[999].arrival.0,
+        requests.iter().filter(|r| r.op == Op::Read).count(),
+        requests.iter().filter(|r| r.stream == 3).count()
+    );
+    assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{complaint}");
+}
