@@ -10,6 +10,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::hint::select_unpredictable;
 
 const CHUNK: usize = 64;
 
@@ -107,8 +108,8 @@ impl SortedList {
 
     fn spot(&self, key: u128) -> Spot {
         // The first low is 0, so that at least one is not above the key.
-        let chunk = if self.lows.len() == 1 { 0 } else { self.lows.partition_point(|&low| low <= key) - 1 };
-        (chunk, self.chunks[chunk].keys.partition_point(|&other| other < key))
+        let chunk = if self.lows.len() == 1 { 0 } else { count_below(&self.lows, key.saturating_add(1)) - 1 };
+        (chunk, count_below(&self.chunks[chunk].keys, key))
     }
 
     fn get(&self, (chunk, index): Spot) -> Option<(u128, u32)> {
@@ -128,6 +129,18 @@ impl SortedList {
         self.lows.insert(chunk + 1, upper.keys[0]);
         self.chunks.insert(chunk + 1, upper);
     }
+}
+
+/// How many of the sorted keys lie below `key`, by halving without branches: which half it is cannot be predicted, and a wrong
+/// guess costs the processor more than the comparison.
+fn count_below(keys: &[u128], key: u128) -> usize {
+    let (mut base, mut size) = (0, keys.len());
+    while size > 1 {
+        let half = size / 2;
+        base = select_unpredictable(keys[base + half - 1] < key, base + half, base);
+        size -= half;
+    }
+    base + usize::from(keys.get(base).is_some_and(|&last| last < key))
 }
 
 #[cfg(test)]
