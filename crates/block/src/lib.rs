@@ -17,6 +17,7 @@ pub mod queue;
 mod request;
 pub mod sched;
 mod setting;
+mod sorted;
 mod time;
 mod tunable;
 

@@ -4,7 +4,7 @@
 //! Each lane is kept in two orders at once, by place on the disk and by age:
 //!
 //! ```text
-//! lane 0   by place    100 -> 108 -> 300 -> 4096        (B-tree of LBA and sequence number)
+//! lane 0   by place    100 -> 108 -> 300 -> 4096        (sorted list of LBA and sequence number)
 //!          by age      300 -> 100 -> 4096 -> 108        (linked list through the slots)
 //! lane 1   ...
 //! ends     108: slot 2   116: slot 0   ...              (hash: who ends where? finds back merges)
@@ -19,10 +19,10 @@
 //! to be seen by a later request waits for its completion. Requests that begin at the same sector leave a walk towards higher
 //! LBAs in the order of their arrival.
 
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::chains::{Chains, NONE};
+use crate::sorted::SortedList;
 use crate::{Insertion, Nanos, Request, RequestId};
 
 /// What the host allows a scheduler to do to requests.
@@ -55,6 +55,10 @@ pub struct Place {
 impl Place {
     const fn first_at(lba: u64) -> Place {
         Place { lba, sequence: 0 }
+    }
+
+    const fn key(self) -> u128 {
+        (self.lba as u128) << 64 | self.sequence as u128
     }
 }
 
@@ -103,13 +107,15 @@ struct Entry {
 }
 
 struct Lane {
-    places: BTreeMap<Place, u32>,
+    places: SortedList,
     oldest: u32,
     newest: u32,
 }
 
 impl Lane {
-    const EMPTY: Lane = Lane { places: BTreeMap::new(), oldest: NONE, newest: NONE };
+    fn new() -> Lane {
+        Lane { places: SortedList::default(), oldest: NONE, newest: NONE }
+    }
 }
 
 /// Requests in lanes, sorted by place and by age, merged as they arrive.
@@ -157,7 +163,7 @@ impl Queue {
     /// `deadline_merged_requests`).
     pub fn insert(&mut self, lane: usize, expires: Nanos, request: Request) -> Placed {
         while self.lanes.len() <= lane {
-            self.lanes.push(Lane::EMPTY);
+            self.lanes.push(Lane::new());
         }
         if let Some(slot) = self.back_merge_partner(lane, &request) {
             return self.merge_back(slot, &request);
@@ -191,7 +197,7 @@ impl Queue {
         let place = self.place(slot);
         let request = *self.request(slot);
         let lane = self.entries[slot.0 as usize].lane as usize;
-        self.lanes[lane].places.remove(&place);
+        self.lanes[lane].places.remove(place.key());
         if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
             self.ends.remove(end, slot.0);
         }
@@ -207,7 +213,7 @@ impl Queue {
 
     /// The request of `lane` with the lowest LBA.
     pub fn first(&self, lane: usize) -> Option<Slot> {
-        self.lanes.get(lane)?.places.first_key_value().map(|(_, slot)| Slot(*slot))
+        self.lanes.get(lane)?.places.first().map(|(_, slot)| Slot(slot))
     }
 
     /// The first request of `lane` that begins at `lba` or behind.
@@ -217,12 +223,12 @@ impl Queue {
 
     /// The last request of `lane` that begins before `lba`.
     pub fn before(&self, lane: usize, lba: u64) -> Option<Slot> {
-        self.lanes.get(lane)?.places.range(..Place::first_at(lba)).next_back().map(|(_, slot)| Slot(*slot))
+        self.lanes.get(lane)?.places.before(Place::first_at(lba).key()).map(|(_, slot)| Slot(slot))
     }
 
     /// The request at `place` or, if it is gone, the next one of `lane`.
     pub fn from(&self, lane: usize, place: Place) -> Option<Slot> {
-        self.lanes.get(lane)?.places.range(place..).next().map(|(_, slot)| Slot(*slot))
+        self.lanes.get(lane)?.places.at_or_after(place.key()).map(|(_, slot)| Slot(slot))
     }
 
     /// The request of `lane` that a one-way elevator at `head` serves next, if it may turn back for a short way: at most
@@ -244,7 +250,7 @@ impl Queue {
     /// Takes everything out, from the oldest request to the newest.
     pub fn drain(&mut self, out: &mut Vec<Request>) {
         let mut slots = Vec::with_capacity(self.len());
-        slots.extend(self.lanes.iter().flat_map(|lane| lane.places.values().copied()));
+        slots.extend(self.lanes.iter().flat_map(|lane| lane.places.numbers()));
         slots.sort_unstable_by_key(|&slot| self.entries[slot as usize].age);
         out.extend(slots.into_iter().map(|slot| self.take(Slot(slot))));
     }
@@ -263,7 +269,7 @@ impl Queue {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.lanes[lane].places.insert(Place { lba: request.lba, sequence }, slot);
+        self.lanes[lane].places.insert(Place { lba: request.lba, sequence }.key(), slot);
         if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
             self.ends.insert(end, slot);
         }
@@ -277,8 +283,18 @@ impl Queue {
 
     fn front_merge_partner(&self, lane: usize, request: &Request) -> Option<u32> {
         let end = request.lba.checked_add(u64::from(request.sectors))?;
-        let starting_there = self.lanes[lane].places.range(Place::first_at(end)..).take_while(|(place, _)| place.lba == end);
-        starting_there.map(|(_, slot)| *slot).find(|&slot| self.may_merge(lane, slot, request))
+        self.starting_at(lane, end).find(|&slot| self.may_merge(lane, slot, request))
+    }
+
+    /// The requests of `lane` that begin at `lba`, in the order of their arrival.
+    fn starting_at(&self, lane: usize, lba: u64) -> impl Iterator<Item = u32> + '_ {
+        let places = &self.lanes[lane].places;
+        let mut from = Place::first_at(lba).key();
+        core::iter::from_fn(move || {
+            let (key, slot) = places.at_or_after(from)?;
+            from = key + 1;
+            (key >> 64 == u128::from(lba)).then_some(slot)
+        })
     }
 
     fn may_merge(&self, lane: usize, slot: u32, request: &Request) -> bool {
@@ -296,12 +312,8 @@ impl Queue {
     fn merge_back(&mut self, slot: u32, request: &Request) -> Placed {
         self.grow_back(slot, request);
         let grown = self.entries[slot as usize].request;
-        let next = self.lanes[self.entries[slot as usize].lane as usize]
-            .places
-            .range(Place::first_at(grown.end())..)
-            .take_while(|(place, _)| place.lba == grown.end())
-            .map(|(_, next)| *next)
-            .find(|&next| next != slot && self.may_merge(self.entries[slot as usize].lane as usize, next, &grown));
+        let lane = self.entries[slot as usize].lane as usize;
+        let next = self.starting_at(lane, grown.end()).find(|&next| next != slot && self.may_merge(lane, next, &grown));
         let absorbed = next.map(|next| self.absorb(slot, next));
         Placed::Merged { into: grown.id, absorbed }
     }
@@ -320,8 +332,8 @@ impl Queue {
         let old_place = self.place(Slot(slot));
         let entry = &mut self.entries[slot as usize];
         let lane = &mut self.lanes[entry.lane as usize];
-        lane.places.remove(&old_place);
-        lane.places.insert(Place { lba: request.lba, ..old_place }, slot);
+        lane.places.remove(old_place.key());
+        lane.places.insert(Place { lba: request.lba, ..old_place }.key(), slot);
         entry.request.lba = request.lba;
         entry.request.sectors += request.sectors;
         entry.request.arrival = entry.request.arrival.min(request.arrival);

@@ -15,13 +15,13 @@
 //! several priorities has a queue for each.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, Spec, count, span};
 use crate::decay::DecayingMean;
 use crate::directory::Directory;
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
+use crate::sorted::SortedList;
 use crate::{Nanos, Priority, PriorityClass, Request, Scale, Tunable, Unit};
 
 pub(super) static SPEC: Spec = Spec {
@@ -231,20 +231,30 @@ impl ThinkTime {
     }
 }
 
-/// When a queue's turn is due, and a count that keeps queues with equal keys in order.
-type Turn = (i64, u64);
+/// When a queue's turn is due, and a count that keeps queues that are due at once in order.
+#[derive(Clone, Copy)]
+struct Turn {
+    due: i64,
+    count: u64,
+}
+
+impl Turn {
+    fn key(self) -> u128 {
+        // With the sign bit turned, unsigned order is the order of the numbers.
+        u128::from(self.due as u64 ^ 1 << 63) << 64 | u128::from(self.count)
+    }
+}
 
 /// Queues that wait for their turn, the one in turn included.
 #[derive(Default)]
 struct ServiceTree {
-    queues: BTreeMap<Turn, usize>,
+    queues: SortedList,
     think: ThinkTime,
 }
 
-impl ServiceTree {
-    fn first(&self) -> Option<(Turn, usize)> {
-        self.queues.first_key_value().map(|(turn, number)| (*turn, *number))
-    }
+/// When the turn with this key is due.
+fn due(key: u128) -> i64 {
+    ((key >> 64) as u64 ^ 1 << 63) as i64
 }
 
 /// The queue of a process, or a shared one (Linux `struct cfq_queue`).
@@ -356,6 +366,11 @@ fn signed(time: Nanos) -> i64 {
     i64::try_from(time.0).unwrap_or(i64::MAX)
 }
 
+/// Spans multiplied with each other would not fit as nanoseconds; tunables are whole milliseconds.
+fn micros(span: Nanos) -> u64 {
+    span.0 / 1_000
+}
+
 impl Cfq {
     fn new(limits: &Limits, values: &[i64]) -> Cfq {
         let shared = (0..SHARED_QUEUES).map(|number| match (number / LEVELS, (number % LEVELS) as u8) {
@@ -442,22 +457,22 @@ impl Cfq {
     // The round robin.
 
     /// Where a queue stands in its tree (`cfq_service_tree_add`).
-    fn turn_key(&self, now: Nanos, number: usize, tree: usize) -> i64 {
+    fn next_turn(&self, now: Nanos, number: usize, tree: usize) -> i64 {
         let queue = &self.queues[number];
         if queue.class == PriorityClass::Idle {
-            let last = self.trees[tree].queues.last_key_value().filter(|(_, last)| **last != number);
-            return last.map_or(signed(now), |((key, _), _)| *key).saturating_add(IDLE_DELAY);
+            let last = self.trees[tree].queues.last().filter(|&(_, last)| last as usize != number);
+            return last.map_or(signed(now), |(key, _)| due(key)).saturating_add(IDLE_DELAY);
         }
         let others = i64::try_from(self.busy.saturating_sub(1)).unwrap_or(i64::MAX);
         let handicap = signed(self.tuning.slice(SYNC, 0)) - signed(self.tuning.slice(queue.kind, queue.level));
         others.saturating_mul(handicap).saturating_add(signed(now)).saturating_sub(queue.residue)
     }
 
-    fn wait_in_tree(&mut self, number: usize, tree: usize, key: i64) {
+    fn wait_in_tree(&mut self, number: usize, tree: usize, due: i64) {
         self.leave_tree(number);
-        let turn = (key, self.turns);
+        let turn = Turn { due, count: self.turns };
         self.turns += 1;
-        self.trees[tree].queues.insert(turn, number);
+        self.trees[tree].queues.insert(turn.key(), number as u32);
         self.queues[number].waiting = Some((tree, turn));
         self.busy += 1;
         self.busy_sync += usize::from(self.queues[number].is_sync());
@@ -465,7 +480,7 @@ impl Cfq {
 
     fn leave_tree(&mut self, number: usize) {
         if let Some((tree, turn)) = self.queues[number].waiting.take() {
-            self.trees[tree].queues.remove(&turn);
+            self.trees[tree].queues.remove(turn.key());
             self.busy -= 1;
             self.busy_sync -= usize::from(self.queues[number].is_sync());
         }
@@ -477,17 +492,17 @@ impl Cfq {
         let tree = tree_of(queue.class, queue.work());
         // A queue that is in already does not count itself among the others, nor does a new one.
         self.busy += usize::from(queue.waiting.is_none());
-        let key = self.turn_key(now, number, tree);
+        let due = self.next_turn(now, number, tree);
         self.busy -= usize::from(self.queues[number].waiting.is_none());
         self.queues[number].residue = 0;
-        self.wait_in_tree(number, tree, key);
+        self.wait_in_tree(number, tree, due);
     }
 
     /// Puts a queue ahead of all others in its tree.
     fn line_up_first(&mut self, now: Nanos, number: usize) {
         let queue = &self.queues[number];
         let tree = tree_of(queue.class, queue.work());
-        let first = self.trees[tree].first().map_or(signed(now), |((key, _), _)| key);
+        let first = self.trees[tree].queues.first().map_or(signed(now), |(key, _)| due(key));
         self.wait_in_tree(number, tree, first.saturating_sub(FRONT_LEAD));
     }
 
@@ -511,13 +526,13 @@ impl Cfq {
         let busy = self.busy_in_class(class) as u64;
         let average = &mut self.busy_average[usize::from(class == PriorityClass::BestEffort)];
         *average = (3 * busy.max(*average) + busy.min(*average) + 2) / 4;
-        let expected_latency = self.tuning.slice[SYNC].0.saturating_mul(*average);
-        let target = self.tuning.target_latency.0;
-        if expected_latency <= target {
+        let expected = micros(self.tuning.slice[SYNC]).saturating_mul(*average);
+        let target = micros(self.tuning.target_latency);
+        if expected <= target {
             return slice;
         }
-        let low = (self.tuning.slice_idle.0 * 2).saturating_mul(slice.0) / self.tuning.slice[SYNC].0;
-        Nanos((u128::from(slice.0) * u128::from(target) / u128::from(expected_latency)) as u64).max(Nanos(low.min(slice.0)))
+        let low = (2 * micros(self.tuning.slice_idle) * micros(slice) / micros(self.tuning.slice[SYNC])).min(micros(slice));
+        Nanos::from_micros((micros(slice) * target / expected).max(low))
     }
 
     /// Ends the turn of the active queue (`cfq_slice_expired`); `keep_rest`: time left over counts for its next turn.
@@ -561,10 +576,10 @@ impl Cfq {
         if going_on {
             return;
         }
-        let firsts = WORKS.into_iter().filter_map(|work| Some((self.trees[tree_of(class, work)].first()?.0, work)));
+        let firsts = WORKS.into_iter().filter_map(|work| Some((due(self.trees[tree_of(class, work)].queues.first()?.0), work)));
         // Among equal keys the first kind wins, whatever came first: that is what the kernel's comparison does.
-        let due = firsts.min_by_key(|&((key, _), _)| key);
-        self.serving = (class, due.map_or(Work::SyncSeeky, |(_, work)| work));
+        let next = firsts.min_by_key(|&(due, _)| due);
+        self.serving = (class, next.map_or(Work::SyncSeeky, |(_, work)| work));
         self.work_ends = Some(now + self.work_time());
     }
 
@@ -573,16 +588,16 @@ impl Cfq {
         let (class, work) = self.serving;
         let queues = self.trees[tree_of(class, work)].queues.len() as u64;
         let average = self.busy_average[usize::from(class == PriorityClass::BestEffort)];
-        let target = self.tuning.target_latency.0;
+        let target = micros(self.tuning.target_latency);
         let share = target.saturating_mul(queues) / average.max(self.busy_in_class(class) as u64).max(1);
         let time = match work {
             Work::Async => {
                 let share = share.min(target.saturating_mul(queues) / (self.busy as u64).max(1));
-                (u128::from(share) * u128::from(self.tuning.slice[ASYNC].0) / u128::from(self.tuning.slice[SYNC].0)) as u64
+                share * micros(self.tuning.slice[ASYNC]) / micros(self.tuning.slice[SYNC])
             }
-            Work::Sync | Work::SyncSeeky => share.max(self.tuning.slice_idle.0 * 2),
+            Work::Sync | Work::SyncSeeky => share.max(2 * micros(self.tuning.slice_idle)),
         };
-        Nanos(time).max(MIN_WORK_TIME)
+        Nanos::from_micros(time).max(MIN_WORK_TIME)
     }
 
     /// The queue whose request may go, or none if it is better to wait (`cfq_select_queue`).
@@ -603,7 +618,8 @@ impl Cfq {
             self.end_turn(now, false);
         }
         self.choose_work(now);
-        let (_, number) = self.trees[tree_of(self.serving.0, self.serving.1)].first()?;
+        let (_, number) = self.trees[tree_of(self.serving.0, self.serving.1)].queues.first()?;
+        let number = number as usize;
         self.begin_turn(number);
         Some(number)
     }
