@@ -12,7 +12,7 @@ use block::Spec;
 use rayon::prelude::*;
 use report::comparison::Comparison;
 use report::record::{DiskDigest, Record, Replay, SCHEMA, SchedulerSetting, TraceDigest};
-use sim::profile::Profile;
+use sim::profile::{BuildOptions, Profile};
 use sim::replay::{
     Fit, Host, HostSettings, Measure, Mode, Outcome, Placement, ReplayError, Settings, Survey, Watch, replay, replay_alone,
 };
@@ -118,7 +118,7 @@ struct Plan {
     sha256: String,
     survey: Survey,
     profile: Profile,
-    queue_depth: Option<u32>,
+    device: BuildOptions,
     placement: Placement,
     settings: Settings,
     schedulers: Vec<Setting>,
@@ -189,7 +189,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         sha256,
         survey,
         profile,
-        queue_depth: args.queue_depth,
+        device: BuildOptions { queue_depth: args.queue_depth, queue_policy: None },
         placement,
         settings: Settings { mode, speed: args.speed, host },
         schedulers,
@@ -242,7 +242,7 @@ impl Plan {
     }
 
     fn host(&self, scheduler: Box<dyn block::Scheduler>) -> Host {
-        Host::new(scheduler, self.profile.build(self.queue_depth), self.settings.host)
+        Host::new(scheduler, self.profile.build(self.device), self.settings.host)
     }
 
     fn limits(&self) -> block::Limits {
@@ -375,7 +375,7 @@ fn disk_digest(plan: &Plan) -> DiskDigest {
         sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
         description: plan.profile.description().to_owned(),
         capacity_sectors: plan.profile.capacity_sectors(),
-        queue_depth: plan.queue_depth.unwrap_or(plan.profile.queue_depth()),
+        queue_depth: plan.profile.build(plan.device).queue_depth() as u32,
     }
 }
 

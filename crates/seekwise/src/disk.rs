@@ -101,7 +101,7 @@ fn write_by_rename(path: &Path, text: &str) -> std::io::Result<()> {
 fn validate(disk: &str, measured: &Path, json: bool) -> anyhow::Result<()> {
     let profile = load(disk)?;
     let requests = sim::validate::read_measured(measured, profile.capacity_sectors())?;
-    let mut device = profile.build(BuildOptions::default())?;
+    let mut device = profile.build(BuildOptions::default());
     let bar = terminal::progress_bar(requests.len() as u64, "replaying");
     let responses = sim::validate::replay(&mut *device, &requests, |index| {
         if index % 4096 == 0 {

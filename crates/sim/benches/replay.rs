@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use block::{Nanos, Op, Priority};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use sim::profile::BuildOptions;
 use sim::replay::{Fit, Host, HostSettings, Measure, Mode, Placement, Settings, Survey, Watch, replay};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 
@@ -67,7 +68,7 @@ fn random_requests(criterion: &mut Criterion) {
         let id = BenchmarkId::new(scheduler, format!("{disk}, {per_second} requests per second"));
         group.bench_function(id, |bencher| {
             bencher.iter(|| {
-                let host = Host::new((spec.build)(&block::Limits::default(), &values), profile.build(None), settings.host);
+                let host = Host::new((spec.build)(&block::Limits::default(), &values), profile.build(BuildOptions::default()), settings.host);
                 let measure = Measure::new(REQUESTS, [1]);
                 let reader = Box::new(Random::new(per_second, sectors));
                 let outcome = replay(reader, &placement, host, &settings, measure, &Watch::default()).expect("no trace to fail");

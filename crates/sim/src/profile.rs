@@ -50,7 +50,7 @@ pub struct Profile {
 /// What a device takes in place of what its profile says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BuildOptions {
-    /// Requests the device holds at once: 1 to 1,024.
+    /// Requests the device holds at once: 1 to 1,024; the nearest of these is taken for others.
     pub queue_depth: Option<u32>,
     /// In which order it serves them.
     pub queue_policy: Option<QueuePolicy>,
@@ -135,11 +135,9 @@ impl Profile {
     }
 
     /// A device at rest. Devices of one profile share its tables.
-    pub fn build(&self, options: BuildOptions) -> Result<Box<dyn Device>, ProfileError> {
-        if let Some(depth) = options.queue_depth.filter(|depth| !(1..=1024).contains(depth)) {
-            return Err(ProfileError(format!("queue depth {depth} is not within 1 to 1024")));
-        }
-        Ok(Box::new(Hdd::new(self.model.clone(), options.queue_depth, options.queue_policy)))
+    pub fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+        let queue_depth = options.queue_depth.map(|depth| depth.clamp(1, 1024));
+        Box::new(Hdd::new(self.model.clone(), queue_depth, options.queue_policy))
     }
 }
 

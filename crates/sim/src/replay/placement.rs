@@ -106,9 +106,7 @@ pub enum Fit {
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// Under [`Fit::Exact`].
-    #[error(
-        "the trace reaches to sector {needed}, the disk ends at {capacity}: choose a larger disk, or drop what is never touched with --fit compact ({compact} sectors)"
-    )]
+    #[error("the trace reaches to sector {needed}, the disk ends at {capacity}: choose a larger disk{}", or_compact(*compact, *capacity))]
     Exact {
         /// Sectors needed.
         needed: u64,
@@ -125,6 +123,14 @@ pub enum FitError {
         /// Sectors there are.
         capacity: u64,
     },
+}
+
+/// The other way out, where it is one.
+fn or_compact(compact: u64, capacity: u64) -> String {
+    if compact > capacity {
+        return String::new();
+    }
+    format!(", or drop what is never touched with --fit compact ({compact} sectors)")
 }
 
 /// Where each device of a trace lies on the disk.
