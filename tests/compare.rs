@@ -64,8 +64,11 @@ fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
         let mut files: Vec<_> = std::fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
         assert_eq!(files.len(), block::ALL.len());
-        let contents: Vec<_> = files.iter().map(|file| (file.file_name().unwrap().to_owned(), std::fs::read(file).unwrap())).collect();
-        (output.stdout, std::fs::read(&page).unwrap(), contents)
+        let contents: Vec<_> =
+            files.iter().map(|file| (file.file_name().unwrap().to_owned(), std::fs::read(file).unwrap())).collect();
+        let again = seekwise(&["report", "--json"]).arg(&records).output().unwrap();
+        assert!(again.status.success(), "{}", text(&again.stderr));
+        (output.stdout, again.stdout, std::fs::read(&page).unwrap(), contents)
     };
     assert!(once("1", "one") == once("4", "four"));
 }
@@ -74,7 +77,8 @@ fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
 fn json_says_who_wins_and_carries_units_in_its_keys() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 600);
-    let output = run(&["compare", trace.to_str().unwrap(), "--json", "--scheduler", "noop", "--scheduler", "deadline:read_expire=50"]);
+    let output =
+        run(&["compare", trace.to_str().unwrap(), "--json", "--scheduler", "noop", "--scheduler", "deadline:read_expire=50"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schedulers"].as_array().unwrap().len(), 2);
@@ -213,13 +217,15 @@ impl Drop for Small {
 
 fn small_filesystem() -> Option<Small> {
     let folder = tempfile::tempdir().unwrap();
-    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(folder.path()).stderr(Stdio::null()).status();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(folder.path()).stderr(Stdio::null()).status();
     mount.is_ok_and(|status| status.success()).then(|| Small(folder))
 }
 
 #[test]
 fn help_names_every_command_and_fits_a_narrow_terminal() {
-    for arguments in [&["--help"][..], &["compare", "--help"], &["trace", "--help"], &["disk", "--help"], &["scheduler", "--help"]] {
+    for arguments in [&["--help"][..], &["compare", "--help"], &["trace", "--help"], &["disk", "--help"], &["scheduler", "--help"]]
+    {
         let output = seekwise(arguments).env("COLUMNS", "80").output().unwrap();
         assert!(output.status.success());
         let help = text(&output.stdout);

@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use block::Spec;
 use rayon::prelude::*;
-use report::comparison::Comparison;
 use report::record::{DiskDigest, Record, Replay, SCHEMA, SchedulerSetting, TraceDigest};
 use sim::profile::{BuildOptions, Profile};
 use sim::replay::{
@@ -18,6 +17,7 @@ use sim::replay::{
 };
 use sim::trace::{OpenOptions, TraceReader};
 
+use crate::output::{self, Output};
 use crate::terminal::{self, Interrupted};
 use timed::Timed;
 
@@ -58,15 +58,11 @@ pub struct Args {
     /// What to do with a trace that reaches beyond the disk's end
     #[arg(long, value_enum, default_value = "exact")]
     fit: FitArgument,
-    /// Print JSON instead of the table
-    #[arg(long)]
-    json: bool,
     /// Write one record per scheduler into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Write a self-contained page with table and plots
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
     /// Leave out the schedulers' processor time, the one figure that differs from run to run
     #[arg(long)]
     no_cpu_time: bool,
@@ -134,11 +130,7 @@ struct Results {
 
 /// Runs it.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    if let Some(html) = &args.html {
-        let folder = html.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        ensure!(folder.is_dir(), "--html {}: there is no folder {}", html.display(), folder.display());
-        ensure!(!html.is_dir(), "--html {}: is a folder; a file is wanted", html.display());
-    }
+    args.output.check()?;
     let plan = plan(&args)?;
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("cannot start the replays' threads")?;
@@ -150,14 +142,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             report::record::write(folder, record)?;
         }
     }
-    let comparison = Comparison::new(&records)?;
-    if let Some(html) = &args.html {
-        let page = report::page::html(&comparison);
-        report::record::replace(html, page.as_bytes()).with_context(|| html.display().to_string())?;
-    }
-    let (width, colour) = terminal::style();
-    let text = if args.json { report::json::text(&comparison) } else { report::table::text(&comparison, width, colour) };
-    Ok(terminal::print(&text)?)
+    output::show(&records, &args.output)
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {

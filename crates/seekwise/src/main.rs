@@ -2,6 +2,8 @@
 
 mod compare;
 mod disk;
+mod output;
+mod report;
 mod scheduler;
 mod terminal;
 mod trace;
@@ -26,6 +28,8 @@ enum Command {
     /// List, show, import and validate disk profiles
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Show the records of a comparison again, as table, JSON or page
+    Report(report::Args),
     /// List schedulers and their tunables
     #[command(subcommand)]
     Scheduler(scheduler::Command),
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Compare(args) => compare::run(args),
         Command::Disk(command) => disk::run(command),
+        Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Trace(command) => trace::run(command),
     };

@@ -68,7 +68,11 @@ fn random_requests(criterion: &mut Criterion) {
         let id = BenchmarkId::new(scheduler, format!("{disk}, {per_second} requests per second"));
         group.bench_function(id, |bencher| {
             bencher.iter(|| {
-                let host = Host::new((spec.build)(&block::Limits::default(), &values), profile.build(BuildOptions::default()), settings.host);
+                let host = Host::new(
+                    (spec.build)(&block::Limits::default(), &values),
+                    profile.build(BuildOptions::default()),
+                    settings.host,
+                );
                 let measure = Measure::new(REQUESTS, [1]);
                 let reader = Box::new(Random::new(per_second, sectors));
                 let outcome = replay(reader, &placement, host, &settings, measure, &Watch::default()).expect("no trace to fail");

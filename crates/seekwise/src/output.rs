@@ -1,0 +1,44 @@
+//! How a comparison is shown: as a table, as JSON, as a page.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+use report::comparison::Comparison;
+use report::record::Record;
+
+use crate::terminal;
+
+/// The arguments that say how.
+#[derive(clap::Args)]
+pub struct Output {
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained page with table and plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Output {
+    /// Refuses a page that could not be written, before any work is done for it.
+    pub fn check(&self) -> anyhow::Result<()> {
+        if let Some(html) = &self.html {
+            let folder = html.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            ensure!(folder.is_dir(), "--html {}: there is no folder {}", html.display(), folder.display());
+            ensure!(!html.is_dir(), "--html {}: is a folder; a file is wanted", html.display());
+        }
+        Ok(())
+    }
+}
+
+/// Shows records of one trace, one disk and one way of replaying.
+pub fn show(records: &[Record], output: &Output) -> anyhow::Result<()> {
+    let comparison = Comparison::new(records)?;
+    if let Some(html) = &output.html {
+        let page = report::page::html(&comparison);
+        report::record::replace(html, page.as_bytes()).with_context(|| html.display().to_string())?;
+    }
+    let (width, colour) = terminal::style();
+    let text = if output.json { report::json::text(&comparison) } else { report::table::text(&comparison, width, colour) };
+    Ok(terminal::print(&text)?)
+}
