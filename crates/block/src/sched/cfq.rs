@@ -909,8 +909,8 @@ impl Scheduler for Cfq {
             self.idle_until = None;
             self.release(active);
         }
-        for index in first..out.len() {
-            if let Some(number) = self.queue_of(&out[index]) {
+        for request in &out[first..] {
+            if let Some(number) = self.queue_of(request) {
                 self.leave_tree(number);
                 self.release(number);
             }
