@@ -121,4 +121,14 @@ mod tests {
         assert!(directory.find(1_000 + 2 * IDLE_MAX as u64).is_some());
         assert!(directory.entries.len() <= IDLE_MAX + 1);
     }
+
+    #[test]
+    fn a_stream_that_comes_again_and_again_makes_no_other_forgotten() {
+        let mut directory = Directory::default();
+        for key in core::iter::once(1).chain(core::iter::repeat_n(2, 2 * IDLE_MAX)).chain(3..100) {
+            let (number, _) = directory.hold(key);
+            directory.release(number);
+        }
+        assert!((1..100).all(|key| directory.find(key).is_some()));
+    }
 }

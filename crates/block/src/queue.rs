@@ -22,7 +22,7 @@
 use alloc::vec::Vec;
 
 use crate::chains::{Chains, NONE};
-use crate::sorted::SortedList;
+use crate::sorted::{SortedList, Spot};
 use crate::{Insertion, Nanos, Request, RequestId};
 
 /// What the host allows a scheduler to do to requests.
@@ -168,12 +168,14 @@ impl Queue {
         if let Some(slot) = self.back_merge_partner(lane, &request) {
             return self.merge_back(slot, &request);
         }
+        let place = Place { lba: request.lba, sequence: self.sequence };
+        let spot = self.lanes[lane].places.spot(place.key());
         if self.merging.front
-            && let Some(slot) = self.front_merge_partner(lane, &request)
+            && let Some(slot) = self.front_merge_partner(lane, spot, &request)
         {
             return self.merge_front(slot, &request);
         }
-        Placed::Queued(self.push(lane, expires, request))
+        Placed::Queued(self.push(lane, spot, expires, request))
     }
 
     /// The request in a slot.
@@ -221,11 +223,6 @@ impl Queue {
         self.from(lane, Place::first_at(lba))
     }
 
-    /// The last request of `lane` that begins before `lba`.
-    pub fn before(&self, lane: usize, lba: u64) -> Option<Slot> {
-        self.lanes.get(lane)?.places.before(Place::first_at(lba).key()).map(|(_, slot)| Slot(slot))
-    }
-
     /// The request at `place` or, if it is gone, the next one of `lane`.
     pub fn from(&self, lane: usize, place: Place) -> Option<Slot> {
         self.lanes.get(lane)?.places.at_or_after(place.key()).map(|(_, slot)| Slot(slot))
@@ -234,11 +231,9 @@ impl Queue {
     /// The request of `lane` that a one-way elevator at `head` serves next, if it may turn back for a short way: at most
     /// `back_max` sectors, each counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
     pub fn nearest(&self, lane: usize, head: u64, back_max: u64, back_penalty: u64) -> Option<Slot> {
-        let ahead = self.at_or_after(lane, head).map(|slot| (slot, self.request(slot).lba - head));
-        if let Some((slot, 0)) = ahead {
-            return Some(slot);
-        }
-        let behind = self.before(lane, head).map(|slot| (slot, head - self.request(slot).lba));
+        let (behind, ahead) = self.lanes.get(lane)?.places.around(Place::first_at(head).key());
+        let distance = |(key, slot): (u128, u32)| (Slot(slot), head.abs_diff((key >> 64) as u64));
+        let (behind, ahead) = (behind.map(distance), ahead.map(distance));
         match (ahead, behind.filter(|&(_, distance)| distance <= back_max)) {
             (Some((ahead, forth)), Some((_, back))) if forth <= back.saturating_mul(back_penalty) => Some(ahead),
             (_, Some((behind, _))) => Some(behind),
@@ -255,7 +250,7 @@ impl Queue {
         out.extend(slots.into_iter().map(|slot| self.take(Slot(slot))));
     }
 
-    fn push(&mut self, lane: usize, expires: Nanos, request: Request) -> Slot {
+    fn push(&mut self, lane: usize, spot: Spot, expires: Nanos, request: Request) -> Slot {
         let sequence = self.sequence;
         self.sequence += 1;
         let entry = Entry { request, expires, lane: lane as u32, sequence, age: sequence, older: NONE, newer: NONE };
@@ -269,7 +264,7 @@ impl Queue {
                 (self.entries.len() - 1) as u32
             }
         };
-        self.lanes[lane].places.insert(Place { lba: request.lba, sequence }.key(), slot);
+        self.lanes[lane].places.insert_at(spot, Place { lba: request.lba, sequence }.key(), slot);
         if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
             self.ends.insert(end, slot);
         }
@@ -281,8 +276,13 @@ impl Queue {
         self.ends.slots(request.lba).find(|&slot| self.may_merge(lane, slot, request))
     }
 
-    fn front_merge_partner(&self, lane: usize, request: &Request) -> Option<u32> {
+    /// `spot` is where `request` would stand. Mostly what stands there begins behind the request's end, and all is said.
+    fn front_merge_partner(&self, lane: usize, spot: Spot, request: &Request) -> Option<u32> {
         let end = request.lba.checked_add(u64::from(request.sectors))?;
+        let (next, _) = self.lanes[lane].places.from(spot)?;
+        if next >> 64 > u128::from(end) {
+            return None;
+        }
         self.starting_at(lane, end).find(|&slot| self.may_merge(lane, slot, request))
     }
 

@@ -10,7 +10,6 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::hint::select_unpredictable;
 
 const CHUNK: usize = 64;
 
@@ -20,8 +19,11 @@ struct Chunk {
     numbers: Vec<u32>,
 }
 
-/// Where a key is or would be: its chunk, and the index in it.
-type Spot = (usize, usize);
+/// Where a key is or would be: its chunk, and the index in it. It holds until the list changes.
+pub(crate) type Spot = (usize, usize);
+
+/// A key and its number, if there is one.
+type Found = Option<(u128, u32)>;
 
 /// Numbers in the order of their keys; each key is in it at most once.
 pub(crate) struct SortedList {
@@ -46,9 +48,16 @@ impl SortedList {
         self.len == 0
     }
 
-    /// Enters a key that is not in yet.
-    pub(crate) fn insert(&mut self, key: u128, number: u32) {
-        let (mut chunk, mut index) = self.spot(key);
+    /// Where `key` is or would be: for those who look there first and enter it then.
+    pub(crate) fn spot(&self, key: u128) -> Spot {
+        // The first low is 0, so that at least one is not above the key.
+        let chunk = if self.lows.len() == 1 { 0 } else { self.lows.partition_point(|&low| low <= key) - 1 };
+        (chunk, self.chunks[chunk].keys.partition_point(|&other| other < key))
+    }
+
+    /// Enters a key that is not in yet at its spot.
+    pub(crate) fn insert_at(&mut self, spot: Spot, key: u128, number: u32) {
+        let (mut chunk, mut index) = spot;
         if self.chunks[chunk].keys.len() == CHUNK {
             self.split(chunk);
             (chunk, index) = self.spot(key);
@@ -56,6 +65,11 @@ impl SortedList {
         self.chunks[chunk].keys.insert(index, key);
         self.chunks[chunk].numbers.insert(index, number);
         self.len += 1;
+    }
+
+    /// Enters a key that is not in yet.
+    pub(crate) fn insert(&mut self, key: u128, number: u32) {
+        self.insert_at(self.spot(key), key, number);
     }
 
     /// Takes a key out if it is in.
@@ -76,28 +90,34 @@ impl SortedList {
     }
 
     /// The first key from `key` on, with its number.
-    pub(crate) fn at_or_after(&self, key: u128) -> Option<(u128, u32)> {
-        let (chunk, index) = self.spot(key);
+    pub(crate) fn at_or_after(&self, key: u128) -> Found {
+        self.from(self.spot(key))
+    }
+
+    /// The last key before `key` and the first from it on, with their numbers.
+    pub(crate) fn around(&self, key: u128) -> (Found, Found) {
+        let spot = self.spot(key);
+        let before = match spot {
+            (0, 0) => None,
+            (chunk, 0) => self.last_of(chunk - 1),
+            (chunk, index) => self.get((chunk, index - 1)),
+        };
+        (before, self.from(spot))
+    }
+
+    /// The first key from a spot on, with its number.
+    pub(crate) fn from(&self, (chunk, index): Spot) -> Found {
         match self.get((chunk, index)) {
             None => self.get((chunk + 1, 0)),
             found => found,
         }
     }
 
-    /// The last key before `key`, with its number.
-    pub(crate) fn before(&self, key: u128) -> Option<(u128, u32)> {
-        let (chunk, index) = self.spot(key);
-        match index.checked_sub(1) {
-            Some(index) => self.get((chunk, index)),
-            None => self.last_of(chunk.checked_sub(1)?),
-        }
-    }
-
-    pub(crate) fn first(&self) -> Option<(u128, u32)> {
+    pub(crate) fn first(&self) -> Found {
         self.get((0, 0))
     }
 
-    pub(crate) fn last(&self) -> Option<(u128, u32)> {
+    pub(crate) fn last(&self) -> Found {
         self.last_of(self.chunks.len() - 1)
     }
 
@@ -106,18 +126,12 @@ impl SortedList {
         self.chunks.iter().flat_map(|chunk| chunk.numbers.iter().copied())
     }
 
-    fn spot(&self, key: u128) -> Spot {
-        // The first low is 0, so that at least one is not above the key.
-        let chunk = if self.lows.len() == 1 { 0 } else { count_below(&self.lows, key.saturating_add(1)) - 1 };
-        (chunk, count_below(&self.chunks[chunk].keys, key))
-    }
-
-    fn get(&self, (chunk, index): Spot) -> Option<(u128, u32)> {
+    fn get(&self, (chunk, index): Spot) -> Found {
         let chunk = self.chunks.get(chunk)?;
         Some((*chunk.keys.get(index)?, *chunk.numbers.get(index)?))
     }
 
-    fn last_of(&self, chunk: usize) -> Option<(u128, u32)> {
+    fn last_of(&self, chunk: usize) -> Found {
         self.get((chunk, self.chunks[chunk].keys.len().checked_sub(1)?))
     }
 
@@ -131,22 +145,10 @@ impl SortedList {
     }
 }
 
-/// How many of the sorted keys lie below `key`, by halving without branches: which half it is cannot be predicted, and a wrong
-/// guess costs the processor more than the comparison.
-fn count_below(keys: &[u128], key: u128) -> usize {
-    let (mut base, mut size) = (0, keys.len());
-    while size > 1 {
-        let half = size / 2;
-        base = select_unpredictable(keys[base + half - 1] < key, base + half, base);
-        size -= half;
-    }
-    base + usize::from(keys.get(base).is_some_and(|&last| last < key))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::BTreeMap;
+    use alloc::collections::{BTreeMap, btree_map::Entry};
     use proptest::prelude::*;
 
     proptest! {
@@ -157,14 +159,14 @@ mod tests {
                 if remove && step % 3 > 0 {
                     list.remove(key);
                     tree.remove(&key);
-                } else if !tree.contains_key(&key) {
+                } else if let Entry::Vacant(vacancy) = tree.entry(key) {
+                    vacancy.insert(step as u32);
                     list.insert(key, step as u32);
-                    tree.insert(key, step as u32);
                 }
                 let owned = |(key, number): (&u128, &u32)| (*key, *number);
                 let probe = steps[step / 2].0;
                 prop_assert_eq!(list.at_or_after(probe), tree.range(probe..).next().map(owned));
-                prop_assert_eq!(list.before(probe), tree.range(..probe).next_back().map(owned));
+                prop_assert_eq!(list.around(probe).0, tree.range(..probe).next_back().map(owned));
                 prop_assert_eq!(list.first(), tree.first_key_value().map(owned));
                 prop_assert_eq!(list.last(), tree.last_key_value().map(owned));
                 prop_assert_eq!(list.len(), tree.len());

@@ -53,7 +53,7 @@ impl Faulty {
 
     fn is_due(&mut self) -> bool {
         self.calls += 1;
-        self.calls % 5 == 0
+        self.calls.is_multiple_of(5)
     }
 }
 

@@ -558,3 +558,25 @@ impl Scheduler for Anticipatory {
         self.batch.changing = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Op, Priority};
+
+    #[test]
+    fn what_is_known_of_processes_stays_bounded_over_a_long_trace() {
+        let mut scheduler = Anticipatory::new(&Limits::default(), &SPEC.defaults());
+        let mut now = Nanos::ZERO;
+        for stream in 0..20_000 {
+            let (op, lba) = (Op::Read, u64::from(stream) * 1_000);
+            let request = Request { id: 0, stream, op, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: now };
+            scheduler.insert(now, request);
+            while let Pick::WaitUntil(time) = scheduler.pick(now) {
+                now = time;
+            }
+            scheduler.completed(now, &request, Nanos::ZERO);
+        }
+        assert!(scheduler.processes.len() < 5_000, "{} are remembered", scheduler.processes.len());
+    }
+}

@@ -14,15 +14,19 @@
 //! metadata and no-idle hints, and the rules for non-rotating disks, none of which a [`Request`] tells. A process that uses
 //! several priorities has a queue for each.
 
+mod process_queue;
+mod tuning;
+
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, Spec, count, span};
-use crate::decay::DecayingMean;
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, Spec};
 use crate::directory::Directory;
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
 use crate::sorted::SortedList;
-use crate::{Nanos, Priority, PriorityClass, Request, Scale, Tunable, Unit};
+use crate::{Nanos, Priority, PriorityClass, Request};
+use process_queue::{ENOUGH_SAMPLES, ProcessQueue, SEEK_THRESHOLD, Slice, SliceClock, ThinkTime, WORKS, Work};
+use tuning::{TUNABLES, Tuning};
 
 pub(super) static SPEC: Spec = Spec {
     name: "cfq",
@@ -34,108 +38,6 @@ pub(super) static SPEC: Spec = Spec {
     build: |limits, values| Box::new(Cfq::new(limits, values)),
 };
 
-static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "quantum",
-        unit: Unit::Count,
-        min: 1,
-        max: 256,
-        default: 8,
-        scale: Scale::Logarithmic,
-        doc: "Requests of one queue at the device at once while others wait; half as many when its slice is nearly over.",
-    },
-    Tunable {
-        name: "fifo_expire_sync",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 125,
-        scale: Scale::Logarithmic,
-        doc: "A slice begins with the oldest synchronous request of its queue if that has waited this long.",
-    },
-    Tunable {
-        name: "fifo_expire_async",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 300_000,
-        default: 250,
-        scale: Scale::Logarithmic,
-        doc: "A slice begins with the oldest asynchronous request of its queue if that has waited this long.",
-    },
-    Tunable {
-        name: "back_seek_max",
-        unit: Unit::Kibibytes,
-        min: 0,
-        max: 1 << 30,
-        default: 16_384,
-        scale: Scale::Linear,
-        doc: "How far back the head may turn for a request instead of going up the disk.",
-    },
-    Tunable {
-        name: "back_seek_penalty",
-        unit: Unit::Count,
-        min: 1,
-        max: 64,
-        default: 2,
-        scale: Scale::Logarithmic,
-        doc: "How many times the way back counts against the way forth.",
-    },
-    Tunable {
-        name: "slice_sync",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 10_000,
-        default: 100,
-        scale: Scale::Logarithmic,
-        doc: "The turn of a synchronous queue at priority level 4; each level is worth a fifth of it.",
-    },
-    Tunable {
-        name: "slice_async",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 10_000,
-        default: 40,
-        scale: Scale::Logarithmic,
-        doc: "The turn of an asynchronous queue at priority level 4; each level is worth a fifth of it.",
-    },
-    Tunable {
-        name: "slice_async_rq",
-        unit: Unit::Count,
-        min: 1,
-        max: 1_024,
-        default: 2,
-        scale: Scale::Logarithmic,
-        doc: "Bounds the requests in the turn of an asynchronous queue: twice this at level 7, sixteen times at level 0.",
-    },
-    Tunable {
-        name: "slice_idle",
-        unit: Unit::Milliseconds,
-        min: 0,
-        max: 100,
-        default: 8,
-        scale: Scale::Linear,
-        doc: "How long the disk waits for the next request of a process in its turn. 0 never waits.",
-    },
-    Tunable {
-        name: "low_latency",
-        unit: Unit::Flag,
-        min: 0,
-        max: 1,
-        default: 1,
-        scale: Scale::Linear,
-        doc: "Shortens turns when many processes share the disk, and holds asynchronous writes back behind delayed synchronous requests.",
-    },
-    Tunable {
-        name: "target_latency",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 300,
-        scale: Scale::Logarithmic,
-        doc: "The time in which each process should have had its turn, as low_latency aims for.",
-    },
-];
-
 const ASYNC: usize = 0;
 const SYNC: usize = 1;
 
@@ -143,65 +45,13 @@ const SYNC: usize = 1;
 const LEVELS: usize = 8;
 /// Shared queues come first: eight levels of real time, eight of best effort, one idle. Then those of the processes.
 const SHARED_QUEUES: usize = 2 * LEVELS + 1;
-/// A queue whose requests lie further apart than this, in sectors, more often than 4 times in 32 is seeky (`CFQQ_SEEK_THR`).
-const SEEK_THRESHOLD: u64 = 8 * 100;
 /// A request this near to the head, in sectors, may use the idle time of another queue (`CFQQ_CLOSE_THR`).
 const CLOSE_THRESHOLD: u64 = 8 * 1024;
-/// Decayed samples after which a think time counts: three requests (`sample_valid`).
-const ENOUGH_SAMPLES: u64 = 80;
 /// The shortest time for one kind of work (`CFQ_MIN_TT`, in jiffies of 1 ms).
 const MIN_WORK_TIME: Nanos = Nanos::from_millis(2);
 /// Turns of idle queues follow each other by this (`CFQ_IDLE_DELAY`), and a queue that takes over goes ahead of the first by that.
 const IDLE_DELAY: i64 = 200_000_000;
 const FRONT_LEAD: i64 = 1_000_000_000;
-
-struct Tuning {
-    quantum: u32,
-    fifo_expire: [Nanos; 2],
-    back_seek_max_sectors: u64,
-    back_seek_penalty: u64,
-    slice: [Nanos; 2],
-    slice_async_requests: u64,
-    slice_idle: Nanos,
-    low_latency: bool,
-    target_latency: Nanos,
-}
-
-impl Tuning {
-    fn new(values: &[i64]) -> Tuning {
-        Tuning {
-            quantum: u32::try_from(values[0]).unwrap_or(1),
-            fifo_expire: [span(values[2]), span(values[1])],
-            back_seek_max_sectors: count(values[3]).saturating_mul(2),
-            back_seek_penalty: count(values[4]),
-            slice: [span(values[6]), span(values[5])],
-            slice_async_requests: count(values[7]),
-            slice_idle: span(values[8]),
-            low_latency: values[9] != 0,
-            target_latency: span(values[10]),
-        }
-    }
-
-    /// The turn of a queue: a fifth more for each level above 4, a fifth less for each below (`cfq_prio_slice`).
-    fn slice(&self, kind: usize, level: u8) -> Nanos {
-        Nanos(self.slice[kind].0 / 5 * (9 - u64::from(level)))
-    }
-
-    /// How many requests an asynchronous queue may send in one turn (`cfq_prio_to_maxrq`).
-    fn async_requests(&self, level: u8) -> u64 {
-        2 * self.slice_async_requests * (LEVELS as u64 - u64::from(level))
-    }
-}
-
-/// The kinds of work in a class, each with its own tree of queues (`enum wl_type_t`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Work {
-    Async,
-    SyncSeeky,
-    Sync,
-}
-
-const WORKS: [Work; 3] = [Work::Async, Work::SyncSeeky, Work::Sync];
 
 /// Names a service tree: class and kind of work; the idle class has one tree for all.
 fn tree_of(class: PriorityClass, work: Work) -> usize {
@@ -213,23 +63,6 @@ fn tree_of(class: PriorityClass, work: Work) -> usize {
 }
 
 const TREES: usize = 7;
-
-/// The pauses between a completion and the next request (`struct cfq_ttime`).
-#[derive(Clone, Copy, Default)]
-struct ThinkTime {
-    last_completion: Nanos,
-    pauses: DecayingMean,
-}
-
-impl ThinkTime {
-    fn request_came(&mut self, now: Nanos, slice_idle: Nanos) {
-        self.pauses.add((now - self.last_completion).0.min(slice_idle.0 * 2));
-    }
-
-    fn exceeds(&self, limit: Nanos) -> bool {
-        self.pauses.samples() > ENOUGH_SAMPLES && self.pauses.mean() > limit.0
-    }
-}
 
 /// When a queue's turn is due, and a count that keeps queues that are due at once in order.
 #[derive(Clone, Copy)]
@@ -255,86 +88,6 @@ struct ServiceTree {
 /// When the turn with this key is due.
 fn due(key: u128) -> i64 {
     ((key >> 64) as u64 ^ 1 << 63) as i64
-}
-
-/// The queue of a process, or a shared one (Linux `struct cfq_queue`).
-#[derive(Clone, Copy)]
-struct ProcessQueue {
-    class: PriorityClass,
-    level: u8,
-    kind: usize,
-    /// Its place in the round robin, while it has requests or its turn.
-    waiting: Option<(usize, Turn)>,
-    at_device: u32,
-    think: ThinkTime,
-    /// A bit for each of the last 32 requests: it lay far from the one before.
-    seek_history: u32,
-    /// Where its last request that arrived ended.
-    last_arrived_end: Option<u64>,
-    /// Where its last request that left ended.
-    last_served_end: Option<u64>,
-    /// Its process comes back soon and stays near: waiting for it pays.
-    idles: bool,
-    /// It had four requests waiting at once: although seeky, it keeps the disk busy.
-    deep: bool,
-    slice: Slice,
-    /// Time not used in the last turn, or, if negative, used beyond it.
-    residue: i64,
-}
-
-/// One turn of a queue.
-#[derive(Clone, Copy, Default)]
-struct Slice {
-    /// The time counts from the first completion.
-    clock: Option<SliceClock>,
-    dispatched: u64,
-    oldest_checked: bool,
-}
-
-#[derive(Clone, Copy)]
-struct SliceClock {
-    start: Nanos,
-    end: Nanos,
-}
-
-impl ProcessQueue {
-    fn new(now: Nanos, kind: usize, class: PriorityClass, level: u8) -> ProcessQueue {
-        ProcessQueue {
-            class,
-            level,
-            kind,
-            waiting: None,
-            at_device: 0,
-            think: ThinkTime { last_completion: now, ..ThinkTime::default() },
-            seek_history: 0,
-            last_arrived_end: None,
-            last_served_end: None,
-            idles: kind == SYNC && class != PriorityClass::Idle,
-            deep: false,
-            slice: Slice::default(),
-            residue: 0,
-        }
-    }
-
-    fn is_sync(&self) -> bool {
-        self.kind == SYNC
-    }
-
-    fn is_seeky(&self) -> bool {
-        self.seek_history.count_ones() > 32 / 8
-    }
-
-    fn work(&self) -> Work {
-        match (self.is_sync(), self.idles) {
-            (false, _) => Work::Async,
-            (true, false) => Work::SyncSeeky,
-            (true, true) => Work::Sync,
-        }
-    }
-
-    fn slice_used(&self, now: Nanos) -> bool {
-        self.slice.clock.is_some_and(|clock| now > clock.end)
-    }
 }
 
 struct Cfq {
@@ -909,12 +662,34 @@ impl Scheduler for Cfq {
             self.idle_until = None;
             self.release(active);
         }
-        for index in first..out.len() {
-            if let Some(number) = self.queue_of(&out[index]) {
+        for request in &out[first..] {
+            if let Some(number) = self.queue_of(request) {
                 self.leave_tree(number);
                 self.release(number);
             }
         }
         self.work_ends = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Op;
+
+    #[test]
+    fn what_is_known_of_processes_stays_bounded_over_a_long_trace() {
+        let mut scheduler = Cfq::new(&Limits::default(), &SPEC.defaults());
+        let mut now = Nanos::ZERO;
+        for stream in 0..20_000 {
+            let (op, lba) = (Op::Read, u64::from(stream) * 1_000);
+            let request = Request { id: 0, stream, op, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: now };
+            scheduler.insert(now, request);
+            while let Pick::WaitUntil(time) = scheduler.pick(now) {
+                now = time;
+            }
+            scheduler.completed(now, &request, Nanos::ZERO);
+        }
+        assert!(scheduler.queues.len() < 5_000, "{} are remembered", scheduler.queues.len());
     }
 }

@@ -134,10 +134,10 @@ mod tests {
     #[test]
     fn every_file_in_the_folder_is_listed_and_every_scheduler_has_its_file() {
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/sched")).unwrap();
-        let mut files: Vec<String> = folder
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap().replace(".rs", ""))
-            .filter(|name| name != "mod")
-            .collect();
+        let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        // A folder beside a scheduler's file holds the parts that would make the file too long.
+        let files = names.filter_map(|name| name.strip_suffix(".rs").map(String::from));
+        let mut files: Vec<String> = files.filter(|name| name != "mod").collect();
         let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();
         files.sort();
         listed.sort();

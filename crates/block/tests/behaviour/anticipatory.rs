@@ -131,3 +131,63 @@ fn asynchronous_writes_have_their_batches_beside_busy_readers() {
     let write_share = report.served[2] as f64 * 8.0 / 20_000.0;
     assert!((0.1..0.35).contains(&write_share), "about 125 ms in 625 are the writer's; it had {write_share}");
 }
+
+#[test]
+fn it_does_not_wait_for_a_process_that_has_more_to_do() {
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(3), [of(2, read(1, 1 << 30)), read(2, 1 << 31)]);
+    assert!(matches!(anticipatory.pick(ms(3)), Pick::Go(request) if request.stream == 2));
+
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(3), [read(1, 32), read(2, 100)]);
+    assert!((0..2).all(|_| matches!(anticipatory.pick(ms(3)), Pick::Go(_))));
+    insert_all(&mut *anticipatory, ms(3), [of(2, read(3, 1 << 30))]);
+    assert!(matches!(anticipatory.pick(ms(3)), Pick::Go(request) if request.stream == 2), "two of its requests are at the device");
+}
+
+#[test]
+fn with_one_of_two_requests_done_the_wait_has_not_begun() {
+    let mut anticipatory = known_process("anticipatory");
+    insert_all(&mut *anticipatory, ms(3), [read(1, 32), read(2, 100)]);
+    let Pick::Go(first) = anticipatory.pick(ms(3)) else { panic!("nothing goes") };
+    let Pick::Go(second) = anticipatory.pick(ms(3)) else { panic!("nothing goes") };
+    anticipatory.completed(ms(5), &first, ms(2));
+    insert_all(&mut *anticipatory, ms(5), [of(2, read(3, 1 << 30))]);
+    for now in [5, 11, 30] {
+        assert!(matches!(anticipatory.pick(ms(now)), Pick::WaitUntil(_)), "at {now} ms the second is still at the device");
+    }
+    anticipatory.completed(ms(31), &second, ms(28));
+    assert_eq!(anticipatory.pick(ms(31)), Pick::WaitUntil(ms(37)));
+}
+
+/// A process whose requests lie `stride` apart and which thinks so long; its last request has just been done.
+fn process(think: Nanos, stride: u64) -> (Box<dyn block::Scheduler>, Nanos, u64) {
+    let mut anticipatory = scheduler("anticipatory");
+    let (mut now, mut lba) = (ms(1), 0);
+    for _ in 0..20 {
+        now += think;
+        lba += stride;
+        insert_all(&mut *anticipatory, now, [read(0, lba)]);
+        let Pick::Go(request) = anticipatory.pick(now) else { panic!("nothing goes") };
+        anticipatory.completed(now, &request, Nanos::ZERO);
+    }
+    (anticipatory, now, lba)
+}
+
+#[test]
+fn a_process_that_thinks_longer_than_the_wait_is_not_waited_for() {
+    for (think, goes) in [(ms(4), false), (ms(15), true)] {
+        let (mut anticipatory, now, _) = process(think, 8);
+        insert_all(&mut *anticipatory, now, [of(2, read(1, 1 << 40))]);
+        assert_eq!(matches!(anticipatory.pick(now), Pick::Go(_)), goes, "thinking {think}");
+    }
+}
+
+#[test]
+fn a_process_that_seeks_far_is_not_waited_for_when_a_nearer_request_is_there() {
+    for (stride, goes) in [(8, false), (1 << 20, true)] {
+        let (mut anticipatory, now, lba) = process(ms(1), stride);
+        insert_all(&mut *anticipatory, now, [of(2, read(1, lba + (1 << 18)))]);
+        assert_eq!(matches!(anticipatory.pick(now), Pick::Go(_)), goes, "seeking {stride} sectors");
+    }
+}

@@ -80,9 +80,9 @@ fn readers_are_not_held_up_by_a_flood_of_asynchronous_writes() {
 
 #[test]
 fn it_does_not_wait_for_a_process_that_seeks() {
-    let seeky = |number: u64| Process { stride: 1 << 20, ..reader(number) };
+    let seeky = |number: u64| Process { stride: 1 << 20, think: ms(5), ..reader(number) };
     let report = run_cfq("cfq", &[seeky(0), seeky(50)]);
-    // A disk that never idles serves one random request each 8 ms.
+    // A disk that never idles serves one random request each 8 ms; waiting for the thinking would make it 13.
     assert!(report.total() > 20_000 / 8 * 95 / 100, "{} requests", report.total());
 }
 
@@ -125,5 +125,71 @@ fn quantum_limits_what_one_process_has_at_the_device_while_others_wait() {
         insert_all(&mut *cfq, ms(0), (20..40).map(|n| Request { stream: 2, ..read(n, u64::from(n) * 1_000) }));
         let sent = (0..40).take_while(|_| matches!(cfq.pick(ms(0)), Pick::Go(_))).count();
         assert_eq!(sent, most, "{setting}");
+    }
+}
+
+#[test]
+fn it_does_not_wait_for_a_process_that_thinks_longer_than_slice_idle() {
+    for (think, goes) in [(ms(4), false), (ms(15), true)] {
+        let mut cfq = scheduler("cfq");
+        let mut now = ms(0);
+        // Long enough for the tree of its kind to know its think time as well.
+        for n in 0..40 {
+            now += think;
+            insert_all(&mut *cfq, now, [read(0, n * 8)]);
+            let Pick::Go(request) = cfq.pick(now) else { panic!("nothing goes") };
+            cfq.completed(now, &request, Nanos::ZERO);
+        }
+        insert_all(&mut *cfq, now, [Request { stream: 2, ..read(1, 1 << 30) }]);
+        assert_eq!(matches!(cfq.pick(now), Pick::Go(_)), goes, "thinking {think}");
+    }
+}
+
+#[test]
+fn asynchronous_writes_wait_while_a_synchronous_request_is_at_the_device() {
+    let mut cfq = scheduler("cfq:slice_idle=0");
+    insert_all(&mut *cfq, ms(0), [read(0, 0)]);
+    let Pick::Go(request) = cfq.pick(ms(0)) else { panic!("nothing goes") };
+    insert_all(&mut *cfq, ms(0), [write(1, 1_000)]);
+    assert!(matches!(cfq.pick(ms(0)), Pick::WaitUntil(_)));
+    cfq.completed(ms(1), &request, ms(1));
+    assert!(matches!(cfq.pick(ms(1)), Pick::Go(request) if request.op == Op::Write));
+}
+
+#[test]
+fn after_a_delayed_read_asynchronous_writes_go_one_at_a_time() {
+    for (setting, waited, expected) in [("cfq", 1, 10), ("cfq", 200, 1), ("cfq:low_latency=0", 200, 10)] {
+        let mut cfq = scheduler(setting);
+        insert_all(&mut *cfq, ms(0), [read(0, 0)]);
+        let Pick::Go(request) = cfq.pick(ms(0)) else { panic!("nothing goes") };
+        cfq.completed(ms(waited), &request, ms(waited));
+        let now = ms(waited + 20);
+        insert_all(&mut *cfq, now, (1..11).map(|n| write(n, u64::from(n) * 1_000)));
+        let sent = (0..20).take_while(|_| matches!(cfq.pick(now), Pick::Go(_))).count();
+        assert_eq!(sent, expected, "{setting} after a read of {waited} ms");
+    }
+}
+
+#[test]
+fn a_turn_of_asynchronous_writes_is_as_long_as_slice_async_rq_says() {
+    for (setting, turn) in [("cfq", 16), ("cfq:slice_async_rq=1", 8)] {
+        let mut cfq = scheduler(setting);
+        let level_5 = |n: u32| {
+            let request = write(n, u64::from(n) * 1_000);
+            Request { priority: block::Priority { level: 5, ..request.priority }, ..request }
+        };
+        insert_all(&mut *cfq, ms(0), (0..40).map(|n| write(n, u64::from(n) * 1_000)));
+        insert_all(&mut *cfq, ms(0), (100..140).map(level_5));
+        let in_first_turn = (0..80).take_while(|&n| crate::serve(&mut *cfq, ms(2 * n)) < 100_000).count();
+        assert_eq!(in_first_turn, turn, "{setting}");
+    }
+}
+
+#[test]
+fn a_turn_begins_with_the_oldest_request_if_it_has_expired() {
+    for (waited, first) in [(124, 100), (125, 10_000_000)] {
+        let mut cfq = scheduler("cfq");
+        insert_all(&mut *cfq, ms(0), [read(0, 10_000_000), read(1, 100)]);
+        assert!(matches!(cfq.pick(ms(waited)), Pick::Go(request) if request.lba == first), "after {waited} ms");
     }
 }

@@ -53,3 +53,12 @@ fn a_batch_has_as_many_requests_as_fifo_batch_says() {
     let writes_before_the_read = (0..64).take_while(|_| serve(&mut *deadline, ms(1)) < 1 << 40).count();
     assert_eq!(writes_before_the_read, 15, "one of the batch of sixteen had gone before");
 }
+
+#[test]
+fn a_batch_follows_its_next_request_when_that_grows_at_the_front() {
+    let mut deadline = scheduler("deadline");
+    insert_all(&mut *deadline, NOW, [read(0, 100), read(1, 300), read(2, 500)]);
+    assert_eq!(serve(&mut *deadline, NOW), 100);
+    assert_eq!(deadline.insert(NOW, read(3, 292)), block::Insertion::Merged { into: 1, absorbed: None });
+    assert_eq!(serve_all(&mut *deadline, NOW), [292, 500]);
+}

@@ -88,8 +88,8 @@ pub fn run(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos) -> 
             && at == next
         {
             let running = &mut running[number];
-            let due = running.issues.iter().position(|&issue| issue == at).unwrap();
-            running.issues.swap_remove(due);
+            let due = running.issues.iter().position(|&issue| issue == at);
+            due.map(|due| running.issues.swap_remove(due));
             let Process { op, sync, priority, stride, .. } = running.process;
             let request = Request {
                 id: next_id,

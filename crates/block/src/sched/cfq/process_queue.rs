@@ -1,0 +1,117 @@
+//! What CFQ knows of one queue: its process's habits and its turn.
+
+use super::{SYNC, Turn};
+use crate::decay::DecayingMean;
+use crate::{Nanos, PriorityClass};
+
+/// A queue whose requests lie further apart than this, in sectors, more often than 4 times in 32 is seeky (`CFQQ_SEEK_THR`).
+pub(super) const SEEK_THRESHOLD: u64 = 8 * 100;
+/// Decayed samples after which a think time counts: three requests (`sample_valid`).
+pub(super) const ENOUGH_SAMPLES: u64 = 80;
+
+/// The kinds of work in a class, each with its own tree of queues (`enum wl_type_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Async,
+    SyncSeeky,
+    Sync,
+}
+
+pub(super) const WORKS: [Work; 3] = [Work::Async, Work::SyncSeeky, Work::Sync];
+
+/// The pauses between a completion and the next request (`struct cfq_ttime`).
+#[derive(Clone, Copy, Default)]
+pub(super) struct ThinkTime {
+    pub(super) last_completion: Nanos,
+    pub(super) pauses: DecayingMean,
+}
+
+impl ThinkTime {
+    pub(super) fn request_came(&mut self, now: Nanos, slice_idle: Nanos) {
+        self.pauses.add((now - self.last_completion).0.min(slice_idle.0 * 2));
+    }
+
+    pub(super) fn exceeds(&self, limit: Nanos) -> bool {
+        self.pauses.samples() > ENOUGH_SAMPLES && self.pauses.mean() > limit.0
+    }
+}
+
+/// The queue of a process, or a shared one (Linux `struct cfq_queue`).
+#[derive(Clone, Copy)]
+pub(super) struct ProcessQueue {
+    pub(super) class: PriorityClass,
+    pub(super) level: u8,
+    pub(super) kind: usize,
+    /// Its place in the round robin, while it has requests or its turn.
+    pub(super) waiting: Option<(usize, Turn)>,
+    pub(super) at_device: u32,
+    pub(super) think: ThinkTime,
+    /// A bit for each of the last 32 requests: it lay far from the one before.
+    pub(super) seek_history: u32,
+    /// Where its last request that arrived ended.
+    pub(super) last_arrived_end: Option<u64>,
+    /// Where its last request that left ended.
+    pub(super) last_served_end: Option<u64>,
+    /// Its process comes back soon and stays near: waiting for it pays.
+    pub(super) idles: bool,
+    /// It had four requests waiting at once: although seeky, it keeps the disk busy.
+    pub(super) deep: bool,
+    pub(super) slice: Slice,
+    /// Time not used in the last turn, or, if negative, used beyond it.
+    pub(super) residue: i64,
+}
+
+/// One turn of a queue.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Slice {
+    /// The time counts from the first completion.
+    pub(super) clock: Option<SliceClock>,
+    pub(super) dispatched: u64,
+    pub(super) oldest_checked: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct SliceClock {
+    pub(super) start: Nanos,
+    pub(super) end: Nanos,
+}
+
+impl ProcessQueue {
+    pub(super) fn new(now: Nanos, kind: usize, class: PriorityClass, level: u8) -> ProcessQueue {
+        ProcessQueue {
+            class,
+            level,
+            kind,
+            waiting: None,
+            at_device: 0,
+            think: ThinkTime { last_completion: now, ..ThinkTime::default() },
+            seek_history: 0,
+            last_arrived_end: None,
+            last_served_end: None,
+            idles: kind == SYNC && class != PriorityClass::Idle,
+            deep: false,
+            slice: Slice::default(),
+            residue: 0,
+        }
+    }
+
+    pub(super) fn is_sync(&self) -> bool {
+        self.kind == SYNC
+    }
+
+    pub(super) fn is_seeky(&self) -> bool {
+        self.seek_history.count_ones() > 32 / 8
+    }
+
+    pub(super) fn work(&self) -> Work {
+        match (self.is_sync(), self.idles) {
+            (false, _) => Work::Async,
+            (true, false) => Work::SyncSeeky,
+            (true, true) => Work::Sync,
+        }
+    }
+
+    pub(super) fn slice_used(&self, now: Nanos) -> bool {
+        self.slice.clock.is_some_and(|clock| now > clock.end)
+    }
+}
