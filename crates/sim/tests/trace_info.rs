@@ -1,5 +1,7 @@
 //! Characterising a trace, and reading the kernel's text of the block tracepoints.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs;
 use std::path::Path;
 

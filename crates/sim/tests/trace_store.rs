@@ -1,6 +1,8 @@
 //! Traces written and read back: nothing is lost but what the format says it has no place for, and no file can make the reader
 //! panic.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufWriter;
@@ -263,6 +265,28 @@ fn a_store_with_any_byte_changed_is_read_or_refused() {
     }
     println!("{read} read, {refused} refused, of them {contained} by a panic within the library");
     assert!(refused > 500, "changed pages' headers and footers are noticed");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_store_damaged_in_several_places_is_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 1..9usize), 1..6),
+        skip_bad: bool,
+    ) {
+        let folder = TempDir::new().unwrap();
+        let mut bytes = small_store(folder.path());
+        for (index, value, count) in changes {
+            let at = index.index(bytes.len());
+            let end = (at + count).min(bytes.len());
+            bytes[at..end].fill(value);
+        }
+        let path = folder.path().join("damaged");
+        if let Ok(requests) = read_bytes(&path, &bytes, &OpenOptions { skip_bad, ..as_parquet() }) {
+            prop_assert!(requests <= 100);
+        }
+    }
 }
 
 #[test]
