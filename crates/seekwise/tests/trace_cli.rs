@@ -1,5 +1,7 @@
 //! `seekwise trace` as a person meets it: what it prints, what it writes, what it leaves behind and how it ends.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;

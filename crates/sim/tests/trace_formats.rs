@@ -227,6 +227,24 @@ fn a_format_can_be_named_where_detection_would_decline() {
 }
 
 #[test]
+fn a_pipe_is_read_like_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    if !std::process::Command::new("mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()) {
+        println!("skipped: no mkfifo here");
+        return;
+    }
+    let trace: String = (0..10_000).map(|at| format!("0,{at},512,R,{at}\n")).collect();
+    let writer = std::thread::spawn({
+        let pipe = pipe.clone();
+        move || std::fs::write(pipe, trace).unwrap()
+    });
+    let read = trace_help::read_path(&pipe, &sim::trace::OpenOptions::default()).unwrap();
+    writer.join().unwrap();
+    assert_eq!((read.format, read.requests.len()), ("spc", 10_000));
+}
+
+#[test]
 fn each_formats_file_is_in_the_list_and_described() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/trace");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

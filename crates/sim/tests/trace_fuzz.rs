@@ -33,6 +33,12 @@ fn sound(format: &str) -> Vec<u8> {
             let (action, rwbs) = (["Q", "D", "C"][kind as usize], ["R", "WS", "FN"][(at % 3) as usize]);
             format!("  8,{kind}    3  {at:7}  {:4}.{at:09}   697  {action}  {rwbs} {place} + {size} [kjournald]", at / 10)
         }),
+        "tracefs" => lines("# tracer: nop\n#\n", &|at, place, size, kind| {
+            let (event, command) =
+                [("block_bio_queue", ""), ("block_rq_issue", "4096 () "), ("block_rq_complete", "() ")][kind as usize];
+            let rwbs = ["RA", "WS", "FF"][(at % 3) as usize];
+            format!("  a name-{at} [001] ..s.. {at}.{place:06}: {event}: 8,0 {rwbs} {command}{place} + {size} be,0,4 [a name]")
+        }),
         "fio" => lines("fio version 2 iolog\n/f add\n/f open\n", &|at, place, size, kind| {
             format!("/f{kind} {} {} {}", ["read", "write", "wait", "sync"][(at % 4) as usize], place * 512, size * 512)
         }),

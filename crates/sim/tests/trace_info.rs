@@ -1,5 +1,7 @@
 //! Characterising a trace, and reading the kernel's text of the block tracepoints.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 use std::fs;
 use std::path::Path;
 
@@ -103,6 +105,18 @@ fn more_streams_than_memory_is_given_are_admitted() {
     }
     let info = info_of(&text, 1);
     assert_eq!((info.requests, info.stream_count, info.streams_complete), (300_000, 1 << 18, false));
+}
+
+/// Pieces scattered over 2^40 sectors, more than are remembered one by one: a bound, and never more than was asked for.
+#[test]
+fn a_widely_scattered_trace_has_a_footprint_of_at_most_what_was_asked_for() {
+    let mut text = String::from("time_us,lba,sectors,op\n");
+    for at in 0..1_200_000u64 {
+        text += &format!("{at},{},8,read\n", at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24);
+    }
+    let info = info_of(&text, 1);
+    assert!(info.place.footprint_granularity_bytes > 512);
+    assert_eq!(info.place.footprint_mb, info.read_mb);
 }
 
 const KERNEL: &str = "\

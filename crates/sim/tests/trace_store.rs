@@ -1,6 +1,8 @@
 //! Traces written and read back: nothing is lost but what the format says it has no place for, and no file can make the reader
 //! panic.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufWriter;
@@ -10,7 +12,7 @@ use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 use proptest::prelude::*;
-use sim::trace::write::{self, About};
+use sim::trace::write::{self, About, Field, Losses};
 use sim::trace::{OpenOptions, TraceError, TraceReader, TraceRequest, open};
 use tempfile::TempDir;
 
@@ -265,6 +267,28 @@ fn a_store_with_any_byte_changed_is_read_or_refused() {
     assert!(refused > 500, "changed pages' headers and footers are noticed");
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_store_damaged_in_several_places_is_read_or_refused(
+        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 1..9usize), 1..6),
+        skip_bad: bool,
+    ) {
+        let folder = TempDir::new().unwrap();
+        let mut bytes = small_store(folder.path());
+        for (index, value, count) in changes {
+            let at = index.index(bytes.len());
+            let end = (at + count).min(bytes.len());
+            bytes[at..end].fill(value);
+        }
+        let path = folder.path().join("damaged");
+        if let Ok(requests) = read_bytes(&path, &bytes, &OpenOptions { skip_bad, ..as_parquet() }) {
+            prop_assert!(requests <= 100);
+        }
+    }
+}
+
 #[test]
 fn what_is_no_store_is_refused_with_a_reason() {
     let folder = TempDir::new().unwrap();
@@ -385,4 +409,32 @@ print(len(t['lba']), sum(t['lba']), sum(t['response_ns']), t['arrival_ns'][-1], 
         requests.iter().filter(|r| r.stream == 3).count()
     );
     assert_eq!(String::from_utf8_lossy(&output.stdout), expected, "{complaint}");
+}
+
+#[test]
+fn what_a_format_has_no_place_for_is_noticed_once_it_occurs() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("trace");
+    fs::write(&path, "time_us,lba,sectors,op,sync,priority_level\n0,1,8,read,1,4\n1,9,8,write,0,4\n2,9,8,read,0,7\n").unwrap();
+    let mut opened = open(&path, &OpenOptions::default()).unwrap();
+    let mut losses = Losses::of(write::named("blkparse").unwrap());
+    let mut lost = Vec::new();
+    while let Some(request) = opened.reader.next_request() {
+        losses.see(&request.unwrap(), opened.reader.as_ref());
+        lost.push(losses.lost().collect::<Vec<_>>());
+    }
+    assert_eq!(lost, [vec![], vec![], vec![Field::AsyncRead, Field::Priority]]);
+}
+
+#[test]
+fn each_written_formats_file_is_in_the_list_and_its_name_is_that_of_a_format_read() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/trace/write");
+    let files = fs::read_dir(folder).unwrap().filter(|entry| entry.as_ref().unwrap().file_name() != "mod.rs").count();
+    // Parquet stands beside its reader.
+    assert_eq!(files + 1, write::ALL.len());
+    for format in write::ALL {
+        assert!(sim::trace::ALL.iter().any(|read| read.name == format.name), "{} is read back", format.name);
+        let named = write::by_extension(Path::new(&format!("trace.{}", format.extensions[0].to_uppercase())));
+        assert_eq!(named.map(|found| found.name), Some(format.name));
+    }
 }

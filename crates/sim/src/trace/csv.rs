@@ -28,8 +28,9 @@ use super::{Format, Head, TraceError, TraceRequest};
 /// The format.
 pub static FORMAT: Format = Format {
     name: "csv",
-    summary: "CSV with a heading: time_ms, lba or offset_bytes, sectors or size_bytes, op or is_read, device, stream, sync, response_ms, ...",
-    source: "Seekwise's own; the columns are listed in crates/sim/src/trace/csv.rs",
+    summary: "CSV with a heading: time_ms (or s, us, ns), lba or offset_bytes, sectors or size_bytes, op or is_read; and, if there, \
+              device, device_name, stream, stream_name, sync, response_ms (or s, us, ns), priority_class, priority_level",
+    source: "this program's own",
     detect: |head| heading(head).is_ok(),
     open: |input, options| match heading(&input.head()) {
         Ok(heading) => Ok(lines::open(input, options, Csv::new(heading))),

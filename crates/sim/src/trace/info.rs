@@ -434,7 +434,8 @@ impl Tally {
                 devices: self.devices.len() as u64,
                 first_lba: if self.requests > 0 { self.first_lba } else { 0 },
                 end_lba: self.end_lba,
-                footprint_mb: megabytes(self.footprint.sectors()),
+                // Coarse pieces say more than was touched, at worst more than was asked for.
+                footprint_mb: megabytes(self.footprint.sectors()).min(mb),
                 footprint_granularity_bytes: self.footprint.granularity_sectors() * 512,
             },
             concurrency: (!self.response.is_empty())

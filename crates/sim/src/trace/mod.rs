@@ -60,8 +60,8 @@ pub static ALL: &[&Format] = &[
     &parquet::FORMAT,
     &blktrace::FORMAT,
     &blkparse::FORMAT,
-    &tracefs::FORMAT,
     &fio::FORMAT,
+    &tracefs::FORMAT,
     &spc::FORMAT,
     &msr::FORMAT,
     &disksim::FORMAT,
@@ -91,7 +91,7 @@ pub fn open(path: &Path, options: &OpenOptions) -> Result<Opened, TraceError> {
     let input = Input::open(&blktrace::first_of(path))?;
     let format = match &options.format {
         Some(name) => named(path, name)?,
-        None => detect(&input)?,
+        None => detect(&input, ALL)?,
     };
     Ok(Opened { format, reader: (format.open)(input, options)? })
 }
@@ -111,10 +111,10 @@ fn named(path: &Path, name: &str) -> Result<&'static Format, TraceError> {
     })
 }
 
-/// The one format whose content begins like this.
-fn detect(input: &Input) -> Result<&'static Format, TraceError> {
+/// The one of these formats whose content begins like this.
+fn detect(input: &Input, formats: &[&'static Format]) -> Result<&'static Format, TraceError> {
     let head = input.head();
-    let found: Vec<&'static Format> = ALL.iter().copied().filter(|format| (format.detect)(&head)).collect();
+    let found: Vec<&'static Format> = formats.iter().copied().filter(|format| (format.detect)(&head)).collect();
     match found[..] {
         [format] => Ok(format),
         [] if head.bytes.get(257..262) == Some(b"ustar") => {
@@ -123,7 +123,7 @@ fn detect(input: &Input) -> Result<&'static Format, TraceError> {
         [] => Err(input.not_of_format(format!(
             "no trace format begins like this ({}); name one with --format: {}",
             head.describe(),
-            names(ALL)
+            names(formats)
         ))),
         _ => Err(input.not_of_format(format!("may be {}: say which with --format", names(&found)))),
     }
@@ -229,4 +229,21 @@ pub enum TraceError {
         /// What is wrong and what would be right.
         message: String,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_of_two_formats_must_be_named() {
+        static GREEDY: Format =
+            Format { name: "greedy", summary: "", source: "", detect: |_| true, open: |input, _| Err(input.not_of_format("")) };
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "0,1,512,R,0.5\n0,2,512,W,0.6\n").unwrap();
+        let input = Input::open(file.path()).unwrap();
+        assert_eq!(detect(&input, ALL).unwrap().name, "spc");
+        let error = detect(&input, &[&GREEDY, &spc::FORMAT]).unwrap_err().to_string();
+        assert!(error.ends_with("may be greedy, spc: say which with --format"), "{error}");
+    }
 }

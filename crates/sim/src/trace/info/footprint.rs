@@ -87,6 +87,8 @@ mod tests {
     use super::*;
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn counts_what_a_set_of_single_sectors_counts(adds in prop::collection::vec((0..3u32, 0..200u64, 1..20u64), 1..200)) {
             let mut footprint = Footprint::default();

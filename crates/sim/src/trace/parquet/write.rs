@@ -60,7 +60,7 @@ fn properties(about: &About) -> Result<WriterProperties, ParquetError> {
     Ok(WriterProperties::builder()
         .set_created_by(about.program.clone())
         .set_key_value_metadata(Some(pairs.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned())).into()))
-        .set_compression(Compression::ZSTD(ZstdLevel::try_new(9)?))
+        .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_column_dictionary_enabled(plain("arrival_ns"), false)
         .set_column_encoding(plain("arrival_ns"), Encoding::DELTA_BINARY_PACKED)

@@ -7,6 +7,9 @@
 //! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, then `S` for synchronous), first sector + sectors,
 //! program or error (`blkparse_fmt.c`: `%D %2c %8s %5T.%9t %5p %2a %3d`). Queued (Q) is the arrival; completed (C) follows where
 //! the trace knows the response time. Every request is on processor 0, and device n is called `8,16n`, as disks are: sda, sdb, ...
+//!
+//! Where requests overlap and are under way together, a line of completion does not say whose it is: a reader may take one for the
+//! other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +25,7 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
     extensions: &["blkparse"],
     summary: "blkparse's text: a line for each arrival and completion",
     is_text: true,
-    leaves_out: &[Field::SyncUnknown, Field::DeviceName, Field::Priority],
+    leaves_out: &[Field::SyncUnknown, Field::AsyncRead, Field::DeviceName, Field::Priority],
     create,
 };
 

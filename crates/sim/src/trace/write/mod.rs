@@ -91,6 +91,8 @@ pub enum Field {
     Sync,
     /// That nobody says whether somebody waits for it.
     SyncUnknown,
+    /// That nobody waits for a read.
+    AsyncRead,
     /// The stream's number.
     Stream,
     /// The stream's name.
@@ -110,6 +112,7 @@ impl Field {
             Field::Nanoseconds => "arrival times below 1 us",
             Field::Sync => "whether somebody waits",
             Field::SyncUnknown => "that it is unknown whether somebody waits",
+            Field::AsyncRead => "that nobody waits for some reads",
             Field::Stream => "streams",
             Field::StreamName => "streams' names",
             Field::DeviceName => "devices' names",
@@ -153,6 +156,7 @@ fn says(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
         Field::Nanoseconds => !request.arrival.0.is_multiple_of(1000),
         Field::Sync => request.sync.is_some(),
         Field::SyncUnknown => request.sync.is_none(),
+        Field::AsyncRead => request.op == block::Op::Read && request.sync == Some(false),
         Field::Stream => request.stream != 0,
         Field::StreamName => names.stream_name(request.stream).is_some(),
         Field::DeviceName => names.device_name(request.device).is_some(),
