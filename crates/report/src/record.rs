@@ -121,10 +121,11 @@ pub struct Figures {
     pub read_response: Option<ResponseFigures>,
     /// Writes; `None` where there are none.
     pub write_response: Option<ResponseFigures>,
-    /// Jain's index over the streams' progress (response time alone on the disk over response time here): 1 when all are slowed
-    /// down alike, 1/n when one of n gets everything. `None` with fewer than two streams.
+    /// Jain's index over the streams' progress (response time alone on the disk over response time here, at most 1): 1 when all
+    /// are slowed down alike, 1/n when one of n gets everything. Over the streams with at least 100 requests, or over all where
+    /// fewer than two have so many; `None` with fewer than two streams.
     pub fairness_jain: Option<f64>,
-    /// The largest mean slowdown of any stream: its mean response time here over the one it has alone on the disk.
+    /// The largest slowdown of any of these streams: its mean response time here over the one it has alone on the disk.
     pub worst_slowdown: Option<f64>,
     /// That stream.
     pub worst_slowdown_stream: Option<u32>,

@@ -318,7 +318,7 @@ fn show_progress(total: u64, counters: &[AtomicU64], all_done: &AtomicBool) {
 fn records(plan: &Plan, results: &Results) -> Vec<Record> {
     let one = |(setting, (outcome, cpu)): (&Setting, &(Outcome, Option<u64>))| {
         let streams = record::streams(&plan.survey, outcome, &results.alone);
-        let mut figures = record::figures(outcome, &results.alone, &streams, *cpu);
+        let mut figures = record::figures(outcome, &streams, *cpu);
         if plan.settings.mode == Mode::Open {
             figures.sustainable_speed = outcome.sustainable_speed(plan.settings.speed);
         }
@@ -333,7 +333,7 @@ fn records(plan: &Plan, results: &Results) -> Vec<Record> {
                 speed: plan.settings.speed,
                 nr_requests: plan.settings.host.nr_requests,
             },
-            warnings: warnings(plan, outcome, figures.sustainable_speed),
+            warnings: warnings(plan, outcome, record::judged(&streams).len(), figures.sustainable_speed),
             figures,
             curves: record::curves(&outcome.measure),
             streams,
@@ -374,19 +374,16 @@ fn scheduler_setting(setting: &Setting) -> SchedulerSetting {
 }
 
 /// What the reader must know before believing the figures.
-fn warnings(plan: &Plan, outcome: &Outcome, sustainable_speed: Option<f64>) -> Vec<String> {
+fn warnings(plan: &Plan, outcome: &Outcome, judged_streams: usize, sustainable_speed: Option<f64>) -> Vec<String> {
     let survey = &plan.survey;
     let mut warnings = Vec::new();
     if let Some(speed) = sustainable_speed {
-        let measure = &outcome.measure;
-        let offered = (measure.last_arrival - measure.first_arrival).as_secs_f64();
-        let completed = survey.requests as f64 / measure.duration().as_secs_f64();
+        let offered = survey.requests as f64 / (outcome.measure.last_arrival - outcome.measure.first_arrival).as_secs_f64();
         // Rounded down to two digits, so that the advice holds when followed.
         let step = 10f64.powf(speed.log10().floor() - 1.0);
+        let speed = (speed / step).floor() * step;
         warnings.push(format!(
-            "The disk cannot keep up: {:.0} requests a second arrive, {completed:.0} a second are completed; it would take the load at --speed {} or slower, or replay with --closed.",
-            survey.requests as f64 / offered,
-            (speed / step).floor() * step,
+            "The disk cannot keep up with {offered:.0} requests a second; it would take the load at --speed {speed} or slower, or replay with --closed."
         ));
     }
     if survey.skipped > 0 {
@@ -403,9 +400,9 @@ fn warnings(plan: &Plan, outcome: &Outcome, sustainable_speed: Option<f64>) -> V
             survey.without_response, survey.requests
         ));
     }
-    let followed = plan.survey.followed().len();
-    if survey.stream_count() > followed {
-        warnings.push(format!("Fairness and slowdown are those of the {followed} busiest of {} streams.", survey.stream_count()));
+    if survey.stream_count() > judged_streams {
+        let streams = survey.stream_count();
+        warnings.push(format!("Fairness and slowdown are judged by the {judged_streams} busiest of {streams} streams."));
     }
     warnings
 }

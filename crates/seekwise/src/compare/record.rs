@@ -4,14 +4,23 @@ use block::Nanos;
 use report::record::{Curves, Figures, ResponseFigures, SamplePoint, StreamFigures};
 use sim::replay::{Measure, Outcome, Responses, Survey};
 
-/// The table's figures. `alone` is what each stream gets without the others.
-pub fn figures(outcome: &Outcome, alone: &Measure, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
+/// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
+const JUDGED_REQUESTS: u64 = 100;
+
+/// The streams by whose slowdown fairness is judged: all, if fewer than two have enough requests.
+pub fn judged(streams: &[StreamFigures]) -> Vec<&StreamFigures> {
+    let enough: Vec<_> = streams.iter().filter(|stream| stream.requests >= JUDGED_REQUESTS).collect();
+    if enough.len() < 2 { streams.iter().collect() } else { enough }
+}
+
+/// The table's figures.
+pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
     let measure = &outcome.measure;
     let seconds = measure.duration().as_secs_f64();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     let mechanical = outcome.tally.mechanical.max(1) as f64;
-    let slowdowns: Vec<(u32, f64)> = streams.iter().filter_map(|s| Some((s.stream, s.slowdown?))).collect();
-    let worst = slowdowns.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| alone.streams.len() > 1);
+    let slowdowns: Vec<(u32, f64)> = judged(streams).into_iter().filter_map(|s| Some((s.stream, s.slowdown?))).collect();
+    let worst = slowdowns.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| slowdowns.len() > 1);
     Figures {
         duration_s: seconds,
         throughput_mb_s: per_second(measure.read_bytes + measure.written_bytes) / 1e6,
@@ -21,7 +30,7 @@ pub fn figures(outcome: &Outcome, alone: &Measure, streams: &[StreamFigures], cp
         response: response_figures(&measure.all),
         read_response: (measure.reads.count() > 0).then(|| response_figures(&measure.reads)),
         write_response: (measure.writes.count() > 0).then(|| response_figures(&measure.writes)),
-        fairness_jain: jain(slowdowns.iter().map(|&(_, slowdown)| 1.0 / slowdown)),
+        fairness_jain: jain(slowdowns.iter().map(|&(_, slowdown)| (1.0 / slowdown).min(1.0))),
         worst_slowdown: worst.map(|(_, slowdown)| slowdown),
         worst_slowdown_stream: worst.map(|(stream, _)| stream),
         disk_utilisation: outcome.utilisation(),
@@ -33,7 +42,8 @@ pub fn figures(outcome: &Outcome, alone: &Measure, streams: &[StreamFigures], cp
     }
 }
 
-/// Jain's index, (sum x)² / (n · sum x²), of at least two streams' progress.
+/// Jain's index, (sum x)² / (n · sum x²), of at least two streams' progress. A stream that others help (their read-ahead fills the
+/// cache for it) counts as not slowed down, no more: its luck takes nothing from anybody.
 fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in progress {

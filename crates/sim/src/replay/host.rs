@@ -200,7 +200,8 @@ impl Host {
             priority: issue.priority,
             sectors,
             lba: issue.lba + u64::from(inserted),
-            arrival: issue.arrival,
+            // Expiry times count from here, as in Linux, however long the issuer had to wait for room.
+            arrival: now,
         };
         let id = self.new_slot(request, operation);
         let insertion = self.scheduler.insert(now, Request { id, ..request });
