@@ -10,7 +10,7 @@
 //!
 //! `block_bio_queue` is the arrival, `block_rq_complete` the completion, and `block_rq_issue` stands in for an arrival that was not
 //! recorded; how they make requests: `events.rs`. Times are to the microsecond. Who asked is taken from the arrival: requests are
-//! often issued by a kernel worker. The priority on the later events is not used: most requests have left the window by then.
+//! often issued by a kernel worker. The priorities on the later events are passed over.
 
 use super::blkparse::{Rwbs, next_word};
 use super::events::{Event, Matcher, What};

@@ -18,8 +18,8 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// The largest page, in bytes before compression. Writers aim at 1 MiB.
-const PAGE_BYTES: u64 = 64 << 20;
+/// The largest page, in bytes before compression: one of each column is in memory at once. Writers aim at 1 MiB.
+const PAGE_BYTES: u64 = 16 << 20;
 /// Enough for the two numbers at the beginning of a page's header.
 const HEADER_START_BYTES: u64 = 16;
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, StreamId};
-use parquet::basic::{ConvertedType, Type};
+use parquet::basic::{Compression, ConvertedType, Type};
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
@@ -40,6 +40,7 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
     }
     let metadata = contain(|| footer(&file, about.len())).map_err(|message| input.not_of_format(message))?;
     let columns = Columns::find(&metadata).map_err(|message| input.not_of_format(message))?;
+    compression(&metadata).map_err(|message| input.not_of_format(message))?;
     let records = Rows {
         path: input.path,
         file: Arc::new(Chunk::new(file, about.len())),
@@ -78,6 +79,20 @@ fn footer(file: &File, length: u64) -> Result<ParquetMetaData, ParquetError> {
         )));
     }
     ParquetMetaDataReader::new().parse_and_finish(file)
+}
+
+/// Only what the library was built with can be decompressed; most dataframe libraries use Snappy unless told otherwise.
+fn compression(metadata: &ParquetMetaData) -> Result<(), String> {
+    for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
+        match column.compression() {
+            Compression::UNCOMPRESSED | Compression::ZSTD(_) => {}
+            other => {
+                let name = column.column_path().string();
+                return Err(format!("column {name} is compressed with {other}: write the file with zstd, or uncompressed"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Which of the file's columns is which of ours.
