@@ -122,7 +122,8 @@ fn as_table(name: &str, validation: &Validation) -> Result<String, std::fmt::Err
     writeln!(text, "{:24} {:>10} {:>10} {:>10}", "", "all", "reads", "writes")?;
     let groups = [&validation.all, &validation.reads, &validation.writes];
     let mut row = |label: &str, value: fn(&Comparison) -> f64, decimals: usize| {
-        let [all, reads, writes] = groups.map(|group| if group.requests == 0 { "-".to_owned() } else { format!("{:.decimals$}", value(group)) });
+        let [all, reads, writes] =
+            groups.map(|group| if group.requests == 0 { "-".to_owned() } else { format!("{:.decimals$}", value(group)) });
         writeln!(text, "{label:24} {all:>10} {reads:>10} {writes:>10}")
     };
     row("requests", |group| group.requests as f64, 0)?;

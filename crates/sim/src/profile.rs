@@ -88,7 +88,9 @@ impl Profile {
     /// Reads a profile's text. `source` names it in errors.
     pub fn parse(text: &str, source: &str) -> Result<Profile, ProfileError> {
         let spec: Spec = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text.as_bytes()[..span.start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1);
+            let line = error
+                .span()
+                .map_or(1, |span| text.as_bytes()[..span.start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1);
             ProfileError(format!("{source}:{line}: {}", error.message().trim().replace('\n', " ")))
         })?;
         let model = Model::new(&spec).map_err(|error| ProfileError(format!("{source}: {error}")))?;

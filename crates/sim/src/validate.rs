@@ -107,7 +107,8 @@ pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<Measured>
         ValidateError(format!("{file}:{line}: {error}"))
     })? {
         let line = record.position().map_or(0, csv::Position::line);
-        let request = measured(&record, columns, capacity_sectors).map_err(|error| ValidateError(format!("{file}:{line}: {error}")))?;
+        let request =
+            measured(&record, columns, capacity_sectors).map_err(|error| ValidateError(format!("{file}:{line}: {error}")))?;
         if requests.len() >= MAX_REQUESTS {
             return Err(ValidateError(format!("{file}:{line}: more than {MAX_REQUESTS} requests")));
         }

@@ -11,7 +11,7 @@ use self::grammar::{At, Block, Kind, Sources, Value};
 use crate::device::hdd::mechanics::reacquire_estimate;
 use crate::device::hdd::spec::{
     Bus, Cache, ExtraWriteDisconnect, Geometry, Mapping, Mechanics, Overheads, Preseek, Queue, QueuePolicy, ReadAhead, Seek,
-    Spec, Sparing, WriteCache, Zone,
+    Sparing, Spec, WriteCache, Zone,
 };
 use crate::profile::{Profile, ProfileError};
 
@@ -47,7 +47,13 @@ pub fn import_text(text: &str, path: &Path, options: ImportOptions) -> Result<Im
     import_blocks(&blocks, "disk", &path.display().to_string(), path.parent().unwrap_or(Path::new("")), options)
 }
 
-fn import_blocks(blocks: &[Block], name: &str, file: &str, folder: &Path, options: ImportOptions) -> Result<Imported, ProfileError> {
+fn import_blocks(
+    blocks: &[Block],
+    name: &str,
+    file: &str,
+    folder: &Path,
+    options: ImportOptions,
+) -> Result<Imported, ProfileError> {
     let disks: Vec<&Block> = blocks.iter().filter(|block| block.kind == "disksim_disk").collect();
     let [disk] = disks[..] else {
         return Err(ProfileError::new(format!("{file}: holds {} blocks of type disksim_disk; one is needed", disks.len())));
@@ -151,7 +157,10 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
     match count {
         0 => {}
         count if count <= all.capacity_sectors => geometry.capacity_sectors = Some(count),
-        count => notes.push(format!("{}: Block count {count} is more than the {} of the zones, which count", layout.at, all.capacity_sectors)),
+        count => notes.push(format!(
+            "{}: Block count {count} is more than the {} of the zones, which count",
+            layout.at, all.capacity_sectors
+        )),
     }
     Ok((geometry, zones))
 }

@@ -123,7 +123,8 @@ impl Cache {
                     return if hit { Lookup::Whole(index) } else { Lookup::Collision };
                 }
                 State::Empty | State::Clean | State::Reading => {
-                    let usable = begins && (self.hits_on_written || !segment.written) && (self.keeps || segment.state == State::Reading);
+                    let usable =
+                        begins && (self.hits_on_written || !segment.written) && (self.keeps || segment.state == State::Reading);
                     match found {
                         Lookup::Whole(_) => {}
                         _ if usable && whole => found = Lookup::Whole(index),
@@ -138,7 +139,8 @@ impl Cache {
 
     /// Some of `lba..end` must reach the media before it may change.
     pub fn collides(&self, lba: u64, end: u64) -> bool {
-        self.dirty > 0 && self.segments.iter().any(|s| matches!(s.state, State::Dirty | State::Writing) && s.start < end && lba < s.end)
+        self.dirty > 0
+            && self.segments.iter().any(|s| matches!(s.state, State::Dirty | State::Writing) && s.start < end && lba < s.end)
     }
 
     /// A write that waits and that `lba..end` follows on, with room for it.

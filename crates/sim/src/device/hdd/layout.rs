@@ -116,7 +116,9 @@ impl Layout {
         }
         let capacity_sectors = geometry.capacity_sectors.unwrap_or(next_lba);
         if capacity_sectors == 0 || capacity_sectors > next_lba {
-            return Err(format!("geometry.capacity_sectors: {capacity_sectors} is not within 1 to {next_lba}, what the zones hold"));
+            return Err(format!(
+                "geometry.capacity_sectors: {capacity_sectors} is not within 1 to {next_lba}, what the zones hold"
+            ));
         }
         let bucket_bits = (0..64).find(|bits| capacity_sectors >> bits < BUCKETS).unwrap_or(0);
         let buckets = (0..=capacity_sectors >> bucket_bits)
@@ -267,8 +269,8 @@ impl Zone {
             track_skew: angle_of(spec.track_skew, per_track, geometry),
             cylinder_skew: Angle::default(),
         };
-        zone.cylinder_skew = angle_of(spec.cylinder_skew, per_track, geometry)
-            .wrapping_add(zone.track_skew.wrapping_mul(u64::from(surfaces - 1)));
+        zone.cylinder_skew =
+            angle_of(spec.cylinder_skew, per_track, geometry).wrapping_add(zone.track_skew.wrapping_mul(u64::from(surfaces - 1)));
         if geometry.sparing != Sparing::None {
             zone.slip(&spec.slips, unit, total)?;
         }

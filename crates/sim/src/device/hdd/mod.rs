@@ -245,7 +245,11 @@ impl Device for Hdd {
         self.advance_stream(now.0);
         let connected = self.active.is_none() && self.pending.is_empty();
         let free = connected || self.model.cache.works_during_media_access;
-        if if write { self.take_write(arrived, request.id, lba, end, free) } else { self.take_hit(arrived, request.id, lba, end, free) } {
+        if if write {
+            self.take_write(arrived, request.id, lba, end, free)
+        } else {
+            self.take_hit(arrived, request.id, lba, end, free)
+        } {
             self.start_arm(now.0);
             return;
         }

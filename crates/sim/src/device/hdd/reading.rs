@@ -154,8 +154,7 @@ impl Hdd {
         stream.least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
         self.cache.touch(stream.segment);
         let none = Nanos::ZERO;
-        let completion =
-            Completion { id: request.id, at: none, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false };
+        let completion = Completion { id: request.id, at: none, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false };
         self.follow(stream, request, completion, Some(start));
     }
 

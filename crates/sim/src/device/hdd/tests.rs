@@ -6,10 +6,10 @@ use std::sync::Arc;
 use block::{Nanos, Op, Priority, Request};
 use proptest::prelude::*;
 
+use super::Hdd;
 use super::layout::Layout;
 use super::model::Model;
 use super::spec::*;
-use super::Hdd;
 use crate::device::{Completion, Device};
 
 /// One revolution is 10 ms, a track has 100 sectors (0.1 ms each), there are 2 surfaces and 20 cylinders.
@@ -321,7 +321,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_lba_has_a_place_of_its_own_that_is_not_bad((geometry, zones) in geometries()) {
