@@ -4,8 +4,8 @@
 #   record.sh OUT.tracefs [SECONDS] [FOLDER]
 #
 # OUT.tracefs  the kernel's text; `seekwise trace convert OUT.tracefs mixed.parquet` makes it small
-# SECONDS      how long to record (default 480)
-# FOLDER       where the loop device's file goes (default /var/tmp; about 6 GB are needed there)
+# SECONDS      how long to record (default 1200)
+# FOLDER       where the loop device's file goes (default /var/tmp; about 10 GB are needed there)
 #
 #   FOLDER/…/disk (sparse, direct I/O)  <-  /dev/loopN  <-  ext4  <-  the programs, in a memory cgroup of 400 MiB
 #                                               ^
@@ -21,12 +21,12 @@ fail() { echo "record.sh: $*" >&2; exit 1; }
 say() { echo "record.sh: $*" >&2; }
 
 (( $# >= 1 && $# <= 3 )) || { sed -n '2,8p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
-out=$1 seconds=${2:-480} folder=${3:-/var/tmp}
+out=$1 seconds=${2:-1200} folder=${3:-/var/tmp}
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "SECONDS is '$seconds': give a whole number of at least 1"
 [[ -d $folder ]] || fail "$folder is not a folder"
 [[ -d $(dirname "$out") ]] || fail "$(dirname "$out") is not a folder"
 (( EUID == 0 )) || fail "loop devices, mounts and tracepoints need root: run it with sudo"
-(( $(df --output=avail -B1M "$folder" | tail -1) > 8000 )) || fail "$folder has less than 8 GB free"
+(( $(df --output=avail -B1M "$folder" | tail -1) > 12000 )) || fail "$folder has less than 12 GB free"
 here=$(cd "$(dirname "$0")" && pwd)
 out=$(realpath "$out")
 
@@ -129,14 +129,14 @@ WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500000
 INSERT INTO orders SELECT i, abs(random()) % 600000, abs(random()) % 100000 / 100.0, hex(randomblob(50)) FROM n;
 CREATE INDEX by_customer ON orders (customer);
 SQL
-inside dd if=/dev/urandom of=films/one bs=1M count=3000 status=none
+inside dd if=/dev/urandom of=films/one bs=1M count=$(( seconds * 3 + 100 )) status=none
 inside dd if=/dev/urandom of=films/two bs=1M count=400 status=none
 as_postgres "$pg_bin/psql" -h "$mounted/database" -q -c CHECKPOINT bench
 sync
 echo 3 >/proc/sys/vm/drop_caches
 
 # ---- the programs -------------------------------------------------------------------------------------------------
-database() { runuser -u postgres -- "$pg_bin/pgbench" -h "$mounted/database" -n -c 4 -R 5 -T "$seconds" bench; }
+database() { runuser -u postgres -- "$pg_bin/pgbench" -h "$mounted/database" -n -c 4 -R 8 -T "$seconds" bench; }
 # A shop: three questions a second for one customer's orders, and a new total now and then.
 shop() {
     while :; do

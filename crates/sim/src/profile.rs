@@ -14,6 +14,7 @@ pub static BUILT_IN: &[(&str, &str)] = &[
     ("atlas10k", include_str!("../../../disks/atlas10k.toml")),
     ("barracuda", include_str!("../../../disks/barracuda.toml")),
     ("cheetah9LP", include_str!("../../../disks/cheetah9LP.toml")),
+    ("hp_c2247a", include_str!("../../../disks/hp_c2247a.toml")),
     ("ibm18es", include_str!("../../../disks/ibm18es.toml")),
     ("sata7200", include_str!("../../../disks/sata7200.toml")),
 ];

@@ -237,7 +237,7 @@ impl Device for Hdd {
         let arrived = now.0.saturating_add(self.model.delays.request);
         let capacity = self.capacity_sectors();
         let lba = request.lba.min(capacity - 1);
-        let end = request.end().clamp(lba + 1, capacity);
+        let end = request.lba.saturating_add(u64::from(request.sectors)).clamp(lba + 1, capacity);
         self.orders += 1;
         self.outstanding += 1;
         self.account(now.0);
@@ -279,18 +279,20 @@ impl Device for Hdd {
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         loop {
-            let sent = self.outbox.last().map_or(u64::MAX, |(completion, _)| completion.at.0);
-            match self.active {
-                // Completions first: the overheads of what starts now depend on what has just been done.
-                Some(active) if active.until < sent && active.until <= now.0 => self.end_active(active.until),
-                _ if sent <= now.0 => {
-                    let Some((completion, read)) = self.outbox.pop() else { return self.end_at_last(now) };
-                    self.last_was_read = read;
-                    self.outstanding -= 1;
-                    self.account(completion.at.0);
-                    done.push(completion);
-                }
-                _ => return self.end_at_last(now),
+            let sent = self.outbox.last().map(|(completion, _)| completion.at.0);
+            let arm = self.active.map(|active| active.until).filter(|&until| until <= now.0);
+            // Completions first: the overheads of what starts now depend on what has just been done.
+            if let Some(until) = arm.filter(|&until| sent.is_none_or(|sent| until < sent)) {
+                self.end_active(until);
+            } else if sent.is_some_and(|sent| sent <= now.0)
+                && let Some((completion, read)) = self.outbox.pop()
+            {
+                self.last_was_read = read;
+                self.outstanding -= 1;
+                self.account(completion.at.0);
+                done.push(completion);
+            } else {
+                return self.end_at_last(now);
             }
         }
     }

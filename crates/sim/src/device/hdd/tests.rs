@@ -1,1 +1,428 @@
+//! A disk small enough to compute by hand, and properties over random disks and random requests.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use block::{Nanos, Op, Priority, Request};
+use proptest::prelude::*;
+
+use super::Hdd;
+use super::layout::Layout;
+use super::model::Model;
+use super::spec::*;
+use crate::device::{Completion, Device};
+
+/// One revolution is 10 ms, a track has 100 sectors (0.1 ms each), there are 2 surfaces and 20 cylinders.
+fn tiny() -> Spec {
+    Spec {
+        name: "tiny".into(),
+        description: "for tests".into(),
+        geometry: Geometry {
+            surfaces: 2,
+            cylinders: 20,
+            capacity_sectors: None,
+            mapping: Mapping::Conventional,
+            sparing: Sparing::None,
+            sparing_range_cylinders: 1,
+            skew_in_revolutions: false,
+        },
+        mechanics: Mechanics {
+            rotation_rpm: 6000.0,
+            head_switch_ms: 0.5,
+            write_settle_ms: 0.25,
+            reacquire_ms: 0.0,
+            minimum_write_seek_ms: 0.0,
+        },
+        seek: Seek::Table { points: vec![(1, 1.0), (20, 2.9)] },
+        bus: Bus { read_sector_ms: 0.01, write_sector_ms: 0.01 },
+        cache: Cache {
+            segments: 2,
+            segment_sectors: 50,
+            write_segments: 1,
+            dedicated_write_segment: false,
+            keeps_data: true,
+            read_hits_on_written_data: true,
+            read_ahead: ReadAhead::None,
+            read_ahead_min_sectors: 0,
+            read_ahead_max_sectors: 0,
+            read_ahead_over_requested: false,
+            read_ahead_after_hit: false,
+            reads_sectors_on_the_way: false,
+            zero_latency_reads: false,
+            zero_latency_writes: false,
+            write_cache: WriteCache::Off,
+            combines_writes: true,
+            works_during_media_access: false,
+            stops_in_sector: false,
+            read_watermark: 0.0,
+        },
+        overheads: Overheads::default(),
+        queue: Queue { depth: 8, policy: QueuePolicy::Fifo, preseek: Preseek::AfterCompletion },
+        zones: vec![zone(0, 19, 100)],
+    }
+}
+
+fn zone(first_cylinder: u32, last_cylinder: u32, sectors_per_track: u32) -> Zone {
+    Zone {
+        first_cylinder,
+        last_cylinder,
+        sectors_per_track,
+        first_sector_offset: 0.0,
+        reserved_sectors: 0,
+        track_skew: 10.0,
+        cylinder_skew: 20.0,
+        spares: 0,
+        slips: Vec::new(),
+        remaps: Vec::new(),
+    }
+}
+
+fn disk(spec: &Spec) -> Hdd {
+    Hdd::new(Arc::new(Model::new(spec).unwrap()), None, None)
+}
+
+fn request(id: u32, op: Op, lba: u64, sectors: u32) -> Request {
+    Request { id, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors, lba, arrival: Nanos::ZERO }
+}
+
+fn micros(micros: u64) -> Nanos {
+    Nanos::from_micros(micros)
+}
+
+/// Runs until nothing is left to do.
+fn finish(disk: &mut Hdd) -> Vec<Completion> {
+    let mut done = Vec::new();
+    while let Some(at) = disk.wake_at() {
+        disk.advance(at, &mut done);
+    }
+    done
+}
+
+fn serve(disk: &mut Hdd, now: Nanos, op: Op, lba: u64, sectors: u32) -> Completion {
+    let mut done = Vec::new();
+    disk.advance(now, &mut done);
+    disk.submit(now, &request(0, op, lba, sectors));
+    *finish(disk).last().unwrap()
+}
+
+#[test]
+fn a_read_takes_seek_rotation_and_transfer() {
+    let mut spec = tiny();
+    spec.overheads.read_miss_after_read_ms = 0.3;
+    spec.overheads.read_completion_ms = 0.05;
+    // Cylinder 10, first track: 10 × (one track switch + one cylinder switch) = 10 × (10 + 20) sectors of skew: angle 0.
+    let lba = 10 * 200 + 30;
+    let done = serve(&mut disk(&spec), micros(2_000), Op::Read, lba, 4);
+    // Command until 2.3 ms, seek of 10 cylinders 1.9 ms until 4.2; sector 30 does not come before 13 ms … it passed at 3.
+    assert_eq!(done.seek, micros(1_900));
+    assert_eq!(done.rotation, micros(13_000 - 4_200));
+    assert_eq!(done.seek_cylinders, 10);
+    assert!(!done.cache_hit);
+    // Four sectors until 13.4, the last one over the bus until 13.41, reported at 13.46.
+    assert_eq!(done.at, micros(13_460));
+}
+
+#[test]
+fn a_slow_bus_and_not_the_media_decides_when_a_read_is_across() {
+    let mut spec = tiny();
+    spec.bus.read_sector_ms = 1.0;
+    let done = serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 50, 4);
+    // The first sector is in memory at 5.1 ms, then four go over the bus.
+    assert_eq!(done.at, micros(9_100));
+}
+
+#[test]
+fn a_write_waits_for_the_media_and_settles_unless_the_write_cache_is_on() {
+    let mut spec = tiny();
+    let through = serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 200 + 40, 2);
+    // One cylinder: 1 ms and 0.25 to settle; skew 30 sectors: sector 40 begins at 7 ms and two of them end at 7.2.
+    assert_eq!((through.seek, through.at), (micros(1_250), micros(7_200)));
+    spec.cache.write_cache = WriteCache::On;
+    spec.overheads.write_hit_after_read_ms = 0.2;
+    let mut cached = disk(&spec);
+    let early = serve(&mut cached, Nanos::ZERO, Op::Write, 200 + 40, 2);
+    assert_eq!((early.at, early.cache_hit), (micros(220), true));
+    assert_eq!(cached.busy(), micros(7_200), "a buffered write keeps the disk busy until it is on the media");
+}
+
+#[test]
+fn data_that_come_too_late_cost_a_write_a_revolution() {
+    let mut spec = tiny();
+    spec.bus.write_sector_ms = 4.0;
+    let done = serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 10, 1);
+    // The sector passes at 1 ms, its data are there at 4 ms: it is written at 11 ms.
+    assert_eq!(done.at, micros(11_100));
+}
+
+#[test]
+fn a_transfer_over_a_track_boundary_switches_heads_within_the_skew() {
+    let mut spec = tiny();
+    let done = serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 98, 4);
+    // Track 0 ends at 10 ms; the next one starts 10 sectors on, at 11 ms: enough for the head switch of 0.5.
+    assert_eq!(done.at, micros(11_210));
+    spec.mechanics.head_switch_ms = 1.5;
+    let missed = serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 98, 4);
+    assert_eq!(missed.at, micros(21_210), "a head switch longer than the skew misses a revolution");
+}
+
+#[test]
+fn an_access_on_the_same_cylinder_has_to_find_the_track_again_but_a_stream_does_not() {
+    let mut spec = tiny();
+    spec.mechanics.reacquire_ms = 0.7;
+    let done = serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 98, 4);
+    assert_eq!(done.seek, micros(700));
+    assert_eq!(done.at, micros(11_210));
+}
+
+#[test]
+fn a_read_of_what_was_read_ahead_is_a_hit_and_one_behind_it_goes_on_with_it() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::Segment;
+    spec.overheads.read_hit_after_read_ms = 0.1;
+    let mut disk = disk(&spec);
+    serve(&mut disk, Nanos::ZERO, Op::Read, 0, 4);
+    // At 2 ms the sectors up to 19 have passed.
+    let hit = serve(&mut disk, micros(2_000), Op::Read, 10, 5);
+    assert_eq!((hit.at, hit.cache_hit), (micros(2_150), true));
+    // At 3 ms those up to 29: 28 and 29 are there, 30 and 31 come until 3.2, and the last one goes over the bus.
+    let partial = serve(&mut disk, micros(3_000), Op::Read, 28, 4);
+    assert_eq!(partial.at, micros(3_210));
+}
+
+#[test]
+fn a_segment_keeps_no_more_than_its_size_and_read_ahead_stops_when_it_is_full() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::Segment;
+    let mut disk = disk(&spec);
+    serve(&mut disk, Nanos::ZERO, Op::Read, 0, 4);
+    assert!(serve(&mut disk, micros(50_000), Op::Read, 45, 5).cache_hit, "the last sector of the segment");
+    assert!(!serve(&mut disk, micros(60_000), Op::Read, 50, 1).cache_hit, "the first one behind it");
+}
+
+#[test]
+fn read_ahead_may_take_the_room_of_data_already_sent() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::Segment;
+    spec.cache.read_ahead_over_requested = true;
+    spec.cache.read_ahead_max_sectors = 50;
+    let mut disk = disk(&spec);
+    serve(&mut disk, Nanos::ZERO, Op::Read, 0, 4);
+    assert!(serve(&mut disk, micros(50_000), Op::Read, 50, 4).cache_hit);
+    assert!(!serve(&mut disk, micros(60_000), Op::Read, 0, 4).cache_hit);
+}
+
+#[test]
+fn reads_hit_written_data_only_where_the_drive_allows_it() {
+    let mut spec = tiny();
+    spec.cache.write_cache = WriteCache::On;
+    for allowed in [true, false] {
+        spec.cache.read_hits_on_written_data = allowed;
+        let mut disk = disk(&spec);
+        serve(&mut disk, Nanos::ZERO, Op::Write, 10, 4);
+        assert_eq!(serve(&mut disk, micros(50_000), Op::Read, 10, 4).cache_hit, allowed);
+    }
+}
+
+#[test]
+fn a_drive_that_reads_in_any_order_needs_one_revolution_for_a_track() {
+    let mut spec = tiny();
+    spec.cache.segment_sectors = 100;
+    let slow = serve(&mut disk(&spec), micros(5_050), Op::Read, 0, 100);
+    spec.cache.zero_latency_reads = true;
+    let fast = serve(&mut disk(&spec), micros(5_050), Op::Read, 0, 100);
+    // The head comes in the midst of sector 50: 51 to 99 come first, then 0 to 50 until 15.1 ms.
+    assert_eq!((slow.at, fast.at), (micros(20_010), micros(15_600)));
+}
+
+#[test]
+fn consecutive_writes_share_a_segment_and_go_to_the_media_in_one_piece() {
+    let mut spec = tiny();
+    spec.cache.write_cache = WriteCache::On;
+    let mut disk = disk(&spec);
+    disk.submit(Nanos::ZERO, &request(1, Op::Write, 50, 4));
+    disk.submit(Nanos::ZERO, &request(2, Op::Write, 54, 4));
+    assert_eq!(finish(&mut disk).len(), 2);
+    assert_eq!(disk.busy(), micros(5_800), "sectors 50 to 57 pass from 5.0 to 5.8 ms");
+}
+
+#[test]
+fn shortest_positioning_first_serves_a_batch_sooner_than_arrival_order() {
+    let last = |policy| {
+        let mut spec = tiny();
+        spec.queue = Queue { depth: 8, policy, preseek: Preseek::BeforeCompletion };
+        let mut disk = disk(&spec);
+        for (id, lba) in [3900, 10, 3500, 240, 3000, 60, 2200, 900].into_iter().enumerate() {
+            disk.submit(Nanos::ZERO, &request(id as u32, Op::Read, lba, 2));
+        }
+        finish(&mut disk).last().unwrap().at
+    };
+    let (fifo, sstf, sptf) = (last(QueuePolicy::Fifo), last(QueuePolicy::Sstf), last(QueuePolicy::Sptf));
+    assert!(sptf < sstf && sstf < fifo, "{sptf} {sstf} {fifo}");
+}
+
+#[test]
+fn idle_time_and_read_ahead_are_not_busy_time() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::Segment;
+    let mut disk = disk(&spec);
+    let first = serve(&mut disk, Nanos::ZERO, Op::Read, 0, 4).at;
+    let second = serve(&mut disk, micros(100_000), Op::Read, 2000, 4).at;
+    assert_eq!(disk.busy(), first + (second - micros(100_000)));
+}
+
+#[test]
+fn times_at_the_end_of_the_clock_saturate() {
+    let mut disk = disk(&tiny());
+    let end = Nanos(u64::MAX - 5);
+    disk.submit(end, &request(0, Op::Read, u64::MAX - 1, 4_000_000_000));
+    disk.submit(end, &request(1, Op::Write, 0, u32::MAX));
+    assert_eq!(finish(&mut disk).len(), 2);
+}
+
+fn sparings() -> impl Strategy<Value = Sparing> {
+    prop::sample::select(vec![
+        Sparing::None,
+        Sparing::Track,
+        Sparing::SectorsPerCylinder,
+        Sparing::SectorsPerTrack,
+        Sparing::SectorsPerCylinderSlipToEnd,
+        Sparing::SectorsPerCylinderFront,
+        Sparing::SectorsPerCylinderFrontSlipToEnd,
+        Sparing::EndOfDisk,
+        Sparing::SectorsPerRange,
+        Sparing::Zone,
+        Sparing::ZoneSlipToEnd,
+    ])
+}
+
+prop_compose! {
+    fn geometries()(
+        sparing in sparings(),
+        mapping in prop::sample::select(vec![Mapping::Conventional, Mapping::SerpentinePerZone, Mapping::Serpentine]),
+        surfaces in 1u16..5,
+        zones in prop::collection::vec((1u32..9, 2u32..30, 0u32..6, 0u32..20, 0f64..20.0, prop::collection::vec(0u32..900, 0..6)), 1..4),
+        range in 1u32..4,
+    ) -> (Geometry, Vec<Zone>) {
+        let mut next = 0;
+        let zones: Vec<Zone> = zones.into_iter().map(|(cylinders, per_track, spares, reserved, skew, slips)| {
+            let first = next;
+            next += cylinders;
+            let mut zone = zone(first, next - 1, per_track);
+            (zone.spares, zone.reserved_sectors, zone.slips) = (spares, reserved, slips);
+            (zone.track_skew, zone.cylinder_skew) = (skew.trunc(), (skew * 1.5).trunc());
+            zone
+        }).collect();
+        let geometry = Geometry {
+            surfaces, cylinders: next, capacity_sectors: None, mapping, sparing,
+            sparing_range_cylinders: range, skew_in_revolutions: false,
+        };
+        (geometry, zones)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_lba_has_a_place_of_its_own_that_is_not_bad((geometry, zones) in geometries()) {
+        let Ok(layout) = Layout::new(&geometry, &zones) else { return Ok(()) };
+        let mut taken = BTreeSet::new();
+        for lba in 0..layout.capacity_sectors {
+            let place = layout.locate(lba);
+            let zone = &zones[usize::from(place.zone)];
+            prop_assert!((zone.first_cylinder..=zone.last_cylinder).contains(&place.cylinder));
+            prop_assert!(place.head < geometry.surfaces && place.sector < zone.sectors_per_track);
+            prop_assert!(place.run >= 1);
+            prop_assert!(taken.insert((place.cylinder, place.head, place.sector)), "LBA {} shares its place", lba);
+            if geometry.mapping == Mapping::Conventional
+                && !matches!(geometry.sparing, Sparing::None | Sparing::Track)
+            {
+                let track = (place.cylinder - zone.first_cylinder) * u32::from(geometry.surfaces) + u32::from(place.head);
+                prop_assert!(!zone.slips.contains(&(track * zone.sectors_per_track + place.sector)), "LBA {} is on a slip", lba);
+            }
+        }
+    }
+
+    #[test]
+    fn within_a_run_sectors_follow_each_other_at_equal_angles((geometry, zones) in geometries()) {
+        let Ok(layout) = Layout::new(&geometry, &zones) else { return Ok(()) };
+        let mut lba = 0;
+        while lba < layout.capacity_sectors {
+            let first = layout.locate(lba);
+            let width = layout.zones[usize::from(first.zone)].sector_angle;
+            for offset in 1..u64::from(first.run).min(layout.capacity_sectors - lba) {
+                let place = layout.locate(lba + offset);
+                prop_assert!(place.same_track(&first));
+                prop_assert_eq!(u64::from(place.sector), u64::from(first.sector) + offset);
+                prop_assert_eq!(place.angle, first.angle.wrapping_add(width.wrapping_mul(offset)));
+            }
+            let last = layout.track_end(lba, &first) - 1;
+            prop_assert!(layout.locate(last).same_track(&first));
+            prop_assert_eq!(layout.track_start(last, &layout.locate(last)), layout.track_start(lba, &first));
+            lba += u64::from(first.run);
+        }
+    }
+
+    #[test]
+    fn every_request_completes_once_in_time_order_and_the_disk_comes_to_rest(
+        depth in 1u32..33,
+        policy in prop::sample::select(vec![QueuePolicy::Fifo, QueuePolicy::Sstf, QueuePolicy::Sptf]),
+        preseek in prop::sample::select(vec![Preseek::AfterCompletion, Preseek::DuringCompletion, Preseek::BeforeCompletion]),
+        write_cache in prop::sample::select(vec![WriteCache::Off, WriteCache::Sequential, WriteCache::On]),
+        read_ahead in prop::sample::select(vec![
+            ReadAhead::None, ReadAhead::Track, ReadAhead::Cylinder, ReadAhead::Segment, ReadAhead::NextTrack]),
+        flags in prop::array::uniform10(any::<bool>()),
+        segments in 2u32..6,
+        requests in prop::collection::vec((0u64..4000, 1u32..120, any::<bool>(), 0u64..20_000), 1..120),
+    ) {
+        let mut spec = tiny();
+        spec.queue = Queue { depth, policy, preseek };
+        let cache = &mut spec.cache;
+        (cache.segments, cache.write_segments) = (segments, 1 + u32::from(flags[0]));
+        (cache.write_cache, cache.read_ahead) = (write_cache, read_ahead);
+        [cache.keeps_data, cache.read_hits_on_written_data, cache.read_ahead_over_requested, cache.read_ahead_after_hit] =
+            [flags[1], flags[2], flags[3], flags[4]];
+        [cache.reads_sectors_on_the_way, cache.zero_latency_reads, cache.zero_latency_writes, cache.combines_writes] =
+            [flags[5], flags[6], flags[6], flags[7]];
+        (cache.works_during_media_access, cache.dedicated_write_segment) = (flags[8], flags[9]);
+        if flags[4] {
+            cache.read_ahead_min_sectors = 10;
+            cache.read_ahead_max_sectors = 30;
+        }
+        let mut disk = disk(&spec);
+        let mut submitted = vec![None; requests.len()];
+        let mut completed = BTreeSet::new();
+        let mut last = Nanos::ZERO;
+        let (mut now, mut outstanding, mut next) = (Nanos::ZERO, 0, 0);
+        let mut steps = 0;
+        while next < requests.len() || disk.wake_at().is_some() {
+            steps += 1;
+            prop_assert!(steps < 10_000, "the disk does not come to rest");
+            let mut done = Vec::new();
+            if next < requests.len() && outstanding < depth && requests[next].3 % 3 != steps % 3 {
+                let (lba, sectors, read, gap) = requests[next];
+                let gap = Nanos(gap * 1000 * u64::from(outstanding == 0));
+                now = now + gap;
+                disk.advance(now, &mut done);
+                let sectors = sectors.min((4000 - lba) as u32);
+                disk.submit(now, &request(next as u32, if read { Op::Read } else { Op::Write }, lba, sectors));
+                submitted[next] = Some(now);
+                outstanding += 1;
+                next += 1;
+            } else if let Some(at) = disk.wake_at() {
+                prop_assert!(at >= now, "the disk wants to wake up in the past");
+                now = at;
+                disk.advance(now, &mut done);
+            }
+            for completion in done {
+                prop_assert!(completion.at >= last && completion.at <= now);
+                last = completion.at;
+                prop_assert!(completion.at >= submitted[completion.id as usize].unwrap());
+                prop_assert!(completed.insert(completion.id), "completed twice");
+                outstanding -= 1;
+            }
+        }
+        prop_assert_eq!(completed.len(), requests.len());
+        prop_assert!(disk.busy() <= now);
+    }
+}

@@ -1,0 +1,61 @@
+//! The device alone: random 4 KB requests, two reads to a write.
+
+use std::hint::black_box;
+
+use block::{Nanos, Op, Priority, Request};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use sim::device::Device;
+use sim::profile::{BuildOptions, load};
+
+const REQUESTS: u32 = 1_000_000;
+
+/// A random number from a count (splitmix64).
+fn random(count: u64) -> u64 {
+    let mut z = count.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Keeps `depth` requests in the device until all are done.
+fn run(device: &mut dyn Device, depth: u32) -> Nanos {
+    let capacity = device.capacity_sectors() - 8;
+    let (mut now, mut next, mut finished) = (Nanos::ZERO, 0, 0);
+    let mut done = Vec::with_capacity(64);
+    while finished < REQUESTS {
+        while next < REQUESTS && next - finished < depth {
+            let lba = random(u64::from(next)) % capacity;
+            let op = if next % 3 == 2 { Op::Write } else { Op::Read };
+            let request =
+                Request { id: next, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: now };
+            device.submit(now, &request);
+            next += 1;
+        }
+        let Some(at) = device.wake_at() else { break };
+        now = at;
+        device.advance(now, &mut done);
+        finished += done.len() as u32;
+        done.clear();
+    }
+    now
+}
+
+fn disk(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("random 4 KB");
+    group.throughput(Throughput::Elements(u64::from(REQUESTS))).sample_size(10);
+    for (name, depth) in [("atlas10k", 1), ("sata7200", 1), ("sata7200", 32)] {
+        #[expect(clippy::expect_used, reason = "a disk that comes with the program loads")]
+        let profile = load(name).expect("built-in disk");
+        group.bench_function(format!("{name}, depth {depth}"), |bencher| {
+            bencher.iter(|| {
+                #[expect(clippy::expect_used, reason = "32 is a possible depth")]
+                let mut device = profile.build(BuildOptions { queue_depth: Some(depth), queue_policy: None }).expect("depth");
+                black_box(run(&mut *device, depth))
+            });
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, disk);
+criterion_main!(benches);

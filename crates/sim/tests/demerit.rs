@@ -1,0 +1,87 @@
+//! The model against real drives: Carnegie Mellon's validation traces, where the data folder is there.
+//!
+//! DiskSim's own demerit figures on the same traces are the bar. On the HP C2247A, whose trace keeps the true time between
+//! requests, the rotational position can be followed from request to request, and most single requests must be right too; the
+//! other four traces lost it (the phase between one access and the next is uniformly random in them, whatever the speed).
+
+use std::path::{Path, PathBuf};
+
+use sim::diskspecs::{ImportOptions, import};
+use sim::profile::{Profile, load};
+use sim::validate::{Validation, compare, read_measured, replay};
+
+/// Disk, DiskSim's demerit in ms, the most that the RMS error per request may be.
+const BARS: [(&str, f64, f64); 5] = [
+    ("atlas10k", 0.268, 1.8),
+    ("barracuda", 0.348, 2.5),
+    ("ibm18es", 0.136, 2.5),
+    ("cheetah9LP", 0.107, 1.8),
+    ("hp_c2247a", 0.089, 2.5),
+];
+
+fn data() -> Option<PathBuf> {
+    let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
+    if folder.is_dir() {
+        return Some(folder);
+    }
+    println!("skipped: {} is not there", folder.display());
+    None
+}
+
+fn options(name: &str) -> ImportOptions {
+    // The bus of the system that the HP drive was measured in (DiskSim, valid/hp_c2247a.parv).
+    if name == "hp_c2247a" {
+        ImportOptions { bus_read_sector_ms: 0.1701, bus_write_sector_ms: 0.18686 }
+    } else {
+        ImportOptions::default()
+    }
+}
+
+/// The comparison, and the share of requests within 0.5 ms.
+fn validate(profile: &Profile, data: &Path, name: &str) -> (Validation, f64) {
+    let requests = read_measured(&data.join(format!("measured/{name}.csv")), profile.capacity_sectors()).unwrap();
+    let mut device = profile.build(Default::default()).unwrap();
+    let responses = replay(&mut *device, &requests, |_| false).unwrap();
+    let right = requests.iter().zip(&responses).filter(|(request, time)| (request.response_ms - **time).abs() < 0.5).count();
+    (compare(&requests, &responses), right as f64 / requests.len() as f64)
+}
+
+#[test]
+fn the_disks_that_come_with_the_program_are_no_further_from_the_real_ones_than_disksim() {
+    let Some(data) = data() else { return };
+    for (name, demerit_ms, rms_ms) in BARS {
+        let (validation, _) = validate(&load(name).unwrap(), &data, name);
+        let (demerit, rms) = (validation.all.demerit_ms, validation.all.per_request_rms_ms);
+        println!("{name}: demerit {demerit:.4} ms (DiskSim {demerit_ms}), RMS per request {rms:.3} ms");
+        assert!(demerit <= demerit_ms, "{name}: demerit {demerit} ms, DiskSim {demerit_ms}");
+        assert!(rms <= rms_ms, "{name}: RMS error per request {rms} ms, bar {rms_ms}");
+    }
+}
+
+#[test]
+fn imported_disks_equal_those_that_come_with_the_program() {
+    let Some(data) = data() else { return };
+    for (name, ..) in BARS {
+        let imported = import(&data.join(format!("disks/{name}/{name}.diskspecs")), options(name)).unwrap();
+        let shipped = load(name).unwrap();
+        let mut spec = imported.profile.spec().clone();
+        spec.description = shipped.description().to_owned();
+        assert_eq!(&spec, shipped.spec(), "{name}");
+        assert_eq!(imported.profile.model(), shipped.model(), "{name}");
+    }
+}
+
+#[test]
+fn where_the_trace_keeps_true_time_single_requests_are_right() {
+    let Some(data) = data() else { return };
+    let (_, right) = validate(&load("hp_c2247a").unwrap(), &data, "hp_c2247a");
+    println!("within 0.5 ms: {:.1}%", 100.0 * right);
+    assert!(right > 0.94, "only {right} of all requests within 0.5 ms");
+}
+
+#[test]
+fn the_same_trace_gives_the_same_times_twice() {
+    let Some(data) = data() else { return };
+    let profile = load("atlas10k").unwrap();
+    assert_eq!(validate(&profile, &data, "atlas10k").0, validate(&profile, &data, "atlas10k").0);
+}

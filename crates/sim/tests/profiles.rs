@@ -1,0 +1,188 @@
+//! Profiles and DiskSim imports: what is wrong is named, and nothing makes them panic.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use sim::diskspecs::{ImportOptions, import_text};
+use sim::profile::{BUILT_IN, BuildOptions, Profile, load};
+
+fn changed(name: &str, from: &str, to: &str) -> String {
+    let text = load(name).unwrap().text().to_owned();
+    assert!(text.contains(from), "{name} does not say `{from}`");
+    text.replacen(from, to, 1)
+}
+
+fn error_of(text: &str) -> String {
+    Profile::parse(text, "my.toml").unwrap_err().to_string()
+}
+
+#[test]
+fn every_disk_that_comes_with_the_program_loads_and_builds() {
+    for (name, _) in BUILT_IN {
+        let profile = load(name).unwrap();
+        assert_eq!(profile.name(), *name);
+        let device = profile.build(BuildOptions::default()).unwrap();
+        assert_eq!(device.capacity_sectors(), profile.capacity_sectors());
+    }
+}
+
+#[test]
+fn an_unknown_disk_is_an_error_that_names_those_there_are() {
+    let error = load("atlas11k").unwrap_err().to_string();
+    assert!(error.contains("atlas11k") && error.contains("atlas10k") && error.contains("sata7200"), "{error}");
+}
+
+#[test]
+fn an_unknown_key_is_an_error_that_names_file_line_and_key() {
+    let error = error_of(&changed("atlas10k", "head_switch_ms", "head_swich_ms"));
+    assert!(error.starts_with("my.toml:") && error.contains("head_swich_ms"), "{error}");
+}
+
+#[test]
+fn impossible_values_are_errors_that_name_key_value_and_range() {
+    for (from, to, expected) in [
+        ("surfaces = 6", "surfaces = 0", ["geometry.surfaces", "0", "1 to 1024"]),
+        ("cylinders = 10042", "cylinders = 0", ["geometry.cylinders", "0", "1 to"]),
+        ("cylinders = 10042", "cylinders = 100", ["last_cylinder", "432", "99"]),
+        ("capacity_sectors = 17938986", "capacity_sectors = 99938986", ["geometry.capacity_sectors", "99938986", "1 to 17966953"]),
+        ("rotation_rpm = 10025.0", "rotation_rpm = 0.0", ["mechanics.rotation_rpm", "0", "60 to 1000000"]),
+        ("rotation_rpm = 10025.0", "rotation_rpm = nan", ["mechanics.rotation_rpm", "NaN", "60 to 1000000"]),
+        ("head_switch_ms = 0.176", "head_switch_ms = -1.0", ["mechanics.head_switch_ms", "-1", "0 to"]),
+        ("sectors_per_track = 334", "sectors_per_track = 0", ["zone[0]", "sectors_per_track", "0"]),
+        ("spares = 89", "spares = 4000000", ["zone[0]", "spares", "4000000"]),
+        ("segments = 10", "segments = 0", ["cache.segments", "0", "1 to 4096"]),
+        ("write_segments = 1", "write_segments = 11", ["cache.write_segments", "11", "1 to 10"]),
+        ("depth = 1", "depth = 0", ["queue.depth", "0", "1 to 1024"]),
+        ("track_skew = 63.0", "track_skew = inf", ["zone[0].track_skew", "inf", "0 to"]),
+        ("[[1, 1.245]", "[[3, 1.245]", ["seek.points", "distance 2 follows 3", "ascend"]),
+    ] {
+        let error = error_of(&changed("atlas10k", from, to));
+        assert!(error.starts_with("my.toml") && expected.iter().all(|part| error.contains(part)), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_queue_depth_out_of_range_is_refused() {
+    let options = BuildOptions { queue_depth: Some(0), queue_policy: None };
+    assert!(load("sata7200").unwrap().build(options).err().unwrap().to_string().contains("1 to 1024"));
+}
+
+const DISK: &str = "
+# a disk
+disksim_disk Test {
+   Model = dm_disk T {
+      Number of data surfaces = 2, Number of cylinders = 10, Block count = 2000,
+      Mechanical Model = dm_mech_g1 {
+         Access time type = trackSwitchPlusRotation, Seek type = linear,
+         Single cylinder seek time = 1.0, Average seek time = 5.0, Full strobe seek time = 9.0,
+         Add. write settling delay = 0.5, Head switch time = 1.0,
+         Rotation speed (in rpms) = 6000, Percent error in rpms = 0.0
+      },
+      Layout Model = dm_layout_g1 {
+         LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0, Rangesize for sparing = 1,
+         Zones = [ dm_layout_g1_zone {
+            First cylinder number = 0, Last cylinder number = 9, Blocks per track = 100,
+            Offset of first block = 0.0, Empty space at zone front = 0,
+            Skew for track switch = 10.0, Skew for cylinder switch = 20.0, Number of spares = 0,
+            slips = [], defects = [] } ]
+      }
+   },
+   Bulk sector transfer time = 0.1, Max queue length = 1, Number of buffer segments = 2,
+   Segment size (in blks) = 100, Maximum number of write segments = 1, Fast write level = 2
+}
+";
+
+fn imported(text: &str) -> Result<sim::diskspecs::Imported, String> {
+    import_text(text, Path::new("my.diskspecs"), ImportOptions::default()).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_whole_system_is_imported_with_the_slowest_of_its_buses() {
+    let system = format!(
+        "disksim_bus B0 {{ type = 1, Read block transfer time = 0.2, Write block transfer time = 0.05 }}
+         {DISK} instantiate [ bus0, bus1 ] as B0 instantiate [ disk0 ] as Test
+         topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_disk disk0 [] ] ]
+         disksim_pf Proc {{ Number of processors = 1 }}"
+    );
+    let bus = imported(&system).unwrap().profile.spec().bus.clone();
+    assert_eq!((bus.read_sector_ms, bus.write_sector_ms), (0.2, 0.1));
+}
+
+#[test]
+fn unsupported_or_wrong_parameters_are_errors_with_file_and_line() {
+    for (from, to, expected) in [
+        ("Seek type = linear", "Seek type = magic", "my.diskspecs:7: Seek type: `magic`"),
+        ("trackSwitchPlusRotation", "averageRotation", "averageRotation"),
+        ("dm_layout_g1 {", "dm_layout_g4 {", "my.diskspecs:12: Layout Model: blocks of type `dm_layout_g4`"),
+        ("Blocks per track = 100", "Blocks per track = 0", "my.diskspecs:15: Blocks per track: 0"),
+        ("Sparing scheme used = 0", "Sparing scheme used = 11", "my.diskspecs:13: Sparing scheme used: 11"),
+        ("Head switch time = 1.0,", "", "`Head switch time` is missing"),
+        ("Bulk sector transfer time = 0.1", "Bulk sector transfer time 0.1", "`=` should follow"),
+        ("Block count = 2000", "Block count = 2000, Block count = 3", "set twice"),
+        ("slips = []", "slips = [ x ]", "slips should be a number"),
+        ("Model = dm_disk T {", "Model = source nowhere.model, Other = dm_disk T {", "nowhere.model"),
+    ] {
+        assert!(DISK.contains(from));
+        let error = imported(&DISK.replacen(from, to, 1)).unwrap_err();
+        assert!(error.contains(expected) && error.contains("my.diskspecs"), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_file_that_names_itself_and_deep_nesting_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("loop.diskspecs");
+    std::fs::write(&path, "source loop.diskspecs\n").unwrap();
+    let error = sim::diskspecs::import(&path, ImportOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("names itself"), "{error}");
+    let error = imported(&format!("a {{ b = {}", "[".repeat(100_000))).unwrap_err();
+    assert!(error.contains("deep"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_make_the_parsers_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        let text = String::from_utf8_lossy(&bytes);
+        let _ = imported(&text);
+        let _ = Profile::parse(&text, "x");
+    }
+
+    #[test]
+    fn no_change_of_a_disk_makes_import_or_disk_panic(
+        changes in prop::collection::vec((0usize..1600, prop::sample::select(vec![
+            "0", "1", "9", "4294967295", "-1", "1e30", "nan", "{", "}", "[", "]", "=", ",", "\n", "#", "source ", "."]), 0usize..6), 1..4),
+    ) {
+        let mut text = DISK.to_owned();
+        for (at, insert, remove) in changes {
+            let at = at.min(text.len());
+            text.replace_range(at..(at + remove).min(text.len()), insert);
+        }
+        if let Ok(imported) = imported(&text) {
+            let profile = imported.profile;
+            let mut device = profile.build(BuildOptions::default()).unwrap();
+            let capacity = device.capacity_sectors();
+            let requests: Vec<_> = (0..20).map(|i| sim::validate::Measured {
+                lba: capacity / 20 * i,
+                sectors: (capacity - capacity / 20 * i).min(7) as u32,
+                op: if i % 3 == 0 { block::Op::Write } else { block::Op::Read },
+                response_ms: 1.0,
+                think: block::Nanos::from_millis(i),
+            }).collect();
+            prop_assert!(sim::validate::replay(&mut *device, &requests, |_| false).is_some());
+        }
+    }
+
+    #[test]
+    fn no_change_of_a_profile_makes_it_panic(
+        at in 0usize..4000,
+        insert in prop::sample::select(vec!["0", "9", "99999", "-", ".", "nan", "[", "]", "\"", "\n", "="]),
+        remove in 0usize..4,
+    ) {
+        let mut text = load("barracuda").unwrap().text().to_owned();
+        let at = at.min(text.len());
+        text.replace_range(at..(at + remove).min(text.len()), insert);
+        let _ = Profile::parse(&text, "x");
+    }
+}
