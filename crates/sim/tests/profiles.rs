@@ -1,5 +1,7 @@
 //! Profiles and DiskSim imports: what is wrong is named, and nothing makes them panic.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
+
 use std::path::Path;
 
 use proptest::prelude::*;
