@@ -131,6 +131,28 @@ fn unsupported_or_wrong_parameters_are_errors_with_file_and_line() {
 }
 
 #[test]
+fn sizes_beyond_all_disks_are_errors_not_overflows() {
+    for sparing in 0..=10 {
+        let text = DISK.replacen("Sparing scheme used = 0", &format!("Sparing scheme used = {sparing}"), 1);
+        let text = text.replacen("data surfaces = 2", "data surfaces = 65535", 1).replacen("slips = []", "slips = [ 5 ]", 1);
+        let text = text.replacen("Last cylinder number = 9", "Last cylinder number = 4294967295", 1);
+        let text = text.replacen("Blocks per track = 100", "Blocks per track = 4294967295", 1);
+        let error = imported(&text).unwrap_err();
+        assert!(error.contains("zone[0]"), "{error}");
+    }
+}
+
+#[test]
+fn slips_that_no_spare_can_take_are_noted_and_left_out() {
+    let text = DISK.replacen("Sparing scheme used = 0", "Sparing scheme used = 2", 1);
+    let text =
+        text.replacen("Number of spares = 0", "Number of spares = 1", 1).replacen("slips = []", "slips = [ 5, 7, 300, 99999 ]", 1);
+    let imported = imported(&text).unwrap();
+    assert_eq!(imported.profile.spec().zones[0].slips, [5, 300]);
+    assert!(imported.notes.iter().any(|note| note.contains("slips: 2 of the zone")), "{:?}", imported.notes);
+}
+
+#[test]
 fn a_file_that_names_itself_and_deep_nesting_are_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("loop.diskspecs");
