@@ -153,7 +153,12 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
     fields.finish(notes);
     let last = zones.iter().map(|zone| zone.last_cylinder).max().unwrap_or(0);
     if last >= geometry.cylinders {
-        notes.push(format!("{}: Number of cylinders: {} becomes {}, for a zone needs it", layout.at, geometry.cylinders, last + 1));
+        notes.push(format!(
+            "{}: Number of cylinders: {} becomes {}, for a zone needs it",
+            layout.at,
+            geometry.cylinders,
+            last.saturating_add(1)
+        ));
         geometry.cylinders = last.saturating_add(1);
     }
     for zone in &mut zones {
