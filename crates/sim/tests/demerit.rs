@@ -4,6 +4,8 @@
 //! requests, the rotational position can be followed from request to request, and most single requests must be right too; the
 //! other four traces lost it (the phase between one access and the next is uniformly random in them, whatever the speed).
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
+
 use std::path::{Path, PathBuf};
 
 use sim::diskspecs::{ImportOptions, import};

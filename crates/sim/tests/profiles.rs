@@ -1,5 +1,7 @@
 //! Profiles and DiskSim imports: what is wrong is named, and nothing makes them panic.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -126,6 +128,28 @@ fn unsupported_or_wrong_parameters_are_errors_with_file_and_line() {
         let error = imported(&DISK.replacen(from, to, 1)).unwrap_err();
         assert!(error.contains(expected) && error.contains("my.diskspecs"), "{to}: {error}");
     }
+}
+
+#[test]
+fn sizes_beyond_all_disks_are_errors_not_overflows() {
+    for sparing in 0..=10 {
+        let text = DISK.replacen("Sparing scheme used = 0", &format!("Sparing scheme used = {sparing}"), 1);
+        let text = text.replacen("data surfaces = 2", "data surfaces = 65535", 1).replacen("slips = []", "slips = [ 5 ]", 1);
+        let text = text.replacen("Last cylinder number = 9", "Last cylinder number = 4294967295", 1);
+        let text = text.replacen("Blocks per track = 100", "Blocks per track = 4294967295", 1);
+        let error = imported(&text).unwrap_err();
+        assert!(error.contains("zone[0]"), "{error}");
+    }
+}
+
+#[test]
+fn slips_that_no_spare_can_take_are_noted_and_left_out() {
+    let text = DISK.replacen("Sparing scheme used = 0", "Sparing scheme used = 2", 1);
+    let text =
+        text.replacen("Number of spares = 0", "Number of spares = 1", 1).replacen("slips = []", "slips = [ 5, 7, 300, 99999 ]", 1);
+    let imported = imported(&text).unwrap();
+    assert_eq!(imported.profile.spec().zones[0].slips, [5, 300]);
+    assert!(imported.notes.iter().any(|note| note.contains("slips: 2 of the zone")), "{:?}", imported.notes);
 }
 
 #[test]

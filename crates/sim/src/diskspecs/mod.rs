@@ -149,8 +149,25 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
         sparing_range_cylinders: if sparing == Sparing::SectorsPerRange { range as u32 } else { 1 },
         skew_in_revolutions,
     };
-    let zones = fields.list("Zones")?.iter().map(|value| zone(value, &geometry, notes)).collect::<Result<Vec<_>, String>>()?;
+    let mut zones = fields.list("Zones")?.iter().map(|value| zone(value, &geometry, notes)).collect::<Result<Vec<_>, String>>()?;
     fields.finish(notes);
+    let last = zones.iter().map(|zone| zone.last_cylinder).max().unwrap_or(0);
+    if last >= geometry.cylinders {
+        notes.push(format!(
+            "{}: Number of cylinders: {} becomes {}, for a zone needs it",
+            layout.at,
+            geometry.cylinders,
+            last.saturating_add(1)
+        ));
+        geometry.cylinders = last.saturating_add(1);
+    }
+    for zone in &mut zones {
+        let dropped = drop_surplus_slips(&geometry, zone);
+        if dropped > 0 {
+            let first = zone.first_cylinder;
+            notes.push(format!("{}: slips: {dropped} of the zone at cylinder {first} have no spare and are left out", layout.at));
+        }
+    }
     // DiskSim takes what the zones hold; the drive's own figure, where it is less, is what its owner could use.
     let count = model.integer_or("Block count", 0, u64::MAX >> 11, 0)?;
     let all = crate::device::hdd::layout::Layout::new(&geometry, &zones).map_err(|error| format!("{}: {error}", layout.at))?;
@@ -163,6 +180,42 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
         )),
     }
     Ok((geometry, zones))
+}
+
+/// Drops slips outside the zone and those that the spares of their region cannot take, as DiskSim never checked; says how many.
+fn drop_surplus_slips(geometry: &Geometry, zone: &mut Zone) -> usize {
+    let per_track = u64::from(zone.sectors_per_track);
+    let per_cylinder = per_track * u64::from(geometry.surfaces);
+    let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
+    let sectors = cylinders.saturating_mul(per_cylinder);
+    let tracks = cylinders * u64::from(geometry.surfaces);
+    let (all, region) = match geometry.sparing {
+        Sparing::Track => (tracks, tracks),
+        Sparing::SectorsPerTrack => (sectors, per_track),
+        Sparing::SectorsPerCylinder | Sparing::SectorsPerCylinderFront => (sectors, per_cylinder),
+        Sparing::SectorsPerRange => (sectors, per_cylinder.saturating_mul(geometry.sparing_range_cylinders.into())),
+        Sparing::Zone => (sectors, sectors),
+        // Slips of the others take no spares.
+        _ => (sectors, 0),
+    };
+    let before = zone.slips.len();
+    let (mut current, mut taken) = (u64::MAX, 0);
+    let spares = zone.spares;
+    zone.slips.retain(|&slip| {
+        let slip = u64::from(slip);
+        if slip >= all {
+            return false;
+        }
+        if region == 0 || (slip / region + 1).saturating_mul(region) > all {
+            return true;
+        }
+        if slip / region != current {
+            (current, taken) = (slip / region, 0);
+        }
+        taken += 1;
+        taken <= spares
+    });
+    before - zone.slips.len()
 }
 
 fn skew_unit(fields: &mut Fields) -> Result<Option<bool>, String> {
@@ -353,7 +406,7 @@ fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> 
         },
         read_ahead_min_sectors: fields.integer_or("Minimum read-ahead (blks)", 0, 1 << 30, 0)? as u32,
         read_ahead_max_sectors: fields.integer_or("Maximum read-ahead (blks)", 0, 1 << 30, 0)? as u32,
-        read_ahead_over_requested: fields.signed_or("Read-ahead over requested", 0.0)? > 0.0,
+        read_ahead_over_requested: fields.signed_or("Read-ahead over requested", 0.0)? != 0.0,
         read_ahead_after_hit: fields.flag("Read-ahead on idle hit")?,
         reads_sectors_on_the_way: fields.flag("Read any free blocks")?,
         zero_latency_reads: fields.integer_or("Immediate buffer read", 0, 2, 0)? != 0,

@@ -39,15 +39,20 @@ pub struct Segment {
     used: u64,
     /// Up to here the host has its data, and read-ahead may take the room.
     pub released: u64,
-    /// For data that wait: their order, …
+}
+
+/// What the arm must know of data that wait for it. Apart from the segments: these are searched for every request.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// Position in the order of arrival.
     pub order: u64,
-    /// … when the arm may start for them at the earliest, …
+    /// When the arm may start at the earliest.
     pub ready: u64,
-    /// … from which LBA on they may still be on the bus, …
+    /// From this LBA on they may still be on the bus, …
     pub incoming: u64,
-    /// … since when, …
+    /// … since then.
     pub incoming_since: u64,
-    /// … and where they go.
+    /// Where they go.
     pub place: Place,
 }
 
@@ -69,6 +74,8 @@ pub enum Lookup {
 pub struct Cache {
     /// The segments; with a dedicated write segment the first is it.
     pub segments: Box<[Segment]>,
+    /// For each segment, what the arm must know if it is dirty.
+    pub waiting: Box<[Waiting]>,
     /// Segments that hold data not yet on the media.
     pub dirty: u32,
     uses: u64,
@@ -83,21 +90,11 @@ impl Cache {
     /// Empty segments.
     pub fn new(spec: &Spec) -> Cache {
         let place = Place { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
-        let empty = Segment {
-            start: 0,
-            end: 0,
-            state: State::Empty,
-            written: false,
-            used: 0,
-            released: 0,
-            order: 0,
-            ready: 0,
-            incoming: 0,
-            incoming_since: 0,
-            place,
-        };
+        let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0 };
+        let waiting = Waiting { order: 0, ready: 0, incoming: 0, incoming_since: 0, place };
         Cache {
             segments: vec![empty; spec.segments as usize].into(),
+            waiting: vec![waiting; spec.segments as usize].into(),
             dirty: 0,
             uses: 0,
             size: u64::from(spec.segment_sectors),
@@ -156,15 +153,21 @@ impl Cache {
 
     /// The same for a write.
     pub fn for_write(&self) -> Option<usize> {
-        if self.dedicated {
-            return (!matches!(self.segments[0].state, State::Dirty | State::Writing)).then_some(0);
+        match (self.full_of_writes(), self.dedicated) {
+            (true, _) => None,
+            (false, true) => Some(0),
+            (false, false) => self.victim(0),
         }
-        if self.dirty < self.write_segments { self.victim(0) } else { None }
     }
 
     /// No more writes can be taken before one reaches the media.
     pub fn full_of_writes(&self) -> bool {
-        self.for_write().is_none()
+        if self.dedicated { self.dirty > 0 } else { self.dirty >= self.write_segments }
+    }
+
+    /// No more reads can be taken before a write reaches the media.
+    pub fn no_room_for_reads(&self) -> bool {
+        !self.dedicated && self.dirty as usize >= self.segments.len()
     }
 
     fn victim(&self, from: usize) -> Option<usize> {

@@ -111,6 +111,9 @@ impl Layout {
             next_cylinder = spec.last_cylinder + 1;
             built.push(zone);
         }
+        if built.len() > usize::from(u16::MAX) {
+            return Err(format!("zone: there are {}; at most {} are possible", built.len(), u16::MAX));
+        }
         if built.is_empty() {
             return Err("zone: there is none; a disk needs at least one [[zone]]".to_owned());
         }
@@ -210,7 +213,7 @@ impl Zone {
         let per_track = spec.sectors_per_track;
         let cylinders = spec.last_cylinder - spec.first_cylinder + 1;
         let per_cylinder = u64::from(per_track) * u64::from(surfaces);
-        let total = per_cylinder * u64::from(cylinders);
+        let total = per_cylinder.saturating_mul(u64::from(cylinders));
         if per_track == 0 || total > u64::from(u32::MAX / 2) {
             return Err(format!("sectors_per_track: {per_track} makes a zone of {total} sectors; 1 to 2147483647 are possible"));
         }

@@ -160,26 +160,35 @@ impl Hdd {
             return None;
         }
         let full = waiting && self.cache.full_of_writes();
-        let blocked = |request: &Pending| {
-            waiting
-                && (self.cache.collides(request.lba, request.end)
-                    || if request.write { full } else { self.cache.for_read().is_none() })
-        };
-        let requests = self.pending.iter().enumerate().filter(|(_, request)| !blocked(request));
-        let requests = requests.map(|(index, request)| (self.rank(at, request.order, &request.place, request.write), index));
-        let request = requests.min().map(|(rank, index)| (rank, Work::Pending(index)));
+        let request = self.best_request(at, full, false).and_then(|best| {
+            // Collisions are rare: look for them once it matters.
+            let chosen = &self.pending[best.1];
+            if self.cache.collides(chosen.lba, chosen.end) { self.best_request(at, full, true) } else { Some(best) }
+        });
+        let request = request.map(|(rank, index)| (rank, Work::Pending(index)));
         if !waiting {
             return request.map(|(_, work)| work);
         }
         // Writes that nobody waits for go when nothing else does, when there is no more room, or when it is their turn.
         let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
-        let segments = self.cache.segments.iter().enumerate().filter(|(_, segment)| turn && segment.state == State::Dirty);
-        let segments = segments.map(|(index, segment)| (self.rank(at, segment.order, &segment.place, true), index));
+        let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
+        let segments = segments.filter(|(_, (segment, _))| turn && segment.state == State::Dirty);
+        let segments = segments.map(|(index, (_, waiting))| (self.rank(at, waiting.order, &waiting.place, true), index));
         let segment = segments.min().map(|(rank, index)| (rank, Work::Destage(index)));
         match (request, segment) {
             (Some(request), Some(segment)) => Some(if segment.0 < request.0 { segment.1 } else { request.1 }),
             (request, segment) => request.or(segment).map(|(_, work)| work),
         }
+    }
+
+    /// The pending request that the policy prefers among those that can go, with its rank.
+    fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<((u64, u64), usize)> {
+        let no_room = self.cache.no_room_for_reads();
+        let goes = |request: &Pending| {
+            !(if request.write { full } else { no_room } || without_collisions && self.cache.collides(request.lba, request.end))
+        };
+        let requests = self.pending.iter().enumerate().filter(|(_, request)| goes(request));
+        requests.map(|(index, request)| (self.rank(at, request.order, &request.place, request.write), index)).min()
     }
 
     /// What the policy minimises; ties go to the older.

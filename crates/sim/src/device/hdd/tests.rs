@@ -402,7 +402,7 @@ proptest! {
             if next < requests.len() && outstanding < depth && requests[next].3 % 3 != steps % 3 {
                 let (lba, sectors, read, gap) = requests[next];
                 let gap = Nanos(gap * 1000 * u64::from(outstanding == 0));
-                now = now + gap;
+                now += gap;
                 disk.advance(now, &mut done);
                 let sectors = sectors.min((4000 - lba) as u32);
                 disk.submit(now, &request(next as u32, if read { Op::Read } else { Op::Write }, lba, sectors));

@@ -2,7 +2,7 @@
 
 use block::{Nanos, RequestId};
 
-use super::cache::State;
+use super::cache::{State, Waiting};
 use super::layout::Place;
 use super::mechanics::{Arm, Motion};
 use super::media::Extent;
@@ -49,7 +49,8 @@ impl Hdd {
         self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
         let segment = &mut self.cache.segments[index];
         segment.end = end;
-        (segment.incoming, segment.incoming_since) = (lba, begun);
+        let waiting = &mut self.cache.waiting[index];
+        (waiting.incoming, waiting.incoming_since) = (lba, begun);
         if segment.state == State::Writing
             && let Some(active) = self.active
         {
@@ -88,9 +89,7 @@ impl Hdd {
             self.stop_stream(start);
         }
         self.cache.begin_write(segment, lba, end);
-        let held = &mut self.cache.segments[segment];
-        (held.order, held.ready, held.place) = (order, ready, place);
-        (held.incoming, held.incoming_since) = (lba, begun);
+        self.cache.waiting[segment] = Waiting { order, ready, incoming: lba, incoming_since: begun, place };
     }
 
     fn overlaps(&self, segment: usize, lba: u64, end: u64) -> bool {
@@ -133,8 +132,9 @@ impl Hdd {
         let free = self.stop_stream(at);
         let segment = &mut self.cache.segments[index];
         segment.state = State::Writing;
-        let (lba, end, place) = (segment.start, segment.end, segment.place);
-        let mut at = free.max(segment.ready);
+        let (lba, end) = (segment.start, segment.end);
+        let Waiting { ready, place, .. } = self.cache.waiting[index];
+        let mut at = free.max(ready);
         let follows_on = self.last_write == (lba, at);
         let motion = if follows_on { Motion::Continuing } else { Motion::Fresh };
         let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
@@ -172,12 +172,12 @@ impl Hdd {
     /// it passes waits for the next revolution.
     fn write_extents(&mut self, mut extent: Extent, index: usize, burst: u64) -> u64 {
         let (period, bus) = (self.model.mechanics.period, self.model.delays.write_sector);
-        let segment = self.cache.segments[index];
+        let (segment, waiting) = (self.cache.segments[index], self.cache.waiting[index]);
         let came = |lba: u64| {
-            if lba < segment.incoming {
+            if lba < waiting.incoming {
                 return 0;
             }
-            segment.incoming_since.saturating_add((lba + 1 - segment.incoming).max(burst).saturating_mul(bus))
+            waiting.incoming_since.saturating_add((lba + 1 - waiting.incoming).max(burst).saturating_mul(bus))
         };
         loop {
             let end = extent.end.min(segment.end).max(extent.lba + 1);
