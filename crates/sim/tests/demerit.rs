@@ -42,7 +42,7 @@ fn options(name: &str) -> ImportOptions {
 /// The comparison, and the share of requests within 0.5 ms.
 fn validate(profile: &Profile, data: &Path, name: &str) -> (Validation, f64) {
     let requests = read_measured(&data.join(format!("measured/{name}.csv")), profile.capacity_sectors()).unwrap();
-    let mut device = profile.build(Default::default()).unwrap();
+    let mut device = profile.build(Default::default());
     let responses = replay(&mut *device, &requests, |_| false).unwrap();
     let right = requests.iter().zip(&responses).filter(|(request, time)| (request.response_ms - **time).abs() < 0.5).count();
     (compare(&requests, &responses), right as f64 / requests.len() as f64)

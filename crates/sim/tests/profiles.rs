@@ -23,7 +23,7 @@ fn every_disk_that_comes_with_the_program_loads_and_builds() {
     for (name, _) in BUILT_IN {
         let profile = load(name).unwrap();
         assert_eq!(profile.name(), *name);
-        let device = profile.build(BuildOptions::default()).unwrap();
+        let device = profile.build(BuildOptions::default());
         assert_eq!(device.capacity_sectors(), profile.capacity_sectors());
     }
 }
@@ -64,9 +64,9 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
 }
 
 #[test]
-fn a_queue_depth_out_of_range_is_refused() {
-    let options = BuildOptions { queue_depth: Some(0), queue_policy: None };
-    assert!(load("sata7200").unwrap().build(options).err().unwrap().to_string().contains("1 to 1024"));
+fn a_queue_depth_out_of_range_becomes_the_nearest_in_range() {
+    let depth = |depth| load("sata7200").unwrap().build(BuildOptions { queue_depth: Some(depth), queue_policy: None }).queue_depth();
+    assert_eq!([depth(0), depth(7), depth(u32::MAX)], [1, 7, 1024]);
 }
 
 const DISK: &str = "
@@ -185,7 +185,7 @@ proptest! {
         }
         if let Ok(imported) = imported(&text) {
             let profile = imported.profile;
-            let mut device = profile.build(BuildOptions::default()).unwrap();
+            let mut device = profile.build(BuildOptions::default());
             let capacity = device.capacity_sectors();
             let requests: Vec<_> = (0..20).map(|i| sim::validate::Measured {
                 lba: capacity / 20 * i,
