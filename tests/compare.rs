@@ -98,7 +98,7 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
     let damaged = folder.path().join("damaged.csv");
     std::fs::write(&damaged, "time_us,stream,op,lba,sectors\n0,1,R,0,8\n1,1,R,zero,8\n").unwrap();
     let far = folder.path().join("far.csv");
-    std::fs::write(&far, format!("time_us,stream,op,lba,sectors\n0,1,R,{},8\n", 1u64 << 60)).unwrap();
+    std::fs::write(&far, format!("time_us,stream,op,lba,sectors\n0,1,R,{},8\n", 1u64 << 40)).unwrap();
     let nowhere = folder.path().join("no such folder/page.html");
     let cases: &[(&[&str], &[&str])] = &[
         (&["/nonexistent/trace"], &["/nonexistent/trace"]),

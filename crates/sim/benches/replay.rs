@@ -2,6 +2,8 @@
 //!
 //! DiskSim 4 does about 50,000 requests a second on this work (first come, first served, 60 requests a second).
 
+#![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so at once")]
+
 use std::hint::black_box;
 use std::time::Duration;
 
