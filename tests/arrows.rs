@@ -1,5 +1,7 @@
 //! Which crate may know which: the arrows of ARCHITECTURE.md.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

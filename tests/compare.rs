@@ -1,5 +1,7 @@
 //! `seekwise compare` as a person meets it: the whole program, from the command line to the files it leaves.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
 use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! The pages in docs/ that the program prints are what it prints now.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
 use std::process::Command;
 
 #[test]

@@ -1,5 +1,7 @@
 //! Every command in the README does what the README says.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 

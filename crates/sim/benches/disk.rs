@@ -48,7 +48,6 @@ fn disk(criterion: &mut Criterion) {
         let profile = load(name).expect("built-in disk");
         group.bench_function(format!("{name}, depth {depth}"), |bencher| {
             bencher.iter(|| {
-                #[expect(clippy::expect_used, reason = "32 is a possible depth")]
                 let mut device = profile.build(BuildOptions { queue_depth: Some(depth), queue_policy: None });
                 black_box(run(&mut *device, depth))
             });

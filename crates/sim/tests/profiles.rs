@@ -65,7 +65,8 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
 
 #[test]
 fn a_queue_depth_out_of_range_becomes_the_nearest_in_range() {
-    let depth = |depth| load("sata7200").unwrap().build(BuildOptions { queue_depth: Some(depth), queue_policy: None }).queue_depth();
+    let depth =
+        |depth| load("sata7200").unwrap().build(BuildOptions { queue_depth: Some(depth), queue_policy: None }).queue_depth();
     assert_eq!([depth(0), depth(7), depth(u32::MAX)], [1, 7, 1024]);
 }
 

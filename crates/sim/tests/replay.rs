@@ -1,5 +1,7 @@
 //! The event loop, watched through a device that takes the same time for every request.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
 
