@@ -182,7 +182,9 @@ impl Hdd {
                 sent = sent.max(extent.passed_at(&self.model, came).saturating_add(left.saturating_mul(bus)));
             }
             if connected.is_none() && extent.lba < enough && enough <= end {
-                let begin = extent.passed_at(&self.model, enough.min(last.max(first + 1))).saturating_add(back);
+                // The drive knows when enough will have come, and is back on the bus by then.
+                let came = extent.passed_at(&self.model, enough.min(last.max(first + 1)));
+                let begin = came.max(extent.settled.saturating_add(back));
                 sent = sent.max(begin.saturating_add(sectors.saturating_mul(bus)));
             }
             let off_media = extent.passed_at(&self.model, last);

@@ -155,6 +155,27 @@ fn data_that_come_too_late_cost_a_write_a_revolution() {
 }
 
 #[test]
+fn a_write_touches_the_media_no_sooner_than_its_least_delay_after_its_data() {
+    let mut spec = tiny();
+    spec.bus.write_sector_ms = 1.0;
+    spec.mechanics.minimum_write_seek_ms = 0.6;
+    // Data at 1 ms, the media from 1.6 on: sector 16 is caught, sector 15 is not.
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 16, 1).at, micros(1_700));
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 15, 1).at, micros(11_600));
+}
+
+#[test]
+fn a_drive_is_back_on_the_bus_when_enough_has_come() {
+    let mut spec = tiny();
+    spec.cache.read_watermark = 0.5;
+    spec.overheads.first_reselect_ms = 2.0;
+    // Half of the ten sectors have come at 5.5 ms, the last at 6; the drive began to return in time.
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 50, 10).at, micros(6_010));
+    // Right at the first sector it has to return first: at 2 ms, then ten sectors go over the bus.
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 0, 10).at, micros(2_100));
+}
+
+#[test]
 fn a_transfer_over_a_track_boundary_switches_heads_within_the_skew() {
     let mut spec = tiny();
     let done = serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 98, 4);
