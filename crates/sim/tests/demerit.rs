@@ -18,7 +18,7 @@ const BARS: [(&str, f64, f64); 5] = [
     ("barracuda", 0.348, 2.5),
     ("ibm18es", 0.136, 2.5),
     ("cheetah9LP", 0.107, 1.8),
-    ("hp_c2247a", 0.089, 2.5),
+    ("hp_c2247a", 0.089, 2.3),
 ];
 
 fn data() -> Option<PathBuf> {
@@ -78,7 +78,7 @@ fn where_the_trace_keeps_true_time_single_requests_are_right() {
     let Some(data) = data() else { return };
     let (_, right) = validate(&load("hp_c2247a").unwrap(), &data, "hp_c2247a");
     println!("within 0.5 ms: {:.1}%", 100.0 * right);
-    assert!(right > 0.94, "only {right} of all requests within 0.5 ms");
+    assert!(right > 0.95, "only {right} of all requests within 0.5 ms");
 }
 
 #[test]

@@ -374,7 +374,6 @@ fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> 
     let prebuffers = fields.flag("Allow write prebuffering")?;
     let intermediate = fields.flag("Allow sneaky intermediate read hits")?;
     for (key, set) in [
-        ("Allow almost read hits", fields.flag("Allow almost read hits")?),
         ("Allow sneaky partial read hits", fields.flag("Allow sneaky partial read hits")?),
         ("Never disconnect", fields.flag("Never disconnect")?),
     ] {
@@ -408,6 +407,7 @@ fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> 
         read_ahead_max_sectors: fields.integer_or("Maximum read-ahead (blks)", 0, 1 << 30, 0)? as u32,
         read_ahead_over_requested: fields.signed_or("Read-ahead over requested", 0.0)? != 0.0,
         read_ahead_after_hit: fields.flag("Read-ahead on idle hit")?,
+        joins_read_ahead: fields.flag("Allow almost read hits")?,
         reads_sectors_on_the_way: fields.flag("Read any free blocks")?,
         zero_latency_reads: fields.integer_or("Immediate buffer read", 0, 2, 0)? != 0,
         zero_latency_writes: fields.integer_or("Immediate buffer write", 0, 2, 0)? != 0,

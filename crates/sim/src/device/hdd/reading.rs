@@ -126,6 +126,9 @@ impl Hdd {
             self.cache.touch(segment);
             return self.read_media(free, request, segment, from, Some(from_memory));
         }
+        if let Some(stream) = self.stream.filter(|stream| self.is_about_to_read(stream, lba)) {
+            return self.read_from_stream(from_memory, request, stream);
+        }
         let free = self.stop_stream(at).max(command_done);
         // `choose` lets a read go only if a segment can be had.
         let Some(segment) = self.cache.for_read() else { return self.pending.push(*request) };
@@ -148,7 +151,13 @@ impl Hdd {
         self.follow(stream, request, completion, connected);
     }
 
-    /// A read whose beginning is in memory while the media bring the rest.
+    /// Read-ahead comes to an LBA next: nothing else would bring it sooner.
+    fn is_about_to_read(&self, stream: &Stream, lba: u64) -> bool {
+        let next = self.cache.segments[stream.segment].end..=stream.extent.end;
+        self.model.cache.joins_read_ahead && next.contains(&lba) && lba < stream.limit
+    }
+
+    /// A read whose beginning is in memory, or about to be, while the media bring the rest.
     fn read_from_stream(&mut self, start: u64, request: &Pending, mut stream: Stream) {
         stream.limit = stream.limit.max(self.read_ahead_limit(stream.segment, request.lba, request.end));
         stream.least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
@@ -175,14 +184,18 @@ impl Hdd {
         let off_media = loop {
             let extent = &stream.extent;
             let end = extent.end.min(request.end);
-            let first = extent.lba.max(held).max(request.lba).min(end - 1);
             let last = if zero_latency { extent.lba + u64::from(extent.sectors_in_last_pass(&self.model, end)) } else { end };
-            for came in [first + 1, last.max(first + 1)] {
+            let first = extent.lba.max(held).max(request.lba).min(end - 1);
+            // An extent that ends before the request, in a stream that it joins, brings nothing of it.
+            let passes = if end > request.lba { [first + 1, last.max(first + 1)] } else { [end; 2] };
+            for came in passes.into_iter().filter(|&came| came > request.lba) {
                 let left = request.end - (came - 1);
                 sent = sent.max(extent.passed_at(&self.model, came).saturating_add(left.saturating_mul(bus)));
             }
             if connected.is_none() && extent.lba < enough && enough <= end {
-                let begin = extent.passed_at(&self.model, enough.min(last.max(first + 1))).saturating_add(back);
+                // The drive knows when enough will have come, and is back on the bus by then.
+                let came = extent.passed_at(&self.model, enough.min(last.max(first + 1)));
+                let begin = came.max(extent.settled.saturating_add(back));
                 sent = sent.max(begin.saturating_add(sectors.saturating_mul(bus)));
             }
             let off_media = extent.passed_at(&self.model, last);

@@ -271,6 +271,9 @@ pub struct Cache {
     /// A full hit starts reading on again.
     #[serde(default)]
     pub read_ahead_after_hit: bool,
+    /// A read of what is about to be read ahead waits for it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub joins_read_ahead: bool,
     /// Sectors that pass before the wanted ones are kept.
     #[serde(default)]
     pub reads_sectors_on_the_way: bool,

@@ -47,6 +47,7 @@ fn tiny() -> Spec {
             read_ahead_max_sectors: 0,
             read_ahead_over_requested: false,
             read_ahead_after_hit: false,
+            joins_read_ahead: false,
             reads_sectors_on_the_way: false,
             zero_latency_reads: false,
             zero_latency_writes: false,
@@ -155,6 +156,27 @@ fn data_that_come_too_late_cost_a_write_a_revolution() {
 }
 
 #[test]
+fn a_write_touches_the_media_no_sooner_than_its_least_delay_after_its_data() {
+    let mut spec = tiny();
+    spec.bus.write_sector_ms = 1.0;
+    spec.mechanics.minimum_write_seek_ms = 0.6;
+    // Data at 1 ms, the media from 1.6 on: sector 16 is caught, sector 15 is not.
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 16, 1).at, micros(1_700));
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 15, 1).at, micros(11_600));
+}
+
+#[test]
+fn a_drive_is_back_on_the_bus_when_enough_has_come() {
+    let mut spec = tiny();
+    spec.cache.read_watermark = 0.5;
+    spec.overheads.first_reselect_ms = 2.0;
+    // Half of the ten sectors have come at 5.5 ms, the last at 6; the drive began to return in time.
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 50, 10).at, micros(6_010));
+    // Right at the first sector it has to return first: at 2 ms, then ten sectors go over the bus.
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 0, 10).at, micros(2_100));
+}
+
+#[test]
 fn a_transfer_over_a_track_boundary_switches_heads_within_the_skew() {
     let mut spec = tiny();
     let done = serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 98, 4);
@@ -187,6 +209,19 @@ fn a_read_of_what_was_read_ahead_is_a_hit_and_one_behind_it_goes_on_with_it() {
     // At 3 ms those up to 29: 28 and 29 are there, 30 and 31 come until 3.2, and the last one goes over the bus.
     let partial = serve(&mut disk, micros(3_000), Op::Read, 28, 4);
     assert_eq!(partial.at, micros(3_210));
+}
+
+#[test]
+fn a_reader_that_follows_its_read_ahead_loses_no_revolution_where_the_drive_lets_it_join() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::Segment;
+    for (joins, second) in [(true, 810), (false, 10_810)] {
+        spec.cache.joins_read_ahead = joins;
+        let mut disk = disk(&spec);
+        let first = serve(&mut disk, Nanos::ZERO, Op::Read, 0, 4);
+        assert_eq!(first.at, micros(410));
+        assert_eq!(serve(&mut disk, first.at, Op::Read, 4, 4).at, micros(second));
+    }
 }
 
 #[test]
@@ -371,7 +406,7 @@ proptest! {
         write_cache in prop::sample::select(vec![WriteCache::Off, WriteCache::Sequential, WriteCache::On]),
         read_ahead in prop::sample::select(vec![
             ReadAhead::None, ReadAhead::Track, ReadAhead::Cylinder, ReadAhead::Segment, ReadAhead::NextTrack]),
-        flags in prop::array::uniform10(any::<bool>()),
+        flags in prop::array::uniform11(any::<bool>()),
         segments in 2u32..6,
         requests in prop::collection::vec((0u64..4000, 1u32..120, any::<bool>(), 0u64..20_000), 1..120),
     ) {
@@ -385,6 +420,7 @@ proptest! {
         [cache.reads_sectors_on_the_way, cache.zero_latency_reads, cache.zero_latency_writes, cache.combines_writes] =
             [flags[5], flags[6], flags[6], flags[7]];
         (cache.works_during_media_access, cache.dedicated_write_segment) = (flags[8], flags[9]);
+        cache.joins_read_ahead = flags[10];
         if flags[4] {
             cache.read_ahead_min_sectors = 10;
             cache.read_ahead_max_sectors = 30;

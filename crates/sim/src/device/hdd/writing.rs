@@ -57,7 +57,7 @@ impl Hdd {
             // The arm goes on where the data before end, as soon as these have come.
             let place = self.model.layout.locate(lba);
             let (extent, _) = Extent::reach(&self.model, active.until, self.arm, lba, place, Motion::Continuing, true);
-            let until = self.write_extents(extent, index, 0);
+            let until = self.write_extents(extent, index, 0, 0);
             self.active = Some(Active { until, writing: Some(index) });
             self.last_write = (end, until);
         }
@@ -139,11 +139,13 @@ impl Hdd {
         let motion = if follows_on { Motion::Continuing } else { Motion::Fresh };
         let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
         let seek = self.model.mechanics.position(at, self.arm, &place, motion, true).seek;
-        if !follows_on {
-            at = at.saturating_add(self.model.mechanics.minimum_write_seek.saturating_sub(seek));
+        let mut least = 0;
+        if !follows_on && seek < self.model.mechanics.minimum_write_seek {
+            least = self.model.mechanics.minimum_write_seek;
+            at = at.saturating_add(least - seek);
         }
         let (extent, positioning) = Extent::reach(&self.model, at, self.arm, lba, place, motion, true);
-        let written = self.write_extents(extent, index, self.first_burst(end - lba));
+        let written = self.write_extents(extent, index, self.first_burst(end - lba), least);
         let mut until = written;
         if let Some(reported) = reported {
             let delays = &self.model.delays;
@@ -169,8 +171,9 @@ impl Hdd {
     }
 
     /// Writes a segment from `extent` on; says when the last sector is on the media. A sector whose data have not come when
-    /// it passes waits for the next revolution.
-    fn write_extents(&mut self, mut extent: Extent, index: usize, burst: u64) -> u64 {
+    /// it passes waits for the next revolution. The first one waits until `burst` sectors have come and `least` went by: on the
+    /// HP C2247A the least delay before the media starts when the data are there, not when the command is done.
+    fn write_extents(&mut self, mut extent: Extent, index: usize, burst: u64, mut least: u64) -> u64 {
         let (period, bus) = (self.model.mechanics.period, self.model.delays.write_sector);
         let (segment, waiting) = (self.cache.segments[index], self.cache.waiting[index]);
         let came = |lba: u64| {
@@ -186,7 +189,7 @@ impl Hdd {
             } else {
                 end
             };
-            let late_first = came(extent.lba).saturating_sub(extent.start);
+            let late_first = came(extent.lba).saturating_add(least).saturating_sub(extent.start);
             let late_last = came(last - 1).saturating_sub(extent.passed_at(&self.model, last - 1));
             let revolutions = late_first.max(late_last).div_ceil(period);
             let written = extent.passed_at(&self.model, last).saturating_add(revolutions.saturating_mul(period));
@@ -194,6 +197,7 @@ impl Hdd {
             if extent.end >= segment.end {
                 return written;
             }
+            least = 0;
             extent = extent.next(&self.model, written, true);
         }
     }
