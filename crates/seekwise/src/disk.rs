@@ -28,12 +28,12 @@ pub enum Command {
         /// Where to write the profile; standard output if absent
         #[arg(short, long, value_name = "FILE.toml")]
         output: Option<PathBuf>,
-        /// Time the host's bus takes for a sector of a read, where it is slower than the disk says
-        #[arg(long, value_name = "MS", default_value_t = 0.0)]
-        bus_read_sector_ms: f64,
+        /// Time the host's bus takes for a sector of a read, where it is slower than the file says
+        #[arg(long, value_name = "MS")]
+        bus_read_sector_ms: Option<f64>,
         /// The same for a sector of a write
-        #[arg(long, value_name = "MS", default_value_t = 0.0)]
-        bus_write_sector_ms: f64,
+        #[arg(long, value_name = "MS")]
+        bus_write_sector_ms: Option<f64>,
     },
     /// Replay what a real drive was measured doing, and compare the response times
     Validate {
@@ -78,24 +78,8 @@ fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOpt
     let text = imported.profile.text();
     match output {
         None => Ok(terminal::print(text)?),
-        Some(path) => write_by_rename(path, text).with_context(|| format!("{}", path.display())),
+        Some(path) => report::record::replace(path, text.as_bytes()).with_context(|| format!("{}", path.display())),
     }
-}
-
-/// Writes a file so that it is there as a whole or not at all, with the permissions of any new file.
-fn write_by_rename(path: &Path, text: &str) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // The umask takes from this what it takes from any new file.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let mut file = builder.tempfile_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(path).map(drop).map_err(|error| error.error)
 }
 
 fn validate(disk: &str, measured: &Path, json: bool) -> anyhow::Result<()> {

@@ -30,15 +30,6 @@ fn data() -> Option<PathBuf> {
     None
 }
 
-fn options(name: &str) -> ImportOptions {
-    // The bus of the system that the HP drive was measured in (DiskSim, valid/hp_c2247a.parv).
-    if name == "hp_c2247a" {
-        ImportOptions { bus_read_sector_ms: 0.1701, bus_write_sector_ms: 0.18686 }
-    } else {
-        ImportOptions::default()
-    }
-}
-
 /// The comparison, and the share of requests within 0.5 ms.
 fn validate(profile: &Profile, data: &Path, name: &str) -> (Validation, f64) {
     let requests = read_measured(&data.join(format!("measured/{name}.csv")), profile.capacity_sectors()).unwrap();
@@ -64,7 +55,7 @@ fn the_disks_that_come_with_the_program_are_no_further_from_the_real_ones_than_d
 fn imported_disks_equal_those_that_come_with_the_program() {
     let Some(data) = data() else { return };
     for (name, ..) in BARS {
-        let imported = import(&data.join(format!("disks/{name}/{name}.diskspecs")), options(name)).unwrap();
+        let imported = import(&data.join(format!("disks/{name}/{name}.diskspecs")), ImportOptions::default()).unwrap();
         let shipped = load(name).unwrap();
         let mut spec = imported.profile.spec().clone();
         spec.description = shipped.description().to_owned();

@@ -217,7 +217,7 @@ fn speeds(name: &str, from: u64, depth: u32) -> (f64, f64) {
     use block::{Nanos, Op, Priority, Request};
     let profile = load(name).unwrap();
     let run = |count: u32, sectors: u32, depth: u32, lba: &dyn Fn(u32) -> u64| {
-        let mut device = profile.build(BuildOptions { queue_depth: Some(depth), queue_policy: None }).unwrap();
+        let mut device = profile.build(BuildOptions { queue_depth: Some(depth), queue_policy: None });
         let (mut now, mut next, mut finished, mut done) = (Nanos::ZERO, 0, 0, Vec::new());
         while finished < count {
             while next < count && next - finished < depth {

@@ -124,6 +124,19 @@ fn csv_may_count_places_and_sizes_in_different_units() {
 }
 
 #[test]
+fn without_a_column_for_streams_each_device_is_one() {
+    let read = read("time_ns,lba,sectors,is_read,device,device_name\n5,1,1,1,7,sda\n9,2,2,0,8,sdb\n").unwrap();
+    assert_eq!(shown(&read), ["0 7 7 Read 1+1", "4 8 8 Write 2+2"]);
+    assert_eq!((read.reader.stream_name(7), read.reader.stream_name(8)), (Some("sda"), Some("sdb")));
+}
+
+#[test]
+fn a_heading_decides_where_the_lines_alone_would_not() {
+    let read = read("time_ms,lba,size_bytes,op,stream\n0,1,512,r,3\n1,9,512,w,4\n").unwrap();
+    assert_eq!((read.format, shown(&read)), ("csv", vec!["0 0 3 Read 1+1".to_owned(), "1000000 0 4 Write 9+1".to_owned()]));
+}
+
+#[test]
 fn times_are_exact_to_the_nanosecond_and_rounded_beyond() {
     let read = read("time_ms,lba,sectors,op\n0,1,1,r\n0.0000004,1,1,r\n.0000005,1,1,r\n18446744073709.551614,1,1,r\n18446744073709.551615,1,1,r\n").unwrap();
     let arrivals: Vec<_> = read.requests.iter().map(|request| request.arrival.0).collect();

@@ -1,6 +1,6 @@
 //! Records as files: pretty JSON, written by rename, refused with file and line when they are not what they should be.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -83,11 +83,15 @@ pub fn write(dir: &Path, record: &Record) -> Result<PathBuf, FileError> {
 }
 
 /// Puts the bytes where the path says, whole or not at all: readers see the old file or the new one. The file gets the permissions
-/// that a newly created one would have.
+/// that a newly created one would have. A symbolic link stays one, and what is no file (`/dev/stdout`, a pipe) is written to.
 ///
 /// # Errors
 /// Whatever the file system says; the old file is then untouched.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+        return OpenOptions::new().write(true).open(path)?.write_all(bytes);
+    }
+    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     // A temporary file is private by default; with these bits the process's umask decides, as for any other new file.

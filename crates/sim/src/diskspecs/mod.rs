@@ -27,11 +27,15 @@ pub struct Imported {
 /// What DiskSim keeps outside the disk's own file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// The bus of the system needs at least this long for a sector to the host, in ms.
-    pub bus_read_sector_ms: f64,
+    /// The bus of the system needs at least this long for a sector to the host, in ms. `None`: as the file says, or [`ASSUMED_BUS`].
+    pub bus_read_sector_ms: Option<f64>,
     /// The same from the host, in ms.
-    pub bus_write_sector_ms: f64,
+    pub bus_write_sector_ms: Option<f64>,
 }
+
+/// The bus of a drive whose file leaves the transfer to a bus that it does not describe. A bus that takes no time exists nowhere;
+/// this is the one of the system in which DiskSim's authors measured such a drive (DiskSim 4, valid/hp_c2247a.parv).
+pub const ASSUMED_BUS: Bus = Bus { read_sector_ms: 0.1701, write_sector_ms: 0.18686 };
 
 /// Imports the one disk of a file.
 pub fn import(path: &Path, options: ImportOptions) -> Result<Imported, ProfileError> {
@@ -82,11 +86,7 @@ fn convert(
     mechanics.minimum_write_seek_ms = fields.number_or("Minimum seek delay", 0.0)?;
     mechanics.reacquire_ms = reacquire_estimate(&mechanics, &seek, &geometry, &zones);
     let bulk = fields.number_or("Bulk sector transfer time", 0.0)?;
-    let (bus_read, bus_write) = slowest_bus(blocks)?;
-    let bus = Bus {
-        read_sector_ms: bulk.max(bus_read).max(options.bus_read_sector_ms),
-        write_sector_ms: bulk.max(bus_write).max(options.bus_write_sector_ms),
-    };
+    let bus = bus(bulk, blocks, options, notes)?;
     let cache = cache(&mut fields, notes)?;
     let overheads = overheads(&mut fields)?;
     let queue = queue(&mut fields, notes)?;
@@ -102,12 +102,13 @@ fn convert(
     Ok(Spec { name: name.to_owned(), description, geometry, mechanics, seek, bus, cache, overheads, queue, zones })
 }
 
-/// The slowest bus and controller of a whole system: DiskSim takes the largest of all transfer times.
-fn slowest_bus(blocks: &[Block]) -> Result<(f64, f64), String> {
-    let (mut read, mut write) = (0.0f64, 0.0f64);
+/// The slowest of disk, bus, controller and what the user says: DiskSim takes the largest of all transfer times.
+fn bus(bulk: f64, blocks: &[Block], options: ImportOptions, notes: &mut Vec<String>) -> Result<Bus, String> {
+    let (mut read, mut write, mut described) = (bulk, bulk, bulk > 0.0);
     for block in blocks {
         let mut fields = Fields::new(block);
         if block.kind == "disksim_bus" {
+            described = true;
             read = read.max(fields.number_or("Read block transfer time", 0.0)?);
             write = write.max(fields.number_or("Write block transfer time", 0.0)?);
         } else if block.kind == "disksim_ctlr" {
@@ -115,7 +116,19 @@ fn slowest_bus(blocks: &[Block]) -> Result<(f64, f64), String> {
             (read, write) = (read.max(bulk), write.max(bulk));
         }
     }
-    Ok((read, write))
+    let assumed = |least: f64| if described { 0.0 } else { least };
+    if !described && (options.bus_read_sector_ms.is_none() || options.bus_write_sector_ms.is_none()) {
+        notes.push(format!(
+            "Bulk sector transfer time is 0, which leaves it to a bus that is not described here: {} ms to read and {} ms to write \
+             a sector are assumed (DiskSim 4, valid/hp_c2247a.parv); import the .parv with the bus, or give \
+             --bus-read-sector-ms and --bus-write-sector-ms",
+            ASSUMED_BUS.read_sector_ms, ASSUMED_BUS.write_sector_ms
+        ));
+    }
+    Ok(Bus {
+        read_sector_ms: read.max(options.bus_read_sector_ms.unwrap_or(assumed(ASSUMED_BUS.read_sector_ms))),
+        write_sector_ms: write.max(options.bus_write_sector_ms.unwrap_or(assumed(ASSUMED_BUS.write_sector_ms))),
+    })
 }
 
 fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Result<(Geometry, Vec<Zone>), String> {

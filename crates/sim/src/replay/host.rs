@@ -94,8 +94,6 @@ struct Slot {
     next_part: u32,
     last_part: u32,
     dispatched: Nanos,
-    /// Which scheduler picked it; another one must not hear of its completion.
-    picked_by: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -120,8 +118,6 @@ pub struct Host {
     /// By kind: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
     at_device: usize,
-    /// Grows with every switch of schedulers.
-    generation: u32,
     wait_until: Option<Nanos>,
     completions: Vec<Completion>,
     tally: DeviceTally,
@@ -142,7 +138,6 @@ impl Host {
             pending: [None; 2],
             active: [0; 2],
             at_device: 0,
-            generation: 0,
             wait_until: None,
             completions: Vec::new(),
             tally: DeviceTally::default(),
@@ -157,19 +152,6 @@ impl Host {
     /// How long the device has been at work so far.
     pub fn busy(&self) -> Nanos {
         self.device.busy()
-    }
-
-    /// Puts another scheduler in place of the present one; what is queued goes over to it, what is at the device stays there.
-    pub fn switch(&mut self, now: Nanos, mut scheduler: Box<dyn Scheduler>) {
-        let mut merges = Vec::new();
-        block::sched::switch(&mut *self.scheduler, &mut *scheduler, now, |request, merge| merges.push((request.id, merge)));
-        for (id, merge) in merges {
-            self.follow(id, merge);
-            self.active[kind(&self.slots[id as usize].request)] -= 1;
-        }
-        self.scheduler = scheduler;
-        self.generation += 1;
-        self.dispatch(now);
     }
 
     /// Lets in what there is room for.
@@ -239,14 +221,7 @@ impl Host {
 
     fn new_slot(&mut self, request: Request, operation: u32) -> RequestId {
         let id = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
-        let slot = Slot {
-            request: Request { id, ..request },
-            operation,
-            next_part: NONE,
-            last_part: id,
-            dispatched: Nanos::ZERO,
-            picked_by: 0,
-        };
+        let slot = Slot { request: Request { id, ..request }, operation, next_part: NONE, last_part: id, dispatched: Nanos::ZERO };
         match self.slots.get_mut(id as usize) {
             Some(place) => *place = slot,
             None => self.slots.push(slot),
@@ -256,9 +231,7 @@ impl Host {
 
     fn finish(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
         let head = self.slots[completion.id as usize];
-        if head.picked_by == self.generation {
-            self.scheduler.completed(completion.at, &head.request, completion.at - head.dispatched);
-        }
+        self.scheduler.completed(completion.at, &head.request, completion.at - head.dispatched);
         self.active[kind(&head.request)] -= 1;
         self.at_device -= 1;
         self.tally.requests += 1;
@@ -338,7 +311,6 @@ impl Server for Host {
                     let slot = &mut self.slots[request.id as usize];
                     slot.request = request;
                     slot.dispatched = now;
-                    slot.picked_by = self.generation;
                     self.at_device += 1;
                     self.device.submit(now, &request);
                 }

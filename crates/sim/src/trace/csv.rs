@@ -6,7 +6,7 @@
 //! | place | `lba` (512-byte sectors, also `lba512`), `offset_bytes` | required |
 //! | size | `sectors` (also `size_blocks size_blocks512`), `size_bytes` | required |
 //! | direction | `op` (`read write r w`), `is_read` (`1 0 true false`) | required |
-//! | device, stream | `device`, `stream`: numbers | optional |
+//! | device, stream | `device`, `stream`: numbers; without a column for streams each device is one | optional |
 //! | their names | `device_name`, `stream_name`; they stand for the number if there is none | optional |
 //! | somebody waits | `sync` (`1 0 true false`, or empty) | optional |
 //! | response time | `response_s response_ms response_us response_ns`, or `measured_response_` and a unit; may be empty | optional |
@@ -262,6 +262,8 @@ struct Csv {
     place_in_bytes: bool,
     size_in_bytes: bool,
     devices: Naming,
+    /// There is a column for streams; without one each device is a stream.
+    tells_streams: bool,
     streams: Naming,
 }
 
@@ -272,6 +274,7 @@ impl Csv {
             place_in_bytes: has(Column::OffsetBytes),
             size_in_bytes: has(Column::SizeBytes),
             devices: Naming::new(has(Column::Device)),
+            tells_streams: has(Column::Stream) || has(Column::StreamName),
             streams: Naming::new(has(Column::Stream)),
             heading,
             started: false,
@@ -303,14 +306,14 @@ impl Parser for Csv {
             return Ok(());
         };
         let device = self.devices.number(row.device, row.device_name)?;
-        let stream = self.streams.number(row.stream, row.stream_name)?;
+        let stream = if self.tells_streams { self.streams.number(row.stream, row.stream_name)? } else { device };
         let Row { sync, response, priority, .. } = row;
         out.push(TraceRequest { sync, response, priority, ..extent.request(row.arrival, op, device, stream) });
         Ok(())
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
-        self.streams.name(stream)
+        if self.tells_streams { self.streams.name(stream) } else { self.devices.name(stream) }
     }
 
     fn device_name(&self, device: u32) -> Option<&str> {

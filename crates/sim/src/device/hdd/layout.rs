@@ -324,15 +324,18 @@ impl Zone {
         let region = slips[0] / self.region_sectors;
         let first_data = region * self.region_data;
         let until = first_data + self.region_data;
-        // Spares at the front take as many sectors from the front as are slipped.
-        let drawn_forward = slips.iter().filter(|&&slip| slip % self.region_sectors >= self.region_front).count() as u32 * unit;
-        let drawn_forward = if self.region_front > 0 { drawn_forward } else { 0 };
+        let drawn_forward = self.drawn_forward(slips);
+        if drawn_forward > self.region_front {
+            let (slips, spares) = (slips.len(), self.region_front);
+            return Err(format!("slips: {slips} in one region are more than its {spares} spares can take"));
+        }
         let mut moved = 0;
         if drawn_forward > 0 {
             shifts.push(Shift { position: first_data, until, shift: -(drawn_forward as i32) });
         }
         for offset in slips.iter().map(|slip| slip % self.region_sectors) {
-            if offset < self.region_front || offset - self.region_front + drawn_forward >= self.region_data + moved {
+            let first = self.region_front - drawn_forward;
+            if offset < first || offset - first >= self.region_data + moved {
                 // A bad spare holds no data: nothing moves.
                 continue;
             }
@@ -341,11 +344,26 @@ impl Zone {
                 let (slips, spares) = (slips.len(), spares / unit);
                 return Err(format!("slips: {slips} in one region are more than its {spares} spares can take"));
             }
-            let position = first_data + offset - self.region_front + drawn_forward - moved;
+            let position = first_data + offset - first - moved;
             moved += unit;
             shifts.push(Shift { position, until, shift: moved as i32 - drawn_forward as i32 });
         }
         Ok(())
+    }
+
+    /// How many of the spares at the front of a region its data begin in: as many as sectors are slipped from there on. A spare
+    /// that is bad itself makes it one more.
+    fn drawn_forward(&self, slips: &[u32]) -> u32 {
+        let slipped_from = |first: u32| slips.iter().filter(|&&slip| slip % self.region_sectors >= first).count() as u32;
+        let mut drawn = 0;
+        while self.region_front > 0 && drawn <= self.region_front {
+            let slipped = slipped_from(self.region_front - drawn);
+            if slipped == drawn {
+                break;
+            }
+            drawn = slipped;
+        }
+        drawn
     }
 
     /// Sectors of a region that data may slip into. The last range of a zone may be shorter than the others and has none.

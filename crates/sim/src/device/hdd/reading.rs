@@ -117,7 +117,7 @@ impl Hdd {
         let command_done = request.arrived.saturating_add(delays.read_miss.after(request.after_read));
         if let Lookup::Partial(segment) = found {
             if let Some(stream) = self.stream.filter(|stream| stream.segment == segment) {
-                return self.read_from_stream(from_memory, request, stream);
+                return self.read_from_stream(at, from_memory, request, stream);
             }
             let free = self.stop_stream(at).max(command_done);
             // Stopping changes nothing here: a segment that is being read belongs to the stream.
@@ -127,7 +127,7 @@ impl Hdd {
             return self.read_media(free, request, segment, from, Some(from_memory));
         }
         if let Some(stream) = self.stream.filter(|stream| self.is_about_to_read(stream, lba)) {
-            return self.read_from_stream(from_memory, request, stream);
+            return self.read_from_stream(at, from_memory, request, stream);
         }
         let free = self.stop_stream(at).max(command_done);
         // `choose` lets a read go only if a segment can be had.
@@ -148,7 +148,7 @@ impl Hdd {
         let (seek, rotation) = (Nanos(positioning.seek), Nanos(positioning.rotation));
         let completion =
             Completion { id: request.id, at: Nanos::ZERO, seek, rotation, seek_cylinders: cylinders, cache_hit: false };
-        self.follow(stream, request, completion, connected);
+        self.follow(at, stream, request, completion, connected);
     }
 
     /// Read-ahead comes to an LBA next: nothing else would bring it sooner.
@@ -158,21 +158,21 @@ impl Hdd {
     }
 
     /// A read whose beginning is in memory, or about to be, while the media bring the rest.
-    fn read_from_stream(&mut self, start: u64, request: &Pending, mut stream: Stream) {
+    fn read_from_stream(&mut self, at: u64, start: u64, request: &Pending, mut stream: Stream) {
         stream.limit = stream.limit.max(self.read_ahead_limit(stream.segment, request.lba, request.end));
         stream.least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
         self.cache.touch(stream.segment);
         let none = Nanos::ZERO;
         let completion = Completion { id: request.id, at: none, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false };
-        self.follow(stream, request, completion, Some(start));
+        self.follow(at, stream, request, completion, Some(start));
     }
 
-    /// Follows a stream to the end of a request while the bus carries what has come, and leaves it reading on.
+    /// Follows a stream at `at` to the end of a request while the bus carries what has come, and leaves it reading on.
     ///
     /// `connected`: the bus carries data from then on; otherwise the drive returns to it when enough has come.
     /// The transfer of n sectors that end up in memory at times mᵢ ends at the latest of mᵢ + (n − i)·bus, and as mᵢ grows
     /// evenly within an extent, its first and its last sector decide.
-    fn follow(&mut self, mut stream: Stream, request: &Pending, mut completion: Completion, connected: Option<u64>) {
+    fn follow(&mut self, at: u64, mut stream: Stream, request: &Pending, mut completion: Completion, connected: Option<u64>) {
         let delays = &self.model.delays;
         let zero_latency = self.model.cache.zero_latency_reads;
         let (bus, sectors) = (delays.read_sector, request.end - request.lba);
@@ -209,7 +209,8 @@ impl Hdd {
         let until = match self.model.queue.preseek {
             Preseek::AfterCompletion => completed,
             Preseek::DuringCompletion => sent,
-            Preseek::BeforeCompletion => off_media,
+            // What the stream that it joins has already read left the media in the past.
+            Preseek::BeforeCompletion => off_media.max(at),
         };
         completion.at = Nanos(completed);
         self.arm = Arm::from(&stream.extent.place);

@@ -314,6 +314,20 @@ fn times_at_the_end_of_the_clock_saturate() {
     assert_eq!(finish(&mut disk).len(), 2);
 }
 
+#[test]
+fn a_spare_at_the_front_that_is_bad_itself_takes_no_data() {
+    let geometry = Geometry { sparing: Sparing::SectorsPerCylinderFront, ..tiny().geometry };
+    let mut bad = zone(0, 19, 100);
+    // Of cylinder 1 (sectors 200 to 399, the first three of them spares) the last spare and a data sector are bad.
+    (bad.spares, bad.slips) = (3, vec![202, 300]);
+    let layout = Layout::new(&geometry, &[bad]).unwrap();
+    let physical = |lba| {
+        let place = layout.locate(lba);
+        (place.cylinder * 2 + u32::from(place.head)) * 100 + place.sector
+    };
+    assert_eq!([196, 197, 198, 199, 295, 296].map(physical), [199, 201, 203, 204, 301, 302]);
+}
+
 fn sparings() -> impl Strategy<Value = Sparing> {
     prop::sample::select(vec![
         Sparing::None,

@@ -81,14 +81,17 @@ fn footer(file: &File, length: u64) -> Result<ParquetMetaData, ParquetError> {
     ParquetMetaDataReader::new().parse_and_finish(file)
 }
 
-/// Only what the library was built with can be decompressed; most dataframe libraries use Snappy unless told otherwise.
+/// Only what the library was built with can be decompressed: Zstandard, which we write, and Snappy, which most dataframe libraries
+/// write unless told otherwise.
 fn compression(metadata: &ParquetMetaData) -> Result<(), String> {
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
         match column.compression() {
-            Compression::UNCOMPRESSED | Compression::ZSTD(_) => {}
+            Compression::UNCOMPRESSED | Compression::SNAPPY | Compression::ZSTD(_) => {}
             other => {
                 let name = column.column_path().string();
-                return Err(format!("column {name} is compressed with {other}: write the file with zstd, or uncompressed"));
+                return Err(format!(
+                    "column {name} is compressed with {other}: write the file with zstd or snappy, or uncompressed"
+                ));
             }
         }
     }
