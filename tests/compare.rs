@@ -181,6 +181,28 @@ fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
 }
 
 #[test]
+fn memory_does_not_grow_with_the_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let peak_kib = |requests: u64| {
+        let trace = trace(folder.path(), requests);
+        let arguments = ["compare", trace.to_str().unwrap(), "--threads", "2", "--no-cpu-time"];
+        let mut child = seekwise(&arguments).stdout(Stdio::null()).spawn().unwrap();
+        let mut peak = 0;
+        while child.try_wait().unwrap().is_none() {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            peak = line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(peak);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert!(child.wait().unwrap().success());
+        peak
+    };
+    // Both are longer than every window and look-ahead.
+    let (short, long): (u64, u64) = (peak_kib(150_000), peak_kib(600_000));
+    assert!(short > 0 && long < short + 8 * 1024, "{short} KiB for 150,000 requests, {long} KiB for 600,000");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 30);

@@ -234,8 +234,8 @@ impl Plan {
         block::Limits { max_sectors: self.settings.host.max_sectors }
     }
 
-    fn followed(&self) -> Vec<u32> {
-        self.survey.followed().into_iter().map(|(stream, _)| stream).collect()
+    fn measure(&self) -> Measure {
+        Measure::new(self.survey.requests, self.survey.followed().into_iter().map(|(stream, _)| stream))
     }
 
     /// Replays the trace under one scheduler.
@@ -247,15 +247,15 @@ impl Plan {
         } else {
             (scheduler, None)
         };
-        let measure = Measure::new(self.survey.requests, self.followed());
-        let outcome = replay(self.reader()?, &self.placement, self.host(scheduler), &self.settings, measure, watch)?;
+        let host = self.host(scheduler);
+        let outcome = replay(self.reader()?, &self.placement, host, &self.settings, self.measure(), watch)?;
         Ok((outcome, spent.map(|spent| spent.load(Ordering::Relaxed))))
     }
 
     /// Replays the trace with every stream alone on the disk, first come, first served.
     fn alone(&self, watch: &Watch) -> Result<Measure, ReplayError> {
         let build = || self.host((self.alone.spec.build)(&self.limits(), &self.alone.values));
-        replay_alone(self.reader()?, &self.placement, &self.followed(), &build, &self.settings, watch)
+        replay_alone(self.reader()?, &self.placement, &build, &self.settings, self.measure(), watch)
     }
 }
 

@@ -224,7 +224,7 @@ fn a_stream_alone_gets_what_it_would_get_without_the_others() {
     let (_, placement) = survey(&trace);
     let settings = Settings { mode: Mode::Open, speed: 1.0, host: HostSettings::default() };
     let build = || default_host(8, 1);
-    let alone = replay_alone(list(&trace), &placement, &[1, 2], &build, &settings, &Watch::default()).unwrap();
+    let alone = replay_alone(list(&trace), &placement, &build, &settings, Measure::new(200, [1, 2]), &Watch::default()).unwrap();
     let together = run(&trace, Mode::Open, 1.0, build());
     for stream in [1, 2] {
         assert_eq!(alone.streams[&stream].responses.mean(), Nanos(8 * MS));

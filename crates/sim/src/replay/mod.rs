@@ -8,7 +8,7 @@ mod source;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use block::{Nanos, StreamId};
+use block::Nanos;
 
 pub use host::{DeviceTally, Finished, Host, HostSettings, Issue};
 pub use measure::{Bin, Measure, Responses, StreamMeasure};
@@ -113,17 +113,16 @@ pub fn replay(
     Ok(Outcome { measure, tally: host.tally(), busy: host.busy() })
 }
 
-/// Replays a trace with every followed stream alone on a host of its own, made by `build`: what each would get without the others.
+/// Replays a trace with every stream that `measure` follows alone on a host of its own, made by `build`: what each would get without the others.
 pub fn replay_alone(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
-    followed: &[StreamId],
     build: &dyn Fn() -> Host,
     settings: &Settings,
+    measure: Measure,
     watch: &Watch,
 ) -> Result<Measure, ReplayError> {
-    let mut lanes = Lanes::new(followed.iter().copied(), build);
-    let measure = Measure::new(0, followed.iter().copied());
+    let mut lanes = Lanes::new(measure.streams.keys().copied(), build);
     match settings.mode {
         Mode::Open => run(Open::new(reader, placement, settings.speed), &mut lanes, measure, watch),
         Mode::Closed => run(Closed::new(reader, placement, settings.speed), &mut lanes, measure, watch),
