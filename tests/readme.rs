@@ -9,12 +9,17 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The commands of the README: its lines indented by four spaces, with the heading they stand under.
+/// The commands of the README: its lines indented by four spaces outside fences, with the heading they stand under.
 fn commands() -> Vec<(String, String)> {
     let text = std::fs::read_to_string(root().join("README.md")).unwrap();
     let mut heading = String::new();
     let mut commands = Vec::new();
+    let mut fenced = false;
     for line in text.lines() {
+        fenced ^= line.starts_with("```");
+        if fenced {
+            continue;
+        }
         if let Some(title) = line.strip_prefix("## ") {
             heading = title.to_owned();
         } else if let Some(command) = line.strip_prefix("    ") {
