@@ -181,6 +181,21 @@ fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
 }
 
 #[test]
+fn the_disks_own_queue_can_be_chosen_and_is_on_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 3000);
+    let with = |policy: &str| {
+        let arguments = ["compare", trace.to_str().unwrap(), "--speed", "3", "--scheduler", "noop", "--json", "--no-cpu-time"];
+        let output = seekwise(&arguments).args(["--queue-depth", "16", "--queue-policy", policy]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&json["disk"]["queue_depth"], &json["disk"]["queue_policy"]), (&16.into(), &policy.into()));
+        json["schedulers"][0]["figures"]["response_mean_ms"].as_f64().unwrap()
+    };
+    assert!(with("sptf") < with("fifo"), "looking for the soonest should serve a backlog faster");
+}
+
+#[test]
 fn memory_does_not_grow_with_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let peak_kib = |requests: u64| {

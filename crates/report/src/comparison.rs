@@ -100,7 +100,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// What must be the same, in words for the person who mixed the records up.
-fn worlds(record: &Record) -> [(&'static str, String); 5] {
+fn worlds(record: &Record) -> [(&'static str, String); 6] {
     let Record { schema, trace, disk, replay, .. } = record;
     let digest = |sha: &str| printable(&sha.chars().take(12).collect::<String>());
     [
@@ -108,7 +108,17 @@ fn worlds(record: &Record) -> [(&'static str, String); 5] {
         ("trace", format!("{} (sha256 {}…, {} requests)", printable(&trace.name), digest(&trace.sha256), trace.requests)),
         ("disk", format!("{} (sha256 {}…)", printable(&disk.name), digest(&disk.sha256))),
         ("disk queue depth", disk.queue_depth.to_string()),
-        ("replay", format!("{} at speed {}, nr_requests {}", printable(&replay.mode), replay.speed, replay.nr_requests)),
+        ("disk queue policy", printable(&disk.queue_policy)),
+        (
+            "replay",
+            format!(
+                "{} at speed {}, fit {}, nr_requests {}",
+                printable(&replay.mode),
+                replay.speed,
+                printable(&replay.fit),
+                replay.nr_requests
+            ),
+        ),
     ]
 }
 

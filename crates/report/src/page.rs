@@ -145,14 +145,22 @@ fn facts(record: &Record) -> Vec<Fact> {
         (
             "Disk",
             format!(
-                "{}: {}, {capacity_gb} GB, takes {} at once",
+                "{}: {}, {capacity_gb} GB, takes {} at once and serves them by {}",
                 printable(&disk.name),
                 printable(&disk.description),
-                plural(disk.queue_depth, "request")
+                plural(disk.queue_depth, "request"),
+                printable(&disk.queue_policy)
             ),
         ),
         ("Disk profile’s SHA-256", printable(&disk.sha256)),
-        ("Replay", format!("{mode}{speed}; the host’s queue holds {}", plural(replay.nr_requests, "request"))),
+        (
+            "Replay",
+            format!(
+                "{mode}{speed}; fit {}; the host’s queue holds {} of each kind",
+                printable(&replay.fit),
+                plural(replay.nr_requests, "request")
+            ),
+        ),
         ("Program", format!("seekwise {}", printable(&record.seekwise_version))),
     ];
     facts.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()

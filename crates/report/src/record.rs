@@ -69,6 +69,8 @@ pub struct DiskDigest {
     pub capacity_sectors: u64,
     /// Requests it takes at once, as used.
     pub queue_depth: u32,
+    /// The order in which it serves them, as used: `fifo`, `sstf`, `sptf`.
+    pub queue_policy: String,
 }
 
 /// A scheduler with every tunable's value.
@@ -92,7 +94,9 @@ pub struct Replay {
     /// The trace's times are divided by this.
     #[serde(deserialize_with = "number_or_null::one")]
     pub speed: f64,
-    /// Requests the host's queue holds before whoever issues must wait.
+    /// Where the trace's sectors came to lie: `exact` (where they were) or `compact` (what is never touched left out).
+    pub fit: String,
+    /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues must wait.
     pub nr_requests: u32,
 }
 

@@ -11,6 +11,7 @@ use anyhow::{Context, bail, ensure};
 use block::Spec;
 use rayon::prelude::*;
 use report::record::{DiskDigest, Record, Replay, SCHEMA, SchedulerSetting, TraceDigest};
+use sim::device::hdd::spec::QueuePolicy;
 use sim::profile::{BuildOptions, Profile};
 use sim::replay::{
     Fit, Host, HostSettings, Measure, Mode, Outcome, Placement, ReplayError, Settings, Survey, Watch, replay, replay_alone,
@@ -42,6 +43,9 @@ pub struct Args {
     /// Requests the disk takes at once [default: the profile's]
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     queue_depth: Option<u32>,
+    /// The order in which the disk serves them [default: the profile's]
+    #[arg(long, value_enum)]
+    queue_policy: Option<QueuePolicyArgument>,
     /// A scheduler, with tunables if wanted (`deadline:read_expire=100,fifo_batch=8`); may be given several times [default: all]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
@@ -69,6 +73,26 @@ pub struct Args {
     /// Replays to run at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum QueuePolicyArgument {
+    /// As they came
+    Fifo,
+    /// The fewest cylinders away
+    Sstf,
+    /// The soonest under the head
+    Sptf,
+}
+
+impl From<QueuePolicyArgument> for QueuePolicy {
+    fn from(argument: QueuePolicyArgument) -> QueuePolicy {
+        match argument {
+            QueuePolicyArgument::Fifo => QueuePolicy::Fifo,
+            QueuePolicyArgument::Sstf => QueuePolicy::Sstf,
+            QueuePolicyArgument::Sptf => QueuePolicy::Sptf,
+        }
+    }
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -115,6 +139,7 @@ struct Plan {
     survey: Survey,
     profile: Profile,
     device: BuildOptions,
+    fit: Fit,
     placement: Placement,
     settings: Settings,
     schedulers: Vec<Setting>,
@@ -174,7 +199,8 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         sha256,
         survey,
         profile,
-        device: BuildOptions { queue_depth: args.queue_depth, queue_policy: None },
+        device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
+        fit,
         placement,
         settings: Settings { mode, speed: args.speed, host },
         schedulers,
@@ -331,6 +357,7 @@ fn records(plan: &Plan, results: &Results) -> Vec<Record> {
             replay: Replay {
                 mode: if plan.settings.mode == Mode::Open { "open" } else { "closed" }.to_owned(),
                 speed: plan.settings.speed,
+                fit: if plan.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
                 nr_requests: plan.settings.host.nr_requests,
             },
             warnings: warnings(plan, outcome, record::judged(&streams).len(), figures.sustainable_speed),
@@ -361,6 +388,7 @@ fn disk_digest(plan: &Plan) -> DiskDigest {
         description: plan.profile.description().to_owned(),
         capacity_sectors: plan.profile.capacity_sectors(),
         queue_depth: plan.profile.build(plan.device).queue_depth() as u32,
+        queue_policy: plan.device.queue_policy.unwrap_or(plan.profile.spec().queue.policy).name().to_owned(),
     }
 }
 

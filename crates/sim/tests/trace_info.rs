@@ -187,7 +187,7 @@ fn the_shipped_trace_is_what_its_page_says() {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet"));
     let mut opened = open(path, &OpenOptions::default()).unwrap();
     let info = characterise(opened.reader.as_mut(), 1000, |_| true).unwrap().unwrap();
-    assert_eq!((opened.format.name, info.requests), ("parquet", 60_963));
+    assert_eq!((opened.format.name, info.requests), ("parquet", 156_805));
     let names: Vec<_> = info.streams.iter().filter_map(|stream| stream.name.as_deref()).collect();
     for program in ["postgres", "sqlite3", "cc1", "pv", "cp", "tar"] {
         assert!(names.contains(&program), "{program} took part");

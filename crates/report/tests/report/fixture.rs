@@ -112,13 +112,14 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             description: "Quantum Atlas 10K, 10,025 rpm, 6 surfaces".to_owned(),
             capacity_sectors: 17_938_986,
             queue_depth: 1,
+            queue_policy: "fifo".into(),
         },
         scheduler: SchedulerSetting {
             name: manner.label.split(' ').next().unwrap_or_default().to_owned(),
             label: manner.label.to_owned(),
             tunables: manner.tunables.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
         },
-        replay: Replay { mode: "open".to_owned(), speed: 2.5, nr_requests: 256 },
+        replay: Replay { mode: "open".to_owned(), speed: 2.5, fit: "exact".to_owned(), nr_requests: 256 },
         figures: Figures {
             duration_s: DURATION_S,
             throughput_mb_s: throughput,

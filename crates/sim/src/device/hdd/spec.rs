@@ -373,6 +373,17 @@ pub enum QueuePolicy {
     Sptf,
 }
 
+impl QueuePolicy {
+    /// What a profile calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            QueuePolicy::Fifo => "fifo",
+            QueuePolicy::Sstf => "sstf",
+            QueuePolicy::Sptf => "sptf",
+        }
+    }
+}
+
 /// When the arm may turn to the next request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
