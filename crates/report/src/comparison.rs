@@ -108,7 +108,16 @@ fn worlds(record: &Record) -> [(&'static str, String); 5] {
         ("trace", format!("{} (sha256 {}…, {} requests)", printable(&trace.name), digest(&trace.sha256), trace.requests)),
         ("disk", format!("{} (sha256 {}…)", printable(&disk.name), digest(&disk.sha256))),
         ("disk queue depth", disk.queue_depth.to_string()),
-        ("replay", format!("{} at speed {}, nr_requests {}", printable(&replay.mode), replay.speed, replay.nr_requests)),
+        (
+            "replay",
+            format!(
+                "{} at speed {}, nr_requests {}, fit {}",
+                printable(&replay.mode),
+                replay.speed,
+                replay.nr_requests,
+                printable(&replay.fit)
+            ),
+        ),
     ]
 }
 

@@ -94,6 +94,8 @@ pub struct Replay {
     pub speed: f64,
     /// Requests the host's queue holds before whoever issues must wait.
     pub nr_requests: u32,
+    /// `exact` (every request lies where it was) or `compact` (what the trace never touches is left out).
+    pub fit: String,
 }
 
 /// The figures of the table. Response time is from arrival to completion.

@@ -123,6 +123,7 @@ struct Plan {
 }
 
 /// What the replays give: each scheduler's outcome with its processor time, and the streams alone.
+    fit: Fit,
 struct Results {
     outcomes: Vec<(Outcome, Option<u64>)>,
     alone: Measure,
@@ -193,6 +194,7 @@ fn survey(path: &Path, options: &OpenOptions) -> anyhow::Result<(Survey, &'stati
         !terminal::interrupted().load(Ordering::Relaxed)
     });
     bar.finish_and_clear();
+        fit,
     let survey = survey?.ok_or(Interrupted)?;
     ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
     Ok((survey, opened.format.name, sha256))
@@ -349,6 +351,7 @@ fn trace_digest(plan: &Plan) -> TraceDigest {
         sha256: plan.sha256.clone(),
         requests: plan.survey.requests,
         skipped_lines: plan.survey.skipped,
+                fit: if plan.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
     }
 }
 

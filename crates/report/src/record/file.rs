@@ -162,7 +162,7 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, FileError> {
 fn file_name(record: &Record) -> String {
     let Record { trace, disk, scheduler, replay, .. } = record;
     let mut digest = Sha256::new();
-    for part in [&trace.name, &trace.format, &trace.sha256, &disk.name, &disk.sha256, &scheduler.label, &replay.mode] {
+    for part in [&trace.name, &trace.format, &trace.sha256, &disk.name, &disk.sha256, &scheduler.label, &replay.mode, &replay.fit] {
         // The length keeps ("ab", "c") and ("a", "bc") apart.
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part.as_bytes());

@@ -44,6 +44,9 @@ fn the_same_run_has_the_same_file_and_the_same_bytes() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("office-server.vscsi_atlas10k_mq-deadline-read-expire=200_"), "{name}");
+    let mut compact = record.clone();
+    compact.replay.fit = "compact".to_owned();
+    assert_ne!(record::write(dir.path(), &compact).unwrap(), path, "a run that placed the trace otherwise is another run");
 }
 
 #[test]
