@@ -3,6 +3,7 @@
 mod record;
 mod timed;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -50,7 +51,7 @@ pub struct Args {
     #[arg(long)]
     closed: bool,
     /// Divide the trace's times by this
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, allow_negative_numbers = true)]
     speed: f64,
     /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues more must wait
     #[arg(long, value_name = "REQUESTS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -79,9 +80,15 @@ enum FitArgument {
     Compact,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// What `--speed` takes.
+const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
+
+/// Longer replays are refused: the clock of 64 bits ends after 584 years, and a disk that falls behind needs some of them.
+const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
+
+fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && (1e-6..=1e6).contains(&value) => Ok(value),
+        Ok(value) if SPEEDS.contains(&value) => Ok(value),
         _ => Err("a number from 0.000001 to 1000000 is wanted".to_owned()),
     }
 }
@@ -116,6 +123,7 @@ struct Plan {
     profile: Profile,
     device: BuildOptions,
     placement: Placement,
+    fit: Fit,
     settings: Settings,
     schedulers: Vec<Setting>,
     alone: Setting,
@@ -123,7 +131,6 @@ struct Plan {
 }
 
 /// What the replays give: each scheduler's outcome with its processor time, and the streams alone.
-    fit: Fit,
 struct Results {
     outcomes: Vec<(Outcome, Option<u64>)>,
     alone: Measure,
@@ -160,6 +167,16 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let profile = sim::profile::load(&args.disk)?;
     let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
     let (survey, format, sha256) = survey(&args.trace, &options)?;
+    let lasts_s = survey.duration.as_secs_f64() / args.speed;
+    ensure!(
+        lasts_s <= LONGEST_REPLAY_S,
+        "{}: lasts {:.0} years at --speed {}; a replay may last 100 years: give --speed {:.1e} or faster",
+        args.trace.display(),
+        lasts_s / LONGEST_REPLAY_S * 100.0,
+        args.speed,
+        // A little more, for the rounding.
+        args.speed * lasts_s / LONGEST_REPLAY_S * 1.1
+    );
     let fit = match args.fit {
         FitArgument::Exact => Fit::Exact,
         FitArgument::Compact => Fit::Compact,
@@ -177,6 +194,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         profile,
         device: BuildOptions { queue_depth: args.queue_depth, queue_policy: None },
         placement,
+        fit,
         settings: Settings { mode, speed: args.speed, host },
         schedulers,
         alone: Setting::parse(ALONE)?,
@@ -194,7 +212,6 @@ fn survey(path: &Path, options: &OpenOptions) -> anyhow::Result<(Survey, &'stati
         !terminal::interrupted().load(Ordering::Relaxed)
     });
     bar.finish_and_clear();
-        fit,
     let survey = survey?.ok_or(Interrupted)?;
     ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
     Ok((survey, opened.format.name, sha256))
@@ -334,6 +351,7 @@ fn records(plan: &Plan, results: &Results) -> Vec<Record> {
                 mode: if plan.settings.mode == Mode::Open { "open" } else { "closed" }.to_owned(),
                 speed: plan.settings.speed,
                 nr_requests: plan.settings.host.nr_requests,
+                fit: if plan.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
             },
             warnings: warnings(plan, outcome, record::judged(&streams).len(), figures.sustainable_speed),
             figures,
@@ -351,7 +369,6 @@ fn trace_digest(plan: &Plan) -> TraceDigest {
         sha256: plan.sha256.clone(),
         requests: plan.survey.requests,
         skipped_lines: plan.survey.skipped,
-                fit: if plan.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
     }
 }
 
@@ -385,9 +402,13 @@ fn warnings(plan: &Plan, outcome: &Outcome, judged_streams: usize, sustainable_s
         // Rounded down to two digits, so that the advice holds when followed.
         let step = 10f64.powf(speed.log10().floor() - 1.0);
         let speed = (speed / step).floor() * step;
-        warnings.push(format!(
-            "The disk cannot keep up with {offered:.0} requests a second; it would take the load at --speed {speed} or slower, or replay with --closed."
-        ));
+        // Of a burst that no speed there is would spread enough, only the closed replay is left.
+        let slower = if SPEEDS.contains(&speed) {
+            format!("it would take the load at --speed {speed} or slower, or replay with --closed")
+        } else {
+            "replay with --closed".to_owned()
+        };
+        warnings.push(format!("The disk cannot keep up with {offered:.0} requests a second; {slower}."));
     }
     if survey.skipped > 0 {
         warnings.push(format!("{} damaged lines of the trace were passed over.", survey.skipped));
