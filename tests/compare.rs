@@ -122,6 +122,9 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
         (&[good, "--speed", "nan"], &["--speed", "nan"]),
         (&[good, "--queue-depth", "0"], &["--queue-depth", "0"]),
         (&[good, "--html", nowhere.to_str().unwrap()], &["no such folder"]),
+        (&[good, "--record", damaged.to_str().unwrap()], &["--record", "damaged.csv is a file; a folder is wanted"]),
+        (&[good, "--record", "/proc/records"], &["--record /proc/records"]),
+        (&[good, "--html", "/proc/page.html"], &["--html /proc/page.html"]),
         (&[good, "--format", "spc"], &["three streams.csv"]),
         (&[good, "--format", "nonsense"], &["nonsense", "csv"]),
     ];

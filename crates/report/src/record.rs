@@ -6,7 +6,7 @@
 mod file;
 mod number_or_null;
 
-pub use file::{FileError, SUFFIX, read, read_dir, replace, write};
+pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir, replace, write};
 
 use serde::{Deserialize, Serialize};
 

@@ -139,6 +139,9 @@ struct Results {
 /// Runs it.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
+    if let Some(folder) = &args.record {
+        check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
+    }
     let plan = plan(&args)?;
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("cannot start the replays' threads")?;
@@ -151,6 +154,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
     }
     output::show(&records, &args.output)
+}
+
+/// Refuses a folder that records could not be written into, before any work is done for them.
+fn check_folder(folder: &Path) -> anyhow::Result<()> {
+    let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    ensure!(existing.is_dir(), "{} is a file; a folder is wanted", existing.display());
+    report::record::check_replaceable(&existing.join("record"))?;
+    Ok(())
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
