@@ -102,7 +102,11 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
     let far = folder.path().join("far.csv");
     std::fs::write(&far, format!("time_us,stream,op,lba,sectors\n0,1,R,{},8\n", 1u64 << 40)).unwrap();
     let nowhere = folder.path().join("no such folder/page.html");
+    let century = folder.path().join("century.csv");
+    std::fs::write(&century, "time_s,stream,op,lba,sectors\n0,1,R,0,8\n200000,1,R,0,8\n").unwrap();
     let cases: &[(&[&str], &[&str])] = &[
+        (&[century.to_str().unwrap(), "--speed", "1e-5"], &["century.csv", "634 years", "--speed 7.0e-5"]),
+        (&[good, "--speed", "-1"], &["--speed", "-1", "0.000001 to 1000000"]),
         (&["/nonexistent/trace"], &["/nonexistent/trace"]),
         (&[folder.path().to_str().unwrap()], &["directory"]),
         (&[empty.to_str().unwrap()], &["empty.csv"]),
@@ -118,6 +122,9 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
         (&[good, "--speed", "nan"], &["--speed", "nan"]),
         (&[good, "--queue-depth", "0"], &["--queue-depth", "0"]),
         (&[good, "--html", nowhere.to_str().unwrap()], &["no such folder"]),
+        (&[good, "--record", damaged.to_str().unwrap()], &["--record", "damaged.csv is a file; a folder is wanted"]),
+        (&[good, "--record", "/proc/records"], &["--record /proc/records"]),
+        (&[good, "--html", "/proc/page.html"], &["--html /proc/page.html"]),
         (&[good, "--format", "spc"], &["three streams.csv"]),
         (&[good, "--format", "nonsense"], &["nonsense", "csv"]),
     ];
@@ -157,6 +164,21 @@ fn a_trace_the_disk_cannot_keep_up_with_is_said_to_be_so_and_the_advice_holds() 
     assert!(warning.contains("cannot keep up") && warning.contains("--speed"), "{warning}");
     let (sustainable, warning) = at(&format!("{}", sustainable * 0.95));
     assert_eq!(sustainable, None, "{warning}");
+}
+
+#[test]
+fn a_burst_that_no_speed_would_spread_is_advised_the_closed_replay_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("burst.csv");
+    let mut lines = String::from("time_ns,stream,op,lba,sectors\n");
+    for n in 0..200 {
+        writeln!(lines, "{},1,R,{},8", n / 100, n * 7_919_993 % 1_000_000_000).unwrap();
+    }
+    std::fs::write(&path, lines).unwrap();
+    let output = run(&["compare", path.to_str().unwrap(), "--scheduler", "noop"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.contains("cannot keep up") && table.contains("--closed") && !table.contains("--speed"), "{table}");
 }
 
 #[test]

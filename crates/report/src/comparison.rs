@@ -112,11 +112,11 @@ fn worlds(record: &Record) -> [(&'static str, String); 6] {
         (
             "replay",
             format!(
-                "{} at speed {}, fit {}, nr_requests {}",
+                "{} at speed {}, nr_requests {}, fit {}",
                 printable(&replay.mode),
                 replay.speed,
-                printable(&replay.fit),
-                replay.nr_requests
+                replay.nr_requests,
+                printable(&replay.fit)
             ),
         ),
     ]

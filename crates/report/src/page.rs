@@ -129,6 +129,11 @@ fn facts(record: &Record) -> Vec<Fact> {
         "closed" => "closed: each request its think time after the one before it was done".to_owned(),
         other => printable(other),
     };
+    let fit = match replay.fit.as_str() {
+        "exact" => String::new(),
+        "compact" => "; what the trace never touches was left out (--fit compact)".to_owned(),
+        other => format!("; fit {}", printable(other)),
+    };
     let speed = speed(replay);
     let capacity_gb = three_digits(disk.capacity_sectors as f64 * 512.0 / 1e9);
     let facts = [
@@ -153,14 +158,7 @@ fn facts(record: &Record) -> Vec<Fact> {
             ),
         ),
         ("Disk profile’s SHA-256", printable(&disk.sha256)),
-        (
-            "Replay",
-            format!(
-                "{mode}{speed}; fit {}; the host’s queue holds {} of each kind",
-                printable(&replay.fit),
-                plural(replay.nr_requests, "request")
-            ),
-        ),
+        ("Replay", format!("{mode}{speed}; the host’s queue holds {}{fit}", plural(replay.nr_requests, "request"))),
         ("Program", format!("seekwise {}", printable(&record.seekwise_version))),
     ];
     facts.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()

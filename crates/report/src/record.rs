@@ -6,7 +6,7 @@
 mod file;
 mod number_or_null;
 
-pub use file::{FileError, SUFFIX, read, read_dir, replace, write};
+pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir, replace, write};
 
 use serde::{Deserialize, Serialize};
 
@@ -94,10 +94,10 @@ pub struct Replay {
     /// The trace's times are divided by this.
     #[serde(deserialize_with = "number_or_null::one")]
     pub speed: f64,
-    /// Where the trace's sectors came to lie: `exact` (where they were) or `compact` (what is never touched left out).
-    pub fit: String,
     /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues must wait.
     pub nr_requests: u32,
+    /// `exact` (every request lies where it was) or `compact` (what the trace never touches is left out).
+    pub fit: String,
 }
 
 /// The figures of the table. Response time is from arrival to completion.

@@ -3,6 +3,7 @@
 mod record;
 mod timed;
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -54,7 +55,7 @@ pub struct Args {
     #[arg(long)]
     closed: bool,
     /// Divide the trace's times by this
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = positive)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, allow_negative_numbers = true)]
     speed: f64,
     /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues more must wait
     #[arg(long, value_name = "REQUESTS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
@@ -103,9 +104,15 @@ enum FitArgument {
     Compact,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// What `--speed` takes.
+const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
+
+/// Longer replays are refused: the clock of 64 bits ends after 584 years, and a disk that falls behind needs some of them.
+const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
+
+fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(value) if value.is_finite() && (1e-6..=1e6).contains(&value) => Ok(value),
+        Ok(value) if SPEEDS.contains(&value) => Ok(value),
         _ => Err("a number from 0.000001 to 1000000 is wanted".to_owned()),
     }
 }
@@ -156,6 +163,9 @@ struct Results {
 /// Runs it.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
+    if let Some(folder) = &args.record {
+        check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
+    }
     let plan = plan(&args)?;
     let threads = args.threads.map_or(0, usize::from);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().context("cannot start the replays' threads")?;
@@ -168,6 +178,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
     }
     output::show(&records, &args.output)
+}
+
+/// Refuses a folder that records could not be written into, before any work is done for them.
+fn check_folder(folder: &Path) -> anyhow::Result<()> {
+    let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    ensure!(existing.is_dir(), "{} is a file; a folder is wanted", existing.display());
+    report::record::check_replaceable(&existing.join("record"))?;
+    Ok(())
 }
 
 fn plan(args: &Args) -> anyhow::Result<Plan> {
@@ -184,6 +202,16 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let profile = sim::profile::load(&args.disk)?;
     let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
     let (survey, format, sha256) = survey(&args.trace, &options)?;
+    let lasts_s = survey.duration.as_secs_f64() / args.speed;
+    ensure!(
+        lasts_s <= LONGEST_REPLAY_S,
+        "{}: lasts {:.0} years at --speed {}; a replay may last 100 years: give --speed {:.1e} or faster",
+        args.trace.display(),
+        lasts_s / LONGEST_REPLAY_S * 100.0,
+        args.speed,
+        // A little more, for the rounding.
+        args.speed * lasts_s / LONGEST_REPLAY_S * 1.1
+    );
     let fit = match args.fit {
         FitArgument::Exact => Fit::Exact,
         FitArgument::Compact => Fit::Compact,
@@ -410,9 +438,13 @@ fn warnings(plan: &Plan, outcome: &Outcome, judged_streams: usize, sustainable_s
         // Rounded down to two digits, so that the advice holds when followed.
         let step = 10f64.powf(speed.log10().floor() - 1.0);
         let speed = (speed / step).floor() * step;
-        warnings.push(format!(
-            "The disk cannot keep up with {offered:.0} requests a second; it would take the load at --speed {speed} or slower, or replay with --closed."
-        ));
+        // Of a burst that no speed there is would spread enough, only the closed replay is left.
+        let slower = if SPEEDS.contains(&speed) {
+            format!("it would take the load at --speed {speed} or slower, or replay with --closed")
+        } else {
+            "replay with --closed".to_owned()
+        };
+        warnings.push(format!("The disk cannot keep up with {offered:.0} requests a second; {slower}."));
     }
     if survey.skipped > 0 {
         warnings.push(format!("{} damaged lines of the trace were passed over.", survey.skipped));

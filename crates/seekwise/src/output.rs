@@ -26,6 +26,7 @@ impl Output {
             let folder = html.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
             ensure!(folder.is_dir(), "--html {}: there is no folder {}", html.display(), folder.display());
             ensure!(!html.is_dir(), "--html {}: is a folder; a file is wanted", html.display());
+            report::record::check_replaceable(html).with_context(|| format!("--html {}", html.display()))?;
         }
         Ok(())
     }

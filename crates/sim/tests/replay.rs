@@ -268,3 +268,18 @@ fn a_scheduler_that_waits_is_asked_again_in_time() {
     let outcome = run(&[read(1, 0, None), read(1, 3, None)], Mode::Open, 1.0, host);
     assert_eq!(times(&outcome), [(0, 8), (3, 11)]);
 }
+
+#[test]
+fn a_hundred_thousand_requests_at_one_instant_take_no_time_worth_speaking_of() {
+    // Steps that grow with the square of the burst would take minutes.
+    let start = std::time::Instant::now();
+    for response in [None, Some(0), Some(1_000_000)] {
+        let trace: Vec<_> = (0..100_000).map(|n| TraceRequest { lba: n * 8, ..read(1, 7, response) }).collect();
+        for mode in [Mode::Open, Mode::Closed] {
+            let outcome = run(&trace, mode, 1.0, default_host(1, 4));
+            assert_eq!(outcome.measure.all.count(), 100_000, "{mode:?}, {response:?}");
+        }
+    }
+    let spent = start.elapsed();
+    assert!(spent.as_secs() < 20, "{spent:?}");
+}

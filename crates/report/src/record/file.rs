@@ -82,22 +82,58 @@ pub fn write(dir: &Path, record: &Record) -> Result<PathBuf, FileError> {
     Ok(path)
 }
 
+/// Where a file written to `path` comes to lie: at the end of its symbolic links, even of one that leads to no file yet.
+///
+/// # Errors
+/// Links that lead round in a circle.
+pub fn destination(path: &Path) -> io::Result<PathBuf> {
+    // Linux follows no more links either.
+    const LINKS: usize = 40;
+    let mut path = path.to_owned();
+    for _ in 0..LINKS {
+        match path.read_link() {
+            Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links, one leading to the next"))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn is_special(path: &Path) -> bool {
+    path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
+/// Whether [`replace`] could begin, found out without leaving a trace: to be asked before long work is done for the file.
+///
+/// # Errors
+/// Whatever the file system says.
+pub fn check_replaceable(path: &Path) -> io::Result<()> {
+    // Opening a pipe would wait for its reader, and closing it again would send that away.
+    if is_special(path) {
+        return Ok(());
+    }
+    tempfile::tempfile_in(folder_of(&destination(path)?)).map(drop)
+}
+
 /// Puts the bytes where the path says, whole or not at all: readers see the old file or the new one. The file gets the permissions
 /// that a newly created one would have. A symbolic link stays one, and what is no file (`/dev/stdout`, a pipe) is written to.
 ///
 /// # Errors
 /// Whatever the file system says; the old file is then untouched.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    if path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir()) {
+    if is_special(path) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
     }
-    let path = &path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let path = &destination(path)?;
     let mut builder = tempfile::Builder::new();
     // A temporary file is private by default; with these bits the process's umask decides, as for any other new file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut file = builder.tempfile_in(dir)?;
+    let mut file = builder.tempfile_in(folder_of(path))?;
     file.write_all(bytes)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())

@@ -119,7 +119,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             label: manner.label.to_owned(),
             tunables: manner.tunables.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
         },
-        replay: Replay { mode: "open".to_owned(), speed: 2.5, fit: "exact".to_owned(), nr_requests: 256 },
+        replay: Replay { mode: "open".to_owned(), speed: 2.5, nr_requests: 256, fit: "exact".to_owned() },
         figures: Figures {
             duration_s: DURATION_S,
             throughput_mb_s: throughput,

@@ -44,6 +44,9 @@ fn the_same_run_has_the_same_file_and_the_same_bytes() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(name.starts_with("office-server.vscsi_atlas10k_mq-deadline-read-expire=200_"), "{name}");
+    let mut compact = record.clone();
+    compact.replay.fit = "compact".to_owned();
+    assert_ne!(record::write(dir.path(), &compact).unwrap(), path, "a run that placed the trace otherwise is another run");
 }
 
 #[test]
@@ -139,4 +142,27 @@ fn files_have_the_permissions_of_any_other_new_file() {
     let path = record::write(dir.path(), &fixture::six(0)[0]).unwrap();
     let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
     assert_eq!(mode(&path), mode(&plain));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_that_leads_to_no_file_yet_stays_a_link() {
+    let dir = folder();
+    std::fs::create_dir(dir.path().join("deep")).unwrap();
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink("deep/page", &link).unwrap();
+    for text in ["new", "again"] {
+        record::check_replaceable(&link).unwrap();
+        record::replace(&link, text.as_bytes()).unwrap();
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read_to_string(dir.path().join("deep/page")).unwrap(), text);
+    }
+    let circle = dir.path().join("circle");
+    std::os::unix::fs::symlink("circle", &circle).unwrap();
+    assert!(record::replace(&circle, b"lost").unwrap_err().to_string().contains("symbolic links"));
+    let nowhere = dir.path().join("nowhere");
+    std::os::unix::fs::symlink("no folder/page", &nowhere).unwrap();
+    record::check_replaceable(&nowhere).unwrap_err();
+    record::replace(&nowhere, b"lost").unwrap_err();
+    assert!(nowhere.is_symlink());
 }

@@ -108,7 +108,8 @@ fn records_that_differ_in_more_than_the_scheduler_are_refused() {
     );
     assert!(refusal(|record| record.disk.name = "barracuda".to_owned()).starts_with("disk: the record of clook has barracuda"));
     assert!(refusal(|record| record.disk.queue_depth = 32).starts_with("disk queue depth: the record of clook has 32"));
-    assert!(refusal(|record| record.replay.speed = 1.0).contains("open at speed 1, fit exact, nr_requests 256"));
+    assert!(refusal(|record| record.replay.speed = 1.0).contains("open at speed 1, nr_requests 256, fit exact"));
+    assert!(refusal(|record| record.replay.fit = "compact".to_owned()).contains("nr_requests 256, fit compact"));
     assert!(refusal(|record| record.schema = 2).starts_with("schema: the record of clook has 2"));
     assert!(refusal(|record| record.scheduler.label = "noop".to_owned()).starts_with("scheduler: two records are of noop"));
     assert_eq!(Comparison::new(&[]).err().unwrap().to_string(), "a comparison needs at least one record, and there is none");

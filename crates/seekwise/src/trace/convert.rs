@@ -78,7 +78,9 @@ fn target(path: &Path) -> anyhow::Result<PathBuf> {
         Ok(about) if about.is_file() => fs::canonicalize(path).with_context(|| format!("cannot write {}", path.display())),
         Ok(about) if about.is_dir() => bail!("{} is a folder: name a file", path.display()),
         Ok(_) => bail!("{} is neither a file nor new: for a pipe write to -", path.display()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            report::record::destination(path).with_context(|| format!("cannot write {}", path.display()))
+        }
         Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     }
 }

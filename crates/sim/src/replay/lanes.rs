@@ -12,7 +12,7 @@ const ROOM: usize = 1 << 20;
 
 /// One [`Host`] per followed stream. Other streams' requests pass at once, served by nobody.
 pub(super) struct Lanes<'a> {
-    lanes: BTreeMap<StreamId, Option<Box<Host>>>,
+    lanes: BTreeMap<StreamId, Lane>,
     build: &'a dyn Fn() -> Host,
     /// When each lane wants to be called; entries that no longer hold are dropped when they come up.
     calls: BinaryHeap<Reverse<(Nanos, StreamId)>>,
@@ -21,10 +21,18 @@ pub(super) struct Lanes<'a> {
     inside: usize,
 }
 
+/// A stream's own disk, built at its first request.
+#[derive(Default)]
+struct Lane {
+    host: Option<Box<Host>>,
+    /// Which of its entries among the calls holds: one at most, or every call would ask for as many again.
+    call: Option<Nanos>,
+}
+
 impl<'a> Lanes<'a> {
     pub(super) fn new(followed: impl IntoIterator<Item = StreamId>, build: &'a dyn Fn() -> Host) -> Lanes<'a> {
         Lanes {
-            lanes: followed.into_iter().map(|stream| (stream, None)).collect(),
+            lanes: followed.into_iter().map(|stream| (stream, Lane::default())).collect(),
             build,
             calls: BinaryHeap::new(),
             touched: Vec::new(),
@@ -34,9 +42,13 @@ impl<'a> Lanes<'a> {
     }
 
     fn call_again(&mut self, stream: StreamId) {
-        if let Some(Some(host)) = self.lanes.get(&stream)
-            && let Some(at) = host.next_event()
-        {
+        let Some(lane) = self.lanes.get_mut(&stream) else { return };
+        let next = lane.host.as_ref().and_then(|host| host.next_event());
+        if next == lane.call {
+            return;
+        }
+        lane.call = next;
+        if let Some(at) = next {
             self.calls.push(Reverse((at, stream)));
         }
     }
@@ -50,7 +62,7 @@ impl Server for Lanes<'_> {
     fn admit(&mut self, now: Nanos, issue: Issue) {
         match self.lanes.get_mut(&issue.stream) {
             Some(lane) => {
-                lane.get_or_insert_with(|| Box::new((self.build)())).admit(now, issue);
+                lane.host.get_or_insert_with(|| Box::new((self.build)())).admit(now, issue);
                 self.inside += 1;
                 self.touched.push(issue.stream);
             }
@@ -71,7 +83,10 @@ impl Server for Lanes<'_> {
             && at <= now
         {
             self.calls.pop();
-            if let Some(Some(host)) = self.lanes.get_mut(&stream) {
+            if let Some(lane) = self.lanes.get_mut(&stream).filter(|lane| lane.call == Some(at))
+                && let Some(host) = &mut lane.host
+            {
+                lane.call = None;
                 let before = finished.len();
                 host.advance(now, finished);
                 self.inside -= finished.len() - before;
@@ -82,10 +97,43 @@ impl Server for Lanes<'_> {
 
     fn dispatch(&mut self, now: Nanos) {
         while let Some(stream) = self.touched.pop() {
-            if let Some(Some(host)) = self.lanes.get_mut(&stream) {
+            if let Some(host) = self.lanes.get_mut(&stream).and_then(|lane| lane.host.as_mut()) {
                 host.dispatch(now);
             }
             self.call_again(stream);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{Op, Priority};
+
+    use super::*;
+    use crate::profile::{BuildOptions, load};
+    use crate::replay::HostSettings;
+
+    #[test]
+    fn a_lane_is_called_once_for_an_instant_however_many_requests_came_in_it() {
+        let profile = load("atlas10k").unwrap();
+        let build = || {
+            let spec = block::find("noop").unwrap();
+            let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
+            Host::new(scheduler, profile.build(BuildOptions::default()), HostSettings::default())
+        };
+        let mut lanes = Lanes::new([1], &build);
+        for token in 0..1000 {
+            let (op, priority) = (Op::Read, Priority::DEFAULT);
+            let issue = Issue { arrival: Nanos::ZERO, lba: token * 1000, sectors: 8, op, sync: true, stream: 1, priority, token };
+            lanes.admit(Nanos::ZERO, issue);
+        }
+        lanes.dispatch(Nanos::ZERO);
+        let mut finished = Vec::new();
+        while let Some(at) = lanes.next_event() {
+            assert_eq!(lanes.calls.len(), 1, "after {} requests", finished.len());
+            lanes.advance(at, &mut finished);
+            lanes.dispatch(at);
+        }
+        assert_eq!(finished.len(), 1000);
     }
 }

@@ -14,6 +14,9 @@ use crate::trace::{TraceReader, TraceRequest};
 /// a stream whose next request lies further on sleeps until it comes into sight.
 const LOOK_AHEAD: usize = 65_536;
 
+/// Requests that a stream of a closed loop may have in flight in the recording and be told apart by.
+const LOOK_BEHIND: usize = 65_536;
+
 /// Says what is issued next, and when.
 pub(super) trait Source {
     /// When the next request is issued; `None` if none is before something completes, or ever.
@@ -92,6 +95,8 @@ pub(super) struct Closed<'a> {
     buffered: usize,
     streams: BTreeMap<StreamId, Stream>,
     ready: BinaryHeap<Reverse<(Nanos, u64, StreamId)>>,
+    /// What is under way here and may be waited for: its number, to when it completed in the recording.
+    under_way: BTreeMap<u64, Nanos>,
     count: u64,
 }
 
@@ -101,16 +106,10 @@ struct Stream {
     ahead: VecDeque<(u64, TraceRequest)>,
     /// Its next request is in the heap of ready ones.
     announced: bool,
-    /// What it asked and may still depend on, in the recording's order of issue.
-    behind: VecDeque<Behind>,
+    /// What it asked and may still depend on: when each completed in the recording and its number, to when it completed here.
+    behind: BTreeMap<(Nanos, u64), Option<Nanos>>,
     /// The latest request issued: when in the recording, when here.
     last_issue: Option<(Nanos, Nanos)>,
-}
-
-struct Behind {
-    token: u64,
-    recorded_completion: Nanos,
-    completion: Option<Nanos>,
 }
 
 impl Stream {
@@ -118,13 +117,22 @@ impl Stream {
     fn next_issue(&mut self, speed: f64) -> Option<Nanos> {
         let arrival = self.ahead.front()?.1.arrival;
         let Some((last_recorded, last_here)) = self.last_issue else { return Some(scaled(arrival, speed)) };
-        let Some(last_done) = self.behind.iter().map(|b| b.recorded_completion).filter(|&at| at <= arrival).max() else {
+        let Some((&dependency, &completion)) = self.behind.range(..=(arrival, u64::MAX)).next_back() else {
             return Some(last_here + scaled(arrival - last_recorded, speed));
         };
         // Later requests arrive later still and depend on this one or a later one.
-        self.behind.retain(|b| b.recorded_completion >= last_done);
-        let dependency = self.behind.iter().rev().find(|b| b.recorded_completion == last_done)?;
-        Some((dependency.completion? + scaled(arrival - last_done, speed)).max(last_here))
+        while self.behind.first_key_value().is_some_and(|(&key, _)| key < dependency) {
+            self.behind.pop_first();
+        }
+        Some((completion? + scaled(arrival - dependency.0, speed)).max(last_here))
+    }
+
+    /// Remembers what was asked. Of too many, those that completed last in the recording are forgotten: they are needed last.
+    fn remember(&mut self, key: (Nanos, u64)) {
+        self.behind.insert(key, None);
+        if self.behind.len() > LOOK_BEHIND {
+            self.behind.pop_last();
+        }
     }
 }
 
@@ -138,6 +146,7 @@ impl<'a> Closed<'a> {
             buffered: 0,
             streams: BTreeMap::new(),
             ready: BinaryHeap::new(),
+            under_way: BTreeMap::new(),
             count: 0,
         }
     }
@@ -186,7 +195,8 @@ impl Source for Closed<'_> {
         stream.last_issue = Some((request.arrival, now));
         if request.sync != Some(false) {
             let recorded_completion = request.arrival + request.response.unwrap_or(Nanos::ZERO);
-            stream.behind.push_back(Behind { token, recorded_completion, completion: None });
+            stream.remember((recorded_completion, token));
+            self.under_way.insert(token, recorded_completion);
         }
         self.announce(id);
         // A process that finds the queue full is late with its request: in a closed loop the response time starts when it gets in.
@@ -194,10 +204,11 @@ impl Source for Closed<'_> {
     }
 
     fn completed(&mut self, finished: &Finished) {
-        let id = finished.issue.stream;
+        let (id, token) = (finished.issue.stream, finished.issue.token);
+        let Some(recorded_completion) = self.under_way.remove(&token) else { return };
         let Some(stream) = self.streams.get_mut(&id) else { return };
-        if let Some(behind) = stream.behind.iter_mut().find(|b| b.token == finished.issue.token) {
-            behind.completion = Some(finished.at);
+        if let Some(completion) = stream.behind.get_mut(&(recorded_completion, token)) {
+            *completion = Some(finished.at);
             self.announce(id);
         }
     }
