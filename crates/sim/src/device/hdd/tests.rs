@@ -147,6 +147,42 @@ fn a_write_waits_for_the_media_and_settles_unless_the_write_cache_is_on() {
 }
 
 #[test]
+fn a_drive_that_writes_sooner_than_it_reads_takes_less_than_the_seek_but_never_less_than_nothing() {
+    let mut spec = tiny();
+    spec.mechanics.write_settle_ms = -0.4;
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 200 + 40, 2).seek, micros(600));
+    spec.mechanics.write_settle_ms = -3.0;
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 200 + 40, 2).seek, Nanos::ZERO);
+}
+
+#[test]
+fn two_reads_share_the_bus_even_if_the_arm_goes_ahead() {
+    let mut spec = tiny();
+    spec.bus.read_sector_ms = 1.0;
+    spec.queue.preseek = Preseek::BeforeCompletion;
+    let mut disk = disk(&spec);
+    disk.submit(Nanos::ZERO, &request(0, Op::Read, 0, 4));
+    disk.submit(Nanos::ZERO, &request(1, Op::Read, 10, 4));
+    // The media have the second at 1.1 ms, while the first is on the bus until 4.1.
+    let times: Vec<_> = finish(&mut disk).iter().map(|completion| completion.at).collect();
+    assert_eq!(times, [micros(4_100), micros(8_100)]);
+}
+
+#[test]
+fn a_read_of_a_buffered_write_hits_it_or_waits_until_it_is_on_the_media() {
+    let mut spec = tiny();
+    spec.cache.write_cache = WriteCache::On;
+    // Written from 1.0 to 1.4 ms; read from memory at once, or from the media when sector 10 comes again.
+    for (allowed, expected) in [(true, 540), (false, 11_410)] {
+        spec.cache.read_hits_on_written_data = allowed;
+        spec.cache.works_during_media_access = true;
+        let mut disk = disk(&spec);
+        disk.submit(Nanos::ZERO, &request(0, Op::Write, 10, 4));
+        assert_eq!(serve(&mut disk, micros(500), Op::Read, 10, 4).at, micros(expected));
+    }
+}
+
+#[test]
 fn data_that_come_too_late_cost_a_write_a_revolution() {
     let mut spec = tiny();
     spec.bus.write_sector_ms = 4.0;
