@@ -56,6 +56,7 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
         ("write_segments = 1", "write_segments = 11", ["cache.write_segments", "11", "1 to 10"]),
         ("depth = 1", "depth = 0", ["queue.depth", "0", "1 to 1024"]),
         ("track_skew = 63.0", "track_skew = inf", ["zone[0].track_skew", "inf", "0 to"]),
+        ("write_settle_ms = 0.487", "write_settle_ms = -4e6", ["mechanics.write_settle_ms", "-4000000", "-3600000 to 3600000"]),
         ("[[1, 1.245]", "[[3, 1.245]", ["seek.points", "distance 2 follows 3", "ascend"]),
     ] {
         let error = error_of(&changed("atlas10k", from, to));
@@ -112,6 +113,30 @@ fn a_whole_system_is_imported_with_the_slowest_of_its_buses() {
 }
 
 #[test]
+fn a_write_that_settles_sooner_than_a_read_is_imported() {
+    let text = DISK.replacen("settling delay = 0.5", "settling delay = -0.483", 1);
+    assert_eq!(imported(&text).unwrap().profile.spec().mechanics.write_settle_ms, -0.483);
+}
+
+#[test]
+fn a_file_with_no_disk_or_several_says_what_it_holds_and_where() {
+    let several = imported(&format!("{DISK} {}", DISK.replace("disk Test", "disk Other"))).unwrap_err();
+    assert!(several.contains("2 disks, Test (my.diskspecs:3), Other (my.diskspecs:26)"), "{several}");
+    let simple = imported("disksim_simpledisk SD0 { Block count = 100000, Access time = 9.5 }").unwrap_err();
+    assert!(simple.starts_with("my.diskspecs:1: `disksim_simpledisk` is no disk with platters"), "{simple}");
+}
+
+#[test]
+fn a_seek_curve_of_its_own_for_writes_is_an_error_with_file_and_line() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("dual.seek"), "Seek distances measured: 1\n1, 0.5, 0.02, 0.6\n").unwrap();
+    let path = folder.path().join("dual.diskspecs");
+    std::fs::write(&path, DISK.replacen("Seek type = linear", "Seek type = extracted, Full seek curve = dual.seek", 1)).unwrap();
+    let error = sim::diskspecs::import(&path, ImportOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("dual.seek:2: a fourth column") && error.contains("Add. write settling delay"), "{error}");
+}
+
+#[test]
 fn unsupported_or_wrong_parameters_are_errors_with_file_and_line() {
     for (from, to, expected) in [
         ("Seek type = linear", "Seek type = magic", "my.diskspecs:7: Seek type: `magic`"),
@@ -164,8 +189,14 @@ fn a_file_that_names_itself_and_deep_nesting_are_errors() {
     assert!(error.contains("deep"), "{error}");
 }
 
+/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
+fn cases(default: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn no_bytes_make_the_parsers_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

@@ -59,12 +59,25 @@ fn import_blocks(
     options: ImportOptions,
 ) -> Result<Imported, ProfileError> {
     let disks: Vec<&Block> = blocks.iter().filter(|block| block.kind == "disksim_disk").collect();
-    let [disk] = disks[..] else {
-        return Err(ProfileError::new(format!("{file}: holds {} blocks of type disksim_disk; one is needed", disks.len())));
-    };
+    let [disk] = disks[..] else { return Err(ProfileError::new(not_one_disk(&disks, blocks, file))) };
     let mut notes = Vec::new();
     let spec = convert(disk, blocks, name, folder, options, &mut notes).map_err(ProfileError::new)?;
     Ok(Imported { profile: Profile::from_spec(spec, file)?, notes })
+}
+
+/// Says what stands in place of the one disk that is needed, and where.
+fn not_one_disk(disks: &[&Block], blocks: &[Block], file: &str) -> String {
+    let device = |block: &&Block| ["disksim_simpledisk", "memsmodel_mems", "ssdmodel_ssd"].contains(&block.kind.as_str());
+    if !disks.is_empty() {
+        let names = disks.iter().map(|disk| format!("{} ({})", disk.name, disk.at)).collect::<Vec<_>>().join(", ");
+        return format!("{file}: holds {} disks, {names}; import the file of the one you mean", disks.len());
+    }
+    match blocks.iter().find(device) {
+        Some(other) => {
+            format!("{}: `{}` is no disk with platters and an arm; a block `disksim_disk` is needed", other.at, other.kind)
+        }
+        None => format!("{file}: holds no block of type disksim_disk; one is needed"),
+    }
 }
 
 fn convert(
@@ -319,7 +332,7 @@ fn mechanics_and_seek(
     let mechanics = Mechanics {
         rotation_rpm: fields.number("Rotation speed (in rpms)")?,
         head_switch_ms: fields.number("Head switch time")?,
-        write_settle_ms: fields.number("Add. write settling delay")?,
+        write_settle_ms: fields.signed("Add. write settling delay")?,
         reacquire_ms: 0.0,
         minimum_write_seek_ms: 0.0,
     };
@@ -358,7 +371,8 @@ fn folder_of(at: &At, fallback: &Path) -> std::path::PathBuf {
     at.file.parent().unwrap_or(fallback).to_owned()
 }
 
-/// A measured seek curve: a line `Seek distances measured: n`, then `cylinders, ms` lines (a third column is a deviation).
+/// A measured seek curve: a line `Seek distances measured: n`, then `cylinders, ms` lines (a third column is a deviation; Western
+/// Digital's DiskSim takes a fourth for the seeks of writes).
 fn seek_file(path: &Path, at: &At) -> Result<Seek, String> {
     let text = crate::profile::read_text(path).map_err(|error| format!("{at}: Full seek curve: {}: {error}", path.display()))?;
     let mut points: Vec<(u32, f64)> = Vec::new();
@@ -366,6 +380,14 @@ fn seek_file(path: &Path, at: &At) -> Result<Seek, String> {
         let mut columns = line.split(',').map(str::trim);
         let distance = columns.next().and_then(|text| text.parse::<u32>().ok());
         let time = columns.next().and_then(|text| text.parse::<f64>().ok());
+        if columns.nth(1).is_some_and(|text| !text.is_empty()) {
+            return Err(format!(
+                "{}:{}: a fourth column, the seek times of writes, is not supported; leave it out and give what it adds as \
+                 `Add. write settling delay`",
+                path.display(),
+                index + 1
+            ));
+        }
         match (distance, time) {
             (Some(0), _) => {}
             (Some(distance), Some(time)) if time.is_finite() => points.push((distance, time)),
@@ -418,7 +440,7 @@ fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> 
         },
         read_ahead_min_sectors: fields.integer_or("Minimum read-ahead (blks)", 0, 1 << 30, 0)? as u32,
         read_ahead_max_sectors: fields.integer_or("Maximum read-ahead (blks)", 0, 1 << 30, 0)? as u32,
-        read_ahead_over_requested: fields.signed_or("Read-ahead over requested", 0.0)? != 0.0,
+        read_ahead_over_requested: fields.has("Read-ahead over requested") && fields.signed("Read-ahead over requested")? != 0.0,
         read_ahead_after_hit: fields.flag("Read-ahead on idle hit")?,
         joins_read_ahead: fields.flag("Allow almost read hits")?,
         reads_sectors_on_the_way: fields.flag("Read any free blocks")?,
@@ -539,11 +561,11 @@ impl<'a> Fields<'a> {
         if self.has(key) { self.number(key) } else { Ok(default) }
     }
 
-    fn signed_or(&mut self, key: &str, default: f64) -> Result<f64, String> {
-        match self.find(key).map(|value| (&value.kind, &value.at)) {
-            None => Ok(default),
-            Some((Kind::Number(number), _)) => Ok(*number),
-            Some((_, at)) => Err(format!("{at}: {key} should be a number")),
+    fn signed(&mut self, key: &str) -> Result<f64, String> {
+        match self.need(key)? {
+            Value { kind: Kind::Number(number), .. } if number.abs() <= 1e12 => Ok(*number),
+            Value { kind: Kind::Number(number), at } => Err(format!("{at}: {key}: {number} is not within -1e12 to 1e12")),
+            Value { at, .. } => Err(format!("{at}: {key} should be a number")),
         }
     }
 

@@ -56,7 +56,8 @@ pub struct Mechanics {
     /// One revolution.
     pub period: u64,
     head_switch: u64,
-    write_settle: u64,
+    /// Below zero on drives that write before a read could begin.
+    write_settle: i64,
     reacquire: u64,
     /// See [`Spec::minimum_write_seek_ms`].
     pub minimum_write_seek: u64,
@@ -73,7 +74,7 @@ impl Mechanics {
         Ok(Mechanics {
             period: (60e9 / spec.rotation_rpm).round() as u64,
             head_switch: duration("mechanics.head_switch_ms", spec.head_switch_ms)?,
-            write_settle: duration("mechanics.write_settle_ms", spec.write_settle_ms)?,
+            write_settle: signed_duration("mechanics.write_settle_ms", spec.write_settle_ms)?,
             reacquire: duration("mechanics.reacquire_ms", spec.reacquire_ms)?,
             minimum_write_seek: duration("mechanics.minimum_write_seek_ms", spec.minimum_write_seek_ms)?,
             seek: seek_table(seek, geometry.cylinders)?,
@@ -93,7 +94,7 @@ impl Mechanics {
         if arm.head != place.head {
             seek = seek.max(self.head_switch);
         }
-        if write && seek > 0 { seek + self.write_settle } else { seek }
+        if write && seek > 0 { seek.saturating_add_signed(self.write_settle) } else { seek }
     }
 
     /// Time from `at` until the sector at `place` begins to pass the head.
@@ -133,6 +134,12 @@ pub fn duration(key: &str, millis: f64) -> Result<u64, String> {
     } else {
         Err(format!("{key}: {millis} is not within 0 to 3600000"))
     }
+}
+
+/// The same for a time that may lie below zero.
+fn signed_duration(key: &str, millis: f64) -> Result<i64, String> {
+    let nanos = duration(key, millis.abs()).map_err(|_| format!("{key}: {millis} is not within -3600000 to 3600000"))?;
+    Ok(if millis < 0.0 { -(nanos as i64) } else { nanos as i64 })
 }
 
 fn seek_table(seek: &Seek, cylinders: u32) -> Result<Box<[u32]>, String> {
@@ -229,7 +236,7 @@ pub fn reacquire_estimate(spec: &Spec, seek: &Seek, geometry: &Geometry, zones: 
     });
     let mean_skew = skews.sum::<f64>() / zones.len().max(1) as f64;
     let skew_ms = mean_skew * 60e3 / spec.rotation_rpm;
-    let accounted_for = spec.head_switch_ms + spec.write_settle_ms;
+    let accounted_for = spec.head_switch_ms + spec.write_settle_ms.max(0.0);
     let estimate = if accounted_for >= 0.75 * skew_ms { 0.0 } else { single.min(skew_ms) };
     // Microseconds are as fine as the figures it comes from.
     if estimate.is_finite() { (estimate * 1e3).round().max(0.0) / 1e3 } else { 0.0 }

@@ -90,6 +90,8 @@ pub struct Hdd {
     outbox: Vec<(Completion, bool)>,
     orders: u64,
     bus_free: u64,
+    /// From when until when the bus carries what the media bring.
+    bus_reserved: (u64, u64),
     last_was_read: bool,
     /// The LBA behind the last write, and when it reached the media.
     last_write: (u64, u64),
@@ -113,6 +115,7 @@ impl Hdd {
             outbox: Vec::with_capacity(depth),
             orders: 0,
             bus_free: 0,
+            bus_reserved: (0, 0),
             last_was_read: true,
             last_write: (u64::MAX, 0),
             outstanding: 0,
@@ -134,10 +137,27 @@ impl Hdd {
         self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true }, read);
     }
 
-    /// Moves `sectors` over the bus, not before `start`; says when they are across. Others wait.
-    fn occupy_bus(&mut self, start: u64, sectors: u64, sector: u64) -> u64 {
-        self.bus_free = start.max(self.bus_free).saturating_add(sectors.saturating_mul(sector));
-        self.bus_free
+    /// Moves `sectors` over the bus, not before `start`; says when the first goes and when all are across. Others wait.
+    fn occupy_bus(&mut self, start: u64, sectors: u64, sector: u64) -> (u64, u64) {
+        let takes = sectors.saturating_mul(sector);
+        let (reserved, until) = self.bus_reserved;
+        let mut begun = start.max(self.bus_free);
+        if begun < until && begun.saturating_add(takes) > reserved {
+            begun = until;
+        }
+        self.bus_free = begun.saturating_add(takes);
+        (begun, self.bus_free)
+    }
+
+    /// From when on nothing else is on the bus.
+    fn bus_idle(&self) -> u64 {
+        self.bus_free.max(self.bus_reserved.1)
+    }
+
+    /// Keeps the bus for what the media bring until `sent`, `takes` long. What it has carried by then may go in between.
+    fn reserve_bus(&mut self, sent: u64, takes: u64) {
+        self.bus_free = self.bus_idle();
+        self.bus_reserved = (sent.saturating_sub(takes), sent);
     }
 
     /// Lets the arm take up work at `at`, if it is free and there is any.

@@ -25,7 +25,7 @@ impl Hdd {
     /// Sends `lba..end` from a segment that holds all of it, from `start` on.
     pub(super) fn serve_hit(&mut self, start: u64, id: RequestId, segment: usize, lba: u64, end: u64) {
         let sector = self.model.delays.read_sector;
-        let sent = self.occupy_bus(start, end - lba, sector);
+        let (_, sent) = self.occupy_bus(start, end - lba, sector);
         self.send_hit(id, sent.saturating_add(self.model.delays.read_completion), true);
         self.cache.touch(segment);
         let limit = self.read_ahead_limit(segment, lba, end);
@@ -179,7 +179,8 @@ impl Hdd {
         let back = delays.first_reselect + delays.data_preparation;
         let enough = (sectors.min(u64::from(self.model.cache.segment_sectors)) as f64 * self.model.cache.read_watermark) as u64;
         let enough = request.lba + enough.clamp(1, sectors);
-        let mut sent = connected.map_or(0, |start| start.saturating_add(sectors.saturating_mul(bus)));
+        let takes = sectors.saturating_mul(bus);
+        let mut sent = connected.unwrap_or(0).max(self.bus_idle()).saturating_add(takes);
         let held = self.cache.segments[stream.segment].end;
         let off_media = loop {
             let extent = &stream.extent;
@@ -196,7 +197,7 @@ impl Hdd {
                 // The drive knows when enough will have come, and is back on the bus by then.
                 let came = extent.passed_at(&self.model, enough.min(last.max(first + 1)));
                 let begin = came.max(extent.settled.saturating_add(back));
-                sent = sent.max(begin.saturating_add(sectors.saturating_mul(bus)));
+                sent = sent.max(begin.saturating_add(takes));
             }
             let off_media = extent.passed_at(&self.model, last);
             if extent.end >= request.end {
@@ -205,7 +206,8 @@ impl Hdd {
             stream.extent = extent.next(&self.model, off_media, false);
             stream.revolution_at = None;
         };
-        let completed = sent.saturating_add(delays.read_completion);
+        let completed = sent.saturating_add(self.model.delays.read_completion);
+        self.reserve_bus(sent, takes);
         let until = match self.model.queue.preseek {
             Preseek::AfterCompletion => completed,
             Preseek::DuringCompletion => sent,

@@ -136,7 +136,8 @@ pub struct Mechanics {
     pub rotation_rpm: f64,
     /// Changing the head while data stream over a track boundary.
     pub head_switch_ms: f64,
-    /// Added for a write whenever the arm or the head moved.
+    /// Added for a write whenever the arm or the head moved. Below zero on drives that write sooner than they read (DEC RZ26,
+    /// HP C2490A): never so far that less than nothing is left.
     #[serde(default)]
     pub write_settle_ms: f64,
     /// Finding the track again for an access that does not go on where the last one ended, though the arm is on the cylinder.

@@ -147,6 +147,42 @@ fn a_write_waits_for_the_media_and_settles_unless_the_write_cache_is_on() {
 }
 
 #[test]
+fn a_drive_that_writes_sooner_than_it_reads_takes_less_than_the_seek_but_never_less_than_nothing() {
+    let mut spec = tiny();
+    spec.mechanics.write_settle_ms = -0.4;
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 200 + 40, 2).seek, micros(600));
+    spec.mechanics.write_settle_ms = -3.0;
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 200 + 40, 2).seek, Nanos::ZERO);
+}
+
+#[test]
+fn two_reads_share_the_bus_even_if_the_arm_goes_ahead() {
+    let mut spec = tiny();
+    spec.bus.read_sector_ms = 1.0;
+    spec.queue.preseek = Preseek::BeforeCompletion;
+    let mut disk = disk(&spec);
+    disk.submit(Nanos::ZERO, &request(0, Op::Read, 0, 4));
+    disk.submit(Nanos::ZERO, &request(1, Op::Read, 10, 4));
+    // The media have the second at 1.1 ms, while the first is on the bus until 4.1.
+    let times: Vec<_> = finish(&mut disk).iter().map(|completion| completion.at).collect();
+    assert_eq!(times, [micros(4_100), micros(8_100)]);
+}
+
+#[test]
+fn a_read_of_a_buffered_write_hits_it_or_waits_until_it_is_on_the_media() {
+    let mut spec = tiny();
+    spec.cache.write_cache = WriteCache::On;
+    // Written from 1.0 to 1.4 ms; read from memory at once, or from the media when sector 10 comes again.
+    for (allowed, expected) in [(true, 540), (false, 11_410)] {
+        spec.cache.read_hits_on_written_data = allowed;
+        spec.cache.works_during_media_access = true;
+        let mut disk = disk(&spec);
+        disk.submit(Nanos::ZERO, &request(0, Op::Write, 10, 4));
+        assert_eq!(serve(&mut disk, micros(500), Op::Read, 10, 4).at, micros(expected));
+    }
+}
+
+#[test]
 fn data_that_come_too_late_cost_a_write_a_revolution() {
     let mut spec = tiny();
     spec.bus.write_sector_ms = 4.0;
@@ -369,8 +405,114 @@ prop_compose! {
     }
 }
 
+prop_compose! {
+    /// The tiny disk with any behaviour, and a bus slower than the media or faster.
+    fn disks()(
+        depth in 1u32..33,
+        policy in prop::sample::select(vec![QueuePolicy::Fifo, QueuePolicy::Sstf, QueuePolicy::Sptf]),
+        preseek in prop::sample::select(vec![Preseek::AfterCompletion, Preseek::DuringCompletion, Preseek::BeforeCompletion]),
+        write_cache in prop::sample::select(vec![WriteCache::Off, WriteCache::Sequential, WriteCache::On]),
+        read_ahead in prop::sample::select(vec![
+            ReadAhead::None, ReadAhead::Track, ReadAhead::Cylinder, ReadAhead::Segment, ReadAhead::NextTrack]),
+        flags in prop::array::uniform16(any::<bool>()),
+        segments in 2u32..6,
+        bus in prop::sample::select(vec![0.0, 0.01, 0.1, 0.3]),
+        settle in prop::sample::select(vec![-0.3, 0.0, 0.25]),
+        watermark in prop::sample::select(vec![0.0, 0.5, 1.0]),
+    ) -> Spec {
+        let mut spec = tiny();
+        spec.queue = Queue { depth, policy, preseek };
+        spec.bus = Bus { read_sector_ms: bus, write_sector_ms: bus };
+        let cache = &mut spec.cache;
+        (cache.segments, cache.write_segments) = (segments, 1 + u32::from(flags[0]));
+        (cache.write_cache, cache.read_ahead) = (write_cache, read_ahead);
+        [cache.keeps_data, cache.read_hits_on_written_data, cache.read_ahead_over_requested, cache.read_ahead_after_hit] =
+            [flags[1], flags[2], flags[3], flags[4]];
+        [cache.reads_sectors_on_the_way, cache.zero_latency_reads, cache.zero_latency_writes, cache.combines_writes] =
+            [flags[5], flags[6], flags[6], flags[7]];
+        (cache.works_during_media_access, cache.dedicated_write_segment) = (flags[8], flags[9]);
+        [cache.joins_read_ahead, cache.stops_in_sector] = [flags[10], flags[11]];
+        cache.read_watermark = watermark;
+        if flags[4] {
+            cache.read_ahead_min_sectors = 10;
+            cache.read_ahead_max_sectors = 30;
+        }
+        spec.mechanics.write_settle_ms = settle;
+        if flags[12] {
+            (spec.mechanics.reacquire_ms, spec.mechanics.minimum_write_seek_ms) = (0.4, 0.6);
+        }
+        if flags[13] {
+            let overheads = &mut spec.overheads;
+            (overheads.request_ms, overheads.read_miss_after_read_ms, overheads.read_hit_after_write_ms) = (0.05, 0.3, 0.2);
+            (overheads.write_hit_after_read_ms, overheads.write_miss_after_write_ms, overheads.read_completion_ms) = (0.2, 0.4, 0.1);
+            (overheads.first_reselect_ms, overheads.data_preparation_ms, overheads.write_completion_ms) = (0.15, 0.02, 0.1);
+        }
+        if flags[14] {
+            spec.zones = vec![zone(0, 9, 100), zone(10, 19, 80)];
+        }
+        spec
+    }
+}
+
+/// A request of a random load: LBA, sectors, a read, and µs until it comes once the disk is idle.
+type Load = (u64, u32, bool, u64);
+
+fn loads() -> impl Strategy<Value = Vec<Load>> {
+    prop::collection::vec((0u64..3600, 1u32..120, any::<bool>(), 0u64..20_000), 1..120)
+}
+
+/// What a random load did.
+struct Outcome {
+    submitted: Vec<Nanos>,
+    completed: Vec<Completion>,
+    disk: Hdd,
+    end: Nanos,
+}
+
+/// Serves a load at no more than the disk's depth at once. `always`: there is never nothing to do. `looks`: the host also calls
+/// when the disk did not ask for it.
+fn work(spec: &Spec, loads: &[Load], always: bool, looks: bool) -> Result<Outcome, TestCaseError> {
+    let mut disk = disk(spec);
+    let mut submitted = Vec::new();
+    let mut completed: Vec<Completion> = Vec::new();
+    let (mut now, mut steps) = (Nanos::ZERO, 0);
+    while submitted.len() < loads.len() || disk.wake_at().is_some() {
+        steps += 1;
+        prop_assert!(steps < 10_000, "the disk does not come to rest");
+        let before = completed.len();
+        let outstanding = submitted.len() - before;
+        let next = loads
+            .get(submitted.len())
+            .filter(|next| outstanding < disk.queue_depth() && (always && outstanding < 2 || next.3 % 3 != steps % 3));
+        if let Some(&(lba, sectors, read, gap)) = next {
+            now += Nanos(gap * 1000 * u64::from(outstanding == 0 && !always));
+            disk.advance(now, &mut completed);
+            let op = if read { Op::Read } else { Op::Write };
+            let lba = lba.min(disk.capacity_sectors() - 1);
+            let sectors = sectors.min((disk.capacity_sectors() - lba) as u32);
+            disk.submit(now, &request(submitted.len() as u32, op, lba, sectors));
+            submitted.push(now);
+        } else if let Some(at) = disk.wake_at() {
+            prop_assert!(at >= now, "the disk wants to wake up in the past");
+            if looks {
+                disk.advance(Nanos(now.0 + (at.0 - now.0) / 3), &mut completed);
+            }
+            now = at;
+            disk.advance(now, &mut completed);
+        }
+        prop_assert!(completed[before..].iter().all(|completion| completion.at <= now));
+    }
+    Ok(Outcome { submitted, completed, disk, end: now })
+}
+
+/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
+fn cases(default: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(400))]
 
     #[test]
     fn every_lba_has_a_place_of_its_own_that_is_not_bad((geometry, zones) in geometries()) {
@@ -413,66 +555,55 @@ proptest! {
     }
 
     #[test]
-    fn every_request_completes_once_in_time_order_and_the_disk_comes_to_rest(
-        depth in 1u32..33,
-        policy in prop::sample::select(vec![QueuePolicy::Fifo, QueuePolicy::Sstf, QueuePolicy::Sptf]),
-        preseek in prop::sample::select(vec![Preseek::AfterCompletion, Preseek::DuringCompletion, Preseek::BeforeCompletion]),
-        write_cache in prop::sample::select(vec![WriteCache::Off, WriteCache::Sequential, WriteCache::On]),
-        read_ahead in prop::sample::select(vec![
-            ReadAhead::None, ReadAhead::Track, ReadAhead::Cylinder, ReadAhead::Segment, ReadAhead::NextTrack]),
-        flags in prop::array::uniform11(any::<bool>()),
-        segments in 2u32..6,
-        requests in prop::collection::vec((0u64..4000, 1u32..120, any::<bool>(), 0u64..20_000), 1..120),
-    ) {
-        let mut spec = tiny();
-        spec.queue = Queue { depth, policy, preseek };
-        let cache = &mut spec.cache;
-        (cache.segments, cache.write_segments) = (segments, 1 + u32::from(flags[0]));
-        (cache.write_cache, cache.read_ahead) = (write_cache, read_ahead);
-        [cache.keeps_data, cache.read_hits_on_written_data, cache.read_ahead_over_requested, cache.read_ahead_after_hit] =
-            [flags[1], flags[2], flags[3], flags[4]];
-        [cache.reads_sectors_on_the_way, cache.zero_latency_reads, cache.zero_latency_writes, cache.combines_writes] =
-            [flags[5], flags[6], flags[6], flags[7]];
-        (cache.works_during_media_access, cache.dedicated_write_segment) = (flags[8], flags[9]);
-        cache.joins_read_ahead = flags[10];
-        if flags[4] {
-            cache.read_ahead_min_sectors = 10;
-            cache.read_ahead_max_sectors = 30;
-        }
-        let mut disk = disk(&spec);
-        let mut submitted = vec![None; requests.len()];
-        let mut completed = BTreeSet::new();
+    fn every_request_completes_once_in_time_order_and_the_disk_comes_to_rest(spec in disks(), loads in loads()) {
+        let done = work(&spec, &loads, false, false)?;
+        let mut seen = BTreeSet::new();
         let mut last = Nanos::ZERO;
-        let (mut now, mut outstanding, mut next) = (Nanos::ZERO, 0, 0);
-        let mut steps = 0;
-        while next < requests.len() || disk.wake_at().is_some() {
-            steps += 1;
-            prop_assert!(steps < 10_000, "the disk does not come to rest");
-            let mut done = Vec::new();
-            if next < requests.len() && outstanding < depth && requests[next].3 % 3 != steps % 3 {
-                let (lba, sectors, read, gap) = requests[next];
-                let gap = Nanos(gap * 1000 * u64::from(outstanding == 0));
-                now += gap;
-                disk.advance(now, &mut done);
-                let sectors = sectors.min((4000 - lba) as u32);
-                disk.submit(now, &request(next as u32, if read { Op::Read } else { Op::Write }, lba, sectors));
-                submitted[next] = Some(now);
-                outstanding += 1;
-                next += 1;
-            } else if let Some(at) = disk.wake_at() {
-                prop_assert!(at >= now, "the disk wants to wake up in the past");
-                now = at;
-                disk.advance(now, &mut done);
-            }
-            for completion in done {
-                prop_assert!(completion.at >= last && completion.at <= now);
-                last = completion.at;
-                prop_assert!(completion.at >= submitted[completion.id as usize].unwrap());
-                prop_assert!(completed.insert(completion.id), "completed twice");
-                outstanding -= 1;
+        for completion in &done.completed {
+            prop_assert!(completion.at >= last, "out of order");
+            last = completion.at;
+            let took = completion.at.0.checked_sub(done.submitted[completion.id as usize].0);
+            prop_assert!(took.is_some_and(|took| took >= (completion.seek + completion.rotation).0), "{:?}", completion);
+            prop_assert!(seen.insert(completion.id), "completed twice");
+        }
+        prop_assert_eq!(seen.len(), loads.len());
+        prop_assert_eq!(done.disk.cache.dirty, 0, "a write never reached the media");
+        prop_assert!(done.disk.busy() <= done.end);
+    }
+
+    #[test]
+    fn a_disk_that_always_has_work_is_always_busy(spec in disks(), loads in loads()) {
+        let done = work(&spec, &loads, true, false)?;
+        prop_assert_eq!(done.disk.busy(), done.end);
+    }
+
+    #[test]
+    fn looking_at_a_disk_changes_nothing(spec in disks(), loads in loads()) {
+        let (quiet, watched) = (work(&spec, &loads, false, false)?, work(&spec, &loads, false, true)?);
+        prop_assert_eq!(quiet.completed, watched.completed);
+        prop_assert_eq!(quiet.disk.busy(), watched.disk.busy());
+    }
+
+    #[test]
+    fn no_data_come_faster_than_media_and_bus_carry_them(spec in disks(), loads in loads()) {
+        let done = work(&spec, &loads, true, false)?;
+        let sectors = |(lba, sectors, ..): &Load| {
+            let lba = (*lba).min(done.disk.capacity_sectors() - 1);
+            lba..(lba + u64::from(*sectors)).min(done.disk.capacity_sectors())
+        };
+        let mut written = vec![false; 4000];
+        let mut from_media = BTreeSet::new();
+        for load in &loads {
+            for lba in sectors(load) {
+                if load.2 && !written[lba as usize] { from_media.insert(lba); }
+                written[lba as usize] |= !load.2;
             }
         }
-        prop_assert_eq!(completed.len(), requests.len());
-        prop_assert!(disk.busy() <= now);
+        let last = done.completed.last().map_or(0, |completion| completion.at.0);
+        let media = from_media.len() as u64 * 100_000;
+        prop_assert!(last + 1000 >= media, "{} sectors from the media in {} ns", from_media.len(), last);
+        let carried: u64 = loads.iter().map(|load| sectors(load)).map(|range| range.end - range.start).sum();
+        let bus = carried * (spec.bus.read_sector_ms * 1e6).round() as u64;
+        prop_assert!(last >= bus, "{carried} sectors over the bus in {last} ns, which takes {bus}");
     }
 }

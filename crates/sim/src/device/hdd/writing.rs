@@ -44,8 +44,7 @@ impl Hdd {
     fn join_write(&mut self, start: u64, id: RequestId, lba: u64, end: u64) -> bool {
         let Some(index) = self.cache.appendable(lba, end) else { return false };
         let sector = self.model.delays.write_sector;
-        let begun = start.max(self.bus_free);
-        let sent = self.occupy_bus(start, end - lba, sector);
+        let (begun, sent) = self.occupy_bus(start, end - lba, sector);
         self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
         let segment = &mut self.cache.segments[index];
         segment.end = end;
@@ -79,9 +78,8 @@ impl Hdd {
     /// Moves the data over the bus into a segment.
     #[expect(clippy::too_many_arguments, reason = "one place fills a segment; a struct would only repeat these names")]
     fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, order: u64, lba: u64, end: u64, place: Place) {
-        let begun = start.max(self.bus_free);
         let sector = self.model.delays.write_sector;
-        self.occupy_bus(start, end - lba, sector);
+        let (begun, _) = self.occupy_bus(start, end - lba, sector);
         if let Some(stream) = self.stream_segment()
             && self.overlaps(stream, lba, end)
             && !self.model.cache.read_hits_on_written_data
