@@ -188,3 +188,20 @@ fn formats_lists_what_is_read_and_written() {
     }
     assert!(text.contains(".parquet") && text.contains(".iolog"), "{text}");
 }
+
+#[test]
+fn no_name_reaches_the_terminal_as_a_command_to_it() {
+    let folder = TempDir::new().unwrap();
+    let bell = folder.path().join("bell\u{7}\u{1b}[31m\nred.csv");
+    let missing = seekwise(&[&"info", &bell]);
+    assert_eq!(missing.status.code(), Some(2));
+    fs::write(&bell, "time_us,stream_name,op,lba,sectors\n0,\u{1b}[2J\u{202e}evil,R,0,8\n").unwrap();
+    let info = seekwise(&[&"info", &bell]);
+    let converted = seekwise(&[&"convert", &bell, &folder.path().join("\u{1b}[2J.parquet")]);
+    assert!(info.status.success() && converted.status.success(), "{}", complaint(&converted));
+    assert!(out(&info).contains(": 1 request in "), "{}", out(&info));
+    for text in [complaint(&missing), out(&info), complaint(&converted)] {
+        assert!(!text.contains(|sign: char| matches!(sign, '\u{7}' | '\u{1b}' | '\u{202e}')), "{text:?}");
+        assert!(text.contains('\u{fffd}'), "{text:?}");
+    }
+}

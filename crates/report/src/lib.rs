@@ -18,3 +18,5 @@ pub mod record;
 pub mod table;
 mod text;
 pub mod verdict;
+
+pub use text::printable;

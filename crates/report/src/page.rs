@@ -167,20 +167,20 @@ fn facts(record: &Record) -> Vec<Fact> {
 /// The facts that decide how to read the figures, in a line.
 fn summary(record: &Record) -> String {
     let Record { trace, disk, replay, .. } = record;
-    let requests = grouped(trace.requests);
+    let requests = plural(trace.requests, "request");
     let (mode, speed, depth) = (printable(&replay.mode), speed(replay), disk.queue_depth);
-    format!(
-        "{requests} requests · {mode} replay{speed} · disk queue depth {depth} · seekwise {}",
-        printable(&record.seekwise_version)
-    )
+    format!("{requests} · {mode} replay{speed} · disk queue depth {depth} · seekwise {}", printable(&record.seekwise_version))
 }
 
 fn speed(replay: &Replay) -> String {
     if replay.speed == 1.0 { String::new() } else { format!(", {} times as fast", number::short(replay.speed)) }
 }
 
-fn plural(count: u32, what: &str) -> String {
-    if count == 1 { format!("{count} {what}") } else { format!("{} {what}s", grouped(u64::from(count))) }
+fn plural(count: impl Into<u64>, what: &str) -> String {
+    match count.into() {
+        1 => format!("1 {what}"),
+        count => format!("{} {what}s", grouped(count)),
+    }
 }
 
 fn rows(comparison: &Comparison) -> Vec<Row> {

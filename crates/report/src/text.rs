@@ -2,7 +2,7 @@
 
 /// Without characters that move a terminal's cursor, are forbidden in a page, or turn the direction of writing around: a stream's
 /// name is whatever a process called itself.
-pub(crate) fn printable(name: &str) -> String {
+pub fn printable(name: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
             || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')

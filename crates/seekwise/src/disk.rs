@@ -73,7 +73,7 @@ fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOpt
     let imported = sim::diskspecs::import(file, options)?;
     for note in &imported.notes {
         // Notes are advice: a closed standard error must not lose the profile.
-        let _ = writeln!(std::io::stderr(), "note: {note}");
+        let _ = writeln!(std::io::stderr(), "note: {}", report::printable(note));
     }
     let text = imported.profile.text();
     match output {

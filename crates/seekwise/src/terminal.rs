@@ -99,7 +99,8 @@ fn message(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    // File names and what stands in files are others' words.
+    report::printable(&text)
 }
 
 /// The input was fine and the work was done, but its result is a failure.

@@ -50,15 +50,15 @@ fn open(path: &Path, format: Option<&str>, skip_bad: bool) -> Result<Opened, Tra
 /// Tells how many records were passed over because the user said so.
 fn warn_of_skipped(path: &Path, skipped: u64) {
     if skipped > 0 {
-        let records = if skipped == 1 { "1 damaged record was" } else { &format!("{} damaged records were", grouped(skipped)) };
-        eprint_line(&format!("{}: {records} passed over", path.display()));
+        let were = if skipped == 1 { "was" } else { "were" };
+        eprint_line(&format!("{}: {} {were} passed over", path.display(), counted(skipped, "damaged record")));
     }
 }
 
 /// A line on standard error; if that is gone there is nobody to tell.
 fn eprint_line(text: &str) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "seekwise: {text}");
+    let _ = writeln!(std::io::stderr(), "seekwise: {}", report::printable(text));
 }
 
 /// 1,234,567.
@@ -72,6 +72,11 @@ fn grouped(number: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// 1 request, 1,234 requests.
+fn counted(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// 1,234.5: thousands apart, one decimal below 100,000, three digits below 1.

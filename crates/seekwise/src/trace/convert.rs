@@ -10,7 +10,7 @@ use anyhow::{Context, bail};
 use sim::trace::write::{self, About, Losses, Out, OutputFormat};
 use sim::trace::{Opened, TraceReader};
 
-use super::{eprint_line, grouped};
+use super::{counted, eprint_line};
 use crate::terminal::{self, Interrupted};
 
 /// Arguments of `seekwise trace convert`.
@@ -120,7 +120,7 @@ fn copy(opened: &mut Opened, format: &'static OutputFormat, about: &About, out: 
         eprint_line(&format!("{output}: {note}"));
     }
     if args.output != Path::new("-") {
-        eprint_line(&format!("{output}: {} requests, from {} to {}", grouped(requests), opened.format.name, format.name));
+        eprint_line(&format!("{output}: {}, from {} to {}", counted(requests, "request"), opened.format.name, format.name));
     }
     Ok(())
 }

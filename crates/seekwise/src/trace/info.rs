@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use serde::Serialize;
 use sim::trace::info::{self, Info, Sizes, StreamInfo};
 
-use super::{figure, grouped, percent};
+use super::{counted, figure, grouped, percent};
 use crate::terminal::{self, Interrupted};
 
 /// Arguments of `seekwise trace info`.
@@ -68,7 +68,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// The page, at most 80 columns wide.
 fn text(trace: &str, format: &str, info: &Info) -> String {
-    let mut lines = vec![format!("{trace} ({format}): {} requests in {} s", grouped(info.requests), figure(info.duration_s))];
+    let mut lines = vec![format!(
+        "{} ({format}): {} in {} s",
+        report::printable(trace),
+        counted(info.requests, "request"),
+        figure(info.duration_s)
+    )];
     let mut line = |what: &str, text: String| lines.push(format!("  {what:<12}{text}"));
     let mean = |kb: Option<f64>| kb.map_or_else(String::new, |kb| format!(", {} kB each", figure(kb)));
     line("reads", format!("{}, {} MB{}", percent(info.read_share), figure(info.read_mb), mean(info.size.read_mean_kb)));
@@ -143,7 +148,7 @@ fn common(size: &Sizes, requests: u64) -> String {
 
 fn place(info: &Info, line: &mut impl FnMut(&str, String)) {
     let place = &info.place;
-    let devices = if place.devices == 1 { "1 device".into() } else { format!("{} devices", grouped(place.devices)) };
+    let devices = counted(place.devices, "device");
     line("place", format!("sectors {} to {} of {devices}", grouped(place.first_lba), grouped(place.end_lba)));
     let bound = match place.footprint_granularity_bytes {
         512 => String::new(),
@@ -180,8 +185,7 @@ fn recorded(info: &Info, line: &mut impl FnMut(&str, String)) {
 /// The table of streams.
 fn streams(info: &Info) -> String {
     let more = if info.streams_complete { "" } else { "more than " };
-    let noun = if info.stream_count == 1 { "stream" } else { "streams" };
-    let mut text = format!("\n{more}{} {noun}; the busiest:\n", grouped(info.stream_count));
+    let mut text = format!("\n{more}{}; the busiest:\n", counted(info.stream_count, "stream"));
     text += &format!(
         "  {:>10} {:<16} {:>10} {:>10} {:>6} {:>6} {:>6} {:>6}\n",
         "stream", "name", "requests", "MB", "reads", "waits", "seq.", "kB"
@@ -193,8 +197,7 @@ fn streams(info: &Info) -> String {
 }
 
 fn stream_row(stream: &StreamInfo) -> String {
-    let name: String =
-        stream.name.as_deref().unwrap_or("-").chars().map(|sign| if sign.is_control() { '?' } else { sign }).take(16).collect();
+    let name: String = report::printable(stream.name.as_deref().unwrap_or("-")).chars().take(16).collect();
     let whole = |share: f64| format!("{:.0}%", share * 100.0);
     format!(
         "  {:>10} {name:<16} {:>10} {:>10} {:>6} {:>6} {:>6} {:>6}\n",
