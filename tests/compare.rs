@@ -182,6 +182,19 @@ fn a_burst_that_no_speed_would_spread_is_advised_the_closed_replay_alone() {
 }
 
 #[test]
+fn a_disk_that_goes_on_writing_after_the_run_was_not_busier_than_all_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("last is cached.csv");
+    std::fs::write(&path, "time_us,stream,op,lba,sectors\n0,1,R,7814037160,8\n10,1,W,0,8\n").unwrap();
+    let output = run(&["compare", path.to_str().unwrap(), "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for scheduler in json["schedulers"].as_array().unwrap() {
+        let busy = scheduler["figures"]["disk_utilisation_percent"].as_f64().unwrap();
+        assert!((50.0..=100.0).contains(&busy), "{}: {busy}%", scheduler["label"]);
+    }
+}
+
+#[test]
 fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 400_000);

@@ -120,6 +120,7 @@ pub struct Host {
     at_device: usize,
     wait_until: Option<Nanos>,
     completions: Vec<Completion>,
+    busy_at_completion: Nanos,
     tally: DeviceTally,
 }
 
@@ -140,6 +141,7 @@ impl Host {
             at_device: 0,
             wait_until: None,
             completions: Vec::new(),
+            busy_at_completion: Nanos::ZERO,
             tally: DeviceTally::default(),
         }
     }
@@ -147,6 +149,11 @@ impl Host {
     /// What the device has done so far.
     pub fn tally(&self) -> DeviceTally {
         self.tally
+    }
+
+    /// How long the device had been at work when it last completed a request. What its write cache holds then is still to be done.
+    pub fn busy_at_completion(&self) -> Nanos {
+        self.busy_at_completion
     }
 
     /// How long the device has been at work so far.
@@ -296,6 +303,9 @@ impl Server for Host {
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
         let mut completions = std::mem::take(&mut self.completions);
         self.device.advance(now, &mut completions);
+        if !completions.is_empty() {
+            self.busy_at_completion = self.device.busy();
+        }
         for completion in completions.drain(..) {
             self.finish(&completion, finished);
         }

@@ -72,14 +72,16 @@ pub struct Outcome {
     pub measure: Measure,
     /// What the device did.
     pub tally: DeviceTally,
-    /// How long the device was at work.
+    /// How long the device was at work, until the last write of its cache was on the media.
     pub busy: Nanos,
+    /// Of that, until the last completion: the run's own share.
+    pub busy_in_run: Nanos,
 }
 
 impl Outcome {
     /// Share of the run in which the device was at work.
     pub fn utilisation(&self) -> f64 {
-        ratio(self.busy, self.measure.duration())
+        ratio(self.busy_in_run, self.measure.duration())
     }
 
     /// For an open replay at `speed` that the device could not keep up with: the speed at which it just would.
@@ -110,7 +112,7 @@ pub fn replay(
         Mode::Open => run(Open::new(reader, placement, settings.speed), &mut host, measure, watch)?,
         Mode::Closed => run(Closed::new(reader, placement, settings.speed), &mut host, measure, watch)?,
     };
-    Ok(Outcome { measure, tally: host.tally(), busy: host.busy() })
+    Ok(Outcome { measure, tally: host.tally(), busy: host.busy(), busy_in_run: host.busy_at_completion() })
 }
 
 /// Replays a trace with every stream that `measure` follows alone on a host of its own, made by `build`: what each would get without the others.
