@@ -602,7 +602,7 @@ proptest! {
         let last = done.completed.last().map_or(0, |completion| completion.at.0);
         let media = from_media.len() as u64 * 100_000;
         prop_assert!(last + 1000 >= media, "{} sectors from the media in {} ns", from_media.len(), last);
-        let carried: u64 = loads.iter().map(|load| sectors(load)).map(|range| range.end - range.start).sum();
+        let carried: u64 = loads.iter().map(sectors).map(|range| range.end - range.start).sum();
         let bus = carried * (spec.bus.read_sector_ms * 1e6).round() as u64;
         prop_assert!(last >= bus, "{carried} sectors over the bus in {last} ns, which takes {bus}");
     }
