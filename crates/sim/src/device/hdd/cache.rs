@@ -171,14 +171,16 @@ impl Cache {
     }
 
     fn victim(&self, from: usize) -> Option<usize> {
+        // Uses stay far below 2⁶²: state and age make one number, and the search needs no jumps.
         let rank = |segment: &Segment| match segment.state {
-            State::Empty => Some((0, segment.used)),
-            State::Clean => Some((1, segment.used)),
-            State::Reading => Some((2, segment.used)),
-            State::Dirty | State::Writing => None,
+            State::Empty => segment.used,
+            State::Clean => 1 << 62 | segment.used,
+            State::Reading => 2 << 62 | segment.used,
+            State::Dirty | State::Writing => u64::MAX,
         };
-        let candidates = self.segments.iter().enumerate().skip(from);
-        candidates.filter_map(|(index, segment)| Some((rank(segment)?, index))).min().map(|(_, index)| index)
+        let ranks = self.segments.iter().map(rank).enumerate().skip(from);
+        let (index, rank) = ranks.reduce(|best, next| if next.1 < best.1 { next } else { best })?;
+        (rank < u64::MAX).then_some(index)
     }
 
     /// Notes that a segment was used just now.

@@ -178,8 +178,8 @@ impl Hdd {
     /// The next thing for the arm by the queue's policy.
     fn choose(&self, at: u64) -> Option<Work> {
         let waiting = self.cache.dirty > 0;
-        if self.pending.is_empty() && !waiting {
-            return None;
+        if !waiting && self.pending.len() <= 1 {
+            return (!self.pending.is_empty()).then_some(Work::Pending(0));
         }
         let full = waiting && self.cache.full_of_writes();
         let request = self.best_request(at, full, false).and_then(|best| {
@@ -193,10 +193,8 @@ impl Hdd {
         }
         // Writes that nobody waits for go when nothing else does, when there is no more room, or when it is their turn.
         let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
-        let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
-        let segments = segments.filter(|(_, (segment, _))| turn && segment.state == State::Dirty);
-        let segments = segments.map(|(index, (_, waiting))| (self.rank(at, waiting.order, &waiting.place, true), index));
-        let segment = segments.min().map(|(rank, index)| (rank, Work::Destage(index)));
+        let segment = if turn { self.best_segment(at) } else { None };
+        let segment = segment.map(|(rank, index)| (rank, Work::Destage(index)));
         match (request, segment) {
             (Some(request), Some(segment)) => Some(if segment.0 < request.0 { segment.1 } else { request.1 }),
             (request, segment) => request.or(segment).map(|(_, work)| work),
@@ -211,6 +209,13 @@ impl Hdd {
         };
         let requests = self.pending.iter().enumerate().filter(|(_, request)| goes(request));
         requests.map(|(index, request)| (self.rank(at, request.order, &request.place, request.write), index)).min()
+    }
+
+    /// The segment waiting to be written that the policy prefers, with its rank.
+    fn best_segment(&self, at: u64) -> Option<((u64, u64), usize)> {
+        let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
+        let segments = segments.filter(|(_, (segment, _))| segment.state == State::Dirty);
+        segments.map(|(index, (_, waiting))| (self.rank(at, waiting.order, &waiting.place, true), index)).min()
     }
 
     /// What the policy minimises; ties go to the older.

@@ -80,9 +80,9 @@ impl Hdd {
     fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, order: u64, lba: u64, end: u64, place: Place) {
         let sector = self.model.delays.write_sector;
         let (begun, _) = self.occupy_bus(start, end - lba, sector);
-        if let Some(stream) = self.stream_segment()
+        if !self.model.cache.read_hits_on_written_data
+            && let Some(stream) = self.stream_segment()
             && self.overlaps(stream, lba, end)
-            && !self.model.cache.read_hits_on_written_data
         {
             self.stop_stream(start);
         }
