@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
 
-use self::cache::{Cache, Lookup, State};
+use self::cache::{Cache, Lookup, Segment, State, Waiting};
 use self::layout::Place;
 use self::mechanics::{Arm, Motion};
 use self::model::Model;
@@ -208,14 +208,28 @@ impl Hdd {
             !(if request.write { full } else { no_room } || without_collisions && self.cache.collides(request.lba, request.end))
         };
         let requests = self.pending.iter().enumerate().filter(|(_, request)| goes(request));
-        requests.map(|(index, request)| (self.rank(at, request.order, &request.place, request.write), index)).min()
+        requests.map(|(index, request)| (self.rank_request(at, request), index)).min()
+    }
+
+    /// The rank of a pending request. To one that read-ahead is bringing the arm need not move; by where it would have to go for
+    /// it afresh, it would lose a revolution.
+    fn rank_request(&self, at: u64, request: &Pending) -> (u64, u64) {
+        if self.policy == QueuePolicy::Sptf && !request.write && self.stream_brings(request.lba) {
+            return (0, request.order);
+        }
+        self.rank(at, request.order, &request.place, request.write)
     }
 
     /// The segment waiting to be written that the policy prefers, with its rank.
     fn best_segment(&self, at: u64) -> Option<((u64, u64), usize)> {
         let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
         let segments = segments.filter(|(_, (segment, _))| segment.state == State::Dirty);
-        segments.map(|(index, (_, waiting))| (self.rank(at, waiting.order, &waiting.place, true), index)).min()
+        let rank = |segment: &Segment, waiting: &Waiting| {
+            // The arm is just there: written later, it would have to come back for a revolution.
+            let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
+            if follows_on { (0, waiting.order) } else { self.rank(at, waiting.order, &waiting.place, true) }
+        };
+        segments.map(|(index, (segment, waiting))| (rank(segment, waiting), index)).min()
     }
 
     /// What the policy minimises; ties go to the older.
@@ -245,6 +259,7 @@ impl Hdd {
     fn end_active(&mut self, at: u64) {
         if let Some(segment) = self.active.take().and_then(|active| active.writing) {
             self.cache.end_write(segment);
+            self.admit_writes(at);
         }
         self.start_arm(at);
         self.account(at);
@@ -282,7 +297,7 @@ impl Device for Hdd {
         let connected = self.active.is_none() && self.pending.is_empty();
         let free = connected || self.model.cache.works_during_media_access;
         if if write {
-            self.take_write(arrived, request.id, lba, end, free)
+            self.take_write(arrived, self.orders, request.id, lba, end, free)
         } else {
             self.take_hit(arrived, request.id, lba, end, free)
         } {

@@ -157,6 +157,14 @@ impl Hdd {
         self.model.cache.joins_read_ahead && next.contains(&lba) && lba < stream.limit
     }
 
+    /// Read-ahead has the LBA in memory, or comes to it next.
+    pub(super) fn stream_brings(&self, lba: u64) -> bool {
+        self.stream.is_some_and(|stream| {
+            let held = &self.cache.segments[stream.segment];
+            (held.start..held.end).contains(&lba) || self.is_about_to_read(&stream, lba)
+        })
+    }
+
     /// A read whose beginning is in memory, or about to be, while the media bring the rest.
     fn read_from_stream(&mut self, at: u64, start: u64, request: &Pending, mut stream: Stream) {
         stream.limit = stream.limit.max(self.read_ahead_limit(stream.segment, request.lba, request.end));

@@ -6,6 +6,7 @@ use super::cache::{State, Waiting};
 use super::layout::Place;
 use super::mechanics::{Arm, Motion};
 use super::media::Extent;
+use super::spec::WriteCache;
 use super::{Active, Completion, Hdd, Pending};
 
 /// A write that is reported when it is on the media.
@@ -19,7 +20,7 @@ pub struct Reported {
 
 impl Hdd {
     /// Takes a write into memory and reports it, if the drive may.
-    pub(super) fn take_write(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
+    pub(super) fn take_write(&mut self, arrived: u64, order: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
         if !self.reports_early() {
             return false;
         }
@@ -34,10 +35,26 @@ impl Hdd {
         }
         let Some(segment) = self.segment_for_write(arrived) else { return false };
         let place = self.model.layout.locate(lba);
-        self.fill_segment(segment, start, command_done, self.orders, lba, end, place);
+        self.fill_segment(segment, start, command_done, order, lba, end, place);
         let sent = self.bus_free;
         self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
         true
+    }
+
+    /// Memory has become free at `at`: writes that waited for it come in, the oldest first, instead of waiting for the arm as well.
+    pub(super) fn admit_writes(&mut self, at: u64) {
+        if self.model.cache.write_cache != WriteCache::On || !self.model.cache.works_during_media_access {
+            return;
+        }
+        let writes = |pending: &[Pending]| {
+            let writes = pending.iter().enumerate().filter(|(_, request)| request.write);
+            writes.min_by_key(|(_, request)| request.order).map(|(index, request)| (index, *request))
+        };
+        while let Some((index, request)) = writes(&self.pending)
+            && self.take_write(at.max(request.arrived), request.order, request.id, request.lba, request.end, true)
+        {
+            self.pending.swap_remove(index);
+        }
     }
 
     /// A write that follows on one in memory shares its segment.
