@@ -272,7 +272,11 @@ fn sha256(files: &[PathBuf]) -> anyhow::Result<String> {
             hasher.update(&buffer[..read]);
         }
     }
-    Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(&hasher.finalize()))
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Plan {
@@ -409,10 +413,9 @@ fn trace_digest(plan: &Plan) -> TraceDigest {
 
 fn disk_digest(plan: &Plan) -> DiskDigest {
     use sha2::Digest;
-    let digest = sha2::Sha256::digest(plan.profile.text());
     DiskDigest {
         name: plan.profile.name().to_owned(),
-        sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+        sha256: hexadecimal(&sha2::Sha256::digest(plan.profile.text())),
         description: plan.profile.description().to_owned(),
         capacity_sectors: plan.profile.capacity_sectors(),
         queue_depth: plan.profile.build(plan.device).queue_depth() as u32,

@@ -5,6 +5,7 @@ mod info;
 
 use std::path::Path;
 
+use report::number::grouped;
 use sim::trace::{self, OpenOptions, Opened, TraceError};
 
 use crate::terminal;
@@ -59,19 +60,6 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
 fn eprint_line(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "seekwise: {}", report::printable(text));
-}
-
-/// 1,234,567.
-fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// 1 request, 1,234 requests.
