@@ -356,12 +356,30 @@ impl Ftl {
         self.planes[plane as usize].free.len() as u32
     }
 
-    /// Empties and erases a block.
+    /// Empties and erases the block with the fewest valid pages, or one that has been spared for too long.
     fn collect(&mut self, plane: u32) -> u64 {
+        match self.spared(plane) {
+            // What has not changed for so long will hardly change soon: it rests in the most worn block there is.
+            Some(spared) => {
+                let content = self.content(plane, spared);
+                let worn = self.take_most_worn(plane);
+                let index = self.block_index(plane, worn);
+                self.holds_map[index] = content == Content::Map;
+                let rest = Open { block: Some(worn), next: 0 };
+                let open = std::mem::replace(&mut self.planes[plane as usize].open[content as usize], rest);
+                let time = self.empty(plane, spared);
+                self.planes[plane as usize].open[content as usize] = open;
+                self.valid_in[index] &= !NOT_CLOSED;
+                time
+            }
+            None => self.empty(plane, self.fewest_valid(plane)),
+        }
+    }
+
+    /// Moves what is valid in a block to open blocks and erases it; says how long that takes.
+    fn empty(&mut self, plane: u32, victim: u32) -> u64 {
         let pages = self.model.pages;
-        let victim = self.victim(plane);
-        let index = self.block_index(plane, victim);
-        let content = if self.holds_map[index] { Content::Map } else { Content::Data };
+        let content = self.content(plane, victim);
         let (mut reads, mut programs) = (0, 0);
         for page in victim * pages..(victim + 1) * pages {
             if !self.is_valid(plane, page) {
@@ -379,6 +397,7 @@ impl Ftl {
             reads += u64::from(self.write_map_page(plane, number));
             programs += 1;
         }
+        let index = self.block_index(plane, victim);
         self.valid_in[index] = NOT_CLOSED;
         self.erases[index] += 1;
         self.tally.erases += 1;
@@ -402,22 +421,42 @@ impl Ftl {
         }
     }
 
-    /// The block with the fewest valid pages, or one that has been spared for too long.
-    fn victim(&self, plane: u32) -> u32 {
-        let all = self.block_index(plane, 0)..self.block_index(plane, self.model.blocks);
+    fn content(&self, plane: u32, block: u32) -> Content {
+        if self.holds_map[self.block_index(plane, block)] { Content::Map } else { Content::Data }
+    }
+
+    fn blocks_of(&self, plane: u32) -> std::ops::Range<usize> {
+        self.block_index(plane, 0)..self.block_index(plane, self.model.blocks)
+    }
+
+    /// The closed block with the fewest valid pages (greedy collection), of equals the least worn.
+    fn fewest_valid(&self, plane: u32) -> u32 {
+        let all = self.blocks_of(plane);
+        let fewest = self.valid_in[all.clone()].iter().copied().min().unwrap_or(0);
+        let best = all.clone().filter(|&index| self.valid_in[index] == fewest).min_by_key(|&index| self.erases[index]);
+        best.map_or(0, |index| (index - all.start) as u32)
+    }
+
+    /// A closed block that is worn too little, if it is time to look for one.
+    fn spared(&self, plane: u32) -> Option<u32> {
+        let spread = self.model.wear_spread?;
         let state = &self.planes[plane as usize];
-        if let Some(spread) = self.model.wear_spread
-            && state.collections % WEAR_CHECK_PERIOD == 0
-        {
-            let closed = all.clone().filter(|&index| self.valid_in[index] & NOT_CLOSED == 0);
-            let spared = closed.min_by_key(|&index| self.erases[index]);
-            if let Some(index) = spared.filter(|&index| state.most_worn - self.erases[index] > spread) {
-                return (index - all.start) as u32;
-            }
+        if !state.collections.is_multiple_of(WEAR_CHECK_PERIOD) {
+            return None;
         }
-        let counts = &self.valid_in[all];
-        let fewest = counts.iter().copied().min().unwrap_or(0);
-        counts.iter().position(|&count| count == fewest).unwrap_or(0) as u32
+        let all = self.blocks_of(plane);
+        let closed = all.clone().filter(|&index| self.valid_in[index] & NOT_CLOSED == 0);
+        let index = closed.min_by_key(|&index| self.erases[index])?;
+        (state.most_worn - self.erases[index] > spread).then(|| (index - all.start) as u32)
+    }
+
+    #[expect(clippy::expect_used, reason = "a collection begins while it still has the blocks that it needs itself")]
+    fn take_most_worn(&mut self, plane: u32) -> u32 {
+        let free = &mut self.planes[plane as usize].free;
+        // The order is reversed: the least entry is the most worn.
+        let most = *free.iter().min().expect("a free block");
+        free.retain(|entry| *entry != most);
+        most.0.1
     }
 
     /// Where a local page is, if it was ever written.

@@ -134,12 +134,7 @@ fn check_counts(spec: &Spec) -> Result<(), String> {
     }
     let collection = &spec.garbage_collection;
     check("garbage_collection.low_free_blocks", collection.low_free_blocks, 4, flash.blocks_per_plane)?;
-    check(
-        "garbage_collection.high_free_blocks",
-        collection.high_free_blocks,
-        collection.low_free_blocks,
-        flash.blocks_per_plane,
-    )?;
+    check("garbage_collection.high_free_blocks", collection.high_free_blocks, collection.low_free_blocks, flash.blocks_per_plane)?;
     if let Some(spread) = collection.wear_spread {
         check("garbage_collection.wear_spread", spread, 1, 1_000_000)?;
     }
