@@ -11,6 +11,8 @@ struct Slot {
     newer: u32,
     older: u32,
     dirty: bool,
+    /// The next dirty one of the same translation page.
+    next_dirty: u32,
 }
 
 /// Which groups are in memory.
@@ -22,13 +24,22 @@ pub(super) struct CachedMap {
     slot_of: Vec<u32>,
     newest: u32,
     oldest: u32,
+    /// By translation page: the first of its dirty slots.
+    first_dirty: Vec<u32>,
 }
 
 impl CachedMap {
-    /// Room for `capacity` (at least 1) of `groups` groups.
-    pub fn new(capacity: u32, groups: usize) -> CachedMap {
+    /// Room for `capacity` (at least 1) of `groups` groups, which lie in `map_pages` translation pages.
+    pub fn new(capacity: u32, groups: usize, map_pages: usize) -> CachedMap {
         let capacity = (capacity.max(1) as usize).min(groups.max(1));
-        CachedMap { slots: Vec::with_capacity(capacity), capacity, slot_of: vec![0; groups], newest: NONE, oldest: NONE }
+        CachedMap {
+            slots: Vec::with_capacity(capacity),
+            capacity,
+            slot_of: vec![0; groups],
+            newest: NONE,
+            oldest: NONE,
+            first_dirty: vec![NONE; map_pages],
+        }
     }
 
     fn find(&self, group: usize) -> Option<u32> {
@@ -45,17 +56,24 @@ impl CachedMap {
         true
     }
 
-    /// Marks a group as differing from the flash; false if it is not there.
-    pub fn set_dirty(&mut self, group: usize) -> bool {
+    /// Marks a group, which lies in `map_page`, as differing from the flash; false if it is not there.
+    pub fn set_dirty(&mut self, group: usize, map_page: usize) -> bool {
         let Some(slot) = self.find(group) else { return false };
-        self.slots[slot as usize].dirty = true;
+        let entry = &mut self.slots[slot as usize];
+        if !entry.dirty {
+            (entry.dirty, entry.next_dirty) = (true, self.first_dirty[map_page]);
+            self.first_dirty[map_page] = slot;
+        }
         true
     }
 
-    /// Marks a group as on the flash, if it is here.
-    pub fn set_clean(&mut self, group: usize) {
-        if let Some(slot) = self.find(group) {
-            self.slots[slot as usize].dirty = false;
+    /// Marks all groups of a translation page as being on the flash.
+    pub fn set_clean(&mut self, map_page: usize) {
+        // A dirty group never leaves the cache before its page is clean, so the list holds nobody else's slots.
+        let mut slot = std::mem::replace(&mut self.first_dirty[map_page], NONE);
+        while let Some(entry) = self.slots.get_mut(slot as usize) {
+            entry.dirty = false;
+            slot = entry.next_dirty;
         }
     }
 
@@ -67,7 +85,7 @@ impl CachedMap {
 
     /// Brings a group in that is not there, in place of the one that had to go.
     pub fn insert(&mut self, group: usize) {
-        let entry = Slot { group: group as u32, newer: NONE, older: NONE, dirty: false };
+        let entry = Slot { group: group as u32, newer: NONE, older: NONE, dirty: false, next_dirty: NONE };
         let slot = if self.slots.len() < self.capacity {
             self.slots.push(entry);
             self.slots.len() as u32 - 1

@@ -138,7 +138,7 @@ impl Ftl {
             holds_map: vec![false; blocks],
             directory: vec![0; planes * model.translation as usize],
             planes: vec![plane; planes],
-            cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups)),
+            cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups, planes * model.translation as usize)),
             stale: Vec::with_capacity(model.pages.min(model.translation) as usize),
             tally: FlashTally::default(),
             model: model.clone(),
@@ -232,6 +232,7 @@ impl Ftl {
     /// Brings the entry of a local page into memory.
     fn translate(&mut self, plane: u32, local: u32, dirty: bool, steps: &mut Steps) {
         let group = self.group_index(plane, local);
+        let map_page = self.directory_index(plane, local / self.model.entries_per_page);
         let Some(cache) = &mut self.cache else { return };
         self.tally.map_lookups += 1;
         if cache.touch(group) {
@@ -241,8 +242,7 @@ impl Ftl {
             if let Some((victim, true)) = out {
                 self.evict(victim, steps);
             }
-            let number = local / self.model.entries_per_page;
-            if self.directory[self.directory_index(plane, number)] != 0 {
+            if self.directory[map_page] != 0 {
                 self.tally.map_reads += 1;
                 steps.push(Step { unit: self.unit(plane), sectors: self.model.page_sectors, ..Step::default() });
             }
@@ -251,7 +251,7 @@ impl Ftl {
             }
         }
         if dirty && let Some(cache) = &mut self.cache {
-            cache.set_dirty(group);
+            cache.set_dirty(group, map_page);
         }
     }
 
@@ -275,11 +275,9 @@ impl Ftl {
         self.tally.map_reads += u64::from(existed);
         self.tally.map_programs += 1;
         self.place(plane, Content::Map, number);
-        let first = number * self.model.entries_per_page;
-        let last = (first + self.model.entries_per_page).min(self.model.logical);
-        let groups = self.group_index(plane, first)..=self.group_index(plane, last - 1);
+        let map_page = self.directory_index(plane, number);
         if let Some(cache) = &mut self.cache {
-            groups.for_each(|group| cache.set_clean(group));
+            cache.set_clean(map_page);
         }
         existed
     }
@@ -412,12 +410,13 @@ impl Ftl {
     /// Sees to it that the map learns of a moved page.
     fn note_move(&mut self, plane: u32, local: u32) {
         let group = self.group_index(plane, local);
-        let Some(cache) = &mut self.cache else { return };
-        if !cache.set_dirty(group) {
-            let number = local / self.model.entries_per_page;
-            if !self.stale.contains(&number) {
-                self.stale.push(number);
-            }
+        let number = local / self.model.entries_per_page;
+        let map_page = self.directory_index(plane, number);
+        if let Some(cache) = &mut self.cache
+            && !cache.set_dirty(group, map_page)
+            && !self.stale.contains(&number)
+        {
+            self.stale.push(number);
         }
     }
 
