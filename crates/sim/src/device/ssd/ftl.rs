@@ -189,7 +189,7 @@ impl Ftl {
     fn overwrite_at_random(&mut self) {
         let pages = self.logical_pages();
         for count in 0..2 * pages {
-            let page = u64::from(random(count)) * pages >> 32;
+            let page = (u64::from(random(count)) * pages) >> 32;
             self.write(page as u32, true);
         }
         self.tally = FlashTally::default();
