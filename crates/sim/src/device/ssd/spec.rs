@@ -50,7 +50,7 @@ pub enum InitialState {
     /// Every logical page, written once in order.
     Sequential,
     /// The same, and then twice as many pages overwritten at random as there are: garbage collection is in its steady state.
-    /// Building such a device takes a second for some five million pages.
+    /// Building such a device takes a few seconds for each million pages.
     Random,
 }
 
