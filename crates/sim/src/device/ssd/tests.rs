@@ -167,6 +167,18 @@ fn the_buffer_gathers_the_parts_of_a_page_and_serves_reads_of_them() {
 }
 
 #[test]
+fn a_page_written_again_while_it_leaves_the_buffer_is_written_back_again() {
+    let mut spec = tiny();
+    spec.write_buffer.pages = 8;
+    let mut device = ssd(&spec);
+    device.submit(Nanos::ZERO, &request(0, Op::Write, 0, 4));
+    device.advance(micros(50), &mut Vec::new());
+    device.submit(micros(50), &request(1, Op::Write, 0, 4));
+    finish(&mut device);
+    assert_eq!(device.tally().data_programs, 2);
+}
+
+#[test]
 fn writes_wait_for_room_in_a_full_buffer() {
     let mut spec = tiny();
     spec.write_buffer.pages = 1;
