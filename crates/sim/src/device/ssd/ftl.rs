@@ -168,9 +168,7 @@ impl Ftl {
                     self.valid_in[index] |= NOT_CLOSED;
                     self.planes[plane as usize].open[content as usize] = Open { block: Some(block), next: here };
                 }
-                for page in block * pages..block * pages + here {
-                    self.set_valid(plane, page, true);
-                }
+                self.set_all_valid(plane, block * pages, here);
             }
             if content == Content::Map {
                 for number in 0..translation {
@@ -483,6 +481,16 @@ impl Ftl {
         let index = self.page_index(plane, page);
         let bit = 1 << (index % 64);
         if valid { self.valid[index / 64] |= bit } else { self.valid[index / 64] &= !bit }
+    }
+
+    /// Marks `count` pages from `page` on as valid, a word of bits at a time.
+    fn set_all_valid(&mut self, plane: u32, page: u32, count: u32) {
+        let (mut from, to) = (self.page_index(plane, page), self.page_index(plane, page + count));
+        while from < to {
+            let bits = (64 - from % 64).min(to - from);
+            self.valid[from / 64] |= (u64::MAX >> (64 - bits)) << (from % 64);
+            from += bits;
+        }
     }
 
     fn split(&self, logical: u32) -> (u32, u32) {
