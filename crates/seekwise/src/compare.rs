@@ -419,7 +419,7 @@ fn disk_digest(plan: &Plan) -> DiskDigest {
         description: plan.profile.description().to_owned(),
         capacity_sectors: plan.profile.capacity_sectors(),
         queue_depth: plan.profile.build(plan.device).queue_depth() as u32,
-        queue_policy: plan.device.queue_policy.unwrap_or(plan.profile.spec().queue.policy).name().to_owned(),
+        queue_policy: plan.profile.queue_policy(plan.device).name().to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::device::Device;
 use crate::device::hdd::Hdd;
 use crate::device::hdd::model::Model;
 use crate::device::hdd::spec::{QueuePolicy, Spec};
+use crate::device::ssd::{self, Ssd};
 
 /// The profiles that come with the program, by name.
 pub static BUILT_IN: &[(&str, &str)] = &[
@@ -16,7 +17,9 @@ pub static BUILT_IN: &[(&str, &str)] = &[
     ("cheetah9LP", include_str!("../../../disks/cheetah9LP.toml")),
     ("hp_c2247a", include_str!("../../../disks/hp_c2247a.toml")),
     ("ibm18es", include_str!("../../../disks/ibm18es.toml")),
+    ("nvme-tlc", include_str!("../../../disks/nvme-tlc.toml")),
     ("sata7200", include_str!("../../../disks/sata7200.toml")),
+    ("ssd-dftl", include_str!("../../../disks/ssd-dftl.toml")),
 ];
 
 /// No profile is longer: a full list of a modern disk's defects is some megabytes.
@@ -43,9 +46,23 @@ impl ProfileError {
 /// A checked disk profile.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    spec: Spec,
     text: String,
-    model: Arc<Model>,
+    disk: Disk,
+}
+
+#[derive(Clone, Debug)]
+enum Disk {
+    Hdd(Box<HddProfile>),
+    Ssd { spec: Box<ssd::spec::Spec>, model: Arc<ssd::model::Model> },
+}
+
+/// What is particular to the profile of a hard disk.
+#[derive(Clone, Debug)]
+pub struct HddProfile {
+    /// What it says.
+    pub spec: Spec,
+    /// The checked tables that all devices of this profile share.
+    pub model: Arc<Model>,
 }
 
 /// What a device takes in place of what its profile says.
@@ -53,7 +70,7 @@ pub struct Profile {
 pub struct BuildOptions {
     /// Requests the device holds at once: 1 to 1,024; the nearest of these is taken for others.
     pub queue_depth: Option<u32>,
-    /// In which order it serves them.
+    /// In which order it serves them. A flash device takes them as they come, whatever stands here.
     pub queue_policy: Option<QueuePolicy>,
 }
 
@@ -87,14 +104,17 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
 impl Profile {
     /// Reads a profile's text. `source` names it in errors.
     pub fn parse(text: &str, source: &str) -> Result<Profile, ProfileError> {
-        let spec: Spec = toml::from_str(text).map_err(|error| {
-            let line = error
-                .span()
-                .map_or(1, |span| text.as_bytes()[..span.start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1);
-            ProfileError(format!("{source}:{line}: {}", error.message().trim().replace('\n', " ")))
-        })?;
-        let model = Model::new(&spec).map_err(|error| ProfileError(format!("{source}: {error}")))?;
-        Ok(Profile { spec, text: text.to_owned(), model: Arc::new(model) })
+        // A hard disk's profile has no kind: files from before there were others stay good.
+        let disk = if from_toml::<KindOnly>(text, source)?.kind.is_some() {
+            let spec: ssd::spec::Spec = from_toml(text, source)?;
+            let model = ssd::model::Model::new(&spec).map_err(|error| ProfileError(format!("{source}: {error}")))?;
+            Disk::Ssd { spec: Box::new(spec), model: Arc::new(model) }
+        } else {
+            let spec: Spec = from_toml(text, source)?;
+            let model = Model::new(&spec).map_err(|error| ProfileError(format!("{source}: {error}")))?;
+            Disk::Hdd(Box::new(HddProfile { spec, model: Arc::new(model) }))
+        };
+        Ok(Profile { text: text.to_owned(), disk })
     }
 
     /// Checks a description and writes its text.
@@ -103,18 +123,24 @@ impl Profile {
         let text = wrap(&text);
         // What was written must read back as the same: the text is what people keep.
         let profile = Profile::parse(&text, source)?;
-        debug_assert_eq!(profile.spec, spec);
+        debug_assert_eq!(profile.hdd().map(|hdd| &hdd.spec), Some(&spec));
         Ok(profile)
     }
 
     /// The profile's name.
     pub fn name(&self) -> &str {
-        &self.spec.name
+        match &self.disk {
+            Disk::Hdd(hdd) => &hdd.spec.name,
+            Disk::Ssd { spec, .. } => &spec.name,
+        }
     }
 
     /// One line for people.
     pub fn description(&self) -> &str {
-        &self.spec.description
+        match &self.disk {
+            Disk::Hdd(hdd) => &hdd.spec.description,
+            Disk::Ssd { spec, .. } => &spec.description,
+        }
     }
 
     /// The whole text, for showing and for digests.
@@ -122,26 +148,53 @@ impl Profile {
         &self.text
     }
 
-    /// What it says.
-    pub fn spec(&self) -> &Spec {
-        &self.spec
+    /// What only a hard disk has.
+    pub fn hdd(&self) -> Option<&HddProfile> {
+        match &self.disk {
+            Disk::Hdd(hdd) => Some(hdd),
+            Disk::Ssd { .. } => None,
+        }
     }
 
-    /// The checked tables that all devices of this profile share.
-    pub fn model(&self) -> &Arc<Model> {
-        &self.model
+    /// In which order a device built with these options serves its queue.
+    pub fn queue_policy(&self, options: BuildOptions) -> QueuePolicy {
+        match &self.disk {
+            Disk::Hdd(hdd) => options.queue_policy.unwrap_or(hdd.spec.queue.policy),
+            Disk::Ssd { .. } => QueuePolicy::Fifo,
+        }
     }
 
     /// 512-byte sectors of the disk.
     pub fn capacity_sectors(&self) -> u64 {
-        self.model.layout.capacity_sectors
+        match &self.disk {
+            Disk::Hdd(hdd) => hdd.model.layout.capacity_sectors,
+            Disk::Ssd { model, .. } => model.capacity_sectors,
+        }
     }
 
-    /// A device at rest. Devices of one profile share its tables.
+    /// A device at rest, in its profile's initial state. Devices of one profile share its tables.
     pub fn build(&self, options: BuildOptions) -> Box<dyn Device> {
         let queue_depth = options.queue_depth.map(|depth| depth.clamp(1, 1024));
-        Box::new(Hdd::new(self.model.clone(), queue_depth, options.queue_policy))
+        match &self.disk {
+            Disk::Hdd(hdd) => Box::new(Hdd::new(hdd.model.clone(), queue_depth, options.queue_policy)),
+            Disk::Ssd { model, .. } => Box::new(Ssd::new(model.clone(), queue_depth)),
+        }
     }
+}
+
+/// Tells hard disks from other devices; everything else in a profile is read by its own schema.
+#[derive(serde::Deserialize)]
+struct KindOnly {
+    kind: Option<toml::Value>,
+}
+
+fn from_toml<T: serde::de::DeserializeOwned>(text: &str, source: &str) -> Result<T, ProfileError> {
+    toml::from_str(text).map_err(|error| {
+        let line = error
+            .span()
+            .map_or(1, |span| text.as_bytes()[..span.start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1);
+        ProfileError(format!("{source}:{line}: {}", error.message().trim().replace('\n', " ")))
+    })
 }
 
 /// Breaks long lists into lines of a readable length.

@@ -109,14 +109,14 @@ fn a_whole_system_is_imported_with_the_slowest_of_its_buses() {
          topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_disk disk0 [] ] ]
          disksim_pf Proc {{ Number of processors = 1 }}"
     );
-    let bus = imported(&system).unwrap().profile.spec().bus.clone();
+    let bus = imported(&system).unwrap().profile.hdd().unwrap().spec.bus.clone();
     assert_eq!((bus.read_sector_ms, bus.write_sector_ms), (0.2, 0.1));
 }
 
 #[test]
 fn a_write_that_settles_sooner_than_a_read_is_imported() {
     let text = DISK.replacen("settling delay = 0.5", "settling delay = -0.483", 1);
-    assert_eq!(imported(&text).unwrap().profile.spec().mechanics.write_settle_ms, -0.483);
+    assert_eq!(imported(&text).unwrap().profile.hdd().unwrap().spec.mechanics.write_settle_ms, -0.483);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn slips_that_no_spare_can_take_are_noted_and_left_out() {
     let text =
         text.replacen("Number of spares = 0", "Number of spares = 1", 1).replacen("slips = []", "slips = [ 5, 7, 300, 99999 ]", 1);
     let imported = imported(&text).unwrap();
-    assert_eq!(imported.profile.spec().zones[0].slips, [5, 300]);
+    assert_eq!(imported.profile.hdd().unwrap().spec.zones[0].slips, [5, 300]);
     assert!(imported.notes.iter().any(|note| note.contains("slips: 2 of the zone")), "{:?}", imported.notes);
 }
 
@@ -296,4 +296,74 @@ fn the_present_day_disk_reaches_its_published_speeds() {
     // Average seek 7.4 ms and half a revolution 4.2 ms.
     assert!((11.0..12.6).contains(&single), "{single} ms");
     assert!(queued < 0.5 * single, "32 at once: {queued} ms each");
+}
+
+#[test]
+fn impossible_values_of_a_flash_device_are_errors_that_name_key_value_and_range() {
+    for (from, to, expected) in [
+        ("kind = \"ssd\"", "kind = \"tape\"", ["my.toml:", "tape", "ssd"]),
+        ("channels = 4", "chanels = 4", ["my.toml:", "chanels", "channels"]),
+        ("channels = 4", "channels = 0", ["flash.channels", "0", "1 to 64"]),
+        ("page_bytes = 2048", "page_bytes = 3000", ["flash.page_bytes", "3000", "power of two within 512 to 32768"]),
+        ("pages_per_block = 64", "pages_per_block = 5000", ["flash.pages_per_block", "5000", "2 to 4096"]),
+        ("blocks_per_plane = 4096", "blocks_per_plane = 1000000", ["flash:", "2048000000 pages", "67108864"]),
+        ("read_us = 32.725", "read_us = -1.0", ["flash.read_us", "-1", "0 to 1000000"]),
+        ("program_us = 101.475", "program_us = nan", ["flash.program_us", "NaN", "0 to 1000000"]),
+        ("channel_mb_s = 400.0", "channel_mb_s = 0.0", ["flash.channel_mb_s", "0", "0.1 to 1000000"]),
+        ("capacity_sectors = 31250000", "capacity_sectors = 0", ["capacity_sectors", "0", "1 to"]),
+        ("capacity_sectors = 31250000", "capacity_sectors = 33554432", ["capacity_sectors", "33554432", "1 to 33"]),
+        ("low_free_blocks = 8", "low_free_blocks = 3", ["garbage_collection.low_free_blocks", "3", "4 to 4096"]),
+        ("high_free_blocks = 9", "high_free_blocks = 7", ["garbage_collection.high_free_blocks", "7", "8 to 4096"]),
+        ("cached_entries = 131072", "cached_entries = 0", ["mapping.cached_entries", "0", "1 to"]),
+        ("entries_per_fetch = 1", "entries_per_fetch = 1024", ["mapping.entries_per_fetch", "1024", "1 to 512"]),
+        ("depth = 32", "depth = 0", ["queue.depth", "0", "1 to 1024"]),
+    ] {
+        let error = error_of(&changed("ssd-dftl", from, to));
+        assert!(error.starts_with("my.toml") && expected.iter().all(|part| error.contains(part)), "{to}: {error}");
+    }
+}
+
+#[test]
+fn a_key_of_a_hard_disk_is_unknown_to_a_flash_device_and_the_other_way_round() {
+    let error = error_of(&(load("ssd-dftl").unwrap().text().to_owned() + "[mechanics]\nrotation_rpm = 7200.0\n"));
+    assert!(error.contains("mechanics"), "{error}");
+    let error = error_of(&changed("atlas10k", "[geometry]", "[flash]\nchannels = 1\n[geometry]"));
+    assert!(error.contains("flash"), "{error}");
+}
+
+/// Requests a second of a device in the state that its profile says, `depth` at once.
+fn requests_a_second(name: &str, depth: u32, requests: u32, op: Op, sectors: u32, lba: &dyn Fn(u32) -> u64) -> f64 {
+    let mut device = load(name).unwrap().build(BuildOptions { queue_depth: Some(depth), queue_policy: None });
+    let (mut now, mut next, mut finished, mut done) = (Nanos::ZERO, 0, 0, Vec::new());
+    while finished < requests {
+        while next < requests && next - finished < depth {
+            let (id, lba, priority) = (next, lba(next), Priority::DEFAULT);
+            device.submit(now, &Request { id, stream: 0, op, sync: true, priority, sectors, lba, arrival: now });
+            next += 1;
+        }
+        now = device.wake_at().unwrap();
+        device.advance(now, &mut done);
+        finished += done.len() as u32;
+        done.clear();
+    }
+    f64::from(requests) / now.as_secs_f64()
+}
+
+#[test]
+fn the_nvme_drive_is_near_its_published_speeds() {
+    let name = "nvme-tlc";
+    let scattered = |i: u32| u64::from(i.wrapping_mul(2_654_435_761)) % 488_000_000 / 8 * 8;
+    let in_order = |i: u32| u64::from(i) * 256;
+    let megabytes = |speed: f64| speed * 256.0 * 512.0 / 1e6;
+    let reads = megabytes(requests_a_second(name, 32, 20_000, Op::Read, 256, &in_order));
+    let writes = megabytes(requests_a_second(name, 32, 20_000, Op::Write, 256, &in_order));
+    let single = requests_a_second(name, 1, 20_000, Op::Read, 8, &scattered);
+    let queued = requests_a_second(name, 32, 100_000, Op::Read, 8, &scattered);
+    let burst = requests_a_second(name, 1, 400, Op::Write, 8, &scattered);
+    println!("{reads:.0} MB/s read, {writes:.0} written; reads/s {single:.0} alone, {queued:.0} of 32; writes/s {burst:.0} alone");
+    assert!((3200.0..=3400.0).contains(&reads), "{reads} MB/s, published 3,200 to 3,400");
+    assert!((300.0..=400.0).contains(&writes), "{writes} MB/s, published 300 to 400");
+    assert!((13_500.0..=15_500.0).contains(&single), "{single} reads a second, published 14,000");
+    assert!((270_000.0..=350_000.0).contains(&queued), "{queued} reads a second, published 330,000");
+    assert!((45_000.0..=60_000.0).contains(&burst), "{burst} writes a second, published 50,000");
 }

@@ -1,6 +1,7 @@
 //! Simulated storage devices, one file each behind the [`Device`] trait.
 
 pub mod hdd;
+pub mod ssd;
 
 use block::{Nanos, Request, RequestId};
 
@@ -49,4 +50,9 @@ pub trait Device: Send {
 
     /// Time up to the last `advance` during which the device was at work for at least one request, buffered writes included.
     fn busy(&self) -> Nanos;
+
+    /// What happened on the flash since the device was built; `None` if it has none.
+    fn flash(&self) -> Option<ssd::FlashTally> {
+        None
+    }
 }

@@ -1,0 +1,229 @@
+//! When the chips are done: each unit (a die, or a plane that works by itself) does one thing at a time, each channel carries one
+//! page at a time, both in the order in which they are asked.
+//!
+//! ```text
+//! read     [unit: cells to register | waits for channel | transfer]
+//! program  [unit: collection, if due | waits for channel | transfer | register to cells]
+//! ```
+//! A unit holds its one register from beginning to end: there is no cache register, and no suspending of programs or erasures.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use super::ftl::{Step, Steps};
+use super::model::Model;
+
+const NONE: u32 = u32::MAX;
+
+/// What a chain of steps is done for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// The request in this slot.
+    Request(u32),
+    /// The buffered page in this slot.
+    Buffered(u32),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Phase {
+    /// Collection before a program, or sensing.
+    Prepared,
+    Transferred,
+    Programmed,
+}
+
+/// Steps one after another.
+#[derive(Clone, Copy, Debug)]
+struct Chain {
+    owner: Owner,
+    steps: Steps,
+    at: u8,
+    step: Step,
+    phase: Phase,
+    /// The next in the queue of a unit or a channel.
+    next: u32,
+}
+
+/// Something that serves one chain at a time.
+#[derive(Clone, Copy, Debug)]
+struct Server {
+    busy: bool,
+    first: u32,
+    last: u32,
+}
+
+const IDLE: Server = Server { busy: false, first: NONE, last: NONE };
+
+/// Units and channels at work.
+#[derive(Debug)]
+pub(super) struct Chips {
+    model: Arc<Model>,
+    units: Vec<Server>,
+    channels: Vec<Server>,
+    chains: Vec<Chain>,
+    free: Vec<u32>,
+    /// Time, order, chain.
+    events: BinaryHeap<Reverse<(u64, u64, u32)>>,
+    order: u64,
+}
+
+impl Chips {
+    pub fn new(model: &Arc<Model>) -> Chips {
+        Chips {
+            units: vec![IDLE; model.units as usize],
+            channels: vec![IDLE; model.channels as usize],
+            chains: Vec::new(),
+            free: Vec::new(),
+            events: BinaryHeap::with_capacity(model.units as usize),
+            order: 0,
+            model: model.clone(),
+        }
+    }
+
+    /// Chains that are not done.
+    pub fn live(&self) -> usize {
+        self.chains.len() - self.free.len()
+    }
+
+    /// When something happens next.
+    pub fn next_event(&self) -> Option<u64> {
+        self.events.peek().map(|Reverse((at, ..))| *at)
+    }
+
+    /// Starts a chain; false if it has no steps, and so is done.
+    pub fn start(&mut self, now: u64, owner: Owner, steps: Steps) -> bool {
+        let Some(step) = steps.get(0) else { return false };
+        let chain = Chain { owner, steps, at: 0, step, phase: Phase::Prepared, next: NONE };
+        let id = match self.free.pop() {
+            Some(id) => {
+                self.chains[id as usize] = chain;
+                id
+            }
+            None => {
+                self.chains.push(chain);
+                self.chains.len() as u32 - 1
+            }
+        };
+        self.ask_unit(now, id);
+        true
+    }
+
+    /// Lets the next event happen, which is at `now`; says whose chain ended with it, if one did.
+    pub fn step(&mut self, now: u64) -> Option<Owner> {
+        let Reverse((_, _, id)) = self.events.pop()?;
+        let chain = self.chains[id as usize];
+        match chain.phase {
+            Phase::Prepared => {
+                self.ask_channel(now, id);
+                None
+            }
+            Phase::Transferred => {
+                self.release_channel(now, chain.step.unit);
+                if !chain.step.program {
+                    return self.end_step(now, id);
+                }
+                self.schedule(now, self.model.program, id, Phase::Programmed);
+                None
+            }
+            Phase::Programmed => self.end_step(now, id),
+        }
+    }
+
+    fn end_step(&mut self, now: u64, id: u32) -> Option<Owner> {
+        let chain = &mut self.chains[id as usize];
+        let (unit, owner) = (chain.step.unit, chain.owner);
+        chain.at += 1;
+        let next = chain.steps.get(chain.at);
+        // Whoever waits goes first.
+        if let Some(waiting) = take_next(&mut self.units[unit as usize], &mut self.chains) {
+            self.begin(now, waiting);
+        }
+        match next {
+            Some(step) => {
+                self.chains[id as usize].step = step;
+                self.ask_unit(now, id);
+                None
+            }
+            None => {
+                self.free.push(id);
+                Some(owner)
+            }
+        }
+    }
+
+    fn ask_unit(&mut self, now: u64, id: u32) {
+        let unit = self.chains[id as usize].step.unit as usize;
+        if occupy(&mut self.units[unit], &mut self.chains, id) {
+            self.begin(now, id);
+        }
+    }
+
+    /// A unit has turned to a chain.
+    fn begin(&mut self, now: u64, id: u32) {
+        let step = self.chains[id as usize].step;
+        match (step.program, step.collection) {
+            (true, 0) => self.ask_channel(now, id),
+            (true, collection) => self.schedule(now, collection, id, Phase::Prepared),
+            (false, _) => self.schedule(now, self.model.read, id, Phase::Prepared),
+        }
+    }
+
+    fn ask_channel(&mut self, now: u64, id: u32) {
+        let channel = self.chains[id as usize].step.unit % self.model.channels;
+        if occupy(&mut self.channels[channel as usize], &mut self.chains, id) {
+            self.transfer(now, id);
+        }
+    }
+
+    fn release_channel(&mut self, now: u64, unit: u32) {
+        let channel = unit % self.model.channels;
+        if let Some(waiting) = take_next(&mut self.channels[channel as usize], &mut self.chains) {
+            self.transfer(now, waiting);
+        }
+    }
+
+    fn transfer(&mut self, now: u64, id: u32) {
+        let time = u64::from(self.chains[id as usize].step.sectors) * self.model.channel_sector_ps / 1000;
+        self.schedule(now, time, id, Phase::Transferred);
+    }
+
+    fn schedule(&mut self, now: u64, after: u64, id: u32, phase: Phase) {
+        self.chains[id as usize].phase = phase;
+        self.order += 1;
+        self.events.push(Reverse((now.saturating_add(after), self.order, id)));
+    }
+}
+
+/// Takes a server, or the last place in its queue; says whether it was free.
+fn occupy(server: &mut Server, chains: &mut [Chain], id: u32) -> bool {
+    if !server.busy {
+        server.busy = true;
+        return true;
+    }
+    chains[id as usize].next = NONE;
+    match chains.get_mut(server.last as usize) {
+        Some(last) => last.next = id,
+        None => server.first = id,
+    }
+    server.last = id;
+    false
+}
+
+/// Lets the first in the queue of a server have it, or nobody.
+fn take_next(server: &mut Server, chains: &mut [Chain]) -> Option<u32> {
+    let first = chains.get(server.first as usize).map(|chain| (server.first, chain.next));
+    match first {
+        Some((id, next)) => {
+            server.first = next;
+            if next == NONE {
+                server.last = NONE;
+            }
+            Some(id)
+        }
+        None => {
+            server.busy = false;
+            None
+        }
+    }
+}

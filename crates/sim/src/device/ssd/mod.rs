@@ -1,0 +1,331 @@
+//! A flash device: chips on channels, a translation layer with DFTL's cached map, a write buffer and a link to the host.
+//!
+//! ```text
+//!  host ── submit ──▶ [overhead, link in] ──▶ reads, unbuffered writes ──▶ [ftl] ──▶ [chips: units, channels] ──┐
+//!                                       └──▶ writes ──▶ [write buffer] ──▶ [ftl] ──▶ [chips] (nobody waits)      │
+//!       ◀── advance ── [link out for reads] ◀────────────────────┴──────────────────────────────────────────────┘
+//! ```
+//!
+//! A request is split into pages, which lie on different dies and are worked on at the same time. The translation layer decides at
+//! once, in the order in which pages are let in; the chips then take their time. There is no discard (`Op` has none), no faster
+//! mode of the cells for writes that come in bursts, and no work in idle time.
+
+mod cached_map;
+mod chips;
+mod ftl;
+pub mod model;
+pub mod spec;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod write_buffer;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::sync::Arc;
+
+use block::{Nanos, Op, Request, RequestId};
+
+use self::chips::{Chips, Owner};
+use self::ftl::Ftl;
+use self::model::Model;
+pub use self::tally::FlashTally;
+use self::write_buffer::WriteBuffer;
+use super::{Completion, Device};
+
+/// Pages of requests that are worked on at once; it bounds the memory that a huge request takes.
+const PAGES_AT_ONCE: usize = 4096;
+
+/// A request in the device.
+#[derive(Clone, Copy, Debug)]
+struct Ticket {
+    id: RequestId,
+    write: bool,
+    lba: u64,
+    end: u64,
+    /// The next logical page to be let in, and the one behind the last.
+    next: u32,
+    pages_end: u32,
+    /// Pages on the chips.
+    open: u32,
+    /// It waited for the flash.
+    flash: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The request in this slot is in the controller, with its data if it writes.
+    Arrived(u32),
+    /// The host may hear of the request in this slot.
+    Done(u32),
+}
+
+/// A flash device at work.
+#[derive(Debug)]
+pub struct Ssd {
+    model: Arc<Model>,
+    depth: usize,
+    ftl: Ftl,
+    chips: Chips,
+    buffer: WriteBuffer,
+    tickets: Vec<Ticket>,
+    free: Vec<u32>,
+    events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    order: u64,
+    /// Requests with pages that must still go to the chips.
+    to_chips: VecDeque<u32>,
+    /// Requests with pages that must still go to the buffer.
+    to_buffer: VecDeque<u32>,
+    /// Buffered pages on their way to the flash.
+    leaving: usize,
+    link_in_free: u64,
+    link_out_free: u64,
+    busy: u64,
+    busy_until: u64,
+}
+
+impl Ssd {
+    /// A device in the initial state of its profile. `depth` overrides that of the profile.
+    pub fn new(model: Arc<Model>, depth: Option<u32>) -> Ssd {
+        let depth = depth.unwrap_or(model.depth).max(1) as usize;
+        Ssd {
+            depth,
+            ftl: Ftl::new(&model),
+            chips: Chips::new(&model),
+            buffer: WriteBuffer::new(model.buffer_pages),
+            tickets: Vec::with_capacity(depth),
+            free: Vec::with_capacity(depth),
+            events: BinaryHeap::with_capacity(depth),
+            order: 0,
+            to_chips: VecDeque::with_capacity(depth),
+            to_buffer: VecDeque::with_capacity(depth),
+            leaving: 0,
+            link_in_free: 0,
+            link_out_free: 0,
+            busy: 0,
+            busy_until: 0,
+            model,
+        }
+    }
+
+    /// What happened on the flash so far.
+    pub fn tally(&self) -> FlashTally {
+        let (least_erases, most_erases) = self.ftl.wear();
+        FlashTally { page_sectors: self.model.page_sectors, least_erases, most_erases, ..self.ftl.tally }
+    }
+
+    /// Counts the time since the last call as busy if there was something to do. Whatever happens at `now` comes after.
+    fn account(&mut self, now: u64) {
+        if self.tickets.len() > self.free.len() || self.chips.live() > 0 {
+            self.busy += now.saturating_sub(self.busy_until);
+        }
+        self.busy_until = now.max(self.busy_until);
+    }
+
+    fn schedule(&mut self, at: u64, event: Event) {
+        self.order += 1;
+        self.events.push(Reverse((at, self.order, event)));
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        let own = self.events.peek().map(|Reverse((at, ..))| *at);
+        match (own, self.chips.next_event()) {
+            (Some(own), Some(chips)) => Some(own.min(chips)),
+            (own, chips) => own.or(chips),
+        }
+    }
+
+    /// Lets the next event happen, which is at `now`.
+    fn step(&mut self, now: u64, done: &mut Vec<Completion>) {
+        if self.events.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            match self.events.pop() {
+                Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(slot),
+                Some(Reverse((_, _, Event::Done(slot)))) => {
+                    let Ticket { id, flash, .. } = self.tickets[slot as usize];
+                    self.free.push(slot);
+                    let none = Nanos::ZERO;
+                    let completion =
+                        Completion { id, at: Nanos(now), seek: none, rotation: none, seek_cylinders: 0, cache_hit: !flash };
+                    done.push(completion);
+                }
+                None => {}
+            }
+        } else {
+            match self.chips.step(now) {
+                Some(Owner::Buffered(slot)) => {
+                    self.leaving -= 1;
+                    self.buffer.remove(slot);
+                }
+                Some(Owner::Request(slot)) => {
+                    self.tickets[slot as usize].open -= 1;
+                    self.finish_if_complete(now, slot);
+                }
+                None => return,
+            }
+        }
+        self.let_in(now);
+    }
+
+    fn arrived(&mut self, slot: u32) {
+        let Ticket { write, lba, end, .. } = self.tickets[slot as usize];
+        if write {
+            self.ftl.tally.host_sectors_written += end - lba;
+        }
+        if write && self.model.buffer_pages > 0 { self.to_buffer.push_back(slot) } else { self.to_chips.push_back(slot) }
+    }
+
+    /// Lets pages into the buffer and onto the chips, as far as there is room.
+    fn let_in(&mut self, now: u64) {
+        while let Some(&slot) = self.to_buffer.front() {
+            if !self.fill_buffer(slot) {
+                break;
+            }
+            self.to_buffer.pop_front();
+            self.finish_if_complete(now, slot);
+        }
+        // One page for each unit keeps them all at work; more would only make reads wait.
+        while self.leaving < self.model.units as usize {
+            let Some((slot, page)) = self.buffer.leave(self.page_mask()) else { break };
+            let steps = self.ftl.write(page.page, page.sectors == self.page_mask());
+            self.leaving += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
+        }
+        while self.chips.live() - self.leaving < PAGES_AT_ONCE {
+            let Some(&slot) = self.to_chips.front() else { break };
+            self.start_page(now, slot);
+            if self.tickets[slot as usize].next == self.tickets[slot as usize].pages_end {
+                self.to_chips.pop_front();
+                self.finish_if_complete(now, slot);
+            }
+        }
+    }
+
+    /// Moves pages of a write into the buffer; says whether all are there.
+    fn fill_buffer(&mut self, slot: u32) -> bool {
+        loop {
+            let ticket = self.tickets[slot as usize];
+            if ticket.next == ticket.pages_end {
+                return true;
+            }
+            if !self.buffer.write(ticket.next, self.sectors_of_next(&ticket)) {
+                self.tickets[slot as usize].flash = true;
+                return false;
+            }
+            self.tickets[slot as usize].next += 1;
+        }
+    }
+
+    /// Starts the next page of a request on the chips, if it needs them.
+    fn start_page(&mut self, now: u64, slot: u32) {
+        let ticket = self.tickets[slot as usize];
+        let (page, sectors) = (ticket.next, self.sectors_of_next(&ticket));
+        let started = if ticket.write {
+            let steps = self.ftl.write(page, sectors == self.page_mask());
+            self.chips.start(now, Owner::Request(slot), steps)
+        } else if self.model.buffer_pages > 0 && self.buffer.holds(page, sectors) {
+            false
+        } else {
+            let steps = self.ftl.read(page, sectors.count_ones());
+            self.chips.start(now, Owner::Request(slot), steps)
+        };
+        let ticket = &mut self.tickets[slot as usize];
+        ticket.next += 1;
+        ticket.open += u32::from(started);
+        ticket.flash |= started;
+    }
+
+    /// One bit for each sector of the ticket's next page that it asks for.
+    fn sectors_of_next(&self, ticket: &Ticket) -> u64 {
+        let width = u64::from(self.model.page_sectors);
+        let start = u64::from(ticket.next) * width;
+        let first = ticket.lba.saturating_sub(start);
+        let last = (ticket.end - start).min(width);
+        (u64::MAX >> (64 - (last - first))) << first
+    }
+
+    fn page_mask(&self) -> u64 {
+        u64::MAX >> (64 - self.model.page_sectors)
+    }
+
+    /// Reports a request whose pages are all done; what was read crosses the link first.
+    fn finish_if_complete(&mut self, now: u64, slot: u32) {
+        let ticket = self.tickets[slot as usize];
+        if ticket.open > 0 || ticket.next < ticket.pages_end {
+            return;
+        }
+        let at = if ticket.write {
+            now
+        } else {
+            self.link_out_free = now.max(self.link_out_free).saturating_add(self.link_time(&ticket));
+            self.link_out_free
+        };
+        self.schedule(at, Event::Done(slot));
+    }
+
+    fn link_time(&self, ticket: &Ticket) -> u64 {
+        (ticket.end - ticket.lba).saturating_mul(self.model.link_sector_ps) / 1000
+    }
+}
+
+impl Device for Ssd {
+    fn capacity_sectors(&self) -> u64 {
+        self.model.capacity_sectors
+    }
+
+    fn queue_depth(&self) -> usize {
+        self.depth
+    }
+
+    fn submit(&mut self, now: Nanos, request: &Request) {
+        self.account(now.0);
+        // What lies beyond the end is the caller's mistake, and is cut off.
+        let lba = request.lba.min(self.model.capacity_sectors - 1);
+        let end = request.end().clamp(lba + 1, self.model.capacity_sectors);
+        let width = u64::from(self.model.page_sectors);
+        let ticket = Ticket {
+            id: request.id,
+            write: request.op == Op::Write,
+            lba,
+            end,
+            next: (lba / width) as u32,
+            pages_end: end.div_ceil(width) as u32,
+            open: 0,
+            flash: false,
+        };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.tickets[slot as usize] = ticket;
+                slot
+            }
+            None => {
+                self.tickets.push(ticket);
+                self.tickets.len() as u32 - 1
+            }
+        };
+        let mut at = now.0.saturating_add(self.model.overhead);
+        if ticket.write {
+            at = at.max(self.link_in_free).saturating_add(self.link_time(&ticket));
+            self.link_in_free = at;
+        }
+        self.schedule(at, Event::Arrived(slot));
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.next_event().map(Nanos)
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        while let Some(at) = self.next_event().filter(|&at| at <= now.0) {
+            self.account(at);
+            self.step(at, done);
+        }
+        self.account(now.0);
+    }
+
+    fn busy(&self) -> Nanos {
+        Nanos(self.busy)
+    }
+
+    fn flash(&self) -> Option<FlashTally> {
+        Some(self.tally())
+    }
+}

@@ -1,0 +1,188 @@
+//! A checked profile of a flash device, in the units the simulation counts in.
+
+use super::spec::{InitialState, Spec};
+
+/// Bytes of an entry of the map: four, as DFTL has it (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
+const ENTRY_BYTES: u32 = 4;
+
+/// More physical pages would take more than 512 MiB of maps.
+const MAX_PAGES: u64 = 1 << 26;
+
+/// Blocks of a plane beyond data, map and free blocks: one open for data, one for the map, and room for garbage.
+const LEAST_GARBAGE_BLOCKS: u32 = 4;
+
+/// What the devices of a profile share. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Model {
+    /// 512-byte sectors the host sees.
+    pub capacity_sectors: u64,
+    /// What lies on the flash at the beginning.
+    pub initial_state: InitialState,
+    /// Channels.
+    pub channels: u32,
+    /// Things that work at the same time: planes or dies.
+    pub units: u32,
+    /// Planes of the whole device.
+    pub planes: u32,
+    /// Erase blocks of a plane.
+    pub blocks: u32,
+    /// Pages of an erase block.
+    pub pages: u32,
+    /// 512-byte sectors of a page.
+    pub page_sectors: u32,
+    /// Logical pages that live on a plane.
+    pub logical: u32,
+    /// Translation pages that live on a plane; none if the whole map is in memory.
+    pub translation: u32,
+    /// Entries of the map in a translation page.
+    pub entries_per_page: u32,
+    /// Entries that come and go together.
+    pub entries_per_fetch: u32,
+    /// Groups of so many entries that fit in memory; none: all do.
+    pub cached_groups: Option<u32>,
+    /// From the cells to the register.
+    pub read: u64,
+    /// From the register to the cells.
+    pub program: u64,
+    /// Erasing a block.
+    pub erase: u64,
+    /// A sector over a channel, in picoseconds.
+    pub channel_sector_ps: u64,
+    /// A sector to or from the host, in picoseconds.
+    pub link_sector_ps: u64,
+    /// What the controller adds to a request.
+    pub overhead: u64,
+    /// A plane with fewer free blocks collects.
+    pub low_free: u32,
+    /// Until it has so many.
+    pub high_free: u32,
+    /// See [`super::spec::GarbageCollection::wear_spread`].
+    pub wear_spread: Option<u32>,
+    /// Pages of the write buffer.
+    pub buffer_pages: u32,
+    /// Requests held at once.
+    pub depth: u32,
+}
+
+impl Model {
+    /// Checks a profile. Errors name the key, its value and what would be right.
+    pub fn new(spec: &Spec) -> Result<Model, String> {
+        let flash = &spec.flash;
+        check_counts(spec)?;
+        let dies = flash.channels * flash.dies_per_channel;
+        let planes = dies * flash.planes_per_die;
+        let plane_pages = u64::from(flash.blocks_per_plane) * u64::from(flash.pages_per_block);
+        if plane_pages * u64::from(planes) > MAX_PAGES {
+            let total = plane_pages * u64::from(planes);
+            return Err(format!("flash: {total} pages in all; more than {MAX_PAGES} cannot be simulated"));
+        }
+        let page_sectors = flash.page_bytes / 512;
+        let entries_per_page = flash.page_bytes / ENTRY_BYTES;
+        let entries_per_fetch = spec.mapping.entries_per_fetch;
+        if entries_per_fetch > entries_per_page {
+            return Err(format!(
+                "mapping.entries_per_fetch: {entries_per_fetch} is not within 1 to {entries_per_page}, the entries of a page"
+            ));
+        }
+        let cached_groups = spec.mapping.cached_entries.map(|entries| entries / entries_per_fetch);
+        let (logical, translation) = check_capacity(spec, planes, page_sectors, entries_per_page)?;
+        Ok(Model {
+            capacity_sectors: spec.capacity_sectors,
+            initial_state: spec.initial_state,
+            channels: flash.channels,
+            units: if flash.planes_in_parallel { planes } else { dies },
+            planes,
+            blocks: flash.blocks_per_plane,
+            pages: flash.pages_per_block,
+            page_sectors,
+            logical,
+            translation,
+            entries_per_page,
+            entries_per_fetch,
+            cached_groups,
+            read: micros("flash.read_us", flash.read_us)?,
+            program: micros("flash.program_us", flash.program_us)?,
+            erase: micros("flash.erase_us", flash.erase_us)?,
+            channel_sector_ps: sector_ps("flash.channel_mb_s", flash.channel_mb_s)?,
+            link_sector_ps: sector_ps("interface.transfer_mb_s", spec.interface.transfer_mb_s)?,
+            overhead: micros("interface.overhead_us", spec.interface.overhead_us)?,
+            low_free: spec.garbage_collection.low_free_blocks,
+            high_free: spec.garbage_collection.high_free_blocks,
+            wear_spread: spec.garbage_collection.wear_spread,
+            buffer_pages: spec.write_buffer.pages,
+            depth: spec.queue.depth,
+        })
+    }
+}
+
+fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
+    if (min..=max).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} is not within {min} to {max}")) }
+}
+
+fn check_counts(spec: &Spec) -> Result<(), String> {
+    let flash = &spec.flash;
+    check("flash.channels", flash.channels, 1, 64)?;
+    check("flash.dies_per_channel", flash.dies_per_channel, 1, 64)?;
+    check("flash.planes_per_die", flash.planes_per_die, 1, 16)?;
+    check("flash.blocks_per_plane", flash.blocks_per_plane, 8, 1 << 20)?;
+    check("flash.pages_per_block", flash.pages_per_block, 2, 4096)?;
+    power_of_two("flash.page_bytes", flash.page_bytes, 512, 32_768)?;
+    power_of_two("mapping.entries_per_fetch", spec.mapping.entries_per_fetch, 1, 1024)?;
+    if let Some(entries) = spec.mapping.cached_entries {
+        // With less room than one request to each plane could need, nothing would ever be found again.
+        check("mapping.cached_entries", entries, spec.mapping.entries_per_fetch, 1 << 30)?;
+    }
+    let collection = &spec.garbage_collection;
+    check("garbage_collection.low_free_blocks", collection.low_free_blocks, 4, flash.blocks_per_plane)?;
+    check("garbage_collection.high_free_blocks", collection.high_free_blocks, collection.low_free_blocks, flash.blocks_per_plane)?;
+    if let Some(spread) = collection.wear_spread {
+        check("garbage_collection.wear_spread", spread, 1, 1_000_000)?;
+    }
+    check("write_buffer.pages", spec.write_buffer.pages, 0, 65_536)?;
+    check("queue.depth", spec.queue.depth, 1, 1024)
+}
+
+/// Logical and translation pages of a plane, if all of them and the spare blocks fit.
+fn check_capacity(spec: &Spec, planes: u32, page_sectors: u32, entries_per_page: u32) -> Result<(u32, u32), String> {
+    let flash = &spec.flash;
+    let spare = spec.garbage_collection.high_free_blocks.saturating_add(LEAST_GARBAGE_BLOCKS);
+    let usable = flash.blocks_per_plane.saturating_sub(spare);
+    let pages = u64::from(usable) * u64::from(flash.pages_per_block);
+    // Of `pages` pages, one in `entries_per_page + 1` holds the map of the others; a part of one counts as one.
+    let largest = match spec.mapping.cached_entries {
+        None => pages,
+        Some(_) => pages.saturating_sub(pages.div_ceil(u64::from(entries_per_page) + 1)),
+    };
+    let row = u64::from(planes) * u64::from(page_sectors);
+    let most = largest * row;
+    if spec.capacity_sectors == 0 || spec.capacity_sectors > most {
+        return Err(format!(
+            "capacity_sectors: {} is not within 1 to {most}, which leaves {spare} spare blocks to each plane of {}",
+            spec.capacity_sectors, flash.blocks_per_plane
+        ));
+    }
+    let logical = spec.capacity_sectors.div_ceil(row) as u32;
+    let translation = if spec.mapping.cached_entries.is_some() { logical.div_ceil(entries_per_page) } else { 0 };
+    Ok((logical, translation))
+}
+
+fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
+    if value.is_power_of_two() && (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(format!("{key}: {value} is not a power of two within {min} to {max}"))
+}
+
+fn micros(key: &str, micros: f64) -> Result<u64, String> {
+    if (0.0..=1e6).contains(&micros) {
+        return Ok((micros * 1e3).round() as u64);
+    }
+    Err(format!("{key}: {micros} is not within 0 to 1000000"))
+}
+
+fn sector_ps(key: &str, mb_s: f64) -> Result<u64, String> {
+    if (0.1..=1e6).contains(&mb_s) {
+        return Ok((512.0 * 1e6 / mb_s).round() as u64);
+    }
+    Err(format!("{key}: {mb_s} is not within 0.1 to 1000000"))
+}

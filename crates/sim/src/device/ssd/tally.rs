@@ -1,0 +1,48 @@
+//! What a flash device did, in figures.
+
+use block::Nanos;
+
+/// What happened on the flash of a device since it was built.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlashTally {
+    /// 512-byte sectors that the host wrote.
+    pub host_sectors_written: u64,
+    /// 512-byte sectors of a page.
+    pub page_sectors: u32,
+    /// Pages read for the host, or to be completed by it.
+    pub data_reads: u64,
+    /// Pages programmed for the host.
+    pub data_programs: u64,
+    /// Translation pages read, collection's included.
+    pub map_reads: u64,
+    /// Translation pages programmed because an entry changed, collection's included.
+    pub map_programs: u64,
+    /// Pages of data and of the map that collection moved.
+    pub pages_moved: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Time that dies or planes spent on collection.
+    pub collection: Nanos,
+    /// Entries of the map that were looked for in the part held in memory; 0 if all of it is.
+    pub map_lookups: u64,
+    /// Of these, found.
+    pub map_hits: u64,
+    /// Erasures of the least worn block.
+    pub least_erases: u32,
+    /// Erasures of the most worn block.
+    pub most_erases: u32,
+}
+
+impl FlashTally {
+    /// Bytes programmed for each byte the host wrote; none if it wrote none.
+    pub fn write_amplification(&self) -> Option<f64> {
+        let programs = self.data_programs + self.map_programs + self.pages_moved;
+        let programmed = programs as f64 * f64::from(self.page_sectors);
+        (self.host_sectors_written > 0).then(|| programmed / self.host_sectors_written as f64)
+    }
+
+    /// The share of look-ups in the map that needed no flash; none if the whole map is in memory.
+    pub fn map_hit_ratio(&self) -> Option<f64> {
+        (self.map_lookups > 0).then(|| self.map_hits as f64 / self.map_lookups as f64)
+    }
+}
