@@ -13,10 +13,10 @@ use block::Spec;
 use rayon::prelude::*;
 use report::record::{DiskDigest, Record, Replay, SCHEMA, SchedulerSetting, TraceDigest};
 use sim::device::hdd::spec::QueuePolicy;
+use sim::host::{Queue, QueueSettings};
 use sim::profile::{BuildOptions, Profile};
-use sim::replay::{
-    Fit, Host, HostSettings, Measure, Mode, Outcome, Placement, ReplayError, Settings, Survey, Watch, replay, replay_alone,
-};
+use sim::replay::{Fit, Mode, Outcome, Placement, Settings, Survey, replay, replay_alone};
+use sim::run::{Measure, RunError, Watch};
 use sim::trace::{OpenOptions, TraceReader};
 
 use crate::output::{self, Output};
@@ -219,7 +219,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
     let placement = Placement::new(&survey, profile.capacity_sectors(), fit)
         .with_context(|| format!("{} on {}", args.trace.display(), profile.name()))?;
     let mode = if args.closed { Mode::Closed } else { Mode::Open };
-    let host = HostSettings { nr_requests: args.nr_requests, ..HostSettings::default() };
+    let queue = QueueSettings { nr_requests: args.nr_requests, ..QueueSettings::default() };
     Ok(Plan {
         path: args.trace.clone(),
         options: OpenOptions { format: Some(format.to_owned()), ..options },
@@ -230,7 +230,7 @@ fn plan(args: &Args) -> anyhow::Result<Plan> {
         device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
         fit,
         placement,
-        settings: Settings { mode, speed: args.speed, host },
+        settings: Settings { mode, speed: args.speed, queue },
         schedulers,
         alone: Setting::parse(ALONE)?,
         measure_cpu: !args.no_cpu_time,
@@ -280,16 +280,16 @@ fn hexadecimal(digest: &[u8]) -> String {
 }
 
 impl Plan {
-    fn reader(&self) -> Result<Box<dyn TraceReader>, ReplayError> {
+    fn reader(&self) -> Result<Box<dyn TraceReader>, RunError> {
         Ok(sim::trace::open(&self.path, &self.options)?.reader)
     }
 
-    fn host(&self, scheduler: Box<dyn block::Scheduler>) -> Host {
-        Host::new(scheduler, self.profile.build(self.device), self.settings.host)
+    fn queue(&self, scheduler: Box<dyn block::Scheduler>) -> Queue {
+        Queue::new(scheduler, self.profile.build(self.device), self.settings.queue)
     }
 
     fn limits(&self) -> block::Limits {
-        block::Limits { max_sectors: self.settings.host.max_sectors }
+        block::Limits { max_sectors: self.settings.queue.max_sectors }
     }
 
     fn measure(&self) -> Measure {
@@ -297,7 +297,7 @@ impl Plan {
     }
 
     /// Replays the trace under one scheduler.
-    fn under(&self, setting: &Setting, watch: &Watch) -> Result<(Outcome, Option<u64>), ReplayError> {
+    fn under(&self, setting: &Setting, watch: &Watch) -> Result<(Outcome, Option<u64>), RunError> {
         let scheduler = (setting.spec.build)(&self.limits(), &setting.values);
         let (scheduler, spent) = if self.measure_cpu {
             let (timed, spent) = Timed::new(scheduler);
@@ -305,14 +305,14 @@ impl Plan {
         } else {
             (scheduler, None)
         };
-        let host = self.host(scheduler);
-        let outcome = replay(self.reader()?, &self.placement, host, &self.settings, self.measure(), watch)?;
+        let queue = self.queue(scheduler);
+        let outcome = replay(self.reader()?, &self.placement, queue, &self.settings, self.measure(), watch)?;
         Ok((outcome, spent.map(|spent| spent.load(Ordering::Relaxed))))
     }
 
     /// Replays the trace with every stream alone on the disk, first come, first served.
-    fn alone(&self, watch: &Watch) -> Result<Measure, ReplayError> {
-        let build = || self.host((self.alone.spec.build)(&self.limits(), &self.alone.values));
+    fn alone(&self, watch: &Watch) -> Result<Measure, RunError> {
+        let build = || self.queue((self.alone.spec.build)(&self.limits(), &self.alone.values));
         replay_alone(self.reader()?, &self.placement, &build, &self.settings, self.measure(), watch)
     }
 }
@@ -341,7 +341,7 @@ fn replay_all(plan: &Plan) -> anyhow::Result<Results> {
                 Job::Under(setting) => plan.under(setting, &watch).map(|(outcome, cpu)| Done::Under(outcome, cpu)),
             }
         };
-        let done: Result<Vec<Done>, ReplayError> = jobs.par_iter().zip(&counters).map(run).collect();
+        let done: Result<Vec<Done>, RunError> = jobs.par_iter().zip(&counters).map(run).collect();
         all_done.store(true, Ordering::Relaxed);
         done
     });
@@ -357,9 +357,9 @@ fn replay_all(plan: &Plan) -> anyhow::Result<Results> {
     Ok(Results { outcomes, alone })
 }
 
-fn explain(error: ReplayError) -> anyhow::Error {
+fn explain(error: RunError) -> anyhow::Error {
     match error {
-        ReplayError::Interrupted => Interrupted.into(),
+        RunError::Interrupted => Interrupted.into(),
         error => error.into(),
     }
 }
@@ -390,7 +390,7 @@ fn records(plan: &Plan, results: &Results) -> Vec<Record> {
                 mode: if plan.settings.mode == Mode::Open { "open" } else { "closed" }.to_owned(),
                 speed: plan.settings.speed,
                 fit: if plan.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
-                nr_requests: plan.settings.host.nr_requests,
+                nr_requests: plan.settings.queue.nr_requests,
             },
             warnings: warnings(plan, outcome, record::judged(&streams).len(), figures.sustainable_speed),
             figures,

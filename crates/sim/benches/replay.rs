@@ -9,8 +9,10 @@ use std::time::Duration;
 
 use block::{Nanos, Op, Priority};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use sim::host::{Queue, QueueSettings};
 use sim::profile::BuildOptions;
-use sim::replay::{Fit, Host, HostSettings, Measure, Mode, Placement, Settings, Survey, Watch, replay};
+use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
+use sim::run::{Measure, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 
 const REQUESTS: u64 = 1_000_000;
@@ -66,18 +68,18 @@ fn random_requests(criterion: &mut Criterion) {
         let survey = Survey::take(&mut Random::new(per_second, sectors), |_| true).expect("no trace to fail").expect("not stopped");
         let placement = Placement::new(&survey, sectors, Fit::Exact).expect("it fits");
         let (spec, values) = block::parse(scheduler).expect("a scheduler");
-        let settings = Settings { mode: Mode::Open, speed: 1.0, host: HostSettings::default() };
+        let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
         let id = BenchmarkId::new(scheduler, format!("{disk}, {per_second} requests per second"));
         group.bench_function(id, |bencher| {
             bencher.iter(|| {
-                let host = Host::new(
+                let queue = Queue::new(
                     (spec.build)(&block::Limits::default(), &values),
                     profile.build(BuildOptions::default()),
-                    settings.host,
+                    settings.queue,
                 );
                 let measure = Measure::new(REQUESTS, [1]);
                 let reader = Box::new(Random::new(per_second, sectors));
-                let outcome = replay(reader, &placement, host, &settings, measure, &Watch::default()).expect("no trace to fail");
+                let outcome = replay(reader, &placement, queue, &settings, measure, &Watch::default()).expect("no trace to fail");
                 assert_eq!(black_box(outcome).measure.all.count(), REQUESTS);
             });
         });

@@ -4,7 +4,9 @@
 
 pub mod device;
 pub mod diskspecs;
+pub mod host;
 pub mod profile;
 pub mod replay;
+pub mod run;
 pub mod trace;
 pub mod validate;

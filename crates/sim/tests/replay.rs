@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use block::{Insertion, Nanos, Op, Pick, Priority, Request, Scheduler, StreamId};
 use sim::device::{Completion, Device};
-use sim::replay::{
-    Fit, Host, HostSettings, Measure, Mode, Outcome, Placement, ReplayError, Settings, Survey, Watch, replay, replay_alone,
-};
+use sim::host::{Queue, QueueSettings};
+use sim::replay::{Fit, Mode, Outcome, Placement, Settings, Survey, replay, replay_alone};
+use sim::run::{Measure, RunError, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 
 const MS: u64 = 1_000_000;
@@ -101,12 +101,12 @@ fn read(stream: StreamId, arrival_ms: u64, response_ms: Option<u64>) -> TraceReq
     }
 }
 
-fn host(service_ms: u64, depth: usize, settings: HostSettings) -> Host {
-    Host::new(Box::new(Patient::default()), Steady::boxed(service_ms, depth), settings)
+fn queue(service_ms: u64, depth: usize, settings: QueueSettings) -> Queue {
+    Queue::new(Box::new(Patient::default()), Steady::boxed(service_ms, depth), settings)
 }
 
-fn default_host(service_ms: u64, depth: usize) -> Host {
-    host(service_ms, depth, HostSettings::default())
+fn default_queue(service_ms: u64, depth: usize) -> Queue {
+    queue(service_ms, depth, QueueSettings::default())
 }
 
 fn list(trace: &[TraceRequest]) -> Box<List> {
@@ -119,12 +119,12 @@ fn survey(trace: &[TraceRequest]) -> (Survey, Placement) {
     (survey, placement)
 }
 
-fn run(trace: &[TraceRequest], mode: Mode, speed: f64, host: Host) -> Outcome {
+fn run(trace: &[TraceRequest], mode: Mode, speed: f64, queue: Queue) -> Outcome {
     let (survey, placement) = survey(trace);
     let followed: Vec<_> = survey.followed().iter().map(|&(stream, _)| stream).collect();
-    let settings = Settings { mode, speed, host: HostSettings::default() };
+    let settings = Settings { mode, speed, queue: QueueSettings::default() };
     let measure = Measure::new(survey.requests, followed);
-    replay(list(trace), &placement, host, &settings, measure, &Watch::default()).unwrap()
+    replay(list(trace), &placement, queue, &settings, measure, &Watch::default()).unwrap()
 }
 
 /// (arrival, completion) in ms, in the order of completion; the trace is short enough to be sampled whole.
@@ -135,11 +135,11 @@ fn times(outcome: &Outcome) -> Vec<(u64, u64)> {
 #[test]
 fn an_open_replay_keeps_the_traces_times_and_counts_the_waiting() {
     let trace = [read(1, 0, None), read(1, 1, None), read(1, 20, None)];
-    let outcome = run(&trace, Mode::Open, 1.0, default_host(5, 1));
+    let outcome = run(&trace, Mode::Open, 1.0, default_queue(5, 1));
     assert_eq!(times(&outcome), [(0, 5), (1, 10), (20, 25)]);
     assert_eq!(outcome.busy, Nanos(15 * MS));
     assert_eq!(outcome.tally.requests, 3);
-    let faster = run(&trace, Mode::Open, 2.0, default_host(5, 1));
+    let faster = run(&trace, Mode::Open, 2.0, default_queue(5, 1));
     assert_eq!(times(&faster), [(0, 5), (0, 10), (10, 15)]);
 }
 
@@ -147,16 +147,16 @@ fn an_open_replay_keeps_the_traces_times_and_counts_the_waiting() {
 fn a_closed_replay_issues_each_request_its_think_time_after_the_one_before() {
     // In the recording a request took 2 ms; the stream then thought 3, then 10 ms.
     let trace = [read(1, 0, Some(2)), read(1, 5, Some(2)), read(1, 17, Some(2))];
-    let outcome = run(&trace, Mode::Closed, 1.0, default_host(20, 1));
+    let outcome = run(&trace, Mode::Closed, 1.0, default_queue(20, 1));
     assert_eq!(times(&outcome), [(0, 20), (23, 43), (53, 73)]);
-    let faster = run(&trace, Mode::Closed, 2.0, default_host(20, 1));
+    let faster = run(&trace, Mode::Closed, 2.0, default_queue(20, 1));
     assert_eq!(faster.measure.last_completion, Nanos(60 * MS + 6 * MS + MS / 2));
 }
 
 #[test]
 fn without_recorded_completions_the_whole_gap_is_think_time() {
     let trace = [read(1, 0, None), read(1, 5, None)];
-    let outcome = run(&trace, Mode::Closed, 1.0, default_host(20, 1));
+    let outcome = run(&trace, Mode::Closed, 1.0, default_queue(20, 1));
     assert_eq!(times(&outcome), [(0, 20), (25, 45)]);
 }
 
@@ -164,7 +164,7 @@ fn without_recorded_completions_the_whole_gap_is_think_time() {
 fn a_stream_that_kept_two_in_flight_keeps_two_in_flight() {
     // The third was issued 1 ms after the first completed, while the second was under way.
     let trace = [read(1, 0, Some(10)), read(1, 1, Some(20)), read(1, 11, Some(20))];
-    let outcome = run(&trace, Mode::Closed, 1.0, default_host(30, 4));
+    let outcome = run(&trace, Mode::Closed, 1.0, default_queue(30, 4));
     assert_eq!(times(&outcome), [(0, 30), (1, 60), (31, 90)]);
 }
 
@@ -173,22 +173,22 @@ fn asynchronous_requests_hold_nobody_up() {
     let mut written = read(1, 0, Some(50));
     (written.op, written.sync) = (Op::Write, Some(false));
     let trace = [written, read(1, 60, Some(1))];
-    let outcome = run(&trace, Mode::Closed, 1.0, default_host(500, 2));
+    let outcome = run(&trace, Mode::Closed, 1.0, default_queue(500, 2));
     assert_eq!(times(&outcome), [(0, 500), (60, 1000)]);
 }
 
 #[test]
 fn streams_do_not_wait_for_each_other() {
     let trace = [read(1, 0, Some(1)), read(2, 4, Some(1)), read(1, 6, Some(1)), read(2, 20, Some(1))];
-    let outcome = run(&trace, Mode::Closed, 1.0, default_host(10, 1));
+    let outcome = run(&trace, Mode::Closed, 1.0, default_queue(10, 1));
     assert_eq!(times(&outcome), [(0, 10), (4, 20), (15, 30), (35, 45)]);
 }
 
 #[test]
 fn a_full_queue_makes_the_issuer_wait_but_the_response_time_counts_on() {
     let trace: Vec<_> = (0..10).map(|_| read(1, 0, None)).collect();
-    let settings = HostSettings { nr_requests: 2, ..HostSettings::default() };
-    let outcome = run(&trace, Mode::Open, 1.0, host(5, 1, settings));
+    let settings = QueueSettings { nr_requests: 2, ..QueueSettings::default() };
+    let outcome = run(&trace, Mode::Open, 1.0, queue(5, 1, settings));
     let expected: Vec<_> = (1..=10).map(|n| (0, 5 * n)).collect();
     assert_eq!(times(&outcome), expected);
 }
@@ -198,8 +198,8 @@ fn a_large_request_is_split_and_is_done_when_its_last_part_is() {
     let mut large = read(1, 0, None);
     large.sectors = 100;
     for nr_requests in [1, 2, 256] {
-        let settings = HostSettings { nr_requests, max_sectors: 30 };
-        let outcome = run(&[large, read(1, 1, None)], Mode::Open, 1.0, host(5, 1, settings));
+        let settings = QueueSettings { nr_requests, max_sectors: 30 };
+        let outcome = run(&[large, read(1, 1, None)], Mode::Open, 1.0, queue(5, 1, settings));
         assert_eq!(times(&outcome), [(0, 20), (1, 25)], "nr_requests {nr_requests}");
         assert_eq!(outcome.measure.read_bytes, 108 * 512);
         assert_eq!(outcome.tally.requests, 5);
@@ -210,10 +210,10 @@ fn a_large_request_is_split_and_is_done_when_its_last_part_is() {
 fn an_overloaded_disk_is_recognised_and_the_load_it_would_take_is_true() {
     // 200 requests a second for a disk that does 100.
     let trace: Vec<_> = (0..1000).map(|n| read(1, 5 * n, None)).collect();
-    let overloaded = run(&trace, Mode::Open, 1.0, default_host(10, 1));
+    let overloaded = run(&trace, Mode::Open, 1.0, default_queue(10, 1));
     let speed = overloaded.sustainable_speed(1.0).expect("the disk cannot keep up");
     assert!((0.49..=0.51).contains(&speed), "{speed}");
-    let relieved = run(&trace, Mode::Open, speed, default_host(10, 1));
+    let relieved = run(&trace, Mode::Open, speed, default_queue(10, 1));
     assert_eq!(relieved.sustainable_speed(speed), None);
     assert!(relieved.measure.all.max() < Nanos(100 * MS));
 }
@@ -222,8 +222,8 @@ fn an_overloaded_disk_is_recognised_and_the_load_it_would_take_is_true() {
 fn a_stream_alone_gets_what_it_would_get_without_the_others() {
     let trace: Vec<_> = (0..100).flat_map(|n| [read(1, 20 * n, None), read(2, 20 * n + 1, None)]).collect();
     let (_, placement) = survey(&trace);
-    let settings = Settings { mode: Mode::Open, speed: 1.0, host: HostSettings::default() };
-    let build = || default_host(8, 1);
+    let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
+    let build = || default_queue(8, 1);
     let alone = replay_alone(list(&trace), &placement, &build, &settings, Measure::new(200, [1, 2]), &Watch::default()).unwrap();
     let together = run(&trace, Mode::Open, 1.0, build());
     for stream in [1, 2] {
@@ -239,10 +239,10 @@ fn a_replay_stops_when_told_to() {
     let trace: Vec<_> = (0..10_000).map(|n| read(1, n, None)).collect();
     let (_, placement) = survey(&trace);
     let stop = AtomicBool::new(true);
-    let settings = Settings { mode: Mode::Open, speed: 1.0, host: HostSettings::default() };
+    let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
     let watch = Watch { stop: Some(&stop), completed: None };
-    let outcome = replay(list(&trace), &placement, default_host(1, 1), &settings, Measure::new(1, []), &watch);
-    assert!(matches!(outcome, Err(ReplayError::Interrupted)));
+    let outcome = replay(list(&trace), &placement, default_queue(1, 1), &settings, Measure::new(1, []), &watch);
+    assert!(matches!(outcome, Err(RunError::Interrupted)));
 }
 
 #[test]
@@ -264,8 +264,8 @@ fn several_devices_lie_side_by_side_and_a_small_disk_says_what_would_fit() {
 #[test]
 fn a_scheduler_that_waits_is_asked_again_in_time() {
     let scheduler = Patient { patience: Nanos(7 * MS), ..Patient::default() };
-    let host = Host::new(Box::new(scheduler), Steady::boxed(1, 1), HostSettings::default());
-    let outcome = run(&[read(1, 0, None), read(1, 3, None)], Mode::Open, 1.0, host);
+    let queue = Queue::new(Box::new(scheduler), Steady::boxed(1, 1), QueueSettings::default());
+    let outcome = run(&[read(1, 0, None), read(1, 3, None)], Mode::Open, 1.0, queue);
     assert_eq!(times(&outcome), [(0, 8), (3, 11)]);
 }
 
@@ -277,7 +277,7 @@ fn a_hundred_thousand_requests_at_one_instant_take_no_time_worth_speaking_of() {
     for response in [None, Some(0), Some(1_000_000)] {
         let trace: Vec<_> = (0..100_000).map(|n| TraceRequest { lba: n * 8, ..read(1, 7, response) }).collect();
         for mode in [Mode::Open, Mode::Closed] {
-            let outcome = run(&trace, mode, 1.0, default_host(1, 4));
+            let outcome = run(&trace, mode, 1.0, default_queue(1, 4));
             assert_eq!(outcome.measure.all.count(), 100_000, "{mode:?}, {response:?}");
         }
     }

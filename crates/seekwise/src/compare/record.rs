@@ -2,7 +2,8 @@
 
 use block::Nanos;
 use report::record::{Curves, Figures, ResponseFigures, SamplePoint, StreamFigures};
-use sim::replay::{Measure, Outcome, Responses, Survey};
+use sim::replay::{Outcome, Survey};
+use sim::run::{Measure, Responses};
 
 /// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
 const JUDGED_REQUESTS: u64 = 100;
@@ -94,7 +95,7 @@ pub fn curves(measure: &Measure) -> Curves {
     let width = measure.bin.as_secs_f64();
     let mut sample = measure.sample.clone();
     sample.sort_by_key(|done| (done.dispatched, done.issue.token));
-    let point = |done: &sim::replay::Finished| SamplePoint {
+    let point = |done: &sim::host::Finished| SamplePoint {
         dispatched_s: done.dispatched.as_secs_f64(),
         lba: done.issue.lba,
         sectors: done.issue.sectors,

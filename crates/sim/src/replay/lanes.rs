@@ -5,15 +5,16 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use block::{Nanos, StreamId};
 
-use super::host::{Finished, Host, Issue, Server};
+use crate::host::{Finished, Issue, Queue};
+use crate::run::Server;
 
 /// Requests that all lanes together may hold; a stream that overruns even a disk of its own must not fill the memory.
 const ROOM: usize = 1 << 20;
 
-/// One [`Host`] per followed stream. Other streams' requests pass at once, served by nobody.
+/// One [`Queue`] per followed stream. Other streams' requests pass at once, served by nobody.
 pub(super) struct Lanes<'a> {
     lanes: BTreeMap<StreamId, Lane>,
-    build: &'a dyn Fn() -> Host,
+    build: &'a dyn Fn() -> Queue,
     /// When each lane wants to be called; entries that no longer hold are dropped when they come up.
     calls: BinaryHeap<Reverse<(Nanos, StreamId)>>,
     touched: Vec<StreamId>,
@@ -24,13 +25,13 @@ pub(super) struct Lanes<'a> {
 /// A stream's own disk, built at its first request.
 #[derive(Default)]
 struct Lane {
-    host: Option<Box<Host>>,
+    queue: Option<Box<Queue>>,
     /// Which of its entries among the calls holds: one at most, or every call would ask for as many again.
     call: Option<Nanos>,
 }
 
 impl<'a> Lanes<'a> {
-    pub(super) fn new(followed: impl IntoIterator<Item = StreamId>, build: &'a dyn Fn() -> Host) -> Lanes<'a> {
+    pub(super) fn new(followed: impl IntoIterator<Item = StreamId>, build: &'a dyn Fn() -> Queue) -> Lanes<'a> {
         Lanes {
             lanes: followed.into_iter().map(|stream| (stream, Lane::default())).collect(),
             build,
@@ -43,7 +44,7 @@ impl<'a> Lanes<'a> {
 
     fn call_again(&mut self, stream: StreamId) {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        let next = lane.host.as_ref().and_then(|host| host.next_event());
+        let next = lane.queue.as_ref().and_then(|queue| queue.next_event());
         if next == lane.call {
             return;
         }
@@ -55,6 +56,8 @@ impl<'a> Lanes<'a> {
 }
 
 impl Server for Lanes<'_> {
+    type Work = Issue;
+
     fn has_room(&self) -> bool {
         self.inside < ROOM
     }
@@ -62,7 +65,7 @@ impl Server for Lanes<'_> {
     fn admit(&mut self, now: Nanos, issue: Issue) {
         match self.lanes.get_mut(&issue.stream) {
             Some(lane) => {
-                lane.host.get_or_insert_with(|| Box::new((self.build)())).admit(now, issue);
+                lane.queue.get_or_insert_with(|| Box::new((self.build)())).admit(now, issue);
                 self.inside += 1;
                 self.touched.push(issue.stream);
             }
@@ -84,11 +87,11 @@ impl Server for Lanes<'_> {
         {
             self.calls.pop();
             if let Some(lane) = self.lanes.get_mut(&stream).filter(|lane| lane.call == Some(at))
-                && let Some(host) = &mut lane.host
+                && let Some(queue) = &mut lane.queue
             {
                 lane.call = None;
                 let before = finished.len();
-                host.advance(now, finished);
+                queue.advance(now, finished);
                 self.inside -= finished.len() - before;
                 self.touched.push(stream);
             }
@@ -97,8 +100,8 @@ impl Server for Lanes<'_> {
 
     fn dispatch(&mut self, now: Nanos) {
         while let Some(stream) = self.touched.pop() {
-            if let Some(host) = self.lanes.get_mut(&stream).and_then(|lane| lane.host.as_mut()) {
-                host.dispatch(now);
+            if let Some(queue) = self.lanes.get_mut(&stream).and_then(|lane| lane.queue.as_mut()) {
+                queue.dispatch(now);
             }
             self.call_again(stream);
         }
@@ -110,8 +113,8 @@ mod tests {
     use block::{Op, Priority};
 
     use super::*;
+    use crate::host::QueueSettings;
     use crate::profile::{BuildOptions, load};
-    use crate::replay::HostSettings;
 
     #[test]
     fn a_lane_is_called_once_for_an_instant_however_many_requests_came_in_it() {
@@ -119,7 +122,7 @@ mod tests {
         let build = || {
             let spec = block::find("noop").unwrap();
             let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
-            Host::new(scheduler, profile.build(BuildOptions::default()), HostSettings::default())
+            Queue::new(scheduler, profile.build(BuildOptions::default()), QueueSettings::default())
         };
         let mut lanes = Lanes::new([1], &build);
         for token in 0..1000 {

@@ -1,26 +1,18 @@
-//! The event loop: replays a trace on a device under a scheduler, in virtual time.
+//! Replays a trace on a device under a scheduler.
 
-mod host;
 mod lanes;
-mod measure;
 mod placement;
 mod source;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
 use block::Nanos;
 
-pub use host::{DeviceTally, Finished, Host, HostSettings, Issue};
-pub use measure::{Bin, Measure, Responses, StreamMeasure};
 pub use placement::{FOLLOWED_STREAMS, Fit, FitError, Placement, Survey};
 
-use crate::trace::{TraceError, TraceReader};
-use host::Server;
+use crate::host::{DeviceTally, Queue, QueueSettings};
+use crate::run::{Measure, RunError, Watch, run};
+use crate::trace::TraceReader;
 use lanes::Lanes;
-use source::{Closed, Open, Source};
-
-/// Events between two looks at the flag that stops a replay.
-const EVENTS_PER_LOOK: u32 = 4096;
+use source::{Closed, Open};
 
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,31 +30,8 @@ pub struct Settings {
     pub mode: Mode,
     /// The trace's times (open) or think times (closed) are divided by this; positive and finite.
     pub speed: f64,
-    /// The host's queue.
-    pub host: HostSettings,
-}
-
-/// A replay that came to no result.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// The trace cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The trace is not the one that was surveyed.
-    #[error("the trace changed while it was being replayed")]
-    Changed,
-    /// Somebody asked it to stop.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-/// What a replay is watched by and stopped through, from another thread.
-#[derive(Debug, Default)]
-pub struct Watch<'a> {
-    /// Set: stop soon, with [`ReplayError::Interrupted`].
-    pub stop: Option<&'a AtomicBool>,
-    /// Grows by the requests completed.
-    pub completed: Option<&'a AtomicU64>,
+    /// The device's queue.
+    pub queue: QueueSettings,
 }
 
 /// What one replay gives.
@@ -99,79 +68,35 @@ fn ratio(part: Nanos, whole: Nanos) -> f64 {
     if whole == Nanos::ZERO { 0.0 } else { part.0 as f64 / whole.0 as f64 }
 }
 
-/// Replays a trace through `host`. `placement` must come from a survey of the same trace.
+/// Replays a trace through `queue`. `placement` must come from a survey of the same trace.
 pub fn replay(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
-    mut host: Host,
+    mut queue: Queue,
     settings: &Settings,
     measure: Measure,
     watch: &Watch,
-) -> Result<Outcome, ReplayError> {
+) -> Result<Outcome, RunError> {
     let measure = match settings.mode {
-        Mode::Open => run(Open::new(reader, placement, settings.speed), &mut host, measure, watch)?,
-        Mode::Closed => run(Closed::new(reader, placement, settings.speed), &mut host, measure, watch)?,
+        Mode::Open => run(Open::new(reader, placement, settings.speed), &mut queue, measure, watch)?,
+        Mode::Closed => run(Closed::new(reader, placement, settings.speed), &mut queue, measure, watch)?,
     };
-    Ok(Outcome { measure, tally: host.tally(), busy: host.busy(), busy_in_run: host.busy_at_completion() })
+    Ok(Outcome { measure, tally: queue.tally(), busy: queue.busy(), busy_in_run: queue.busy_at_completion() })
 }
 
-/// Replays a trace with every stream that `measure` follows alone on a host of its own, made by `build`: what each would get without the others.
+/// Replays a trace with every stream that `measure` follows alone on a device of its own, made by `build`: what each would get
+/// without the others.
 pub fn replay_alone(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
-    build: &dyn Fn() -> Host,
+    build: &dyn Fn() -> Queue,
     settings: &Settings,
     measure: Measure,
     watch: &Watch,
-) -> Result<Measure, ReplayError> {
+) -> Result<Measure, RunError> {
     let mut lanes = Lanes::new(measure.streams.keys().copied(), build);
     match settings.mode {
         Mode::Open => run(Open::new(reader, placement, settings.speed), &mut lanes, measure, watch),
         Mode::Closed => run(Closed::new(reader, placement, settings.speed), &mut lanes, measure, watch),
     }
-}
-
-/// The loop: three sources of events (an arrival, the device, a scheduler that waits), the earliest first.
-fn run(mut source: impl Source, server: &mut impl Server, mut measure: Measure, watch: &Watch) -> Result<Measure, ReplayError> {
-    let mut now = Nanos::ZERO;
-    let mut finished = Vec::new();
-    let mut until_look = EVENTS_PER_LOOK;
-    loop {
-        let arrival = if server.has_room() { source.next_at()? } else { None };
-        let event = server.next_event();
-        let Some(next) = [arrival, event].into_iter().flatten().min() else { break };
-        now = now.max(next);
-        if event.is_some_and(|at| at <= now) {
-            server.advance(now, &mut finished);
-            for done in finished.drain(..) {
-                measure.record(&done);
-                source.completed(&done);
-            }
-        }
-        // All that arrive at the same instant get into the queue before the device is offered anything.
-        while server.has_room()
-            && source.next_at()?.is_some_and(|at| at <= now)
-            && let Some(issue) = source.take(now)?
-        {
-            server.admit(now, issue);
-        }
-        server.dispatch(now);
-        until_look -= 1;
-        if until_look == 0 {
-            until_look = EVENTS_PER_LOOK;
-            look(watch, &measure)?;
-        }
-    }
-    look(watch, &measure)?;
-    Ok(measure)
-}
-
-fn look(watch: &Watch, measure: &Measure) -> Result<(), ReplayError> {
-    if let Some(completed) = watch.completed {
-        completed.store(measure.all.count(), Ordering::Relaxed);
-    }
-    if watch.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
-        return Err(ReplayError::Interrupted);
-    }
-    Ok(())
 }

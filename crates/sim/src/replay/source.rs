@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use block::{Nanos, StreamId};
 
-use super::ReplayError;
-use super::host::{Finished, Issue};
 use super::placement::Placement;
+use crate::host::{Finished, Issue};
+use crate::run::{RunError, Source};
 use crate::trace::{TraceReader, TraceRequest};
 
 /// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory whatever the trace's length;
@@ -17,23 +17,11 @@ const LOOK_AHEAD: usize = 65_536;
 /// Requests that a stream of a closed loop may have in flight in the recording and be told apart by.
 const LOOK_BEHIND: usize = 65_536;
 
-/// Says what is issued next, and when.
-pub(super) trait Source {
-    /// When the next request is issued; `None` if none is before something completes, or ever.
-    fn next_at(&mut self) -> Result<Option<Nanos>, ReplayError>;
-
-    /// The request that [`next_at`](Source::next_at) announced, issued at `now`, which may be later if the host had no room.
-    fn take(&mut self, now: Nanos) -> Result<Option<Issue>, ReplayError>;
-
-    /// Learns of a completion.
-    fn completed(&mut self, finished: &Finished);
-}
-
 /// Places a request of the trace on the disk.
-fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, ReplayError> {
+fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, RunError> {
     Ok(Issue {
         arrival,
-        lba: placement.lba(request).ok_or(ReplayError::Changed)?,
+        lba: placement.lba(request).ok_or(RunError::Changed)?,
         sectors: request.sectors,
         op: request.op,
         sync: request.is_sync(),
@@ -64,7 +52,9 @@ impl<'a> Open<'a> {
 }
 
 impl Source for Open<'_> {
-    fn next_at(&mut self) -> Result<Option<Nanos>, ReplayError> {
+    type Work = Issue;
+
+    fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
         if self.next.is_none()
             && let Some(request) = self.reader.next_request().transpose()?
         {
@@ -74,7 +64,7 @@ impl Source for Open<'_> {
         Ok(self.next.map(|issue| issue.arrival))
     }
 
-    fn take(&mut self, _now: Nanos) -> Result<Option<Issue>, ReplayError> {
+    fn take(&mut self, _now: Nanos) -> Result<Option<Issue>, RunError> {
         Ok(self.next.take())
     }
 
@@ -162,7 +152,7 @@ impl<'a> Closed<'a> {
         }
     }
 
-    fn look_ahead(&mut self) -> Result<(), ReplayError> {
+    fn look_ahead(&mut self) -> Result<(), RunError> {
         while !self.at_end && self.buffered < LOOK_AHEAD {
             let Some(request) = self.reader.next_request().transpose()? else {
                 self.at_end = true;
@@ -181,12 +171,14 @@ impl<'a> Closed<'a> {
 }
 
 impl Source for Closed<'_> {
-    fn next_at(&mut self) -> Result<Option<Nanos>, ReplayError> {
+    type Work = Issue;
+
+    fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
         self.look_ahead()?;
         Ok(self.ready.peek().map(|Reverse((at, ..))| *at))
     }
 
-    fn take(&mut self, now: Nanos) -> Result<Option<Issue>, ReplayError> {
+    fn take(&mut self, now: Nanos) -> Result<Option<Issue>, RunError> {
         let Some(Reverse((.., id))) = self.ready.pop() else { return Ok(None) };
         let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
         let Some((token, request)) = stream.ahead.pop_front() else { return Ok(None) };

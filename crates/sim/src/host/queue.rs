@@ -1,4 +1,4 @@
-//! The host between whoever issues requests and the device: admission, splitting, merging, dispatch.
+//! The queue of a block device: admission, splitting, merging, dispatch.
 //!
 //! ```text
 //! Issue --admit--> waiting --> [split at max_sectors] --insert--> Scheduler --pick--> Device (queue_depth at once)
@@ -15,6 +15,7 @@ use std::collections::VecDeque;
 use block::{Insertion, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
 
 use crate::device::{Completion, Device};
+use crate::run::Server;
 
 const NONE: u32 = u32::MAX;
 
@@ -54,9 +55,9 @@ pub struct Finished {
     pub at: Nanos,
 }
 
-/// The host's own settings, under Linux's names (`/sys/block/*/queue`).
+/// The queue's own settings, under Linux's names (`/sys/block/*/queue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostSettings {
+pub struct QueueSettings {
     /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each; whoever issues more waits.
     /// At least 1.
     pub nr_requests: u32,
@@ -64,10 +65,10 @@ pub struct HostSettings {
     pub max_sectors: u32,
 }
 
-impl Default for HostSettings {
+impl Default for QueueSettings {
     /// What Linux gives a disk under a scheduler: 256 requests, 1,280 KiB.
-    fn default() -> HostSettings {
-        HostSettings { nr_requests: 256, max_sectors: 2560 }
+    fn default() -> QueueSettings {
+        QueueSettings { nr_requests: 256, max_sectors: 2560 }
     }
 }
 
@@ -103,10 +104,10 @@ struct Operation {
 }
 
 /// One scheduler in front of one device.
-pub struct Host {
+pub struct Queue {
     scheduler: Box<dyn Scheduler>,
     device: Box<dyn Device>,
-    settings: HostSettings,
+    settings: QueueSettings,
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
     operations: Vec<Operation>,
@@ -124,10 +125,10 @@ pub struct Host {
     tally: DeviceTally,
 }
 
-impl Host {
+impl Queue {
     /// Puts `scheduler` in front of `device`.
-    pub fn new(scheduler: Box<dyn Scheduler>, device: Box<dyn Device>, settings: HostSettings) -> Host {
-        Host {
+    pub fn new(scheduler: Box<dyn Scheduler>, device: Box<dyn Device>, settings: QueueSettings) -> Queue {
+        Queue {
             scheduler,
             device,
             settings,
@@ -269,21 +270,9 @@ fn kind(request: &Request) -> usize {
     usize::from(request.sync)
 }
 
-/// What the event loop drives: one [`Host`], or several side by side.
-pub(super) trait Server {
-    /// Whether [`admit`](Server::admit) may be called.
-    fn has_room(&self) -> bool;
-    /// Takes an issue in; call [`dispatch`](Server::dispatch) when all of this instant are in.
-    fn admit(&mut self, now: Nanos, issue: Issue);
-    /// When something happens by itself next.
-    fn next_event(&self) -> Option<Nanos>;
-    /// Lets time pass until `now` and reports what is done.
-    fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>);
-    /// Sends to the device what may go.
-    fn dispatch(&mut self, now: Nanos);
-}
+impl Server for Queue {
+    type Work = Issue;
 
-impl Server for Host {
     fn has_room(&self) -> bool {
         self.waiting[0].len() + self.waiting[1].len() < WAITING
     }

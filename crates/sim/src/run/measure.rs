@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
-use super::host::Finished;
+use crate::host::Finished;
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
 const BINS: usize = 240;
@@ -150,7 +150,7 @@ impl Measure {
         }
     }
 
-    pub(super) fn record(&mut self, finished: &Finished) {
+    pub(crate) fn record(&mut self, finished: &Finished) {
         let issue = &finished.issue;
         let response = finished.at - issue.arrival;
         let bytes = u64::from(issue.sectors) * 512;

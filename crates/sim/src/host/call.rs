@@ -1,0 +1,54 @@
+//! What a process asks of the kernel.
+
+use block::{Nanos, Op, Priority, StreamId};
+
+use super::FileId;
+
+/// A system call that leads, or may lead, to I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// When it was made; the response time counts from here.
+    pub arrival: Nanos,
+    /// The process.
+    pub stream: StreamId,
+    /// How urgent its I/O is.
+    pub priority: Priority,
+    /// The source's own number for it, handed back in [`Finished`](super::Finished).
+    pub token: u64,
+    /// What is asked.
+    pub action: Action,
+}
+
+/// What a [`Call`] asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Read, write or discard a piece of a file.
+    Access {
+        /// Which.
+        op: Op,
+        /// Of which file.
+        file: FileId,
+        /// The first byte. A multiple of 512 unless it is buffered.
+        offset: u64,
+        /// How many; never 0, and not beyond the file's end. A multiple of 512 unless it is buffered.
+        bytes: u32,
+        /// How.
+        access: Access,
+    },
+    /// fsync(2): everything written to the file is on the device before it returns.
+    Sync {
+        /// Which file.
+        file: FileId,
+    },
+}
+
+/// How a file was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// O_DIRECT: past the page cache, to the device.
+    Direct,
+    /// Through the page cache.
+    Buffered,
+    /// Through the page cache with O_SYNC: a write returns when it is on the device.
+    Synchronous,
+}

@@ -1,0 +1,14 @@
+//! The host between processes and a device: files, calls, and the queue of the block device.
+//!
+//! ```text
+//! workload --Call--> Host (page cache, read-ahead, write-back) --Issue--> Queue (scheduler) --Request--> Device
+//! block trace ------------------------------------------------Issue--> Queue …
+//! ```
+
+mod call;
+mod files;
+mod queue;
+
+pub use call::{Access, Action, Call};
+pub use files::{Extent, File, FileId, Files};
+pub use queue::{DeviceTally, Finished, Issue, Queue, QueueSettings};

@@ -1,0 +1,126 @@
+//! The event loop: something issues work, something serves it, in virtual time, and everything is measured.
+
+mod measure;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use block::Nanos;
+
+pub use measure::{Bin, Measure, Responses, StreamMeasure};
+
+use crate::host::Finished;
+use crate::trace::TraceError;
+
+/// Events between two looks at the flag that stops a run.
+const EVENTS_PER_LOOK: u32 = 4096;
+
+/// Says what is issued next, and when: a trace or a workload.
+pub(crate) trait Source {
+    /// What it issues.
+    type Work;
+
+    /// When the next work is issued; `None` if none is before something completes, or ever.
+    fn next_at(&mut self) -> Result<Option<Nanos>, RunError>;
+
+    /// What [`next_at`](Source::next_at) announced, issued at `now`, which may be later if the server had no room.
+    fn take(&mut self, now: Nanos) -> Result<Option<Self::Work>, RunError>;
+
+    /// Learns of a completion.
+    fn completed(&mut self, finished: &Finished);
+}
+
+/// Serves what is issued: a block device's queue, several side by side, or a whole host.
+pub(crate) trait Server {
+    /// What it takes.
+    type Work;
+
+    /// Whether [`admit`](Server::admit) may be called.
+    fn has_room(&self) -> bool;
+
+    /// Takes work in; call [`dispatch`](Server::dispatch) when all of this instant is in.
+    fn admit(&mut self, now: Nanos, work: Self::Work);
+
+    /// When something happens by itself next.
+    fn next_event(&self) -> Option<Nanos>;
+
+    /// Lets time pass until `now` and reports what is done.
+    fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>);
+
+    /// Sends to the device what may go.
+    fn dispatch(&mut self, now: Nanos);
+}
+
+/// A run that came to no result.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The trace is not the one that was surveyed.
+    #[error("the trace changed while it was being replayed")]
+    Changed,
+    /// Somebody asked it to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// What a run is watched by and stopped through, from another thread.
+#[derive(Debug, Default)]
+pub struct Watch<'a> {
+    /// Set: stop soon, with [`RunError::Interrupted`].
+    pub stop: Option<&'a AtomicBool>,
+    /// Grows by the requests completed.
+    pub completed: Option<&'a AtomicU64>,
+}
+
+impl Watch<'_> {
+    fn look(&self, measure: &Measure) -> Result<(), RunError> {
+        if let Some(completed) = self.completed {
+            completed.store(measure.all.count(), Ordering::Relaxed);
+        }
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(RunError::Interrupted);
+        }
+        Ok(())
+    }
+}
+
+/// The loop: three sources of events (an arrival, the device, a scheduler that waits), the earliest first.
+pub(crate) fn run<Work>(
+    mut source: impl Source<Work = Work>,
+    server: &mut impl Server<Work = Work>,
+    mut measure: Measure,
+    watch: &Watch,
+) -> Result<Measure, RunError> {
+    let mut now = Nanos::ZERO;
+    let mut finished = Vec::new();
+    let mut until_look = EVENTS_PER_LOOK;
+    loop {
+        let arrival = if server.has_room() { source.next_at()? } else { None };
+        let event = server.next_event();
+        let Some(next) = [arrival, event].into_iter().flatten().min() else { break };
+        now = now.max(next);
+        if event.is_some_and(|at| at <= now) {
+            server.advance(now, &mut finished);
+            for done in finished.drain(..) {
+                measure.record(&done);
+                source.completed(&done);
+            }
+        }
+        // All that arrive at the same instant get into the queue before the device is offered anything.
+        while server.has_room()
+            && source.next_at()?.is_some_and(|at| at <= now)
+            && let Some(work) = source.take(now)?
+        {
+            server.admit(now, work);
+        }
+        server.dispatch(now);
+        until_look -= 1;
+        if until_look == 0 {
+            until_look = EVENTS_PER_LOOK;
+            watch.look(&measure)?;
+        }
+    }
+    watch.look(&measure)?;
+    Ok(measure)
+}
