@@ -2,6 +2,7 @@
 
 mod compare;
 mod disk;
+mod experiment;
 mod output;
 mod report;
 mod scheduler;
