@@ -39,11 +39,13 @@ pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>
         worst_slowdown: worst.map(|(_, slowdown)| slowdown),
         worst_slowdown_stream: worst.map(|(stream, _)| stream),
         disk_utilisation: outcome.utilisation(),
-        mean_seek_cylinders: outcome.tally.seek_cylinders as f64 / mechanical,
-        seek_time_share: if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 },
+        mean_seek_cylinders: Some(outcome.tally.seek_cylinders as f64 / mechanical),
+        seek_time_share: Some(if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 }),
         device_requests: outcome.tally.requests,
         scheduler_cpu_ns_per_request: cpu_ns.map(|ns| ns as f64 / measure.all.count().max(1) as f64),
         sustainable_speed: None,
+        flash: None,
+        memory: None,
     }
 }
 

@@ -130,7 +130,7 @@ impl Load for TraceLoad {
             name: self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned(),
             format: self.format.to_owned(),
             sha256: self.sha256.clone(),
-            requests: self.survey.requests,
+            requests: Some(self.survey.requests),
             skipped_lines: self.survey.skipped,
         }
     }
@@ -140,7 +140,8 @@ impl Load for TraceLoad {
             mode: if self.settings.mode == Mode::Open { "open" } else { "closed" }.to_owned(),
             speed: self.settings.speed,
             fit: if self.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
-            nr_requests: world.queue.nr_requests,
+            seed: None,
+            host: vec![("nr_requests".to_owned(), i64::from(world.queue.nr_requests))],
         }
     }
 
