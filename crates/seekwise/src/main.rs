@@ -7,6 +7,7 @@ mod report;
 mod scheduler;
 mod terminal;
 mod trace;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,9 @@ enum Command {
     /// Characterise and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
+    /// List, show and draw workloads: fio job files
+    #[command(subcommand)]
+    Workload(workload::Command),
 }
 
 fn main() -> ExitCode {
@@ -47,6 +51,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Trace(command) => trace::run(command),
+        Command::Workload(command) => workload::run(command),
     };
     terminal::exit_code(outcome)
 }
