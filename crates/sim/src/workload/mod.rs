@@ -14,6 +14,7 @@ mod job;
 mod layout;
 mod options;
 mod place;
+pub mod random;
 mod random_map;
 mod requests;
 mod sections;
