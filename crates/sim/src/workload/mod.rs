@@ -13,7 +13,10 @@ mod error;
 mod job;
 mod layout;
 mod options;
+mod pace;
 mod place;
+mod process;
+mod processes;
 mod random_map;
 mod requests;
 mod sections;
@@ -28,6 +31,7 @@ pub use options::{
     Amount, BlockSizes, DIRECTIONS, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode, Zones,
 };
 pub use place::Placed;
+pub use processes::{Outcome, Span, run};
 
 /// The jobs of an fio job file.
 #[derive(Clone, Debug)]
