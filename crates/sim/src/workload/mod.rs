@@ -13,8 +13,11 @@ mod error;
 mod job;
 mod layout;
 mod options;
+mod pace;
 mod place;
 pub mod random;
+mod process;
+mod processes;
 mod random_map;
 mod requests;
 mod sections;
@@ -29,6 +32,7 @@ pub use options::{
     Amount, BlockSizes, DIRECTIONS, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode, Zones,
 };
 pub use place::Placed;
+pub use processes::{Outcome, Span, run};
 
 /// The jobs of an fio job file.
 #[derive(Clone, Debug)]

@@ -200,8 +200,8 @@ pub struct Options {
     pub rate_ignore_think: bool,
     /// `thinktime`.
     pub think: Nanos,
-    /// `thinktime_blocks`.
-    pub think_blocks: u32,
+    /// `thinktime_blocks`; 1 if neither it nor `thinktime_iotime` is given.
+    pub think_blocks: Option<u32>,
     /// `thinktime_blocks_type=issue`.
     pub think_at_issue: bool,
     /// `thinktime_iotime`.
@@ -291,7 +291,7 @@ impl Default for Options {
             poisson: false,
             rate_ignore_think: false,
             think: Nanos::ZERO,
-            think_blocks: 1,
+            think_blocks: None,
             think_at_issue: false,
             think_every: None,
             runtime: None,

@@ -524,5 +524,5 @@ impl FileState {
 }
 
 fn op(direction: usize) -> Op {
-    if direction == READ { Op::Read } else { Op::Write }
+    [Op::Read, Op::Write, Op::Discard][direction]
 }
