@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
 
+use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
 use crate::run::Server;
 
@@ -172,6 +173,11 @@ impl Queue {
     /// How long the device had been at work when it last completed a request. What its write cache holds then is still to be done.
     pub fn busy_at_completion(&self) -> Nanos {
         self.busy_at_completion
+    }
+
+    /// What went on inside the device, if it is a flash device.
+    pub fn flash(&self) -> Option<FlashTally> {
+        self.device.flash()
     }
 
     /// How long the device has been at work so far.

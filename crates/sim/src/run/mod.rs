@@ -1,14 +1,16 @@
 //! The event loop: something issues work, something serves it, in virtual time, and everything is measured.
 
 mod measure;
+mod outcome;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
 pub use measure::{Bin, Measure, Responses, StreamMeasure};
+pub use outcome::Outcome;
 
-use crate::host::Finished;
+use crate::host::{Finished, HostError};
 use crate::trace::TraceError;
 
 /// Events between two looks at the flag that stops a run.
@@ -70,6 +72,9 @@ pub enum RunError {
     /// The trace is not the one that was surveyed.
     #[error("the trace changed while it was being replayed")]
     Changed,
+    /// There can be no such host.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// Somebody asked it to stop.
     #[error("interrupted")]
     Interrupted,
