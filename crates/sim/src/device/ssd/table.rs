@@ -18,7 +18,8 @@ pub(super) struct Table<T> {
     base: Arc<[T]>,
     /// By chunk: its place in `own` and one, or 0.
     place: Vec<u32>,
-    own: Vec<Box<[T]>>,
+    /// Chunks one after the other.
+    own: Vec<T>,
 }
 
 impl<T: Copy + Default> Table<T> {
@@ -34,7 +35,7 @@ impl<T: Copy + Default> Table<T> {
     pub fn get(&self, index: usize) -> T {
         match self.place[index >> Self::BITS] {
             0 => self.base.get(index).copied().unwrap_or_default(),
-            place => self.own[place as usize - 1][index & Self::MASK],
+            place => self.own[((place as usize - 1) << Self::BITS) + (index & Self::MASK)],
         }
     }
 
@@ -44,7 +45,7 @@ impl<T: Copy + Default> Table<T> {
         if self.place[chunk] == 0 {
             self.copy(chunk);
         }
-        &mut self.own[self.place[chunk] as usize - 1][index & Self::MASK]
+        &mut self.own[((self.place[chunk] as usize - 1) << Self::BITS) + (index & Self::MASK)]
     }
 
     #[inline]
@@ -54,12 +55,12 @@ impl<T: Copy + Default> Table<T> {
 
     #[cold]
     fn copy(&mut self, chunk: usize) {
-        let mut copy = vec![T::default(); 1 << Self::BITS].into_boxed_slice();
         let from = (chunk << Self::BITS).min(self.base.len());
-        let known = &self.base[from..self.base.len().min(from + copy.len())];
-        copy[..known.len()].copy_from_slice(known);
-        self.own.push(copy);
-        self.place[chunk] = self.own.len() as u32;
+        let known = &self.base[from..self.base.len().min(from + Self::MASK + 1)];
+        self.own.extend_from_slice(known);
+        let next = (self.own.len() >> Self::BITS) + usize::from(known.len() <= Self::MASK);
+        self.own.resize(next << Self::BITS, T::default());
+        self.place[chunk] = next as u32;
     }
 
     /// Makes what was written the content that others share.
@@ -82,7 +83,7 @@ impl<T: Copy + Default> Table<T> {
 impl<T> Table<T> {
     /// Bytes that only this one has.
     pub fn own_bytes(&self) -> usize {
-        self.own.iter().map(|chunk| size_of_val(&**chunk)).sum()
+        size_of_val(&*self.own)
     }
 }
 
@@ -99,6 +100,6 @@ mod tests {
         second.set(4998, 8);
         assert_eq!((second.get(4998), second.get(4999), second.get(0)), (8, 7, 0));
         assert_eq!((third.get(4998), third.get(4999)), (0, 7));
-        assert_eq!((second.own.len(), third.own.len()), (1, 0), "only what is written is copied");
+        assert_eq!((second.own.len(), third.own.len()), (1024, 0), "only what is written is copied");
     }
 }
