@@ -24,7 +24,7 @@
 pub mod layout;
 mod locks;
 mod rebuild;
-//SPEC
+pub mod spec;
 #[cfg(test)]
 mod tests;
 
