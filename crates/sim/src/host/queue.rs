@@ -147,6 +147,11 @@ impl Queue {
         }
     }
 
+    /// 512-byte sectors of the device.
+    pub fn capacity_sectors(&self) -> u64 {
+        self.device.capacity_sectors()
+    }
+
     /// What the device has done so far.
     pub fn tally(&self) -> DeviceTally {
         self.tally

@@ -118,6 +118,8 @@ pub struct Measure {
     pub reads: Responses,
     /// The writes'.
     pub writes: Responses,
+    /// The fsyncs', which count nowhere else: they move nothing.
+    pub syncs: Responses,
     /// The followed streams.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
     /// Width of a bin.
@@ -142,6 +144,7 @@ impl Measure {
             all: Responses::new(3),
             reads: Responses::new(3),
             writes: Responses::new(3),
+            syncs: Responses::new(3),
             streams: streams.collect(),
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
@@ -157,6 +160,10 @@ impl Measure {
         self.first_arrival = self.first_arrival.min(issue.arrival);
         self.last_arrival = self.last_arrival.max(issue.arrival);
         self.last_completion = self.last_completion.max(finished.at);
+        if issue.sectors == 0 {
+            self.syncs.record(response);
+            return;
+        }
         self.all.record(response);
         let (responses, moved) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
