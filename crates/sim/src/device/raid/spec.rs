@@ -89,7 +89,9 @@ impl Spec {
                 .split_once('=')
                 .ok_or_else(|| format!("`{setting}` should be key=value, as in raid5:disk=atlas10k,disks=5,stripe_unit_kib=64"))?;
             if ["kind", "level", "members"].contains(&key) {
-                return Err(format!("{key}: for profile files only; here the name says the level, and disk= and disks= the members"));
+                return Err(format!(
+                    "{key}: for profile files only; here the name says the level, and disk= and disks= the members"
+                ));
             }
             let value = value.strip_prefix('(').and_then(|value| value.strip_suffix(')')).unwrap_or(value);
             let typed = match (value.parse::<i64>(), value.parse::<f64>()) {
@@ -116,12 +118,17 @@ impl Spec {
             (None, Some(disk), Some(count)) => {
                 let most = super::layout::MAX_MEMBERS;
                 let count = usize::try_from(count).ok().filter(|&count| count <= most);
-                vec![disk.as_str(); count.ok_or_else(|| format!("disks: {} is too many: {most} is the most", self.disks.unwrap_or(0)))?]
+                vec![
+                    disk.as_str();
+                    count.ok_or_else(|| format!("disks: {} is too many: {most} is the most", self.disks.unwrap_or(0)))?
+                ]
             }
             (None, Some(_), None) => return Err("disks is missing: how many of `disk` there are".to_owned()),
             (None, None, Some(_)) => return Err("disk is missing: a disk's name or file".to_owned()),
             (None, None, None) => return Err("no disks: either `disk` and `disks`, or `members`, say which".to_owned()),
-            (Some(_), ..) => return Err("both members and disk or disks: either a list or one disk and its number is right".to_owned()),
+            (Some(_), ..) => {
+                return Err("both members and disk or disks: either a list or one disk and its number is right".to_owned());
+            }
         };
         Ok(names)
     }
