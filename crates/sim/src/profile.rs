@@ -126,21 +126,28 @@ fn load_in(name_or_path: &str, place: &Place) -> Result<Profile, ProfileError> {
             inside.files.push(file);
             Profile::parse_in(&text, &source, &inside)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => match name_or_path.split_once(':') {
-            Some((head, _)) if head.starts_with("raid") => {
-                let failed = |error| ProfileError(format!("{name_or_path}: {error}"));
-                let spec = raid::spec::Spec::parse_line(name_or_path).map_err(failed)?;
-                let text = toml::to_string(&spec).map_err(|error| failed(error.to_string()))?;
-                Profile::array(&spec, &text, name_or_path, place)
-            }
-            _ => {
-                let names = BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-                Err(ProfileError(format!(
-                    "{source}: neither a file, nor one of the built-in disks ({names}), nor an array as in raid5:disk=atlas10k,disks=5"
-                )))
-            }
-        },
+        // A long line may not even be possible as a file's name: any error will do.
+        Err(_) if says_array(name_or_path) => {
+            let failed = |error| ProfileError(format!("{name_or_path}: {error}"));
+            let spec = raid::spec::Spec::parse_line(name_or_path).map_err(failed)?;
+            let text = toml::to_string(&spec).map_err(|error| failed(error.to_string()))?;
+            Profile::array(&spec, &text, name_or_path, place)
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let names = BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            Err(ProfileError(format!(
+                "{source}: neither a file, nor one of the built-in disks ({names}), nor an array as in raid5:disk=atlas10k,disks=5"
+            )))
+        }
         Err(error) => Err(ProfileError(format!("{source}: {error}"))),
+    }
+}
+
+/// Whether somebody who wrote this meant an array: `raid5`, or `raid` and whatever before a colon.
+fn says_array(text: &str) -> bool {
+    match text.split_once(':') {
+        Some((head, _)) => head.starts_with("raid"),
+        None => text.strip_prefix("raid").is_some_and(|level| !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit())),
     }
 }
 
