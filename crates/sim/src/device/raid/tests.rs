@@ -255,21 +255,21 @@ prop_compose! {
     fn cases_of_arrays()(
         (level, members) in levels(),
         unit in prop::sample::select(vec![1u64, 3, 8, 64]),
-        sectors in 1100u64..1700,
+        sectors in 1100u64..3000,
         depth in 1usize..5,
         failed in prop::option::of((0usize..6, prop::sample::select(vec![0u64, 300_000, 2_000_000, 4_000_000]))),
         spare in any::<bool>(),
-        busy_kib_s in prop::sample::select(vec![1_000u64, 200_000]),
+        rate in prop::sample::select(vec![(400_000u64, 1_000u64), (400_000, 200_000), (40_000_000, 1_000), (40_000_000, 40_000_000)]),
     ) -> Case {
         let failure = failed.filter(|_| level != Level::Raid0).map(|(member, at)| (member % members, at));
-        let rate = Rate { idle_kib_s: 400_000, busy_kib_s };
+        let rate = Rate { idle_kib_s: rate.0, busy_kib_s: rate.1 };
         Case { level, members, unit, sectors, depth, failure, spare: spare && failure.is_some(), rate }
     }
 }
 
 fn loads() -> impl Strategy<Value = Vec<Load>> {
-    // Close together, so that they meet; some long enough for several stripes.
-    let lba = prop_oneof![0u64..64, 500u64..560, 0u64..8000];
+    // Close together, so that they meet, and about where a rebuild's first piece ends; some long enough for several stripes.
+    let lba = prop_oneof![0u64..64, (1u64..6, 480u64..560).prop_map(|(data, sector)| data * sector), 0u64..8000];
     let sectors = prop_oneof![1u32..9, 1u32..9, 1u32..200];
     prop::collection::vec((lba, sectors, any::<bool>(), prop::sample::select(vec![0u64, 5, 60, 400])), 1..120)
 }
