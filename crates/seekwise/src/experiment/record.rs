@@ -120,6 +120,6 @@ pub fn curves(measure: &Measure) -> Curves {
             .map(|bin| (bin.requests > 0).then(|| bin.response_sum.as_millis_f64() / bin.requests as f64))
             .collect(),
         response_max_ms: bins.iter().map(|bin| (bin.requests > 0).then(|| bin.response_max.as_millis_f64())).collect(),
-        sample: sample.iter().map(point).collect(),
+        sample: sample.iter().filter(|done| done.issue.op.transfers()).map(point).collect(),
     }
 }

@@ -112,7 +112,7 @@ pub struct Measure {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// All response times.
+    /// All response times, those of discards too, which are neither reads nor writes.
     pub all: Responses,
     /// The reads'.
     pub reads: Responses,
@@ -156,7 +156,8 @@ impl Measure {
     pub(crate) fn record(&mut self, finished: &Finished) {
         let issue = &finished.issue;
         let response = finished.at - issue.arrival;
-        let bytes = u64::from(issue.sectors) * 512;
+        // A discard moves nothing.
+        let bytes = if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 };
         self.first_arrival = self.first_arrival.min(issue.arrival);
         self.last_arrival = self.last_arrival.max(issue.arrival);
         self.last_completion = self.last_completion.max(finished.at);
@@ -165,12 +166,15 @@ impl Measure {
             return;
         }
         self.all.record(response);
-        let (responses, moved) = match issue.op {
-            Op::Read => (&mut self.reads, &mut self.read_bytes),
-            Op::Write => (&mut self.writes, &mut self.written_bytes),
+        let direction = match issue.op {
+            Op::Read => Some((&mut self.reads, &mut self.read_bytes)),
+            Op::Write => Some((&mut self.writes, &mut self.written_bytes)),
+            Op::Discard => None,
         };
-        responses.record(response);
-        *moved += bytes;
+        if let Some((responses, moved)) = direction {
+            responses.record(response);
+            *moved += bytes;
+        }
         if let Some(stream) = self.streams.get_mut(&issue.stream) {
             stream.bytes += bytes;
             stream.responses.record(response);
@@ -234,6 +238,27 @@ mod tests {
         let cumulative = responses.cumulative();
         assert!(cumulative.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
         assert_eq!(cumulative.last().map(|point| point.1), Some(1.0));
+    }
+
+    #[test]
+    fn a_discard_counts_among_all_and_as_neither_read_nor_write_and_moves_nothing() {
+        let mut measure = Measure::new(3, [7]);
+        for (token, op) in [(0, Op::Read), (1, Op::Write), (2, Op::Discard)] {
+            let issue = crate::host::Issue {
+                arrival: Nanos::ZERO,
+                lba: 0,
+                sectors: 8,
+                op,
+                sync: true,
+                stream: 7,
+                priority: block::Priority::DEFAULT,
+                token,
+            };
+            measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(1) });
+        }
+        assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
+        assert_eq!((measure.read_bytes, measure.written_bytes, measure.streams[&7].bytes), (4096, 4096, 8192));
+        assert_eq!((measure.bins.iter().map(|bin| bin.bytes).sum::<u64>(), measure.streams[&7].responses.count()), (8192, 3));
     }
 
     #[test]

@@ -292,6 +292,12 @@ impl Device for Hdd {
         self.orders += 1;
         self.outstanding += 1;
         self.account(now.0);
+        // Hard disks that record without shingles keep no map that a discard could change: it costs the command, no more.
+        if request.op == Op::Discard {
+            let delays = &self.model.delays;
+            let at = arrived.saturating_add(delays.write.after(self.last_was_read) + delays.write_completion);
+            return self.send_hit(request.id, at, self.last_was_read);
+        }
         let write = request.op == Op::Write;
         self.advance_stream(now.0);
         let connected = self.active.is_none() && self.pending.is_empty();
