@@ -14,6 +14,9 @@
 //! cache, which lets it gather small writes of several requests into one stripe; a bitmap or journal; the merging of different requests
 //! on a member's queue (those of one request that touch are one access here).
 //!
+//! A discard goes to the members as a write does, but a RAID 5 passes on only whole stripes, as md does: discarded sectors read as
+//! zeros, and the parity of zeros is zero.
+//!
 //! Two unequal members count as two of the smaller one. One member may fail, from the start or at a time. What it was doing is
 //! repeated on the others; from then on it is reconstructed, until a spare holds everything.
 //!
@@ -36,6 +39,7 @@ use self::layout::{Layout, Level, Stripe};
 use self::locks::Locks;
 pub use self::rebuild::Rate;
 use self::rebuild::Rebuild;
+use super::ssd::FlashTally;
 use super::{Completion, Device};
 
 const NONE: u32 = u32::MAX;
@@ -394,7 +398,7 @@ impl Raid {
         let alone = match operation.op {
             _ if layout.level == Level::Raid0 => false,
             Op::Read => layout.level == Level::Raid5 && self.failed.is_some(),
-            Op::Write => true,
+            Op::Write | Op::Discard => true,
         };
         if !alone {
             return true;
@@ -467,6 +471,7 @@ impl Raid {
         let Operation { op, rebuild, at, until, .. } = self.operations[index as usize];
         let used = match (op, self.layout.level) {
             _ if rebuild => self.read_for_rebuild(now, index, at, until),
+            (Op::Discard, _) => return,
             (_, Level::Raid5) => self.access_stripes(now, index, Stage::Read),
             (Op::Write, _) => return,
             (Op::Read, Level::Raid0) => self.access_striped(now, index),
@@ -492,18 +497,18 @@ impl Raid {
                 self.add(now, index, spare, Op::Write, (at, until));
                 1 << spare
             }
-            (Op::Write, Level::Raid0) => self.access_striped(now, index),
-            (Op::Write, Level::Raid1) => {
+            (_, Level::Raid0) => self.access_striped(now, index),
+            (_, Level::Raid1) => {
                 let missing = self.unwritten(at);
                 (0..self.layout.members).filter(|&member| Some(member) != missing).fold(0, |used, member| {
-                    self.add(now, index, member, Op::Write, (at, until));
+                    self.add(now, index, member, op, (at, until));
                     used | 1 << member
                 })
             }
-            (Op::Write, Level::Raid5) => self.access_stripes(now, index, Stage::Write),
-            (Op::Write, Level::Raid10) => self.access_mirrored(now, index),
+            (_, Level::Raid5) => self.access_stripes(now, index, Stage::Write),
+            (_, Level::Raid10) => self.access_mirrored(now, index),
         };
-        self.flush(now, index, used, Op::Write);
+        self.flush(now, index, used, op);
     }
 
     /// RAID 0: goes through the operation's stripe units.
@@ -535,7 +540,7 @@ impl Raid {
                 Op::Read => self
                     .choose(copies.into_iter().map(|(member, row)| (member, row * unit + from)), to - from)
                     .map(|chosen| chosen.0),
-                Op::Write => None,
+                Op::Write | Op::Discard => None,
             };
             for (member, row) in copies {
                 let stretch = (row * unit + from, row * unit + to);
@@ -554,11 +559,15 @@ impl Raid {
         let Operation { op, mut at, until, .. } = self.operations[index as usize];
         let (unit, sectors, whole) = (self.layout.unit, self.layout.stripe_sectors(), self.whole());
         let (mut row, mut used) = (at / sectors, 0);
-        let kind = if stage == Stage::Write { Op::Write } else { Op::Read };
+        let kind = if stage == Stage::Write { op } else { Op::Read };
         let failed = self.failed.map_or(0, |member| 1 << member);
         while at < until {
             let end = until.min((row + 1) * sectors);
             let (all, parity) = (self.layout.all(), 1 << self.layout.parity(row));
+            if op == Op::Discard && end - at < sectors {
+                (at, row) = (end, row + 1);
+                continue;
+            }
             for band in self.layout.bands(at, end) {
                 // A spare may be filled up to somewhere in the midst.
                 let (first, last) = (row * unit + band.first, row * unit + band.end);
@@ -571,7 +580,7 @@ impl Raid {
                     let members = match (stage, op) {
                         (Stage::Write, _) => stripe.writes(band.touched),
                         (_, Op::Read) => stripe.reads_of_read(band.touched),
-                        (_, Op::Write) => stripe.reads_of_write(band.touched),
+                        (_, Op::Write | Op::Discard) => stripe.reads_of_write(band.touched),
                     };
                     used |= members;
                     self.add_all(now, index, members, kind, (first, end));
@@ -793,5 +802,26 @@ impl Device for Raid {
 
     fn busy(&self) -> Nanos {
         Nanos(self.busy)
+    }
+
+    /// All members' together; none if pages of different sizes would be added up.
+    fn flash(&self) -> Option<FlashTally> {
+        let mut tallies = self.members.iter().filter_map(|member| member.device.flash());
+        let first = tallies.next()?;
+        tallies.try_fold(first, |mut sum, other| {
+            sum.host_sectors_written += other.host_sectors_written;
+            sum.data_reads += other.data_reads;
+            sum.data_programs += other.data_programs;
+            sum.map_reads += other.map_reads;
+            sum.map_programs += other.map_programs;
+            sum.pages_moved += other.pages_moved;
+            sum.erases += other.erases;
+            sum.collection += other.collection;
+            sum.map_lookups += other.map_lookups;
+            sum.map_hits += other.map_hits;
+            sum.least_erases = sum.least_erases.min(other.least_erases);
+            sum.most_erases = sum.most_erases.max(other.most_erases);
+            (sum.page_sectors == other.page_sectors).then_some(sum)
+        })
     }
 }

@@ -118,6 +118,10 @@ impl Shadow {
                 continue;
             }
             let content = ledger.content(member, sector);
+            if request.op == Op::Discard {
+                ledger.held[self.device][sector as usize] = 0;
+                continue;
+            }
             let value = if stream == REBUILD_STREAM {
                 // An odd RAID 10 has a corner with nothing in it.
                 ledger.from_others(stream, member, sector).or((ledger.level == Level::Raid10).then_some(0))
@@ -184,8 +188,8 @@ struct Case {
     rate: Rate,
 }
 
-/// LBA, sectors, a read, and µs since the one before it.
-type Load = (u64, u32, bool, u64);
+/// LBA, sectors, what to do, and µs since the one before it.
+type Load = (u64, u32, Op, u64);
 
 fn array(case: &Case, loads: &[Load]) -> (Raid, Arc<Mutex<Ledger>>, Vec<Request>) {
     let layout = Layout::new(case.level, case.members, case.unit, case.sectors).unwrap();
@@ -193,8 +197,8 @@ fn array(case: &Case, loads: &[Load]) -> (Raid, Arc<Mutex<Ledger>>, Vec<Request>
     let requests: Vec<Request> = loads
         .iter()
         .enumerate()
-        .map(|(index, &(lba, sectors, read, _))| {
-            let (lba, op) = (lba % capacity, if read { Op::Read } else { Op::Write });
+        .map(|(index, &(lba, sectors, op, _))| {
+            let lba = lba % capacity;
             let sectors = u64::from(sectors).min(capacity - lba) as u32;
             let (id, stream, priority) = (index as u32, index as u32, Priority::DEFAULT);
             Request { id, stream, op, sync: true, priority, sectors, lba, arrival: Nanos::ZERO }
@@ -220,8 +224,11 @@ fn array(case: &Case, loads: &[Load]) -> (Raid, Arc<Mutex<Ledger>>, Vec<Request>
     (raid, ledger, requests)
 }
 
+/// An array that worked, what its devices hold, what it was asked and what it completed.
+type Worked = (Raid, Arc<Mutex<Ledger>>, Vec<Request>, Vec<Completion>);
+
 /// Serves a load, then lets an hour pass. `looks`: the host also calls when the array did not ask for it.
-fn work(case: &Case, loads: &[Load], looks: bool) -> (Raid, Arc<Mutex<Ledger>>, Vec<Request>, Vec<Completion>) {
+fn work(case: &Case, loads: &[Load], looks: bool) -> Worked {
     let (mut raid, ledger, requests) = array(case, loads);
     let (mut now, mut next, mut done) = (Nanos::ZERO, 0, Vec::new());
     loop {
@@ -254,7 +261,7 @@ fn levels() -> impl Strategy<Value = (Level, usize)> {
 prop_compose! {
     fn cases_of_arrays()(
         (level, members) in levels(),
-        unit in prop::sample::select(vec![1u64, 3, 8, 64]),
+        unit in prop::sample::select(vec![1u64, 8, 64, 100]),
         sectors in 1100u64..3000,
         depth in 1usize..5,
         failed in prop::option::of((0usize..6, prop::sample::select(vec![0u64, 300_000, 2_000_000, 4_000_000]))),
@@ -269,9 +276,16 @@ prop_compose! {
 
 fn loads() -> impl Strategy<Value = Vec<Load>> {
     // Close together, so that they meet, and about where a rebuild's first piece ends; some long enough for several stripes.
-    let lba = prop_oneof![0u64..64, (1u64..6, 480u64..560).prop_map(|(data, sector)| data * sector), 0u64..8000];
+    let lba = prop_oneof![
+        0u64..64,
+        (1u64..6, 480u64..560).prop_map(|(data, sector)| data * sector),
+        // Stripes of 100 sectors are cut by the end of a piece.
+        (2u64..6, 0u64..5, 0u64..20).prop_map(|(data, column, sector)| data * 500 + column * 100 + sector),
+        0u64..8000
+    ];
     let sectors = prop_oneof![1u32..9, 1u32..9, 1u32..200];
-    prop::collection::vec((lba, sectors, any::<bool>(), prop::sample::select(vec![0u64, 5, 60, 400])), 1..120)
+    let op = prop::sample::select(vec![Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Discard]);
+    prop::collection::vec((lba, sectors, op, prop::sample::select(vec![0u64, 5, 60, 400])), 1..120)
 }
 
 /// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
@@ -302,52 +316,94 @@ proptest! {
 
     #[test]
     fn reads_find_what_was_written_and_any_member_can_be_told_from_the_others(case in cases_of_arrays(), loads in loads()) {
-        let (raid, ledger, requests, done) = work(&case, &loads, false);
-        let ledger = ledger.lock().unwrap();
-        let mut last: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut ever: BTreeSet<(u64, u64)> = BTreeSet::new();
-        for completion in &done {
-            let request = &requests[completion.id as usize];
-            for lba in request.lba..request.end() {
-                if request.op == Op::Write {
-                    last.insert(lba, written(request.stream, lba));
-                }
-            }
+        let worked = work(&case, &loads, false);
+        check_reads(&worked);
+        check_members(&case, &worked);
+    }
+}
+
+/// Every sector read was zero or what somebody wrote there.
+fn check_reads((_, ledger, requests, _): &Worked) {
+    let ledger = ledger.lock().unwrap();
+    let sectors = |request: &Request| request.lba..request.end();
+    let writes = requests.iter().filter(|request| request.op == Op::Write);
+    let ever: BTreeSet<_> = writes.flat_map(|write| sectors(write).map(|lba| (lba, written(write.stream, lba)))).collect();
+    for request in requests.iter().filter(|request| request.op == Op::Read) {
+        for lba in sectors(request) {
+            let places = ledger.places(lba);
+            let read = places.iter().find_map(|&(member, sector)| ledger.known.get(&(request.stream, member, sector)).copied());
+            let read = read.or_else(|| ledger.from_others(request.stream, places[0].0, places[0].1));
+            assert!(read.is_some_and(|value| value == 0 || ever.contains(&(lba, value))), "LBA {lba} read as {read:?}");
         }
-        for request in requests.iter().filter(|request| request.op == Op::Write) {
-            ever.extend((request.lba..request.end()).map(|lba| (lba, written(request.stream, lba))));
+    }
+}
+
+/// What should be in each sector: what was written last, by the order of completion, which is that of the locks.
+fn expected(case: &Case, ledger: &Ledger, requests: &[Request], done: &[Completion]) -> BTreeMap<u64, u64> {
+    let mut last = BTreeMap::new();
+    for request in done.iter().map(|completion| &requests[completion.id as usize]) {
+        let stripe = ledger.unit * (ledger.members - 1);
+        for lba in request.lba..request.end() {
+            let first = lba / stripe * stripe;
+            let covered = request.lba <= first && first + stripe <= request.end();
+            match request.op {
+                Op::Read => None,
+                Op::Write => last.insert(lba, written(request.stream, lba)),
+                Op::Discard if case.level == Level::Raid5 && !covered => None,
+                Op::Discard => last.insert(lba, 0),
+            };
         }
-        for request in requests.iter().filter(|request| request.op == Op::Read) {
-            for lba in request.lba..request.end() {
-                let places = ledger.places(lba);
-                let read = places.iter().find_map(|&(member, sector)| ledger.known.get(&(request.stream, member, sector)).copied());
-                let read = read.or_else(|| ledger.from_others(request.stream, places[0].0, places[0].1));
-                prop_assert!(read.is_some_and(|value| value == 0 || ever.contains(&(lba, value))), "LBA {lba} read as {read:?}");
-            }
-        }
-        if case.level == Level::Raid0 {
-            return Ok(());
-        }
-        let gone = case.failure.map(|(member, _)| member);
-        prop_assert_eq!(raid.failed, gone.filter(|_| !case.spare));
-        let now = |member: usize, sector: u64| match gone == Some(member) {
-            true if case.spare => Some(ledger.held[case.members][sector as usize]),
-            true => None,
-            false => Some(ledger.held[member][sector as usize]),
-        };
-        for lba in 0..raid.capacity_sectors() {
-            let expected = last.get(&lba).copied().unwrap_or(0);
-            for (member, sector) in ledger.places(lba) {
-                let itself = now(member, sector);
-                prop_assert!(itself.is_none_or(|value| value == expected), "LBA {lba} on member {member}");
-                if case.level == Level::Raid5 && (itself.is_none() || gone.is_none() || case.spare) {
-                    let others = (0..case.members).filter(|&other| other != member);
-                    let told = others.fold(0, |sum, other| sum ^ now(other, sector).unwrap_or(0));
-                    prop_assert_eq!(told, expected, "LBA {} from the others", lba);
-                }
+    }
+    last
+}
+
+/// Every member holds what it should, and of a RAID 5 the others tell what it holds; the failed one is told by the others, or its spare.
+fn check_members(case: &Case, (raid, ledger, requests, done): &Worked) {
+    if case.level == Level::Raid0 {
+        return;
+    }
+    let ledger = ledger.lock().unwrap();
+    let last = expected(case, &ledger, requests, done);
+    let gone = case.failure.map(|(member, _)| member);
+    assert_eq!(raid.failed, gone.filter(|_| !case.spare));
+    let now = |member: usize, sector: u64| match gone == Some(member) {
+        true if case.spare => Some(ledger.held[case.members][sector as usize]),
+        true => None,
+        false => Some(ledger.held[member][sector as usize]),
+    };
+    for lba in 0..raid.capacity_sectors() {
+        let expected = last.get(&lba).copied().unwrap_or(0);
+        for (member, sector) in ledger.places(lba) {
+            let itself = now(member, sector);
+            assert!(itself.is_none_or(|value| value == expected), "LBA {lba} on member {member}");
+            if case.level == Level::Raid5 && (itself.is_none() || gone.is_none() || case.spare) {
+                let others = (0..case.members).filter(|&other| other != member);
+                let told = others.fold(0, |sum, other| sum ^ now(other, sector).unwrap_or(0));
+                assert_eq!(told, expected, "LBA {lba} from the others");
             }
         }
     }
+}
+
+#[test]
+fn a_write_over_the_place_that_a_rebuild_has_reached_goes_to_the_spare_on_this_side_of_it() {
+    for failed in 0..4 {
+        let mut case = Case { failure: Some((failed, 0)), spare: true, ..whole(Level::Raid5, 4, 100) };
+        case.rate = Rate { idle_kib_s: 1000, busy_kib_s: 1000 };
+        // The first piece ends at sector 512 of the members, and the second begins after 256 ms. Stripe 5 begins at sector 500.
+        let loads: Vec<Load> = (0..3).map(|column| (5 * 300 + column * 100 + 6, 12, Op::Write, 20_000)).collect();
+        check_members(&case, &work(&case, &loads, false));
+    }
+}
+
+#[test]
+fn a_discard_goes_to_all_copies_and_of_a_parity_to_whole_stripes() {
+    let count = |level, members, lba, sectors| accesses(&whole(level, members, 16), (lba, sectors, Op::Discard, 0)).1;
+    assert_eq!(count(Level::Raid0, 4, 0, 64), 4);
+    assert_eq!(count(Level::Raid1, 3, 0, 64), 3);
+    assert_eq!(count(Level::Raid10, 4, 0, 16), 2);
+    assert_eq!(count(Level::Raid5, 4, 8, 39), 0, "no stripe is covered");
+    assert_eq!(count(Level::Raid5, 4, 8, 100), 4, "one is");
 }
 
 fn whole(level: Level, members: usize, unit: u64) -> Case {
@@ -403,18 +459,18 @@ fn capacity_is_what_the_smallest_member_and_the_level_leave() {
 #[test]
 fn a_small_write_costs_two_reads_and_two_writes_and_a_full_stripe_no_read() {
     let five = whole(Level::Raid5, 5, 16);
-    assert_eq!(accesses(&five, (0, 8, false, 0)), (2, 2), "old data and old parity, new data and new parity");
-    assert_eq!(accesses(&five, (0, 64, false, 0)), (0, 5), "four data and their parity");
-    assert_eq!(accesses(&five, (0, 48, false, 0)), (1, 4), "three of four: the fourth is read, the parity written once");
+    assert_eq!(accesses(&five, (0, 8, Op::Write, 0)), (2, 2), "old data and old parity, new data and new parity");
+    assert_eq!(accesses(&five, (0, 64, Op::Write, 0)), (0, 5), "four data and their parity");
+    assert_eq!(accesses(&five, (0, 48, Op::Write, 0)), (1, 4), "three of four: the fourth is read, the parity written once");
     // Of three disks the other one's data are enough.
-    assert_eq!(accesses(&whole(Level::Raid5, 3, 16), (0, 8, false, 0)), (1, 2));
+    assert_eq!(accesses(&whole(Level::Raid5, 3, 16), (0, 8, Op::Write, 0)), (1, 2));
     // Many stripes are one access to each member, since they follow each other there.
-    assert_eq!(accesses(&five, (0, 64 * 5, false, 0)), (0, 5));
+    assert_eq!(accesses(&five, (0, 64 * 5, Op::Write, 0)), (0, 5));
 }
 
 #[test]
 fn a_write_over_the_end_of_a_stripe_unit_touches_the_parity_only_where_it_writes() {
-    let (_, ledger, ..) = work(&whole(Level::Raid5, 5, 16), &[(12, 8, false, 0)], false);
+    let (_, ledger, ..) = work(&whole(Level::Raid5, 5, 16), &[(12, 8, Op::Write, 0)], false);
     let written: u32 = ledger.lock().unwrap().log.iter().filter(|(_, op, ..)| *op == Op::Write).map(|access| access.3).sum();
     assert_eq!(written, 8 + 4 + 4, "the data, and for each half of them the parity");
 }
@@ -422,24 +478,24 @@ fn a_write_over_the_end_of_a_stripe_unit_touches_the_parity_only_where_it_writes
 #[test]
 fn a_read_of_a_failed_member_fans_out_to_all_the_others() {
     let mut five = whole(Level::Raid5, 5, 16);
-    assert_eq!(accesses(&five, (16, 8, true, 0)), (1, 0));
+    assert_eq!(accesses(&five, (16, 8, Op::Read, 0)), (1, 0));
     five.failure = Some((1, 0));
-    assert_eq!(accesses(&five, (16, 8, true, 0)), (4, 0));
-    assert_eq!(accesses(&five, (0, 8, true, 0)), (1, 0), "another member answers for itself");
-    assert_eq!(accesses(&five, (0, 64, true, 0)), (4, 0), "a whole stripe reads the parity in place of what is lost");
-    assert_eq!(accesses(&five, (16, 8, false, 0)), (3, 1), "written into the parity alone");
+    assert_eq!(accesses(&five, (16, 8, Op::Read, 0)), (4, 0));
+    assert_eq!(accesses(&five, (0, 8, Op::Read, 0)), (1, 0), "another member answers for itself");
+    assert_eq!(accesses(&five, (0, 64, Op::Read, 0)), (4, 0), "a whole stripe reads the parity in place of what is lost");
+    assert_eq!(accesses(&five, (16, 8, Op::Write, 0)), (3, 1), "written into the parity alone");
     five.failure = Some((4, 0));
-    assert_eq!(accesses(&five, (0, 8, false, 0)), (0, 1), "without parity there is nothing to read");
+    assert_eq!(accesses(&five, (0, 8, Op::Write, 0)), (0, 1), "without parity there is nothing to read");
 }
 
 #[test]
 fn mirrors_write_twice_and_read_once_and_survive_a_failure() {
     for (level, members) in [(Level::Raid1, 2), (Level::Raid10, 4)] {
         let mut mirror = whole(level, members, 16);
-        assert_eq!(accesses(&mirror, (0, 8, false, 0)), (0, 2));
-        assert_eq!(accesses(&mirror, (0, 8, true, 0)), (1, 0));
+        assert_eq!(accesses(&mirror, (0, 8, Op::Write, 0)), (0, 2));
+        assert_eq!(accesses(&mirror, (0, 8, Op::Read, 0)), (1, 0));
         mirror.failure = Some((0, 0));
-        assert_eq!((accesses(&mirror, (0, 8, false, 0)), accesses(&mirror, (0, 8, true, 0))), ((0, 1), (1, 0)));
+        assert_eq!((accesses(&mirror, (0, 8, Op::Write, 0)), accesses(&mirror, (0, 8, Op::Read, 0))), ((0, 1), (1, 0)));
     }
 }
 
@@ -468,7 +524,7 @@ fn a_rebuild_writes_every_sector_of_the_spare_once_at_its_rate_and_the_array_is_
 
 #[test]
 fn a_rebuild_yields_to_the_host() {
-    let loads: Vec<Load> = (0..400).map(|index| (index * 37, 8, true, 0)).collect();
+    let loads: Vec<Load> = (0..400).map(|index| (index * 37, 8, Op::Read, 0)).collect();
     let mut whole_at_end = Vec::new();
     for busy_kib_s in [1000, 100_000] {
         let mut case = Case { failure: Some((1, 0)), spare: true, ..whole(Level::Raid5, 4, 8) };
