@@ -47,7 +47,9 @@ fn run_from(start: Nanos, device: &mut dyn Device, depth: u32, writes: u32) -> N
 fn disk(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("random 4 KB");
     group.throughput(Throughput::Elements(u64::from(REQUESTS))).sample_size(10);
-    for (name, depth) in [("atlas10k", 1), ("sata7200", 1), ("sata7200", 32)] {
+    for (name, depth) in
+        [("atlas10k", 1), ("sata7200", 1), ("sata7200", 32), ("raid0:disk=atlas10k,disks=8", 8), ("raid5:disk=atlas10k,disks=8", 8)]
+    {
         #[expect(clippy::expect_used, reason = "a disk that comes with the program loads")]
         let profile = load(name).expect("built-in disk");
         group.bench_function(format!("{name}, depth {depth}"), |bencher| {
