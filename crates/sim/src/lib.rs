@@ -10,3 +10,4 @@ pub mod replay;
 pub mod run;
 pub mod trace;
 pub mod validate;
+pub mod workload;

@@ -215,14 +215,19 @@ fn blkparse_prints_what_we_read() {
         };
         let number = |field: &str| field.parse::<u64>().unwrap();
         let lines = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>()).filter(|fields| fields.len() == 6);
-        let transfers: Vec<_> = lines.filter(|fields| !fields[5].contains('D') && fields[4] != "0").collect();
-        assert_eq!(transfers.len(), binary.requests.len());
+        let requests: Vec<_> = lines.filter(|fields| fields[4] != "0").collect();
+        assert_eq!(requests.len(), binary.requests.len());
         let time = |fields: &[&str]| number(fields[0]) * 1_000_000_000 + number(fields[1]);
-        let zero = time(&transfers[0]);
-        for (fields, request) in transfers.iter().zip(&binary.requests) {
+        let zero = time(&requests[0]);
+        for (fields, request) in requests.iter().zip(&binary.requests) {
             assert_eq!(time(fields) - zero, request.arrival.0);
-            let ours = (u64::from(request.stream), request.lba, u64::from(request.sectors), request.op == Op::Read);
-            assert_eq!((number(fields[2]), number(fields[3]), number(fields[4]), fields[5].starts_with('R')), ours);
+            let ours = (u64::from(request.stream), request.lba, u64::from(request.sectors), request.op);
+            let op = match fields[5].trim_start_matches('F').as_bytes() {
+                [b'R', ..] => Op::Read,
+                [b'D', ..] => Op::Discard,
+                _ => Op::Write,
+            };
+            assert_eq!((number(fields[2]), number(fields[3]), number(fields[4]), op), ours);
         }
     }
 }

@@ -1,6 +1,6 @@
 use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, PriorityClass, Request, Scheduler};
 
-use crate::{ms, read, scheduler, scheduler_with, write};
+use crate::{ms, read, scheduler, scheduler_with, serve_all, write};
 
 const NOW: Nanos = Nanos::ZERO;
 

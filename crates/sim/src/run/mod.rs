@@ -27,6 +27,11 @@ pub(crate) trait Source {
 
     /// Learns of a completion.
     fn completed(&mut self, finished: &Finished);
+
+    /// Whether a completion is to be measured; asked before [`completed`](Source::completed).
+    fn is_measured(&self, _finished: &Finished) -> bool {
+        true
+    }
 }
 
 /// Serves what is issued: a block device's queue, several side by side, or a whole host.
@@ -112,7 +117,9 @@ pub(crate) fn run<Work>(
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);
             for done in finished.drain(..) {
-                measure.record(&done);
+                if source.is_measured(&done) {
+                    measure.record(&done);
+                }
                 source.completed(&done);
             }
         }

@@ -1,0 +1,225 @@
+//! Jobs: a section's options checked against each other, and multiplied by `numjobs`.
+
+use std::sync::Arc;
+
+use block::{Nanos, Priority, PriorityClass, StreamId};
+
+use super::error::WorkloadError;
+use super::options::{Amount, BlockSizes, DIRECTIONS, Engine, Kind, Options, SyncMode};
+use super::sections::{MAX_JOBS, Section};
+
+/// One process.
+#[derive(Clone, Debug)]
+pub struct Job {
+    name: String,
+    section: Arc<str>,
+    line: u32,
+    clone: u32,
+    stream: StreamId,
+    phase: u32,
+    group: u32,
+    waits_for: Option<u32>,
+    section_number: u32,
+    options: Arc<Options>,
+}
+
+impl Job {
+    /// Its section's name, or what `name` says; with its number, as in `job.1`, if `numjobs` makes several of it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The name of its section, from which the names of its files are made.
+    pub fn section(&self) -> &str {
+        &self.section
+    }
+
+    /// The line of its section's header, from 1 on.
+    pub fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// Which of the `numjobs` it is, from 0 on.
+    pub fn clone_number(&self) -> u32 {
+        self.clone
+    }
+
+    /// The stream its I/O belongs to: its place in [`Workload::jobs`](super::Workload::jobs).
+    pub fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// The phase it runs in, from 0 on: `stonewall` begins the next one, which starts when all jobs before it are done.
+    pub fn phase(&self) -> u32 {
+        self.phase
+    }
+
+    /// Its reporting group, from 0 on: `stonewall` and `new_group` begin the next one.
+    pub fn group(&self) -> u32 {
+        self.group
+    }
+
+    /// Everything its section and the global ones above it say.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The I/O priority: best effort, level 4, unless `prio` or `prioclass` say otherwise.
+    pub fn priority(&self) -> Priority {
+        let class = self.options.priority_class.unwrap_or(PriorityClass::BestEffort);
+        // What ioprio_set(2) is given if only the class is named: level 0, the highest.
+        let silent = if self.options.priority_class.is_some() { 0 } else { Priority::DEFAULT.level };
+        Priority { class, level: self.options.priority.unwrap_or(silent) }
+    }
+
+    /// The number of I/Os that the kernel has of it at once, at most, over `files` files.
+    pub(super) fn depth(&self, files: usize) -> u32 {
+        let options = &self.options;
+        match options.engine {
+            Engine::Sync => 1,
+            // io_submit(2) of buffered I/O returns when the I/O is done.
+            Engine::Libaio if !options.direct => 1,
+            Engine::Libaio | Engine::IoUring => options.depth,
+            // glibc keeps a list for each file and one thread works it off: so many are in flight as there are files.
+            Engine::PosixAio => options.depth.min(u32::try_from(files.max(1)).unwrap_or(u32::MAX)),
+        }
+    }
+
+    /// The jobs' section that must be done before it starts, besides those of earlier phases.
+    pub(super) fn waits_for(&self) -> Option<u32> {
+        self.waits_for
+    }
+
+    /// The number of its section among those that are jobs.
+    pub(super) fn section_number(&self) -> u32 {
+        self.section_number
+    }
+
+    /// An error about it.
+    pub(super) fn fault(&self, source: &str, message: String) -> WorkloadError {
+        WorkloadError { source_name: source.to_owned(), line: Some(self.line), message: format!("job {}: {message}", self.name) }
+    }
+}
+
+/// Makes jobs of sections.
+pub(super) fn jobs(sections: &[Section], source: &str) -> Result<Vec<Job>, WorkloadError> {
+    let fault = |line, message| WorkloadError { source_name: source.to_owned(), line: Some(line), message };
+    let (mut jobs, mut phase, mut group) = (Vec::new(), 0, 0);
+    for (number, section) in sections.iter().enumerate() {
+        let options = &section.options;
+        check(section).map_err(|(line, message)| fault(line, message))?;
+        if number > 0 {
+            phase += u32::from(options.stonewall);
+            group += u32::from(options.stonewall || options.new_group);
+        }
+        let waits_for = waits_for(sections, number).map_err(|(line, message)| fault(line, message))?;
+        if options.clones as usize > MAX_JOBS - jobs.len() {
+            let message = format!("numjobs: with these {} there are more than {MAX_JOBS} jobs in all", options.clones);
+            return Err(fault(section.line_of(&["numjobs"]), message));
+        }
+        let (shown, shared) = (options.name.as_deref().unwrap_or(&section.name), Arc::new(options.clone()));
+        let section_name: Arc<str> = section.name.as_str().into();
+        for clone in 0..options.clones {
+            let name = if options.clones == 1 { shown.to_owned() } else { format!("{shown}.{clone}") };
+            jobs.push(Job {
+                name,
+                section: section_name.clone(),
+                line: section.line,
+                clone,
+                stream: jobs.len() as StreamId,
+                phase,
+                group,
+                waits_for,
+                section_number: number as u32,
+                options: shared.clone(),
+            });
+        }
+    }
+    Ok(jobs)
+}
+
+/// The number of the section that this one names in `wait_for`.
+fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, (u32, String)> {
+    let section = &sections[number];
+    let Some(name) = section.options.wait_for.as_deref() else { return Ok(None) };
+    let mut named = (0..number).filter(|&earlier| sections[earlier].name == name);
+    match (named.next(), named.next()) {
+        (Some(earlier), None) => Ok(Some(earlier as u32)),
+        (first, _) => {
+            let found = if first.is_none() { "no job" } else { "several jobs" };
+            let message = format!("wait_for: {found} above has the name `{name}`; it must name one job further up in the file");
+            Err((section.line_of(&["wait_for"]), message))
+        }
+    }
+}
+
+/// What does not go together in one section: the line and what to do.
+fn check(section: &Section) -> Result<(), (u32, String)> {
+    let options = &section.options;
+    let fault = |keys: &[&str], message: &str| Err((section.line_of(keys), message.to_owned()));
+    if options.time_based && options.runtime.is_none() {
+        return fault(&["time_based", "runtime"], "time_based: how long is not said; give runtime as well");
+    }
+    if options.rate.iter().any(|&rate| rate > 0) && options.rate_iops.iter().any(|&rate| rate > 0) {
+        return fault(&["rate", "rate_iops"], "rate and rate_iops exclude each other; leave one out");
+    }
+    if options.sync == SyncMode::EachWrite && options.direct {
+        return fault(&["sync", "direct"], "sync=1 with direct=1 is not supported; the nearest is fsync=1 with direct=1");
+    }
+    if options.strided && options.zone_size == 0 {
+        return fault(&["zonemode"], "zonemode: strided zones need their zonesize");
+    }
+    if options.unaligned && options.direct {
+        return fault(&["bs_unaligned", "direct"], "bs_unaligned and direct=1 exclude each other: direct I/O is in whole sectors");
+    }
+    if matches!(options.size, Some(Amount::Bytes(0))) {
+        return fault(&["size"], "size: 0 is out of range; it must be at least one block");
+    }
+    if options.think_every == Some(Nanos::ZERO) {
+        return fault(&["thinktime_iotime"], "thinktime_iotime: 0 is out of range; it must be at least 1us");
+    }
+    check_alignment(section)
+}
+
+/// O_DIRECT moves whole sectors.
+fn check_alignment(section: &Section) -> Result<(), (u32, String)> {
+    let options = &section.options;
+    if !options.direct {
+        return Ok(());
+    }
+    let whole = |value: u64, keys: &[&str]| {
+        if value % 512 == 0 {
+            return Ok(());
+        }
+        Err((section.line_of(keys), format!("{}: {value} is not a multiple of 512, which direct=1 needs", keys[0])))
+    };
+    for direction in (0..DIRECTIONS).filter(|&direction| options.issues(direction)) {
+        match &options.block_sizes[direction] {
+            BlockSizes::Range(low, high) if low == high => whole(u64::from(*low), &["bs"])?,
+            // Only multiples of the smallest size are issued, or the largest.
+            BlockSizes::Range(low, high) => {
+                whole(u64::from(*low), &["bsrange"]).and_then(|()| whole(u64::from(*high), &["bsrange"]))?
+            }
+            BlockSizes::Split(sizes) => sizes.iter().try_for_each(|&(bytes, _)| whole(u64::from(bytes), &["bssplit"]))?,
+        }
+        whole(options.block_align[direction].unwrap_or(0), &["ba"])?;
+    }
+    for (amount, key) in [(options.offset, "offset"), (options.offset_increment, "offset_increment")] {
+        if let Amount::Bytes(bytes) = amount {
+            whole(bytes, &[key])?;
+        }
+    }
+    whole(options.offset_align, &["offset_align"])?;
+    whole(options.pattern.skip.unsigned_abs(), &["rw"])?;
+    for (value, key) in [(options.zone_size, "zonesize"), (options.zone_range, "zonerange"), (options.zone_skip, "zoneskip")] {
+        if options.strided {
+            whole(value, &[key])?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether it discards.
+pub(super) fn trims(options: &Options) -> bool {
+    matches!(options.pattern.kind, Kind::Trim | Kind::TrimWrite)
+}

@@ -1,0 +1,67 @@
+//! Workloads: fio job files, whose jobs are laid out as files on a device and run as processes against a host.
+//!
+//! ```text
+//! text --parse--> Workload --place--> Placed --requests--> what each job issues, in order
+//!                 (jobs)              (files) \
+//!                                              run: processes that think, wait, keep a depth --Call--> Host
+//! ```
+//! The meaning of every option is that of fio 3.33, so that the same file drives the simulator and the real fio. Options that are
+//! not simulated are errors.
+
+mod distribution;
+mod error;
+mod job;
+mod layout;
+mod options;
+mod pace;
+mod place;
+pub mod random;
+mod process;
+mod processes;
+mod random_map;
+mod requests;
+mod sections;
+mod table;
+mod value;
+
+use std::sync::Arc;
+
+pub use error::WorkloadError;
+pub use job::Job;
+pub use options::{
+    Amount, BlockSizes, DIRECTIONS, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode, Zones,
+};
+pub use place::Placed;
+pub use processes::{Outcome, Span, run};
+
+/// The jobs of an fio job file.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    source: Arc<str>,
+    jobs: Arc<[Job]>,
+}
+
+impl Workload {
+    /// Reads a job file's text; `source` is what errors call it.
+    ///
+    /// # Errors
+    /// For whatever is not a job file, is not supported or does not go together, with the line.
+    pub fn parse(text: &str, source: &str) -> Result<Workload, WorkloadError> {
+        let sections = sections::read(text, source)?;
+        Ok(Workload { source: source.into(), jobs: job::jobs(&sections, source)?.into() })
+    }
+
+    /// The jobs in the file's order, one for each process.
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// Lays out the files of all jobs on a device of `capacity_sectors` sectors. `seed` says where directories lie, and what is drawn
+    /// by jobs with `randrepeat=0`.
+    ///
+    /// # Errors
+    /// If the files do not fit, or a job's part of them is empty or unknown.
+    pub fn place(&self, capacity_sectors: u64, seed: u64) -> Result<Placed, WorkloadError> {
+        place::place(self, capacity_sectors, seed)
+    }
+}

@@ -1,0 +1,363 @@
+//! What a job's options are set to, one field each. Which options there are, and how they are read: [`table`](super::table).
+
+use std::sync::Arc;
+
+use block::{Nanos, PriorityClass};
+
+/// Reads, writes and trims, in the order in which job files give values for them.
+pub const DIRECTIONS: usize = 3;
+
+/// What a job does: `rw`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Reads only.
+    Read,
+    /// Writes only.
+    Write,
+    /// Trims only.
+    Trim,
+    /// Reads and writes, by `rwmixread`.
+    Mixed,
+    /// Each block trimmed, then written.
+    TrimWrite,
+}
+
+/// How offsets follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// What is done.
+    pub kind: Kind,
+    /// At random offsets.
+    pub random: bool,
+    /// `rw=randread:N`: a new random offset only for every N-th I/O.
+    pub every: u32,
+    /// `rw=read:N`: bytes skipped after each I/O, backwards if negative.
+    pub skip: i64,
+}
+
+/// What the I/Os between two random offsets do: `rw_sequencer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sequencer {
+    /// They follow the one before.
+    Sequential,
+    /// They repeat the one before.
+    Identical,
+}
+
+/// The sizes of I/Os in one direction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockSizes {
+    /// Multiples of the smaller one up to the larger one, both in bytes and included, each as likely.
+    Range(u32, u32),
+    /// Sizes in bytes with the percentage of I/Os that have them.
+    Split(Vec<(u32, u8)>),
+}
+
+/// Bytes, or a percentage of what there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Amount {
+    /// Bytes.
+    Bytes(u64),
+    /// 0 to 100.
+    Percent(u8),
+}
+
+/// Which file of several is next: `file_service_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileService {
+    /// In turn.
+    RoundRobin,
+    /// The next one when one is finished.
+    Sequential,
+    /// At random.
+    Random,
+}
+
+/// How the file is accessed: `ioengine`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    /// read(2), pread(2), readv(2) and their like: one call at a time.
+    Sync,
+    /// io_submit(2). Through the page cache the call itself waits, so that one is in flight then.
+    Libaio,
+    /// io_uring(7): asynchronous through the page cache, too.
+    IoUring,
+    /// aio_read(3): glibc serves one request at a time of each file.
+    PosixAio,
+}
+
+/// `sync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// Writes return as soon as the page cache, or with O_DIRECT the device, has taken them.
+    None,
+    /// O_SYNC or O_DSYNC.
+    EachWrite,
+}
+
+/// The distribution of random offsets.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Distribution {
+    /// Uniform.
+    Uniform,
+    /// Zipf with this theta; the place of the most popular block, from 0 to 1.
+    Zipf(f64, Option<f64>),
+    /// Pareto with this h; the place of the most popular block, from 0 to 1.
+    Pareto(f64, Option<f64>),
+    /// Normal with this deviation in percent of the file; the place of its middle, from 0 to 1.
+    Normal(f64, Option<f64>),
+    /// Percentage of the I/Os, percentage of the file.
+    Zoned(Vec<(u8, u8)>),
+    /// Percentage of the I/Os, bytes of the file.
+    ZonedAbsolute(Vec<(u8, u64)>),
+}
+
+/// `zonemode=strided`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zones {
+    /// Bytes transferred before the zone is left.
+    pub size: u64,
+    /// Bytes of a zone.
+    pub range: u64,
+    /// Bytes between two zones.
+    pub skip: u64,
+}
+
+/// All options of a job. Where a comment says nothing else, the field is the option of that name in fio's HOWTO.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Options {
+    /// `name`: overrides the section's name where the job is shown.
+    pub name: Option<Arc<str>>,
+    /// `description`.
+    pub description: Option<Arc<str>>,
+    /// `rw` with its suffix.
+    pub pattern: Pattern,
+    /// `rw_sequencer`.
+    pub sequencer: Sequencer,
+    /// `rwmixread`, or 100 less `rwmixwrite`.
+    pub mix_read: u8,
+    /// `bs`, `bsrange` or `bssplit`, for reads, writes and trims.
+    pub block_sizes: [BlockSizes; DIRECTIONS],
+    /// `blockalign` in bytes, if given.
+    pub block_align: [Option<u64>; DIRECTIONS],
+    /// `bs_unaligned`.
+    pub unaligned: bool,
+    /// `size`.
+    pub size: Option<Amount>,
+    /// `io_size`.
+    pub io_size: Option<Amount>,
+    /// `offset`.
+    pub offset: Amount,
+    /// `offset_increment`.
+    pub offset_increment: Amount,
+    /// `offset_align`; 0 if not given.
+    pub offset_align: u64,
+    /// `filesize`: smallest and largest.
+    pub file_size: Option<(u64, u64)>,
+    /// `nrfiles`.
+    pub files: u32,
+    /// `file_service_type`, and how many I/Os one file gets in a row.
+    pub file_service: (FileService, u32),
+    /// `filename`, apart.
+    pub file_names: Arc<[String]>,
+    /// `directory`, apart.
+    pub directories: Arc<[String]>,
+    /// `filename_format`.
+    pub file_name_format: Arc<str>,
+    /// `numjobs`.
+    pub clones: u32,
+    /// `iodepth`.
+    pub depth: u32,
+    /// `iodepth_batch_submit`; 0 stands for `iodepth`.
+    pub batch_submit: u32,
+    /// `iodepth_batch_complete_min`.
+    pub batch_complete_min: u32,
+    /// `iodepth_batch_complete_max`; 0 stands for the minimum.
+    pub batch_complete_max: u32,
+    /// `iodepth_low`; 0 stands for `iodepth`.
+    pub depth_low: u32,
+    /// `ioengine`.
+    pub engine: Engine,
+    /// `direct`.
+    pub direct: bool,
+    /// `sync`.
+    pub sync: SyncMode,
+    /// `fsync`: after how many writes; 0 for never.
+    pub fsync: u32,
+    /// `fdatasync`: after how many writes; 0 for never.
+    pub fdatasync: u32,
+    /// `end_fsync`.
+    pub end_fsync: bool,
+    /// `fsync_on_close`.
+    pub fsync_on_close: bool,
+    /// `rate` in bytes a second; 0 for no limit.
+    pub rate: [u64; DIRECTIONS],
+    /// `rate_iops`; 0 for no limit.
+    pub rate_iops: [u64; DIRECTIONS],
+    /// `rate_process=poisson`.
+    pub poisson: bool,
+    /// `rate_ignore_thinktime`.
+    pub rate_ignore_think: bool,
+    /// `thinktime`.
+    pub think: Nanos,
+    /// `thinktime_blocks`; 1 if neither it nor `thinktime_iotime` is given.
+    pub think_blocks: Option<u32>,
+    /// `thinktime_blocks_type=issue`.
+    pub think_at_issue: bool,
+    /// `thinktime_iotime`.
+    pub think_every: Option<Nanos>,
+    /// `runtime`.
+    pub runtime: Option<Nanos>,
+    /// `time_based`.
+    pub time_based: bool,
+    /// `ramp_time`.
+    pub ramp: Nanos,
+    /// `startdelay`: least and most.
+    pub start_delay: (Nanos, Nanos),
+    /// `stonewall`.
+    pub stonewall: bool,
+    /// `wait_for`.
+    pub wait_for: Option<Arc<str>>,
+    /// `new_group`.
+    pub new_group: bool,
+    /// `group_reporting`.
+    pub group_reporting: bool,
+    /// `loops`.
+    pub loops: u32,
+    /// `number_ios`.
+    pub number_ios: Option<u64>,
+    /// `percentage_random`.
+    pub percentage_random: [u8; DIRECTIONS],
+    /// `norandommap`.
+    pub no_random_map: bool,
+    /// `random_distribution`.
+    pub distribution: [Distribution; DIRECTIONS],
+    /// `zonemode=strided`.
+    pub strided: bool,
+    /// `zonesize`.
+    pub zone_size: u64,
+    /// `zonerange`; 0 stands for `zonesize`.
+    pub zone_range: u64,
+    /// `zoneskip`.
+    pub zone_skip: u64,
+    /// `randseed`.
+    pub seed: Option<u64>,
+    /// `randrepeat`. If not, the run's own seed takes the place of chance.
+    pub repeatable: bool,
+    /// `prioclass`.
+    pub priority_class: Option<PriorityClass>,
+    /// `prio`.
+    pub priority: Option<u8>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let sizes = BlockSizes::Range(4096, 4096);
+        Options {
+            name: None,
+            description: None,
+            pattern: Pattern { kind: Kind::Read, random: false, every: 1, skip: 0 },
+            sequencer: Sequencer::Sequential,
+            mix_read: 50,
+            block_sizes: [sizes.clone(), sizes.clone(), sizes],
+            block_align: [None; DIRECTIONS],
+            unaligned: false,
+            size: None,
+            io_size: None,
+            offset: Amount::Bytes(0),
+            offset_increment: Amount::Bytes(0),
+            offset_align: 0,
+            file_size: None,
+            files: 1,
+            file_service: (FileService::RoundRobin, 1),
+            file_names: Arc::new([]),
+            directories: Arc::new([]),
+            file_name_format: "$jobname.$jobnum.$filenum".into(),
+            clones: 1,
+            depth: 1,
+            batch_submit: 1,
+            batch_complete_min: 1,
+            batch_complete_max: 0,
+            depth_low: 0,
+            engine: Engine::Sync,
+            direct: false,
+            sync: SyncMode::None,
+            fsync: 0,
+            fdatasync: 0,
+            end_fsync: false,
+            fsync_on_close: false,
+            rate: [0; DIRECTIONS],
+            rate_iops: [0; DIRECTIONS],
+            poisson: false,
+            rate_ignore_think: false,
+            think: Nanos::ZERO,
+            think_blocks: None,
+            think_at_issue: false,
+            think_every: None,
+            runtime: None,
+            time_based: false,
+            ramp: Nanos::ZERO,
+            start_delay: (Nanos::ZERO, Nanos::ZERO),
+            stonewall: false,
+            wait_for: None,
+            new_group: false,
+            group_reporting: false,
+            loops: 1,
+            number_ios: None,
+            percentage_random: [100; DIRECTIONS],
+            no_random_map: false,
+            distribution: [Distribution::Uniform, Distribution::Uniform, Distribution::Uniform],
+            strided: false,
+            zone_size: 0,
+            zone_range: 0,
+            zone_skip: 0,
+            seed: None,
+            repeatable: true,
+            priority_class: None,
+            priority: None,
+        }
+    }
+}
+
+impl Options {
+    /// The smallest and the largest I/O of a direction, in bytes.
+    pub(super) fn block_bounds(&self, direction: usize) -> (u32, u32) {
+        match &self.block_sizes[direction] {
+            BlockSizes::Range(low, high) => (*low, *high),
+            BlockSizes::Split(sizes) => {
+                let bytes = || sizes.iter().map(|&(bytes, _)| bytes);
+                (bytes().min().unwrap_or(4096), bytes().max().unwrap_or(4096))
+            }
+        }
+    }
+
+    /// Which of reads, writes and trims the job issues.
+    pub(super) fn issues(&self, direction: usize) -> bool {
+        match self.pattern.kind {
+            Kind::Read => direction == 0,
+            Kind::Write => direction == 1,
+            Kind::Trim => direction == 2,
+            Kind::Mixed => direction < 2,
+            Kind::TrimWrite => direction > 0,
+        }
+    }
+
+    /// The smallest and largest I/O over all directions that the job issues.
+    pub(super) fn all_block_bounds(&self) -> (u32, u32) {
+        let bounds = (0..DIRECTIONS).filter(|&direction| self.issues(direction)).map(|direction| self.block_bounds(direction));
+        bounds.fold((u32::MAX, 0), |(low, high), (least, most)| (low.min(least), high.max(most)))
+    }
+
+    /// The strides of the zones, if there are any.
+    pub(super) fn zones(&self) -> Option<Zones> {
+        let range = if self.zone_range == 0 { self.zone_size } else { self.zone_range };
+        self.strided.then_some(Zones { size: self.zone_size, range, skip: self.zone_skip })
+    }
+
+    /// Whether every block is visited once before one is visited again.
+    pub(super) fn random_map(&self) -> bool {
+        let uniform = self.distribution.iter().all(|distribution| *distribution == Distribution::Uniform);
+        let aligned = self.block_align.iter().any(Option::is_some);
+        self.pattern.random && !self.no_random_map && uniform && !aligned && !self.strided
+    }
+}

@@ -1,0 +1,110 @@
+//! When a job may issue its next I/O: rate limits and think time (fio's HOWTO, "I/O rate").
+
+use block::Nanos;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::options::{DIRECTIONS, Options};
+
+/// Rate limits of a job, one for each direction.
+///
+/// A limit is kept from the start on: after n bytes the next I/O is due n / rate after the start. So a job that was held up makes up
+/// for it, as in fio.
+pub(super) struct Rate {
+    limits: [Option<Limit>; DIRECTIONS],
+    /// When the job started, and what think time moved that by.
+    epoch: Nanos,
+    random: Xoshiro256PlusPlus,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    bytes_per_second: u64,
+    /// Of a Poisson process: the mean time between two I/Os.
+    mean: Option<f64>,
+    issued: u64,
+    /// When the next I/O is due, from the start on.
+    due: Nanos,
+}
+
+impl Rate {
+    pub(super) fn new(options: &Options, epoch: Nanos, seed: u64) -> Rate {
+        let limit = |direction: usize| {
+            let block = u64::from(options.block_bounds(direction).0);
+            // HOWTO: of a range of block sizes, the smallest is the measure.
+            let by_ios = options.rate_iops[direction].saturating_mul(block);
+            let bytes_per_second = options.rate[direction].max(by_ios);
+            let mean = options.poisson.then(|| 1e9 * block as f64 / bytes_per_second as f64);
+            (bytes_per_second > 0).then_some(Limit { bytes_per_second, mean, issued: 0, due: Nanos::ZERO })
+        };
+        Rate { limits: std::array::from_fn(limit), epoch, random: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x70_15_50) }
+    }
+
+    /// When the next I/O in `direction` is due; at the beginning of time if there is no limit.
+    pub(super) fn due(&self, direction: usize) -> Nanos {
+        self.limits[direction].map_or(Nanos::ZERO, |limit| self.epoch + limit.due)
+    }
+
+    /// Of reads and writes, what is issued at `now` if `drawn` was drawn: the other one if only that is due, or is due earlier.
+    pub(super) fn choose(&self, drawn: usize, now: Nanos) -> usize {
+        let other = 1 - drawn;
+        if self.due(drawn) <= now || self.due(drawn) <= self.due(other) { drawn } else { other }
+    }
+
+    /// An I/O was issued.
+    pub(super) fn issued(&mut self, direction: usize, bytes: u32) {
+        let Some(limit) = &mut self.limits[direction] else { return };
+        limit.issued = limit.issued.saturating_add(u64::from(bytes));
+        limit.due = match limit.mean {
+            None => Nanos((u128::from(limit.issued) * 1_000_000_000 / u128::from(limit.bytes_per_second)) as u64),
+            Some(mean) => limit.due + Nanos((-(1.0 - self.random.random::<f64>()).ln() * mean) as u64),
+        };
+    }
+
+    /// Time that does not count.
+    pub(super) fn ignore(&mut self, span: Nanos) {
+        self.epoch += span;
+    }
+}
+
+/// Think time of a job.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Think {
+    /// How long; zero for none.
+    pub(super) span: Nanos,
+    blocks: Option<u32>,
+    every: Option<Nanos>,
+    /// Whether I/Os count when they are issued, rather than when they are done.
+    pub(super) at_issue: bool,
+    counted: u32,
+    since: Nanos,
+}
+
+impl Think {
+    pub(super) fn new(options: &Options, now: Nanos) -> Think {
+        let default = if options.think_every.is_some() { None } else { Some(1) };
+        Think {
+            span: options.think,
+            blocks: options.think_blocks.or(default),
+            every: options.think_every,
+            at_issue: options.think_at_issue,
+            counted: 0,
+            since: now,
+        }
+    }
+
+    pub(super) fn count(&mut self, ios: u32) {
+        self.counted = self.counted.saturating_add(ios);
+    }
+
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        let by_blocks = self.blocks.is_some_and(|blocks| self.counted >= blocks);
+        self.span > Nanos::ZERO && (by_blocks || self.every.is_some_and(|every| now - self.since >= every))
+    }
+
+    /// It was thought until `now`.
+    pub(super) fn done(&mut self, now: Nanos) {
+        self.counted = 0;
+        self.since = now;
+    }
+}

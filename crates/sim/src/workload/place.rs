@@ -1,0 +1,343 @@
+//! From jobs to files on a device: which file each job uses, which part of it, and how much is done there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::Workload;
+use super::error::WorkloadError;
+use super::job::{Job, trims};
+use super::layout::Layout;
+use super::options::Amount;
+use super::requests::Requests;
+use crate::host::{Action, File, FileId, Files};
+
+/// Files that all jobs together may have.
+const MAX_FILES: usize = 1 << 20;
+
+/// Blocks that all random maps together may have: a bit each.
+const MAX_MAPPED: u64 = 1 << 33;
+
+/// A job's share of one file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    pub(super) file: FileId,
+    /// Where the job's part begins, in bytes.
+    pub(super) start: u64,
+    /// How many bytes from there on are the job's.
+    pub(super) bytes: u64,
+}
+
+/// What one job does where.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) targets: Vec<Target>,
+    /// Bytes that the job moves in all, unless only time ends it.
+    pub(super) limit: u64,
+    /// What everything random in it is drawn from.
+    pub(super) seed: u64,
+}
+
+/// A workload whose files have their places on a device.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    jobs: Arc<[Job]>,
+    plans: Vec<Plan>,
+    files: Arc<Files>,
+}
+
+impl Placed {
+    /// The jobs, as in the workload.
+    pub fn jobs(&self) -> &[Job] {
+        &self.jobs
+    }
+
+    /// All files: a job's [`Action`]s name them by their places in it.
+    pub fn files(&self) -> Arc<Files> {
+        self.files.clone()
+    }
+
+    /// What a job issues, in the order of issue, time aside: it ends as fio would by `size`, `io_size`, `number_ios` or `loops`, and
+    /// never if only time ends it. Limits of the rate of reads and of writes, which change their order, are left aside, too.
+    ///
+    /// # Panics
+    /// If there is no such job.
+    pub fn requests(&self, job: usize) -> impl Iterator<Item = Action> {
+        self.stream(job)
+    }
+
+    pub(super) fn stream(&self, job: usize) -> Requests {
+        Requests::new(self.jobs[job].options(), &self.plans[job])
+    }
+
+    pub(super) fn plan(&self, job: usize) -> &Plan {
+        &self.plans[job]
+    }
+}
+
+/// A file that jobs want.
+struct Wanted {
+    name: String,
+    directory: String,
+    bytes: u64,
+    device: bool,
+}
+
+/// Lays out all files of `workload` on a device of `capacity_sectors` sectors.
+pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Result<Placed, WorkloadError> {
+    let capacity = capacity_sectors.saturating_mul(512);
+    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut by_name: BTreeMap<String, FileId> = BTreeMap::new();
+    let (mut plans, mut mapped) = (Vec::new(), 0u64);
+    for job in workload.jobs() {
+        let fault = |message| job.fault(&workload.source, message);
+        let plan = plan(job, capacity, seed, &mut |name: String, directory, bytes, device| {
+            let next = wanted.len();
+            let id = *by_name.entry(name.clone()).or_insert(next as FileId);
+            if id as usize == next {
+                wanted.push(Wanted { name, directory, bytes, device });
+            }
+            let file = &mut wanted[id as usize];
+            file.bytes = file.bytes.max(bytes);
+            if next >= MAX_FILES {
+                Err(format!("with its files there are more than {MAX_FILES} in all; lower nrfiles"))
+            } else {
+                Ok(id)
+            }
+        });
+        let plan = plan.map_err(fault)?;
+        if job.options().random_map() {
+            let block = u64::from(job.options().all_block_bounds().0);
+            mapped = mapped.saturating_add(plan.targets.iter().map(|target| target.bytes / block).sum());
+            if mapped > MAX_MAPPED {
+                return Err(fault(format!(
+                    "random maps of more than {MAX_MAPPED} blocks are not kept; give norandommap or a larger bs"
+                )));
+            }
+        }
+        plans.push(plan);
+    }
+    let files = lay_out(wanted, workload, capacity_sectors, seed)?;
+    Ok(Placed { jobs: workload.jobs.clone(), plans, files: Arc::new(files) })
+}
+
+/// Gives every file its extents.
+fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -> Result<Files, WorkloadError> {
+    let fault = |message| WorkloadError { source_name: workload.source.to_string(), line: None, message };
+    if let Some(device) = wanted.iter().find(|file| file.device)
+        && let Some(other) = wanted.iter().find(|file| file.name != device.name)
+    {
+        let message =
+            format!("{} is the whole device: there is no room for {} beside it; one device is simulated", device.name, other.name);
+        return Err(fault(message));
+    }
+    if wanted.iter().any(|file| file.device) {
+        return Ok(wanted.into_iter().map(|file| File::device(file.name, capacity)).collect());
+    }
+    let needed = wanted.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes.div_ceil(4096).saturating_mul(4096)));
+    let too_large = |free: u64| {
+        fault(format!("the files need {needed} bytes, but the device has {free} free for files; lower size or filesize"))
+    };
+    // Before a layout is made: what is far too large must not cost anything.
+    if needed / 512 > capacity {
+        return Err(too_large(capacity.saturating_mul(512)));
+    }
+    let mut layout = Layout::new(capacity, seed);
+    let free = layout.free_sectors() * 512;
+    let files = wanted.into_iter().map(|file| {
+        let extents = layout.place(&file.directory, file.bytes).ok_or_else(|| too_large(free))?;
+        Ok(File { name: file.name, bytes: file.bytes, extents })
+    });
+    files.collect()
+}
+
+/// Registers a file by name, directory, size, and whether it is the device; gives back its number.
+type Register<'a> = dyn FnMut(String, String, u64, bool) -> Result<FileId, String> + 'a;
+
+/// What `job` does where.
+fn plan(job: &Job, capacity: u64, run_seed: u64, register: &mut Register) -> Result<Plan, String> {
+    let options = job.options();
+    let seed = seed(job, run_seed);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed_f11e);
+    let least = u64::from(options.all_block_bounds().0);
+    let number = if options.file_names.is_empty() { options.files as usize } else { options.file_names.len() };
+    let mut targets = Vec::new();
+    for index in 0..number {
+        let (name, directory) = name(job, index);
+        let device = name.starts_with("/dev/");
+        if trims(options) && !device {
+            return Err(format!("rw: {name} is a regular file, but trims are for devices only; give filename=/dev/sda"));
+        }
+        let (whole, start, bytes) = if device {
+            part_of_device(job, capacity)?
+        } else if let Some((low, high)) = options.file_size {
+            let bytes = random.random_range(low..=high);
+            let bytes = if low == high { bytes } else { (bytes - bytes % least).max(low) };
+            part_of_file(job, bytes)?
+        } else {
+            part_by_size(job, number as u64)?
+        };
+        if bytes < least {
+            return Err(format!("{name}: {bytes} bytes are less than one block of {least}; give a larger size or a smaller bs"));
+        }
+        targets.push(Target { file: register(name, directory, whole, device)?, start, bytes });
+    }
+    let all = targets.iter().fold(0u64, |sum, target| sum.saturating_add(target.bytes));
+    let size = amount(options.size, all).unwrap_or(all);
+    // With time_based, fio still counts io_size; only the clock stops the job.
+    let limit = amount(options.io_size, size).filter(|limit| *limit > 0).unwrap_or(size).saturating_mul(u64::from(options.loops));
+    Ok(Plan { targets, limit, seed })
+}
+
+/// Every job has its own; `randseed` changes all, and without `randrepeat` the run's does.
+fn seed(job: &Job, run_seed: u64) -> u64 {
+    let options = job.options();
+    // fio's own default seed is as good as any.
+    let base = options.seed.unwrap_or(if options.repeatable { 0x89 } else { run_seed });
+    let mut mixed = base ^ (u64::from(job.stream()) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 29)
+}
+
+/// A file's name and directory.
+fn name(job: &Job, index: usize) -> (String, String) {
+    let options = job.options();
+    let directories = &options.directories;
+    let (directory, file) = match options.file_names.get(index) {
+        Some(name) => (directories.first(), name.clone()),
+        None => {
+            let directory = directories.get(job.clone_number() as usize % directories.len().max(1));
+            let name = options.file_name_format.replace("$jobname", job.section());
+            let name = name.replace("$jobnum", &job.clone_number().to_string());
+            (directory, name.replace("$filenum", &index.to_string()))
+        }
+    };
+    let path = match directory {
+        Some(directory) if !file.starts_with('/') => format!("{}/{file}", directory.trim_end_matches('/')),
+        _ => file,
+    };
+    let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory).to_owned();
+    (path, directory)
+}
+
+/// A share of `whole`, where one is given.
+fn amount(amount: Option<Amount>, whole: u64) -> Option<u64> {
+    amount.map(|amount| match amount {
+        Amount::Bytes(bytes) => bytes,
+        Amount::Percent(percent) => (u128::from(whole) * u128::from(percent) / 100) as u64,
+    })
+}
+
+/// Where a job's part of a file begins, if percentages are of `whole` bytes.
+fn start(job: &Job, whole: u64) -> Result<u64, String> {
+    let options = job.options();
+    let to = if options.offset_align > 0 { options.offset_align } else { u64::from(options.all_block_bounds().0) };
+    let bytes = |value: Amount| match value {
+        Amount::Bytes(bytes) => Some(bytes),
+        // Upwards, as fio does.
+        Amount::Percent(_) => amount(Some(value), whole)?.div_ceil(to).checked_mul(to),
+    };
+    let increment = bytes(options.offset_increment).and_then(|increment| increment.checked_mul(u64::from(job.clone_number())));
+    let sum = bytes(options.offset).zip(increment).and_then(|(offset, increment)| offset.checked_add(increment));
+    sum.ok_or_else(|| "offset: with offset_increment it is beyond 2^64 bytes".to_owned())
+}
+
+/// Size of the whole, where the part begins, and how long it is: of a device.
+fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
+    let start = start(job, capacity)?;
+    let bytes = amount(job.options().size, capacity).unwrap_or_else(|| capacity.saturating_sub(start));
+    // A percentage is of the whole device; what the offset takes from it is not there.
+    let bytes =
+        if matches!(job.options().size, Some(Amount::Percent(_))) { bytes.min(capacity.saturating_sub(start)) } else { bytes };
+    match start.checked_add(bytes) {
+        Some(end) if end <= capacity && start < capacity => Ok((capacity, start, bytes)),
+        _ => Err(format!(
+            "{bytes} bytes from byte {start} on reach beyond the end of the device, which has {capacity} bytes; lower size or offset"
+        )),
+    }
+}
+
+/// The same of a file whose size is given.
+fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
+    let start = start(job, whole)?;
+    match whole.checked_sub(start).filter(|bytes| *bytes > 0) {
+        Some(bytes) => Ok((whole, start, bytes)),
+        None => Err(format!(
+            "offset: it begins at byte {start}, beyond the end of a file of {whole} bytes; lower offset or raise filesize"
+        )),
+    }
+}
+
+/// The same of one of `files` files that share `size`.
+fn part_by_size(job: &Job, files: u64) -> Result<(u64, u64, u64), String> {
+    let bytes = match job.options().size {
+        Some(Amount::Bytes(bytes)) => bytes / files,
+        Some(Amount::Percent(percent)) => {
+            return Err(format!("size: {percent}% is of a file that is not there yet; give bytes, or filesize as well"));
+        }
+        None => return Err("size is not given; it is needed for files, such as size=1g".to_owned()),
+    };
+    let start = start(job, bytes)?;
+    let whole = start.checked_add(bytes).ok_or_else(|| format!("offset: {bytes} bytes from byte {start} on end beyond 2^64"))?;
+    Ok((whole, start, bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(text: &str) -> Result<Placed, WorkloadError> {
+        Workload::parse(text, "t.fio").unwrap().place(1 << 24, 1)
+    }
+
+    fn targets(placed: &Placed) -> Vec<Vec<(String, u64, u64)>> {
+        let of =
+            |plan: &Plan| plan.targets.iter().map(|t| (placed.files[t.file as usize].name.clone(), t.start, t.bytes)).collect();
+        placed.plans.iter().map(of).collect()
+    }
+
+    #[test]
+    fn files_are_named_shared_and_sized_as_fio_does() {
+        let placed = placed("[a]\nsize=32k\nnrfiles=2\nnumjobs=2\n[b]\nfilename=x:y\ndirectory=/d\nsize=64k\noffset=8k\noffset_increment=16k\nnumjobs=2\n").unwrap();
+        let name = |text: &str| text.to_owned();
+        assert_eq!(
+            targets(&placed),
+            [
+                vec![(name("a.0.0"), 0, 16384), (name("a.0.1"), 0, 16384)],
+                vec![(name("a.1.0"), 0, 16384), (name("a.1.1"), 0, 16384)],
+                vec![(name("/d/x"), 8192, 32768), (name("/d/y"), 8192, 32768)],
+                vec![(name("/d/x"), 24576, 32768), (name("/d/y"), 24576, 32768)],
+            ]
+        );
+        assert_eq!(placed.files[4].bytes, 57344);
+    }
+
+    #[test]
+    fn a_dev_file_is_the_whole_device() {
+        let placed = placed("[a]\nfilename=/dev/sda\noffset=25%\nsize=50%\n[b]\nfilename=/dev/sda\n").unwrap();
+        let name = || "/dev/sda".to_owned();
+        assert_eq!(targets(&placed), [vec![(name(), 1 << 31, 1 << 32)], vec![(name(), 0, 1 << 33)]]);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_device_is_an_error_with_both_sizes() {
+        for (text, words) in [
+            ("[a]\nfilename=/dev/sda\nsize=9g\n", ["9663676416", "8589934592"]),
+            ("[a]\nsize=100000t\n", ["109951162777600000", "8589934592"]),
+            ("[a]\nsize=8g\n", ["8589934592", "free"]),
+            ("[a]\nfilename=/dev/sda\n[b]\nsize=1m\n", ["/dev/sda", "b.0.0"]),
+            ("[a]\nsize=2k\n", ["2048", "4096"]),
+            ("[a]\nfilesize=8k\noffset=8k\n", ["8192", "filesize"]),
+            ("[a]\n", ["size is not given", "1g"]),
+            ("[a]\nsize=20%\n", ["20%", "filesize"]),
+            ("[a]\nrw=trim\nsize=1m\n", ["regular", "/dev/sda"]),
+            ("[a]\nsize=1m\nnrfiles=1m\nbs=1\nnumjobs=2\n", ["1048576", "nrfiles"]),
+            ("[a]\nsize=1m\noffset=100%\noffset_increment=16000000t\nnumjobs=3\n", ["2^64", "offset"]),
+        ] {
+            let error = placed(text).unwrap_err().to_string();
+            assert!(words.iter().all(|word| error.contains(word)), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! One job as a process: it keeps a number of I/Os in flight, waits, thinks, and ends.
+//!
+//! ```text
+//!         +---------------------------- Going <---------------------------------+
+//!         | depth reached        | sync, rate not yet due      | think time     |
+//!         v                      v                             v                |
+//!     Reaping: wait for        Quieting: wait until nothing is in flight,       |
+//!     completions              then sleep                                       |
+//!         +----------------------+-----------------------------+----------------+
+//! ```
+//! A process takes no time of its own to issue: what a system call costs is the host's matter.
+
+use std::collections::VecDeque;
+
+use block::{Nanos, Op};
+
+use super::job::Job;
+use super::options::Engine;
+use super::pace::{Rate, Think};
+use super::place::Plan;
+use super::requests::{READ, Requests, TRIM, WRITE};
+use crate::host::Action;
+
+/// The least time a call takes: a server that answers at once must not keep time from passing.
+const LEAST_CALL: Nanos = Nanos::from_micros(1);
+
+/// What a process does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// It goes on at this time.
+    At(Nanos),
+    /// It waits for a completion.
+    Blocked,
+    /// It is done, from this time on.
+    Done(Nanos),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    Nothing,
+    /// Until the depth has sunk to the low mark.
+    Reaping,
+    /// Until nothing is in flight.
+    Quieting,
+    /// Until nothing is in flight, and then for the think time.
+    Thinking,
+}
+
+/// A job that has started.
+pub(super) struct Process {
+    requests: Requests,
+    rate: Rate,
+    think: Think,
+    rate_ignores_think: bool,
+    depth_most: u32,
+    depth_low: u32,
+    batch: u32,
+    reap_least: u32,
+    reap_most: u32,
+    polls: bool,
+    syncs_in_queue: bool,
+    measured_from: Nanos,
+    ends: Option<Nanos>,
+    not_before: Nanos,
+    wait: Wait,
+    prepared: Option<Action>,
+    /// Prepared I/Os that wait for their batch, and how many of them may go.
+    held: VecDeque<Action>,
+    going: usize,
+    /// I/Os held, in flight or done but not yet looked at.
+    depth: u32,
+    in_flight: u32,
+    unseen: u32,
+    /// Syncs among them, which are no I/Os to think after.
+    syncs: u32,
+}
+
+impl Process {
+    /// Starts `job` at `now`.
+    pub(super) fn start(job: &Job, plan: &Plan, requests: Requests, now: Nanos) -> Process {
+        let options = job.options();
+        let depth = job.depth(plan.targets.len());
+        let or_depth = |value: u32| if value == 0 { depth } else { value.min(depth) };
+        let batch = or_depth(options.batch_submit);
+        let reap_least = options.batch_complete_min.clamp(1, depth);
+        let measured_from = now + options.ramp;
+        Process {
+            requests,
+            rate: Rate::new(options, now, plan.seed),
+            think: Think::new(options, now),
+            rate_ignores_think: options.rate_ignore_think,
+            depth_most: depth,
+            // A mark of zero would never be reached by what has to stay below it.
+            depth_low: or_depth(options.depth_low),
+            batch,
+            reap_least,
+            reap_most: options.batch_complete_max.max(reap_least),
+            polls: options.batch_complete_min == 0,
+            syncs_in_queue: matches!(options.engine, Engine::IoUring | Engine::PosixAio),
+            measured_from,
+            ends: options.runtime.map(|runtime| measured_from + runtime),
+            not_before: now,
+            wait: Wait::Nothing,
+            prepared: None,
+            held: VecDeque::with_capacity(batch as usize),
+            going: 0,
+            depth: 0,
+            in_flight: 0,
+            unseen: 0,
+            syncs: 0,
+        }
+    }
+
+    /// Whether what is done at `now` is measured: the ramp is over.
+    pub(super) fn is_measured(&self, now: Nanos) -> bool {
+        now >= self.measured_from
+    }
+
+    /// A call of this process that was made at `arrival` is done.
+    pub(super) fn completed(&mut self, arrival: Nanos, now: Nanos) {
+        self.in_flight -= 1;
+        self.unseen += 1;
+        if arrival == now {
+            self.not_before = self.not_before.max(now + LEAST_CALL);
+        }
+    }
+
+    /// What it does next, if nothing happens but time.
+    pub(super) fn next(&mut self, now: Nanos) -> Next {
+        let real = now;
+        let mut now = now.max(self.not_before);
+        loop {
+            if self.going > 0 {
+                return Next::At(now);
+            }
+            match self.wait {
+                Wait::Reaping => {
+                    if !self.reap() {
+                        return Next::Blocked;
+                    }
+                }
+                Wait::Quieting | Wait::Thinking if self.in_flight > 0 => return Next::Blocked,
+                Wait::Thinking => {
+                    self.see(self.unseen);
+                    now += self.think.span;
+                    self.think.done(now);
+                    if self.rate_ignores_think {
+                        self.rate.ignore(self.think.span);
+                    }
+                }
+                Wait::Quieting => self.see(self.unseen),
+                Wait::Nothing => {}
+            }
+            self.wait = Wait::Nothing;
+            self.not_before = now;
+            if let Some(end) = self.ends.filter(|end| now >= *end) {
+                self.ends = None;
+                self.prepared = None;
+                self.requests.stop();
+                // Sleep is cut short at the end; what is in flight then is waited for.
+                now = end.max(real);
+                self.not_before = now;
+            } else if self.think.is_due(now) {
+                self.quiet(Wait::Thinking);
+                continue;
+            }
+            match self.prepare(now) {
+                None if self.in_flight == 0 && self.held.is_empty() => return Next::Done(now),
+                None => self.quiet(Wait::Quieting),
+                Some(Action::Sync { .. }) if self.in_flight > 0 || !self.held.is_empty() => self.quiet(Wait::Quieting),
+                Some(Action::Sync { .. }) => return Next::At(now),
+                Some(Action::Access { op, .. }) => {
+                    let due = self.rate.due(direction(op));
+                    if due <= now {
+                        return Next::At(now);
+                    }
+                    // fio sleeps only when nothing is in flight.
+                    if self.in_flight > 0 || !self.held.is_empty() {
+                        self.quiet(Wait::Quieting);
+                    } else {
+                        now = due;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Goes on at `now`, as [`next`](Process::next) said. `None` if the I/O waits for its batch.
+    pub(super) fn go(&mut self) -> Option<Action> {
+        if self.going == 0 {
+            match self.prepared.take()? {
+                sync @ Action::Sync { .. } => {
+                    self.in_flight += 1;
+                    self.depth += 1;
+                    self.syncs += 1;
+                    self.wait = if self.syncs_in_queue && self.depth < self.depth_most { Wait::Nothing } else { Wait::Quieting };
+                    return Some(sync);
+                }
+                access => self.hold(access),
+            }
+        }
+        self.going = self.going.checked_sub(1)?;
+        self.in_flight += 1;
+        self.held.pop_front()
+    }
+
+    fn hold(&mut self, action: Action) {
+        self.depth += 1;
+        if let Action::Access { op, bytes, .. } = action {
+            self.rate.issued(direction(op), bytes);
+        }
+        if self.think.at_issue {
+            self.think.count(1);
+        }
+        self.held.push_back(action);
+        if self.depth >= self.depth_most {
+            self.wait = Wait::Reaping;
+        } else if self.polls {
+            self.see(self.unseen);
+        }
+        if self.wait == Wait::Reaping || self.held.len() >= self.batch as usize {
+            self.going = self.held.len();
+        }
+    }
+
+    fn prepare(&mut self, now: Nanos) -> Option<Action> {
+        if self.prepared.is_none() {
+            let drawn = self.requests.draw_direction().map(|drawn| self.rate.choose(drawn, now));
+            self.prepared = self.requests.next_in(drawn);
+        }
+        self.prepared
+    }
+
+    fn quiet(&mut self, wait: Wait) {
+        self.going = self.held.len();
+        self.wait = wait;
+    }
+
+    /// Looks at completions until the depth is down to the low mark. False if it has to wait for more of them.
+    fn reap(&mut self) -> bool {
+        loop {
+            let least = self.reap_least.min(self.in_flight + self.unseen);
+            if self.unseen < least {
+                return false;
+            }
+            self.see(self.unseen.min(self.reap_most));
+            if self.depth <= self.depth_low.min(self.depth_most - 1) || self.depth == 0 {
+                return true;
+            }
+        }
+    }
+
+    fn see(&mut self, completions: u32) {
+        self.unseen -= completions;
+        self.depth -= completions;
+        let syncs = self.syncs.min(completions);
+        self.syncs -= syncs;
+        if !self.think.at_issue {
+            self.think.count(completions - syncs);
+        }
+    }
+}
+
+fn direction(op: Op) -> usize {
+    match op {
+        Op::Read => READ,
+        Op::Write => WRITE,
+        Op::Discard => TRIM,
+    }
+}

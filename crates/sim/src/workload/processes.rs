@@ -1,0 +1,199 @@
+//! All jobs of a workload as processes: which starts when, and whose turn it is.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use block::Nanos;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::place::Placed;
+use super::process::{Next, Process};
+use crate::host::{Call, Finished};
+use crate::run::{Measure, RunError, Server, Source, Watch};
+
+/// When a job ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// When it issued its first I/O, or could have.
+    pub started: Nanos,
+    /// When what it issued is measured from: `ramp_time` later.
+    pub measured_from: Nanos,
+    /// When its last I/O was done.
+    pub ended: Nanos,
+}
+
+/// What a run of a workload gives.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Response times and curves of what was not in anybody's ramp.
+    pub measure: Measure,
+    /// When each job ran, in the order of [`Placed::jobs`]; `None` if it did not run.
+    pub spans: Vec<Option<Span>>,
+}
+
+/// Runs all jobs of `placed` against `server`, or `only` one of them, alone and from the beginning: what it would get without the
+/// others.
+///
+/// # Errors
+/// If it is interrupted through `watch`.
+pub fn run(
+    placed: &Placed,
+    server: &mut impl Server<Work = Call>,
+    only: Option<usize>,
+    measure: Measure,
+    watch: &Watch,
+) -> Result<Outcome, RunError> {
+    let mut processes = Processes::new(placed, only);
+    let measure = crate::run::run(&mut processes, server, measure, watch)?;
+    Ok(Outcome { measure, spans: processes.states.iter().map(State::span).collect() })
+}
+
+enum State {
+    /// It will not run.
+    Left,
+    Waiting,
+    Running(Box<Process>, Nanos, Nanos),
+    Done(Span),
+}
+
+impl State {
+    fn span(&self) -> Option<Span> {
+        match self {
+            State::Done(span) => Some(*span),
+            _ => None,
+        }
+    }
+}
+
+struct Processes<'a> {
+    placed: &'a Placed,
+    /// Of each job.
+    states: Vec<State>,
+    /// Those that go on by themselves: when, the order in which they asked, which.
+    ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
+    order: u64,
+    /// Of each job, whether it is in `ready`.
+    is_ready: Vec<bool>,
+    calls: u64,
+}
+
+impl<'a> Processes<'a> {
+    fn new(placed: &'a Placed, only: Option<usize>) -> Processes<'a> {
+        let number = placed.jobs().len();
+        let state = |index| if only.is_none_or(|only| only == index) { State::Waiting } else { State::Left };
+        let mut processes = Processes {
+            placed,
+            states: (0..number).map(state).collect(),
+            ready: BinaryHeap::with_capacity(number),
+            order: 0,
+            is_ready: vec![false; number],
+            calls: 0,
+        };
+        processes.start_those_that_may();
+        processes
+    }
+
+    /// Starts the jobs that nothing keeps waiting any more. Each may at once be done, if its files hold nothing for it.
+    fn start_those_that_may(&mut self) {
+        while let Some((index, at)) = self.next_start() {
+            let (job, plan) = (&self.placed.jobs()[index], self.placed.plan(index));
+            let at = at + start_delay(job.options().start_delay, plan.seed);
+            let process = Process::start(job, plan, self.placed.stream(index), at);
+            self.states[index] = State::Running(Box::new(process), at, at + job.options().ramp);
+            self.go_on(index, at);
+        }
+    }
+
+    /// The first job that may start, and from when on.
+    fn next_start(&self) -> Option<(usize, Nanos)> {
+        let jobs = self.placed.jobs();
+        let done = |index: usize| match &self.states[index] {
+            State::Left => Some(Nanos::ZERO),
+            State::Done(span) => Some(span.ended),
+            State::Waiting | State::Running(..) => None,
+        };
+        for index in (0..jobs.len()).filter(|&index| matches!(self.states[index], State::Waiting)) {
+            let job = &jobs[index];
+            let earlier = (0..index).take_while(|&other| jobs[other].phase() < job.phase());
+            // Phases grow: if this one has not begun, none of the rest has.
+            let begun = earlier.map(done).try_fold(Nanos::ZERO, |latest, ended| Some(latest.max(ended?)))?;
+            let named = (0..index).filter(|&other| Some(jobs[other].section_number()) == job.waits_for());
+            if let Some(from) = named.map(done).try_fold(begun, |latest, ended| Some(latest.max(ended?))) {
+                return Some((index, from));
+            }
+        }
+        None
+    }
+
+    /// Finds out what a running process does next. True if it is done.
+    fn go_on(&mut self, index: usize, now: Nanos) -> bool {
+        let State::Running(process, started, measured_from) = &mut self.states[index] else { return false };
+        match process.next(now) {
+            Next::At(at) => {
+                self.is_ready[index] = true;
+                self.order += 1;
+                self.ready.push(Reverse((at, self.order, index)));
+                false
+            }
+            Next::Blocked => false,
+            Next::Done(ended) => {
+                self.states[index] = State::Done(Span { started: *started, measured_from: *measured_from, ended });
+                true
+            }
+        }
+    }
+}
+
+/// Draws one from a range.
+fn start_delay((least, most): (Nanos, Nanos), seed: u64) -> Nanos {
+    Nanos(Xoshiro256PlusPlus::seed_from_u64(seed ^ 0xde_1a_f5).random_range(least.0..=most.0))
+}
+
+impl Source for &mut Processes<'_> {
+    type Work = Call;
+
+    fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
+        Ok(self.ready.peek().map(|Reverse((at, ..))| *at))
+    }
+
+    fn take(&mut self, now: Nanos) -> Result<Option<Call>, RunError> {
+        while self.ready.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
+            let Some(Reverse((_, _, index))) = self.ready.pop() else { break };
+            self.is_ready[index] = false;
+            let State::Running(process, ..) = &mut self.states[index] else { continue };
+            let action = process.go();
+            if self.go_on(index, now) {
+                self.start_those_that_may();
+            }
+            if let Some(action) = action {
+                let job = &self.placed.jobs()[index];
+                self.calls += 1;
+                return Ok(Some(Call {
+                    arrival: now,
+                    stream: job.stream(),
+                    priority: job.priority(),
+                    token: self.calls - 1,
+                    action,
+                }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn completed(&mut self, finished: &Finished) {
+        let index = finished.issue.stream as usize;
+        let Some(State::Running(process, ..)) = self.states.get_mut(index) else { return };
+        process.completed(finished.issue.arrival, finished.at);
+        if !self.is_ready[index] && self.go_on(index, finished.at) {
+            self.start_those_that_may();
+        }
+    }
+
+    fn is_measured(&self, finished: &Finished) -> bool {
+        match self.states.get(finished.issue.stream as usize) {
+            Some(State::Running(process, ..)) => process.is_measured(finished.at),
+            _ => true,
+        }
+    }
+}

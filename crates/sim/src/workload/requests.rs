@@ -1,0 +1,528 @@
+//! What a job issues, one after the other: direction, file, offset, size, and when to sync. Time is no matter here.
+//!
+//! The rules are fio 3.33's, found by logging what it does (`--write_iolog` with the null engine): each direction has a position of its
+//! own; a file is finished when an I/O of the smallest size no longer fits behind the position, or every block of it has been
+//! visited; when all files are finished a pass is over, and the next one, if there is one, begins like the first.
+
+use block::Op;
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::distribution::{Sampler, below};
+use super::options::{BlockSizes, DIRECTIONS, Distribution, FileService, Kind, Options, Sequencer, SyncMode, Zones};
+use super::place::{Plan, Target};
+use super::random_map::RandomMap;
+use crate::host::{Access, Action, FileId};
+
+/// Indices of directions.
+pub(super) const READ: usize = 0;
+pub(super) const WRITE: usize = 1;
+pub(super) const TRIM: usize = 2;
+
+/// Draws of a size that does not fit before the smallest is taken, which does.
+const SIZE_DRAWS: u32 = 64;
+
+/// The stream of one job: an endless one if only time ends the job.
+pub(super) struct Requests {
+    rules: Rules,
+    files: Vec<FileState>,
+    random: Xoshiro256PlusPlus,
+    seed: u64,
+    stage: Stage,
+    /// The file that is served, and how many I/Os it gets before the next one.
+    current: usize,
+    left_of_current: u32,
+    unfinished: usize,
+    /// I/Os until the next one at a new offset.
+    until_new: u32,
+    synced_last: bool,
+    loops_left: u32,
+    ios: u64,
+    bytes: u64,
+    writes: u64,
+    pass_ios: u64,
+    pass_writes: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Running,
+    /// The pass is over; the files from this one on are still to be synced.
+    Closing(usize),
+    Ended,
+}
+
+/// The options, made ready.
+struct Rules {
+    kind: Kind,
+    random: bool,
+    every: u32,
+    skip: i64,
+    identical: bool,
+    mix_read: u8,
+    sizes: [Sizes; DIRECTIONS],
+    align: [u64; DIRECTIONS],
+    percentage_random: [u8; DIRECTIONS],
+    map: bool,
+    zones: Option<Zones>,
+    service: (FileService, u32),
+    fsync: u64,
+    fdatasync: u64,
+    sync_at_end: bool,
+    access: Access,
+    repeatable: bool,
+    time_based: bool,
+    io_size: bool,
+    limit: u64,
+    number_ios: u64,
+    largest: u64,
+}
+
+enum Sizes {
+    Fixed(u32),
+    /// Smallest, largest, and what they are multiples of.
+    Range(u32, u32, u32),
+    /// Each with the percentage up to which it is drawn.
+    Split(Vec<(u32, u8)>),
+}
+
+impl Sizes {
+    fn new(sizes: &BlockSizes, unaligned: bool) -> Sizes {
+        match sizes {
+            BlockSizes::Range(low, high) if low == high => Sizes::Fixed(*low),
+            BlockSizes::Range(low, high) => Sizes::Range(*low, *high, if unaligned { 1 } else { *low }),
+            BlockSizes::Split(sizes) => {
+                let mut up_to = 0;
+                let sizes = sizes.iter().map(|&(bytes, share)| {
+                    up_to += share;
+                    (bytes, up_to)
+                });
+                Sizes::Split(sizes.collect())
+            }
+        }
+    }
+
+    fn least(&self) -> u64 {
+        match self {
+            Sizes::Fixed(bytes) | Sizes::Range(bytes, ..) => u64::from(*bytes),
+            Sizes::Split(sizes) => sizes.iter().map(|&(bytes, _)| u64::from(bytes)).min().unwrap_or(1),
+        }
+    }
+
+    /// Draws a size of at most `room` bytes; `None` if the smallest does not fit.
+    fn draw(&self, room: u64, random: &mut Xoshiro256PlusPlus) -> Option<u32> {
+        let least = self.least();
+        if least > room {
+            return None;
+        }
+        for _ in 0..SIZE_DRAWS {
+            let bytes = match self {
+                Sizes::Fixed(bytes) => *bytes,
+                Sizes::Range(low, high, multiple) => {
+                    let bytes = (u64::from(*low) + below(random, u64::from(*high))).min(u64::from(*high)) as u32;
+                    bytes - bytes % multiple
+                }
+                Sizes::Split(sizes) => {
+                    let share = below(random, 100) as u8;
+                    let fits = |&&(bytes, up_to): &&(u32, u8)| share < up_to && u64::from(bytes) <= room;
+                    sizes.iter().find(fits).or(sizes.last()).map_or(1, |&(bytes, _)| bytes)
+                }
+            };
+            if u64::from(bytes) <= room {
+                return Some(bytes);
+            }
+        }
+        Some(least as u32)
+    }
+}
+
+/// A job's share of a file, and where it is in it. Positions count from the start of the share.
+struct FileState {
+    file: FileId,
+    start: u64,
+    bytes: u64,
+    finished: bool,
+    /// Where the last I/O of each direction began.
+    last_start: [Option<u64>; DIRECTIONS],
+    /// Where it ended.
+    last_end: [u64; DIRECTIONS],
+    /// Where the zone begins, and the bytes moved in it.
+    zone: u64,
+    zone_bytes: u64,
+    map: Option<RandomMap>,
+    samplers: Option<[Sampler; DIRECTIONS]>,
+}
+
+/// An offset, and whether the random map has a say in it.
+struct Offset {
+    bytes: u64,
+    mapped: bool,
+}
+
+impl Requests {
+    pub(super) fn new(options: &Options, plan: &Plan) -> Requests {
+        let rules = Rules::new(options, plan.limit);
+        let file =
+            |(index, target): (usize, &Target)| FileState::new(target, &rules, options, plan.seed.wrapping_add(index as u64));
+        let files: Vec<FileState> = plan.targets.iter().enumerate().map(file).collect();
+        Requests {
+            random: Xoshiro256PlusPlus::seed_from_u64(plan.seed),
+            seed: plan.seed,
+            stage: Stage::Running,
+            // The first call moves on to the first file.
+            current: files.len() - 1,
+            left_of_current: 0,
+            unfinished: files.len(),
+            until_new: 1,
+            synced_last: false,
+            loops_left: options.loops - 1,
+            ios: 0,
+            bytes: 0,
+            writes: 0,
+            pass_ios: 0,
+            pass_writes: 0,
+            files,
+            rules,
+        }
+    }
+
+    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync, at the end, or if there is but one.
+    pub(super) fn draw_direction(&mut self) -> Option<usize> {
+        if self.rules.kind != Kind::Mixed || self.stage != Stage::Running || self.sync_due() || self.exhausted() {
+            return None;
+        }
+        Some(self.mixed_direction())
+    }
+
+    /// What comes next; of an I/O whose direction is open, in `direction` if that is given.
+    pub(super) fn next_in(&mut self, mut direction: Option<usize>) -> Option<Action> {
+        loop {
+            match self.stage {
+                Stage::Ended => return None,
+                Stage::Closing(at) => match self.files.get(at) {
+                    Some(file) if self.rules.sync_at_end && self.pass_writes > 0 => {
+                        self.stage = Stage::Closing(at + 1);
+                        return Some(Action::Sync { file: file.file });
+                    }
+                    _ => self.next_pass(),
+                },
+                Stage::Running if self.exhausted() => self.stage = Stage::Closing(0),
+                Stage::Running => {
+                    let Some(index) = self.pick_file() else {
+                        self.stage = Stage::Closing(0);
+                        continue;
+                    };
+                    if self.sync_due() {
+                        self.synced_last = true;
+                        return Some(Action::Sync { file: self.files[index].file });
+                    }
+                    let direction = self.direction(index, direction.take());
+                    if let Some(action) = self.access(index, direction) {
+                        return Some(action);
+                    }
+                    self.files[index].finished = true;
+                    self.unfinished -= 1;
+                    self.left_of_current = 0;
+                }
+            }
+        }
+    }
+
+    /// No more I/O: what is left is to sync the files, if the options say so.
+    pub(super) fn stop(&mut self) {
+        if self.stage == Stage::Running {
+            self.stage = Stage::Closing(0);
+        }
+        self.loops_left = 0;
+        self.rules.time_based = false;
+        self.rules.io_size = false;
+    }
+
+    /// Whether fio would stop here, were it not for a time to fill.
+    fn exhausted(&self) -> bool {
+        !self.rules.time_based && (self.bytes >= self.rules.limit || self.ios >= self.rules.number_ios)
+    }
+
+    fn next_pass(&mut self) {
+        let room = self.rules.io_size && self.rules.limit.saturating_sub(self.bytes) >= self.rules.largest;
+        let again = self.rules.time_based || !self.exhausted() && (self.loops_left > 0 || room);
+        // A pass without I/O would be followed by others like it for ever.
+        if !again || self.pass_ios == 0 {
+            self.stage = Stage::Ended;
+            return;
+        }
+        self.loops_left = self.loops_left.saturating_sub(1);
+        (self.pass_ios, self.pass_writes) = (0, 0);
+        self.stage = Stage::Running;
+        self.unfinished = self.files.len();
+        self.current = self.files.len() - 1;
+        self.left_of_current = 0;
+        self.files.iter_mut().for_each(FileState::reset);
+        if self.rules.repeatable {
+            self.random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
+        }
+    }
+
+    /// fsync comes after every so many writes, unless a sync was the last thing done.
+    fn sync_due(&self) -> bool {
+        let due = |every: u64| every > 0 && self.writes > 0 && self.writes.is_multiple_of(every);
+        !self.synced_last && (due(self.rules.fsync) || due(self.rules.fdatasync))
+    }
+
+    fn pick_file(&mut self) -> Option<usize> {
+        if self.unfinished == 0 {
+            return None;
+        }
+        if self.files.len() == 1 {
+            return Some(0);
+        }
+        if self.left_of_current > 0 && !self.files[self.current].finished {
+            self.left_of_current -= 1;
+            return Some(self.current);
+        }
+        let (service, every) = self.rules.service;
+        let number = self.files.len();
+        let from = match service {
+            FileService::RoundRobin => self.current + 1,
+            // A pass begins at the last file, so that the search goes on to the first.
+            FileService::Sequential if self.pass_ios == 0 => 0,
+            FileService::Sequential => self.current,
+            FileService::Random => below(&mut self.random, number as u64) as usize,
+        };
+        let next = (from..number).chain(0..from.min(number)).find(|&index| !self.files[index].finished)?;
+        self.current = next;
+        self.left_of_current = every - 1;
+        Some(next)
+    }
+
+    fn mixed_direction(&mut self) -> usize {
+        if (below(&mut self.random, 100) as u8) < self.rules.mix_read { READ } else { WRITE }
+    }
+
+    fn direction(&mut self, index: usize, given: Option<usize>) -> usize {
+        match self.rules.kind {
+            Kind::Read => READ,
+            Kind::Write => WRITE,
+            Kind::Trim => TRIM,
+            Kind::Mixed => given.unwrap_or_else(|| self.mixed_direction()),
+            // A block that is trimmed is written next.
+            Kind::TrimWrite => {
+                let [_, written, trimmed] = self.files[index].last_start;
+                if written == trimmed { TRIM } else { WRITE }
+            }
+        }
+    }
+
+    /// An I/O in `direction`; `None` if the file has none left.
+    fn access(&mut self, index: usize, direction: usize) -> Option<Action> {
+        let Requests { rules, files, random, .. } = self;
+        let file = &mut files[index];
+        let (start, bytes) = if rules.kind == Kind::TrimWrite && direction == WRITE {
+            let trimmed = file.last_start[TRIM]?;
+            (trimmed, (file.last_end[TRIM] - trimmed) as u32)
+        } else {
+            if let Some(zones) = &rules.zones {
+                file.stride(zones);
+            }
+            self.until_new -= 1;
+            let new = self.until_new == 0;
+            if new {
+                self.until_new = rules.every;
+            }
+            let offset = file.offset(rules, direction, new, random)?;
+            let bytes = rules.sizes[direction].draw(file.bytes.checked_sub(offset.bytes)?, random)?;
+            (offset.bytes, if offset.mapped { file.visit(rules, direction, offset.bytes, bytes) } else { bytes })
+        };
+        file.last_start[direction] = Some(start);
+        file.last_end[direction] = start + u64::from(bytes);
+        file.zone_bytes += u64::from(bytes);
+        let action = Action::Access { op: op(direction), file: file.file, offset: file.start + start, bytes, access: rules.access };
+        self.count(direction, bytes);
+        Some(action)
+    }
+
+    fn count(&mut self, direction: usize, bytes: u32) {
+        self.synced_last = false;
+        self.pass_ios += 1;
+        if direction == WRITE {
+            self.writes += 1;
+            self.pass_writes += 1;
+        }
+        // Of trims and writes of the same blocks, fio's limits count the writes.
+        if self.rules.kind != Kind::TrimWrite || direction == WRITE {
+            self.ios += 1;
+            self.bytes += u64::from(bytes);
+        }
+    }
+}
+
+impl Iterator for Requests {
+    type Item = Action;
+
+    fn next(&mut self) -> Option<Action> {
+        self.next_in(None)
+    }
+}
+
+impl Rules {
+    fn new(options: &Options, limit: u64) -> Rules {
+        let sizes = options.block_sizes.each_ref().map(|sizes| Sizes::new(sizes, options.unaligned));
+        let access = match (options.direct, options.sync) {
+            (true, _) => Access::Direct,
+            (false, SyncMode::None) => Access::Buffered,
+            (false, SyncMode::EachWrite) => Access::Synchronous,
+        };
+        Rules {
+            kind: options.pattern.kind,
+            random: options.pattern.random,
+            every: options.pattern.every,
+            skip: options.pattern.skip,
+            identical: options.sequencer == Sequencer::Identical,
+            mix_read: options.mix_read,
+            align: std::array::from_fn(|direction| options.block_align[direction].unwrap_or(sizes[direction].least())),
+            sizes,
+            percentage_random: options.percentage_random,
+            map: options.random_map(),
+            zones: options.zones(),
+            service: options.file_service,
+            fsync: u64::from(options.fsync),
+            fdatasync: u64::from(options.fdatasync),
+            sync_at_end: options.end_fsync || options.fsync_on_close,
+            access,
+            repeatable: options.repeatable,
+            time_based: options.time_based,
+            io_size: options.io_size.is_some(),
+            limit,
+            number_ios: options.number_ios.unwrap_or(u64::MAX),
+            largest: u64::from(options.all_block_bounds().1),
+        }
+    }
+}
+
+impl FileState {
+    fn new(target: &Target, rules: &Rules, options: &Options, seed: u64) -> FileState {
+        let least = u64::from(options.all_block_bounds().0);
+        let uniform = options.distribution.iter().all(|distribution| *distribution == Distribution::Uniform);
+        let sampler = |direction: usize| {
+            let align = rules.align[direction];
+            Sampler::new(&options.distribution[direction], (target.bytes / align).max(1), align, seed)
+        };
+        FileState {
+            file: target.file,
+            start: target.start,
+            bytes: target.bytes,
+            finished: false,
+            last_start: [None; DIRECTIONS],
+            last_end: [0; DIRECTIONS],
+            zone: 0,
+            zone_bytes: 0,
+            map: rules.map.then(|| RandomMap::new(target.bytes / least)),
+            samplers: (rules.random && !uniform).then(|| std::array::from_fn(sampler)),
+        }
+    }
+
+    /// As at the beginning.
+    fn reset(&mut self) {
+        self.finished = false;
+        self.last_start = [None; DIRECTIONS];
+        self.last_end = [0; DIRECTIONS];
+        (self.zone, self.zone_bytes) = (0, 0);
+        if let Some(map) = &mut self.map {
+            map.clear();
+        }
+    }
+
+    /// Goes to the next zone when enough was moved in this one, and back to its start when its end is reached.
+    fn stride(&mut self, zones: &Zones) {
+        if self.zone_bytes >= zones.size {
+            self.zone_bytes = 0;
+            let next = self.zone.saturating_add(zones.range).saturating_add(zones.skip);
+            self.zone = if next >= self.bytes { 0 } else { next };
+            self.last_end = [self.zone; DIRECTIONS];
+        }
+        for end in &mut self.last_end {
+            if *end >= self.zone.saturating_add(zones.range) {
+                *end = self.zone;
+            }
+        }
+    }
+
+    /// Where the next I/O begins; `None` if the file has been gone through.
+    fn offset(&mut self, rules: &Rules, direction: usize, new: bool, random: &mut Xoshiro256PlusPlus) -> Option<Offset> {
+        let unmapped = |bytes| Offset { bytes, mapped: false };
+        if !new && rules.identical {
+            return Some(unmapped(self.last_start[direction].unwrap_or(0)));
+        }
+        if !rules.random {
+            return self.following(rules, direction).map(unmapped);
+        }
+        let percentage = rules.percentage_random[direction];
+        if new && (percentage >= 100 || (below(random, 100) as u8) < percentage) {
+            return self.at_random(rules, direction, random).map(|bytes| Offset { bytes, mapped: self.map.is_some() });
+        }
+        match self.following(rules, direction) {
+            Some(bytes) => Some(unmapped(bytes)),
+            None => self.at_random(rules, direction, random).map(unmapped),
+        }
+    }
+
+    /// Behind the last I/O of this direction, with holes if there are to be any.
+    fn following(&mut self, rules: &Rules, direction: usize) -> Option<u64> {
+        if rules.time_based && self.last_end[direction] >= self.bytes {
+            self.last_end[direction] = self.zone;
+        }
+        let at = self.last_end[direction];
+        if at >= self.bytes {
+            return None;
+        }
+        if rules.skip == 0 || at == 0 {
+            return Some(at);
+        }
+        Some(match at.checked_add_signed(rules.skip) {
+            Some(at) if at >= self.bytes => 0,
+            Some(at) => at,
+            // Backwards, it goes on at the end.
+            None if rules.skip < 0 => self.bytes.saturating_add_signed(rules.skip),
+            None => 0,
+        })
+    }
+
+    /// At a random block, which is one not yet visited if there is a map.
+    fn at_random(&mut self, rules: &Rules, direction: usize, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+        let align = rules.align[direction];
+        let room = rules.zones.map_or(self.bytes, |zones| zones.range.min(self.bytes - self.zone));
+        let blocks = room / align;
+        if blocks == 0 {
+            return None;
+        }
+        let drawn = match &self.samplers {
+            Some(samplers) if rules.zones.is_none() => samplers[direction].draw(random),
+            _ => below(random, blocks),
+        };
+        let block = match &mut self.map {
+            Some(map) if map.contains(drawn) => match map.next_free(drawn) {
+                None if rules.time_based => {
+                    map.clear();
+                    drawn
+                }
+                free => free?,
+            },
+            _ => drawn,
+        };
+        let offset = self.zone + block.checked_mul(align)?;
+        (offset < self.bytes).then_some(offset)
+    }
+
+    /// Marks the blocks from `offset` on as visited, and gives back how many of the `bytes` lie before the first that already was.
+    fn visit(&mut self, rules: &Rules, direction: usize, offset: u64, bytes: u32) -> u32 {
+        let Some(map) = &mut self.map else { return bytes };
+        let block = rules.align[direction];
+        let free = map.insert_run(offset / block, u64::from(bytes).div_ceil(block)) * block;
+        // The block was free: there is one at least. fio counts in blocks of the direction, though the map may have smaller ones.
+        if free == 0 { bytes.min(block as u32) } else { u64::from(bytes).min(free) as u32 }
+    }
+}
+
+fn op(direction: usize) -> Op {
+    [Op::Read, Op::Write, Op::Discard][direction]
+}
