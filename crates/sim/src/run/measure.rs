@@ -262,6 +262,18 @@ mod tests {
     }
 
     #[test]
+    fn an_fsync_counts_among_fsyncs_and_nowhere_else() {
+        let mut measure = Measure::new(1, [7]);
+        let (lba, sectors, op, sync, stream) = (0, 0, Op::Write, true, 7);
+        let (arrival, priority, token) = (Nanos::ZERO, block::Priority::DEFAULT, 0);
+        let issue = crate::host::Issue { arrival, lba, sectors, op, sync, stream, priority, token };
+        measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(3) });
+        assert_eq!((measure.syncs.count(), measure.syncs.max()), (1, Nanos::from_millis(3)));
+        assert_eq!((measure.all.count(), measure.writes.count(), measure.streams[&7].responses.count()), (0, 0, 0));
+        assert_eq!(measure.last_completion, Nanos::from_millis(3));
+    }
+
+    #[test]
     fn bins_hold_everything_however_long_the_run() {
         let mut measure = Measure::new(3, []);
         for seconds in [0, 1, 100_000] {

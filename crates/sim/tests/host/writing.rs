@@ -108,6 +108,34 @@ fn fsync_waits_for_write_back_that_somebody_else_began() {
 }
 
 #[test]
+fn fsync_ends_soon_however_full_others_keep_the_queue() {
+    let mut machine = Machine::new(files(&[64 * MIB, 64 * MIB]), "nr_requests=4");
+    for page in 0..64 {
+        machine.call(9, write(1, page * 64 * KIB, 4096));
+    }
+    let synced = machine.start(9, fsync(1));
+    let others = |number: u64| direct(Op::Read, 0, scramble(number) % 16_384 * 4096, 4096);
+    let mut number = 0;
+    while number < 32 {
+        number += 1;
+        machine.start(1, others(number));
+    }
+    let done = loop {
+        assert!(machine.step());
+        let finished = machine.take_finished();
+        if let Some(done) = finished.iter().find(|done| done.issue.token == synced) {
+            break *done;
+        }
+        for _ in finished {
+            number += 1;
+            machine.start(1, others(number));
+        }
+    };
+    // 64 pages of its own, each behind at most 32 others, at 141 µs each.
+    assert!(done.at < Nanos::from_millis(64 * 33 * 141 / 1000), "{}", done.at);
+}
+
+#[test]
 fn a_page_written_again_while_it_is_written_back_is_written_back_again() {
     let mut machine = Machine::new(files(&[MIB]), "");
     machine.call(1, write(0, 0, 4096));
