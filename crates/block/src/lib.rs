@@ -21,7 +21,7 @@ mod sorted;
 mod time;
 mod tunable;
 
-pub use queue::Limits;
+pub use queue::{Limits, Merges};
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, StreamId};
 pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, Spec, switch};
 pub use setting::{SettingError, find, parse, parse_settings};

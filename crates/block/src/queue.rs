@@ -25,17 +25,32 @@ use crate::chains::{Chains, NONE};
 use crate::sorted::{SortedList, Spot};
 use crate::{Insertion, Nanos, Request, RequestId};
 
+/// Which requests that touch may become one (`nomerges` in Linux's `/sys/block/*/queue`, 0 to 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Merges {
+    /// All.
+    #[default]
+    All,
+    /// A newcomer with the request that was queued last or grew last. Linux tries the one that grew last, and the last ones of
+    /// the submitter's plug; the two are one here.
+    WithLast,
+    /// None.
+    Never,
+}
+
 /// What the host allows a scheduler to do to requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The largest request merging may make, in 512-byte sectors; 0 forbids merging. A request that arrives larger stays as it is.
     pub max_sectors: u32,
+    /// What merges are tried.
+    pub merges: Merges,
 }
 
 impl Default for Limits {
     /// 1,280 KiB, Linux's `max_sectors_kb` (`BLK_DEF_MAX_SECTORS`, `include/linux/blkdev.h`).
     fn default() -> Limits {
-        Limits { max_sectors: 2560 }
+        Limits { max_sectors: 2560, merges: Merges::All }
     }
 }
 
@@ -129,18 +144,25 @@ pub struct Queue {
     ends: Chains,
     lanes: Vec<Lane>,
     sequence: u64,
+    /// The slot that was filled or grew last, if its request still waits.
+    last: u32,
 }
 
 impl Queue {
     /// An empty queue.
     pub fn new(limits: Limits, merging: Merging) -> Queue {
         let (entries, free, lanes) = (Vec::new(), Vec::new(), Vec::new());
-        Queue { limits, merging, entries, free, ends: Chains::default(), lanes, sequence: 0 }
+        Queue { limits, merging, entries, free, ends: Chains::default(), lanes, sequence: 0, last: NONE }
     }
 
     /// Changes which requests may merge from now on.
     pub fn set_merging(&mut self, merging: Merging) {
         self.merging = merging;
+    }
+
+    /// Changes what is allowed from now on.
+    pub fn set_limits(&mut self, limits: &Limits) {
+        self.limits = *limits;
     }
 
     /// How many requests wait, merged ones counted once.
@@ -165,14 +187,23 @@ impl Queue {
         while self.lanes.len() <= lane {
             self.lanes.push(Lane::new());
         }
-        if let Some(slot) = self.back_merge_partner(lane, &request) {
+        let partner = match self.limits.merges {
+            Merges::All => self.back_merge_partner(lane, &request),
+            Merges::WithLast => self.last_partner(lane, &request, |last| last.end() == request.lba),
+            Merges::Never => None,
+        };
+        if let Some(slot) = partner {
             return self.merge_back(slot, &request);
         }
         let place = Place { lba: request.lba, sequence: self.sequence };
         let spot = self.lanes[lane].places.spot(place.key());
-        if self.merging.front
-            && let Some(slot) = self.front_merge_partner(lane, spot, &request)
-        {
+        let partner = match self.limits.merges {
+            _ if !self.merging.front => None,
+            Merges::All => self.front_merge_partner(lane, spot, &request),
+            Merges::WithLast => self.last_partner(lane, &request, |last| request.end() == last.lba),
+            Merges::Never => None,
+        };
+        if let Some(slot) = partner {
             return self.merge_front(slot, &request);
         }
         Placed::Queued(self.push(lane, spot, expires, request))
@@ -205,6 +236,9 @@ impl Queue {
         }
         self.unlink(slot.0);
         self.free.push(slot.0);
+        if self.last == slot.0 {
+            self.last = NONE;
+        }
         request
     }
 
@@ -269,11 +303,18 @@ impl Queue {
             self.ends.insert(end, slot);
         }
         self.link_behind(slot, self.lanes[lane].newest);
+        self.last = slot;
         Slot(slot)
     }
 
     fn back_merge_partner(&self, lane: usize, request: &Request) -> Option<u32> {
         self.ends.slots(request.lba).find(|&slot| self.may_merge(lane, slot, request))
+    }
+
+    /// The request queued or grown last, if it `touches` the newcomer and they may merge.
+    fn last_partner(&self, lane: usize, request: &Request, touches: impl Fn(&Request) -> bool) -> Option<u32> {
+        let last = self.last;
+        (last != NONE && touches(&self.entries[last as usize].request) && self.may_merge(lane, last, request)).then_some(last)
     }
 
     /// `spot` is where `request` would stand. Mostly what stands there begins behind the request's end, and all is said.
@@ -311,6 +352,7 @@ impl Queue {
 
     fn merge_back(&mut self, slot: u32, request: &Request) -> Placed {
         self.grow_back(slot, request);
+        self.last = slot;
         let grown = self.entries[slot as usize].request;
         let lane = self.entries[slot as usize].lane as usize;
         let next = self.starting_at(lane, grown.end()).find(|&next| next != slot && self.may_merge(lane, next, &grown));
@@ -330,6 +372,7 @@ impl Queue {
 
     fn merge_front(&mut self, slot: u32, request: &Request) -> Placed {
         let old_place = self.place(Slot(slot));
+        self.last = slot;
         let entry = &mut self.entries[slot as usize];
         let lane = &mut self.lanes[entry.lane as usize];
         lane.places.remove(old_place.key());

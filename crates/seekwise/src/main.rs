@@ -9,6 +9,7 @@ mod scheduler;
 mod simulate;
 mod terminal;
 mod trace;
+mod workload;
 
 use std::process::ExitCode;
 
@@ -40,6 +41,9 @@ enum Command {
     /// Characterise and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
+    /// List, show and draw workloads: fio job files
+    #[command(subcommand)]
+    Workload(workload::Command),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +56,7 @@ fn main() -> ExitCode {
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace(command) => trace::run(command),
+        Command::Workload(command) => workload::run(command),
     };
     terminal::exit_code(outcome)
 }

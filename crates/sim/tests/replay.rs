@@ -198,7 +198,7 @@ fn a_large_request_is_split_and_is_done_when_its_last_part_is() {
     let mut large = read(1, 0, None);
     large.sectors = 100;
     for nr_requests in [1, 2, 256] {
-        let settings = QueueSettings { nr_requests, max_sectors: 30 };
+        let settings = QueueSettings { nr_requests, max_sectors: 30, ..QueueSettings::default() };
         let outcome = run(&[large, read(1, 1, None)], Mode::Open, 1.0, queue(5, 1, settings));
         assert_eq!(times(&outcome), [(0, 20), (1, 25)], "nr_requests {nr_requests}");
         assert_eq!(outcome.measure.read_bytes, 108 * 512);

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::{Limits, Op, Priority, PriorityClass, Scale, Spec, StreamId, Tunable};
+use crate::{Limits, Merges, Op, Priority, PriorityClass, Scale, Spec, StreamId, Tunable};
 
 /// A request to come.
 #[derive(Clone, Debug)]
@@ -69,22 +69,23 @@ fn value(tunable: &Tunable, setting: u16) -> i64 {
 pub fn scripts() -> impl Strategy<Value = Script> {
     let service = prop_oneof![3 => 50..2_000u64, 2 => 2_000..15_000u64, 1 => 50_000..700_000u64];
     let max_sectors = prop_oneof![1 => Just(0), 2 => 8..64u32, 2 => Just(2560u32)];
+    let merges = prop_oneof![3 => Just(Merges::All), 1 => Just(Merges::WithLast), 1 => Just(Merges::Never)];
     let change = proptest::option::of(any::<Index>());
     let settings = proptest::collection::vec(prop_oneof![any::<u16>(), Just(0), Just(u16::MAX)], 1..8);
     (
         proptest::collection::vec(arrivals(), 1..80),
         proptest::collection::vec(service, 1..8),
         1..=9usize,
-        max_sectors,
+        (max_sectors, merges),
         settings,
         change,
     )
-        .prop_map(|(arrivals, service_us, depth, max_sectors, settings, change)| Script {
+        .prop_map(|(arrivals, service_us, depth, (max_sectors, merges), settings, change)| Script {
             change_after: change.map(|index| index.index(arrivals.len())),
             arrivals,
             service_us,
             depth,
-            limits: Limits { max_sectors },
+            limits: Limits { max_sectors, merges },
             settings,
         })
 }

@@ -544,6 +544,10 @@ impl Scheduler for Anticipatory {
         self.tuning = Tuning::new(values);
     }
 
+    fn set_limits(&mut self, limits: &Limits) {
+        self.queue.set_limits(limits);
+    }
+
     fn drain(&mut self, out: &mut Vec<Request>) {
         let first = out.len();
         self.queue.drain(out);

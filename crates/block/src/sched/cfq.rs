@@ -653,6 +653,10 @@ impl Scheduler for Cfq {
         self.tuning = Tuning::new(values);
     }
 
+    fn set_limits(&mut self, limits: &Limits) {
+        self.requests.set_limits(limits);
+    }
+
     fn drain(&mut self, out: &mut Vec<Request>) {
         let first = out.len();
         self.requests.drain(out);

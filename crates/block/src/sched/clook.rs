@@ -53,6 +53,10 @@ impl Scheduler for Clook {
 
     fn retune(&mut self, _values: &[i64]) {}
 
+    fn set_limits(&mut self, limits: &Limits) {
+        self.queue.set_limits(limits);
+    }
+
     fn drain(&mut self, out: &mut Vec<Request>) {
         self.queue.drain(out);
     }

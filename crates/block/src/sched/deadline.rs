@@ -188,6 +188,10 @@ impl Scheduler for Deadline {
         self.queue.set_merging(self.tuning.merging);
     }
 
+    fn set_limits(&mut self, limits: &Limits) {
+        self.queue.set_limits(limits);
+    }
+
     fn drain(&mut self, out: &mut Vec<Request>) {
         self.queue.drain(out);
         self.next = None;

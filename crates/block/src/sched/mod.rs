@@ -63,6 +63,11 @@ pub trait Scheduler: Send {
     /// Takes new values for its tunables, in the order of [`Spec::tunables`] and within their ranges.
     fn retune(&mut self, values: &[i64]);
 
+    /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
+    fn set_limits(&mut self, limits: &Limits) {
+        let _ = limits;
+    }
+
     /// Hands every queued request over to a successor, in the order in which it would have taken them in.
     /// Requests at the device are the host's affair; their [`completed`](Scheduler::completed) no longer comes here.
     fn drain(&mut self, out: &mut Vec<Request>);

@@ -1,9 +1,9 @@
-use block::{Limits, Nanos, Pick, Request, StreamId};
+use block::{Limits, Merges, Nanos, Pick, Request, StreamId};
 
 use crate::disk::{Process, Report, run};
 use crate::{insert_all, ms, read, scheduler, scheduler_with, write};
 
-const UNMERGED: Limits = Limits { max_sectors: 0 };
+const UNMERGED: Limits = Limits { max_sectors: 0, merges: Merges::All };
 
 fn of(stream: StreamId, request: Request) -> Request {
     Request { stream, ..request }

@@ -1,9 +1,9 @@
-use block::{Limits, Nanos, Op, Pick, PriorityClass, Request};
+use block::{Limits, Merges, Nanos, Op, Pick, PriorityClass, Request};
 
 use crate::disk::{Process, Report, run};
 use crate::{insert_all, ms, read, scheduler, scheduler_with, write};
 
-const UNMERGED: Limits = Limits { max_sectors: 0 };
+const UNMERGED: Limits = Limits { max_sectors: 0, merges: Merges::All };
 
 fn reader(number: u64) -> Process {
     Process::sequential_reader(number << 30, Nanos::from_micros(300))

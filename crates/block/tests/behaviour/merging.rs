@@ -1,4 +1,4 @@
-use block::{Insertion, Limits, Nanos, Op, Pick, Priority, PriorityClass, Request, Scheduler};
+use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, PriorityClass, Request, Scheduler};
 
 use crate::{ms, read, scheduler, scheduler_with, serve_all, write};
 
@@ -56,14 +56,31 @@ fn the_age_of_an_absorbed_request_passes_to_the_one_that_swallowed_it() {
 
 #[test]
 fn the_limit_of_a_merged_request_holds() {
-    let mut clook = scheduler_with("clook", Limits { max_sectors: 20 });
+    let mut clook = scheduler_with("clook", Limits { max_sectors: 20, merges: Merges::All });
     clook.insert(NOW, read(1, 100));
     clook.insert(NOW, read(2, 116));
     assert_eq!(clook.insert(NOW, read(3, 108)), merged(1), "with the third it would be 24");
     assert_eq!(clook.insert(NOW, read(4, 92)), Insertion::Queued);
-    let mut never = scheduler_with("clook", Limits { max_sectors: 0 });
+    let mut never = scheduler_with("clook", Limits { max_sectors: 0, merges: Merges::All });
     never.insert(NOW, read(1, 100));
     assert_eq!(never.insert(NOW, read(2, 108)), Insertion::Queued);
+}
+
+#[test]
+fn merging_with_the_last_one_only_finds_no_others_and_merging_never_finds_none() {
+    let limits = |merges| Limits { merges, ..Limits::default() };
+    for name in ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq"] {
+        let mut last = scheduler_with(name, limits(Merges::WithLast));
+        last.insert(NOW, read(1, 100));
+        assert_eq!(last.insert(NOW, read(2, 108)), merged(1), "{name}");
+        assert_eq!(last.insert(NOW, read(3, 900)), Insertion::Queued);
+        assert_eq!(last.insert(NOW, read(4, 116)), Insertion::Queued, "{name}: the last one was at 900");
+        let mut never = scheduler_with(name, limits(Merges::Never));
+        never.insert(NOW, read(1, 100));
+        assert_eq!(never.insert(NOW, read(2, 108)), Insertion::Queued, "{name}");
+        never.set_limits(&limits(Merges::All));
+        assert_eq!(never.insert(NOW, read(3, 116)), merged(2), "{name}");
+    }
 }
 
 #[test]

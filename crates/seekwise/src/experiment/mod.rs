@@ -127,7 +127,7 @@ impl World {
     }
 
     fn scheduler(&self, setting: &Setting) -> Box<dyn block::Scheduler> {
-        (setting.spec.build)(&block::Limits { max_sectors: self.queue.max_sectors }, &setting.values)
+        (setting.spec.build)(&self.queue.limits(), &setting.values)
     }
 
     fn digest(&self) -> DiskDigest {

@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Insertion, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
+use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
 
 use crate::device::{Completion, Device};
 use crate::run::Server;
@@ -66,12 +66,21 @@ pub struct QueueSettings {
     pub nr_requests: u32,
     /// Larger reads and writes are split, and merging stops, at this many sectors. At least 1.
     pub max_sectors: u32,
+    /// Which requests the scheduler may merge.
+    pub merges: Merges,
+}
+
+impl QueueSettings {
+    /// What the scheduler must keep to.
+    pub fn limits(&self) -> Limits {
+        Limits { max_sectors: self.max_sectors, merges: self.merges }
+    }
 }
 
 impl Default for QueueSettings {
     /// What Linux gives a disk under a scheduler: 256 requests, 1,280 KiB.
     fn default() -> QueueSettings {
-        QueueSettings { nr_requests: 256, max_sectors: 2560 }
+        QueueSettings { nr_requests: 256, max_sectors: 2560, merges: Merges::All }
     }
 }
 
@@ -168,6 +177,19 @@ impl Queue {
     /// How long the device has been at work so far.
     pub fn busy(&self) -> Nanos {
         self.device.busy()
+    }
+
+    /// Changes the settings, the scheduler's limits among them.
+    pub fn set_settings(&mut self, now: Nanos, settings: QueueSettings) {
+        self.settings = settings;
+        self.scheduler.set_limits(&settings.limits());
+        self.fill(now);
+    }
+
+    /// Whether a further issue, synchronous or not, would have to wait outside.
+    pub fn is_full(&self, sync: bool) -> bool {
+        let kind = usize::from(sync);
+        self.pending[kind].is_some() || !self.waiting[kind].is_empty() || self.active[kind] >= self.settings.nr_requests
     }
 
     /// Lets in what there is room for.

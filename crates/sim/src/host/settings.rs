@@ -1,6 +1,8 @@
 //! What is set on a host, and what kind of machine it is.
 
-use block::{Scale, SettingError, Tunable, Unit};
+use block::{Merges, Scale, SettingError, Tunable, Unit};
+
+use super::QueueSettings;
 
 /// What may be set while the host runs, under Linux's names: `/sys/block/*/queue` first, then `/proc/sys/vm`.
 /// [`HostSettings::value`] and [`Host::set`](super::Host::set) go by the place in here.
@@ -31,7 +33,7 @@ pub static TUNABLES: &[Tunable] = &[
         max: 2,
         default: 0,
         scale: Scale::Linear,
-        doc: "Which requests that touch are merged: 0 all, 1 only with the request merged or queued last, 2 none.",
+        doc: "Which requests that touch are merged: 0 all, 1 only with the request that was queued or grew last, 2 none.",
     },
     Tunable {
         name: "read_ahead_kb",
@@ -248,6 +250,19 @@ impl HostSettings {
             tunable.check("host", value)?;
         }
         Ok(())
+    }
+
+    /// What concerns the device's queue.
+    pub fn queue(&self) -> QueueSettings {
+        QueueSettings {
+            nr_requests: self.nr_requests as u32,
+            max_sectors: 2 * self.max_sectors_kb as u32,
+            merges: match self.nomerges {
+                0 => Merges::All,
+                1 => Merges::WithLast,
+                _ => Merges::Never,
+            },
+        }
     }
 
     /// By [`HostSettings::all`].

@@ -15,6 +15,7 @@ mod layout;
 mod options;
 mod pace;
 mod place;
+pub mod random;
 mod process;
 mod processes;
 mod random_map;

@@ -1,53 +1,87 @@
 //! DFTL's cached mapping table: which groups of entries of the map are in memory, least recently used first out.
 //!
 //! The paper keeps a segmented LRU list; this is a plain one. Only presence is kept here: what the entries say is in the flash
-//! translation layer's own arrays, which stand for both the cached and the flash-resident copy.
+//! translation layer's own tables, which stand for both the cached and the flash-resident copy.
+//!
+//! ```text
+//!  index   hash of a group ─▶ group, slot          open addressing, at most half full; grows with what is in it
+//!  slots   group, newer, older, next dirty         two lists: by age, and the dirty ones of each translation page
+//! ```
 
 const NONE: u32 = u32::MAX;
+
+/// End of a list of dirty slots; it tells the last of them from those that are clean.
+const LAST: u32 = u32::MAX - 1;
+
+/// An index of this size is the first.
+const FIRST_INDEX: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     group: u32,
     newer: u32,
     older: u32,
-    dirty: bool,
-    /// The next dirty one of the same translation page.
+    /// The next dirty one of the same translation page, or [`LAST`]; [`NONE`] if this is clean.
     next_dirty: u32,
 }
+
+/// An entry of the index: empty if the slot is [`NONE`].
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    group: u32,
+    slot: u32,
+}
+
+const EMPTY: Place = Place { group: 0, slot: NONE };
 
 /// Which groups are in memory.
 #[derive(Clone, Debug)]
 pub(super) struct CachedMap {
     slots: Vec<Slot>,
     capacity: usize,
-    /// By group: its slot and one, or 0. Zeroed memory that is never written costs nothing.
-    slot_of: Vec<u32>,
+    index: Vec<Place>,
     newest: u32,
     oldest: u32,
-    /// By translation page: the first of its dirty slots.
+    /// By translation page: the first of its dirty slots, or [`LAST`].
     first_dirty: Vec<u32>,
 }
 
 impl CachedMap {
     /// Room for `capacity` (at least 1) of `groups` groups, which lie in `map_pages` translation pages.
     pub fn new(capacity: u32, groups: usize, map_pages: usize) -> CachedMap {
-        let capacity = (capacity.max(1) as usize).min(groups.max(1));
         CachedMap {
-            slots: Vec::with_capacity(capacity),
-            capacity,
-            slot_of: vec![0; groups],
+            slots: Vec::new(),
+            capacity: (capacity.max(1) as usize).min(groups.max(1)),
+            index: vec![EMPTY; FIRST_INDEX],
             newest: NONE,
             oldest: NONE,
-            first_dirty: vec![NONE; map_pages],
+            first_dirty: vec![LAST; map_pages],
         }
     }
 
-    fn find(&self, group: usize) -> Option<u32> {
-        self.slot_of[group].checked_sub(1)
+    fn home(&self, group: u32) -> usize {
+        // Fibonacci hashing by the product's high bits: neighbours lie apart, and it is the same on every machine.
+        (group.wrapping_mul(0x9e37_79b9) >> (32 - self.index.len().ilog2())) as usize
+    }
+
+    /// Where in the index a group stands, or the free place where it would.
+    #[inline]
+    fn position(&self, group: u32) -> usize {
+        let mut at = self.home(group);
+        while self.index[at].slot != NONE && self.index[at].group != group {
+            at = (at + 1) & (self.index.len() - 1);
+        }
+        at
+    }
+
+    #[inline]
+    fn find(&self, group: u32) -> Option<u32> {
+        let slot = self.index[self.position(group)].slot;
+        (slot != NONE).then_some(slot)
     }
 
     /// Makes a group the most recently used; false if it is not there.
-    pub fn touch(&mut self, group: usize) -> bool {
+    pub fn touch(&mut self, group: u32) -> bool {
         let Some(slot) = self.find(group) else { return false };
         if slot != self.newest {
             self.unlink(slot);
@@ -57,12 +91,12 @@ impl CachedMap {
     }
 
     /// Marks a group, which lies in `map_page`, as differing from the flash; false if it is not there.
-    pub fn set_dirty(&mut self, group: usize, map_page: usize) -> bool {
+    #[inline]
+    pub fn set_dirty(&mut self, group: u32, map_page: usize) -> bool {
         let Some(slot) = self.find(group) else { return false };
         let entry = &mut self.slots[slot as usize];
-        if !entry.dirty {
-            (entry.dirty, entry.next_dirty) = (true, self.first_dirty[map_page]);
-            self.first_dirty[map_page] = slot;
+        if entry.next_dirty == NONE {
+            entry.next_dirty = std::mem::replace(&mut self.first_dirty[map_page], slot);
         }
         true
     }
@@ -70,34 +104,68 @@ impl CachedMap {
     /// Marks all groups of a translation page as being on the flash.
     pub fn set_clean(&mut self, map_page: usize) {
         // A dirty group never leaves the cache before its page is clean, so the list holds nobody else's slots.
-        let mut slot = std::mem::replace(&mut self.first_dirty[map_page], NONE);
-        while let Some(entry) = self.slots.get_mut(slot as usize) {
-            entry.dirty = false;
-            slot = entry.next_dirty;
+        let mut slot = std::mem::replace(&mut self.first_dirty[map_page], LAST);
+        while slot != LAST {
+            slot = std::mem::replace(&mut self.slots[slot as usize].next_dirty, NONE);
         }
     }
 
     /// The group that must go before another can come, and whether it differs from the flash; none while there is room.
-    pub fn next_out(&self) -> Option<(usize, bool)> {
+    pub fn next_out(&self) -> Option<(u32, bool)> {
         let slot = (self.slots.len() == self.capacity).then(|| self.slots.get(self.oldest as usize)).flatten()?;
-        Some((slot.group as usize, slot.dirty))
+        Some((slot.group, slot.next_dirty != NONE))
     }
 
     /// Brings a group in that is not there, in place of the one that had to go.
-    pub fn insert(&mut self, group: usize) {
-        let entry = Slot { group: group as u32, newer: NONE, older: NONE, dirty: false, next_dirty: NONE };
+    pub fn insert(&mut self, group: u32) {
+        let entry = Slot { group, newer: NONE, older: NONE, next_dirty: NONE };
         let slot = if self.slots.len() < self.capacity {
             self.slots.push(entry);
+            if self.slots.len() * 2 > self.index.len() {
+                self.grow();
+            }
             self.slots.len() as u32 - 1
         } else {
             let slot = self.oldest;
             self.unlink(slot);
-            self.slot_of[self.slots[slot as usize].group as usize] = 0;
+            self.forget(self.slots[slot as usize].group);
             self.slots[slot as usize] = entry;
             slot
         };
-        self.slot_of[group] = slot + 1;
+        let at = self.position(group);
+        self.index[at] = Place { group, slot };
         self.link_newest(slot);
+    }
+
+    /// Doubles the index. The newest slot is not in it yet.
+    #[cold]
+    fn grow(&mut self) {
+        let size = self.index.len() * 2;
+        let old = std::mem::replace(&mut self.index, vec![EMPTY; size]);
+        for place in old.into_iter().filter(|place| place.slot != NONE) {
+            let at = self.position(place.group);
+            self.index[at] = place;
+        }
+    }
+
+    /// Takes a group out of the index, and moves up those behind it that would not be found across the gap.
+    fn forget(&mut self, group: u32) {
+        let mask = self.index.len() - 1;
+        let mut gap = self.position(group);
+        let mut at = gap;
+        loop {
+            at = (at + 1) & mask;
+            let place = self.index[at];
+            if place.slot == NONE {
+                break;
+            }
+            let from_home = at.wrapping_sub(self.home(place.group)) & mask;
+            if from_home >= (at.wrapping_sub(gap) & mask) {
+                self.index[gap] = place;
+                gap = at;
+            }
+        }
+        self.index[gap] = EMPTY;
     }
 
     fn unlink(&mut self, slot: u32) {

@@ -18,31 +18,22 @@
 //!
 //! What differs: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
 //! pages move by copy-back within the plane and occupy no channel. A map that is wholly in memory is never written to the flash.
+//! The paper knows no discards: entries of discarded pages change as those of moved pages do, and a translation page of which
+//! every entry is discarded is given up.
 //!
-//! Only what differs from the initial state is stored: an entry of 0 means "as at the beginning", so that memory that no
-//! request ever reaches stays untouched zeroes.
+//! The devices of a profile share the initial state, and each stores only where it differs (`table.rs`).
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use super::blocks::{Blocks, Content};
 use super::cached_map::CachedMap;
-use super::model::Model;
+use super::model::{Model, Parameters};
 use super::spec::InitialState;
+use super::table::Table;
 use super::tally::FlashTally;
 
-/// In `Plane` tables' count of valid pages: the block is free or open, and no candidate for collection.
-const NOT_CLOSED: u16 = 0x8000;
-
-/// How often a plane looks for a block that is worn too little: at every so many-th collection.
-const WEAR_CHECK_PERIOD: u64 = 16;
-
-/// Of what a page holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Content {
-    Data = 0,
-    Map = 1,
-}
+/// In the table of pages: nothing is known of what was written there.
+const DISCARDED: u32 = u32::MAX;
 
 /// Something that must happen on the flash for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -76,121 +67,117 @@ impl Steps {
     }
 }
 
+/// The block that is being written, and its next page; beyond the last if it is full.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     block: Option<u32>,
-    /// Its next page; beyond the last if it is full.
     next: u32,
 }
 
-#[derive(Clone, Debug)]
-struct Plane {
-    /// Erase count and block, least worn first.
-    free: BinaryHeap<Reverse<(u32, u32)>>,
-    open: [Open; 2],
-    collections: u64,
-    most_worn: u32,
-}
-
 /// The translation layer of a device. "Page" alone means a physical page counted within its plane, "local" a logical one.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Ftl {
-    model: Arc<Model>,
-    /// By plane and local page: the page and one, or 0.
-    page_of: Vec<u32>,
-    /// By plane and page: what was written there (local or translation page) and one, or 0.
-    owner_of: Vec<u32>,
-    /// By plane and page.
-    valid: Vec<u64>,
-    /// By plane and block: its valid pages.
-    valid_in: Vec<u16>,
-    /// By plane and block.
-    erases: Vec<u32>,
-    /// By plane and block: holds translation pages.
-    holds_map: Vec<bool>,
+    pub(super) model: Arc<Parameters>,
+    /// By plane and local page: the page and one; 0 as at the beginning, which is in order or nowhere; or [`DISCARDED`].
+    page_of: Table<u32>,
+    /// By plane and page: what was written there (local or translation page) and one; 0 as at the beginning, in order.
+    owner_of: Table<u32>,
+    /// By plane and page, a bit each.
+    valid: Table<u64>,
     /// DFTL's global translation directory. By plane and translation page: the page and one, or 0.
-    directory: Vec<u32>,
-    planes: Vec<Plane>,
+    directory: Table<u32>,
+    pub(super) blocks: Blocks,
+    /// By plane: for data, for the map.
+    open: Vec<[Open; 2]>,
     cache: Option<CachedMap>,
-    /// Translation pages to be written anew; empty between collections.
+    /// Translation pages of a plane to be written anew, and a bit for each that is among them; empty between collections.
     stale: Vec<u32>,
+    is_stale: Vec<u64>,
     pub tally: FlashTally,
 }
 
 impl Ftl {
-    pub fn new(model: &Arc<Model>) -> Ftl {
+    /// A device in the initial state of its profile, which the first such device works out.
+    pub fn new(model: &Model) -> Ftl {
+        model.initial.get_or_init(|| Ftl::initial(&model.parameters)).share()
+    }
+
+    /// All blocks erased, nothing written.
+    fn fresh(model: &Arc<Parameters>) -> Ftl {
         let planes = model.planes as usize;
-        let blocks = planes * model.blocks as usize;
-        let pages = blocks * model.pages as usize;
-        let groups = groups_of_plane(model) * planes;
-        let plane = Plane {
-            free: BinaryHeap::with_capacity(model.blocks as usize),
-            open: [Open { block: None, next: model.pages }; 2],
-            collections: 0,
-            most_worn: 0,
-        };
-        let mut ftl = Ftl {
-            page_of: vec![0; planes * model.logical as usize],
-            owner_of: vec![0; pages],
-            valid: vec![0; pages.div_ceil(64)],
-            valid_in: vec![NOT_CLOSED; blocks],
-            erases: vec![0; blocks],
-            holds_map: vec![false; blocks],
-            directory: vec![0; planes * model.translation as usize],
-            planes: vec![plane; planes],
-            cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups, planes * model.translation as usize)),
-            stale: Vec::with_capacity(model.pages.min(model.translation) as usize),
+        let map_pages = planes * model.translation as usize;
+        let pages = planes * model.blocks as usize * model.pages as usize;
+        Ftl {
+            page_of: Table::new(planes * model.logical as usize),
+            owner_of: Table::new(pages),
+            valid: Table::new(pages.div_ceil(64)),
+            directory: Table::new(map_pages),
+            blocks: Blocks::new(model),
+            open: vec![[Open { block: None, next: model.pages }; 2]; planes],
+            cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups_of_plane(model) * planes, map_pages)),
+            stale: Vec::new(),
+            is_stale: vec![0; (model.translation as usize).div_ceil(64)],
             tally: FlashTally::default(),
             model: model.clone(),
-        };
-        for plane in 0..model.planes {
-            let used = if model.initial_state == InitialState::Fresh { 0 } else { ftl.lay_out_in_order(plane) };
-            let free = (used..model.blocks).map(|block| Reverse((0, block)));
-            ftl.planes[plane as usize].free.extend(free);
         }
-        if model.initial_state == InitialState::Random {
-            ftl.overwrite_at_random();
+    }
+
+    /// The state in which the devices of a profile begin.
+    fn initial(model: &Arc<Parameters>) -> Ftl {
+        let mut ftl = Ftl::fresh(model);
+        match model.initial_state {
+            InitialState::Fresh => {}
+            InitialState::Sequential => (0..model.planes).for_each(|plane| ftl.lay_out_in_order(plane)),
+            InitialState::Random => ftl.lay_out_at_random(),
         }
+        ftl.page_of.freeze();
+        ftl.owner_of.freeze();
+        ftl.valid.freeze();
+        ftl.directory.freeze();
+        ftl.blocks.freeze();
+        ftl.tally = FlashTally::default();
         ftl
     }
 
-    /// Marks the pages of a plane as written in order, data first and then the map; says how many blocks that took.
-    fn lay_out_in_order(&mut self, plane: u32) -> u32 {
-        let (logical, translation, pages) = (self.model.logical, self.model.translation, self.model.pages);
-        let mut first = 0;
-        for (content, count) in [(Content::Data, logical), (Content::Map, translation)] {
-            for block in first..first + count.div_ceil(pages) {
-                let here = (count - (block - first) * pages).min(pages);
-                let index = self.block_index(plane, block);
-                self.holds_map[index] = content == Content::Map;
-                self.valid_in[index] = here as u16;
-                if here < pages {
-                    self.valid_in[index] |= NOT_CLOSED;
-                    self.planes[plane as usize].open[content as usize] = Open { block: Some(block), next: here };
-                }
-                self.set_all_valid(plane, block * pages, here);
-            }
-            if content == Content::Map {
-                for number in 0..translation {
-                    let (at, page) = (self.directory_index(plane, number), first * pages + number);
-                    self.directory[at] = page + 1;
-                    let at = self.page_index(plane, page);
-                    self.owner_of[at] = number + 1;
-                }
-            }
-            first += count.div_ceil(pages);
+    /// Another device in this initial state.
+    fn share(&self) -> Ftl {
+        Ftl {
+            model: self.model.clone(),
+            page_of: self.page_of.share(),
+            owner_of: self.owner_of.share(),
+            valid: self.valid.share(),
+            directory: self.directory.share(),
+            blocks: self.blocks.share(),
+            open: self.open.clone(),
+            cache: self.cache.clone(),
+            stale: Vec::new(),
+            is_stale: self.is_stale.clone(),
+            tally: FlashTally::default(),
         }
-        first
     }
 
-    /// Writes twice as many random pages as there are, which no request waits for and no tally counts.
-    fn overwrite_at_random(&mut self) {
-        let pages = self.logical_pages();
-        for count in 0..2 * pages {
-            let page = (u64::from(random(count)) * pages) >> 32;
-            self.write(page as u32, true);
+    /// Marks the pages of a plane as written in order, data first and then the map.
+    fn lay_out_in_order(&mut self, plane: u32) {
+        let (logical, translation, pages) = (self.model.logical, self.model.translation, self.model.pages);
+        for (content, count) in [(Content::Data, logical), (Content::Map, translation)] {
+            let mut done = 0;
+            while done < count {
+                let block = self.blocks.take_least_worn(plane, content);
+                let here = (count - done).min(pages);
+                self.blocks.gain_many(plane, block, here);
+                self.set_all_valid(plane, block * pages, here);
+                if here < pages {
+                    self.open[plane as usize][content as usize] = Open { block: Some(block), next: here };
+                } else {
+                    self.blocks.close(plane, block);
+                }
+                // Data are where an entry of 0 says.
+                for number in done..done + if content == Content::Map { here } else { 0 } {
+                    self.point(plane, Content::Map, number, block * pages + (number - done));
+                }
+                done += here;
+            }
         }
-        self.tally = FlashTally::default();
     }
 
     /// Logical pages that a host can reach.
@@ -205,7 +192,7 @@ impl Ftl {
         self.translate(plane, local, false, &mut steps);
         if self.lookup(plane, local).is_some() {
             self.tally.data_reads += 1;
-            steps.push(Step { unit: self.unit(plane), sectors, ..Step::default() });
+            steps.push(Step { unit: self.model.unit_of(plane), sectors, ..Step::default() });
         }
         steps
     }
@@ -215,51 +202,105 @@ impl Ftl {
         let mut steps = Steps::default();
         let (plane, local) = self.split(logical);
         self.translate(plane, local, true, &mut steps);
-        let (unit, sectors) = (self.unit(plane), self.model.page_sectors);
+        let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
         if !whole && self.lookup(plane, local).is_some() {
             self.tally.data_reads += 1;
             steps.push(Step { unit, sectors, ..Step::default() });
         }
         let collection = self.collect_if_needed(plane);
         self.tally.data_programs += 1;
-        self.place(plane, Content::Data, local);
+        if let Some(old) = self.lookup(plane, local) {
+            self.invalidate(plane, old);
+        }
+        self.program(plane, Content::Data, local);
         steps.push(Step { unit, sectors, program: true, collection });
+        steps
+    }
+
+    /// Pieces of a discard of logical pages from `first` to before `end`: each is what [`Ftl::discard`] takes at once.
+    pub fn pieces(&self, first: u32, end: u32) -> u32 {
+        if first >= end {
+            return 0;
+        }
+        let number = |logical: u32| self.split(logical).1 >> self.model.entries_bits;
+        (number(end - 1) - number(first) + 1) * self.model.planes
+    }
+
+    /// Forgets what is in logical pages from `first` to before `end`, as far as their entries lie in one translation page; says what
+    /// that takes.
+    pub fn discard(&mut self, first: u32, end: u32, piece: u32) -> Steps {
+        let mut steps = Steps::default();
+        let (planes, bits) = (self.model.planes, self.model.entries_bits);
+        let (plane, number) = (piece % planes, (self.split(first).1 >> bits) + piece / planes);
+        let whole = number << bits..((number + 1) << bits).min(self.model.logical);
+        // The first local page of this plane that is not before a logical one.
+        let local = |logical: u32| logical.saturating_sub(plane).div_ceil(planes);
+        let range = whole.start.max(local(first))..whole.end.min(local(end));
+        let map_page = self.directory_index(plane, number);
+        let (mut forgotten, mut unknown) = (0, false);
+        for local in range.clone() {
+            let Some(old) = self.lookup(plane, local) else { continue };
+            self.invalidate(plane, old);
+            let at = self.local_index(plane, local);
+            self.page_of.set(at, DISCARDED);
+            forgotten += 1;
+            let group = self.group_index(plane, local);
+            unknown |= self.cache.as_mut().is_some_and(|cache| !cache.set_dirty(group, map_page));
+        }
+        self.tally.pages_discarded += forgotten;
+        let Some(cache) = &mut self.cache else { return steps };
+        if range == whole {
+            cache.set_clean(map_page);
+            if let Some(old) = self.directory.get(map_page).checked_sub(1) {
+                self.invalidate(plane, old);
+                self.directory.set(map_page, 0);
+            }
+        } else if unknown {
+            self.renew(plane, number, &mut steps);
+        }
         steps
     }
 
     /// Brings the entry of a local page into memory.
     fn translate(&mut self, plane: u32, local: u32, dirty: bool, steps: &mut Steps) {
         let group = self.group_index(plane, local);
-        let map_page = self.directory_index(plane, local / self.model.entries_per_page);
         let Some(cache) = &mut self.cache else { return };
         self.tally.map_lookups += 1;
-        if cache.touch(group) {
+        let hit = cache.touch(group);
+        let map_page = self.directory_index(plane, local >> self.model.entries_bits);
+        if hit {
             self.tally.map_hits += 1;
         } else {
-            let out = cache.next_out();
-            if let Some((victim, true)) = out {
-                self.evict(victim, steps);
-            }
-            if self.directory[map_page] != 0 {
+            self.make_room(steps);
+            if self.directory.get(map_page) != 0 {
                 self.tally.map_reads += 1;
-                steps.push(Step { unit: self.unit(plane), sectors: self.model.page_sectors, ..Step::default() });
-            }
-            if let Some(cache) = &mut self.cache {
-                cache.insert(group);
+                let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
+                steps.push(Step { unit, sectors, ..Step::default() });
             }
         }
-        if dirty && let Some(cache) = &mut self.cache {
-            cache.set_dirty(group, map_page);
+        if let Some(cache) = &mut self.cache {
+            if !hit {
+                cache.insert(group);
+            }
+            if dirty {
+                cache.set_dirty(group, map_page);
+            }
         }
     }
 
-    /// Writes the translation page of a dirty group anew.
-    fn evict(&mut self, group: usize, steps: &mut Steps) {
-        let of_plane = groups_of_plane(&self.model);
-        let plane = (group / of_plane) as u32;
-        let number = (group % of_plane) as u32 * self.model.entries_per_fetch / self.model.entries_per_page;
+    /// Writes the translation page of the group that must leave the cache, if that is dirty.
+    fn make_room(&mut self, steps: &mut Steps) {
+        if let Some((victim, true)) = self.cache.as_ref().and_then(CachedMap::next_out) {
+            let of_plane = groups_of_plane(&self.model) as u32;
+            let (plane, group) = (victim / of_plane, victim % of_plane);
+            self.renew(plane, (group << self.model.fetch_bits) >> self.model.entries_bits, steps);
+        }
+    }
+
+    /// Writes a translation page anew, after a collection if there is no room for it.
+    fn renew(&mut self, plane: u32, number: u32, steps: &mut Steps) {
         let collection = self.collect_if_needed(plane);
-        let (unit, sectors) = (self.unit(plane), self.model.page_sectors);
+        let (unit, sectors) = (self.model.unit_of(plane), self.model.page_sectors);
         if self.write_map_page(plane, number) {
             steps.push(Step { unit, sectors, ..Step::default() });
         }
@@ -269,287 +310,235 @@ impl Ftl {
     /// Gives a translation page a new place, and its cached entries the mark of being on the flash; says whether there was an old
     /// one to read.
     fn write_map_page(&mut self, plane: u32, number: u32) -> bool {
-        let existed = self.directory[self.directory_index(plane, number)] != 0;
-        self.tally.map_reads += u64::from(existed);
-        self.tally.map_programs += 1;
-        self.place(plane, Content::Map, number);
         let map_page = self.directory_index(plane, number);
+        let old = self.directory.get(map_page).checked_sub(1);
+        self.tally.map_reads += u64::from(old.is_some());
+        self.tally.map_programs += 1;
+        if let Some(old) = old {
+            self.invalidate(plane, old);
+        }
+        self.program(plane, Content::Map, number);
         if let Some(cache) = &mut self.cache {
             cache.set_clean(map_page);
         }
-        existed
+        old.is_some()
     }
 
-    /// Writes a page of an open block and forgets the old one.
-    fn place(&mut self, plane: u32, content: Content, number: u32) {
-        let old = match content {
-            Content::Data => self.lookup(plane, number),
-            Content::Map => self.directory[self.directory_index(plane, number)].checked_sub(1),
-        };
-        if let Some(old) = old {
-            self.set_valid(plane, old, false);
-            let block = self.block_index(plane, old / self.model.pages);
-            self.valid_in[block] -= 1;
-        }
-        let page = self.take_page(plane, content);
-        self.set_valid(plane, page, true);
-        let block = self.block_index(plane, page / self.model.pages);
-        self.valid_in[block] += 1;
+    /// A page is valid no more.
+    fn invalidate(&mut self, plane: u32, page: u32) {
+        let index = self.page_index(plane, page);
+        *self.valid.get_mut(index / 64) &= !(1 << (index % 64));
+        self.blocks.lose(plane, self.model.by_pages.divide(page));
+    }
+
+    /// Writes something to the next page of the open block.
+    fn program(&mut self, plane: u32, content: Content, number: u32) {
+        let (block, page) = self.take_page(plane, content);
+        let index = self.page_index(plane, page);
+        *self.valid.get_mut(index / 64) |= 1 << (index % 64);
+        self.blocks.gain(plane, block);
+        self.point(plane, content, number, page);
+    }
+
+    /// Notes what a page holds, and where that is.
+    pub(super) fn point(&mut self, plane: u32, content: Content, number: u32, page: u32) {
         let at = self.page_index(plane, page);
-        self.owner_of[at] = number + 1;
+        self.owner_of.set(at, number + 1);
         match content {
             Content::Data => {
                 let at = self.local_index(plane, number);
-                self.page_of[at] = page + 1;
+                self.page_of.set(at, page + 1);
             }
             Content::Map => {
                 let at = self.directory_index(plane, number);
-                self.directory[at] = page + 1;
+                self.directory.set(at, page + 1);
             }
         }
     }
 
-    /// The next page of the open block; a full one is closed and the least worn free block opened.
-    fn take_page(&mut self, plane: u32, content: Content) -> u32 {
+    /// The open block and its next page; a full one is closed and the least worn free block opened.
+    fn take_page(&mut self, plane: u32, content: Content) -> (u32, u32) {
         let pages = self.model.pages;
-        let open = self.planes[plane as usize].open[content as usize];
+        let open = self.open[plane as usize][content as usize];
         let (block, next) = match open.block {
             Some(block) if open.next < pages => (block, open.next),
-            _ => {
-                if let Some(full) = open.block {
-                    let full = self.block_index(plane, full);
-                    self.valid_in[full] &= !NOT_CLOSED;
+            full => {
+                if let Some(full) = full {
+                    self.blocks.close(plane, full);
                 }
-                let block = self.take_block(plane);
-                let index = self.block_index(plane, block);
-                self.holds_map[index] = content == Content::Map;
-                (block, 0)
+                (self.blocks.take_least_worn(plane, content), 0)
             }
         };
-        self.planes[plane as usize].open[content as usize] = Open { block: Some(block), next: next + 1 };
-        block * pages + next
-    }
-
-    #[expect(clippy::expect_used, reason = "a collection begins while it still has the blocks that it needs itself")]
-    fn take_block(&mut self, plane: u32) -> u32 {
-        let Reverse((_, block)) = self.planes[plane as usize].free.pop().expect("a free block");
-        block
+        self.open[plane as usize][content as usize] = Open { block: Some(block), next: next + 1 };
+        (block, block * pages + next)
     }
 
     /// Collects if a plane has too few free blocks; says how long its unit is at it.
     fn collect_if_needed(&mut self, plane: u32) -> u64 {
-        let mut time = 0;
-        if self.free_blocks(plane) < self.model.low_free {
-            while self.free_blocks(plane) < self.model.high_free {
-                time += self.collect(plane);
-            }
-            self.tally.collection += block::Nanos(time);
+        if self.blocks.free(plane) >= self.model.low_free {
+            return 0;
         }
+        let mut time = 0;
+        while self.blocks.free(plane) < self.model.high_free {
+            time += self.collect(plane);
+        }
+        self.tally.collection += block::Nanos(time);
         time
     }
 
-    fn free_blocks(&self, plane: u32) -> u32 {
-        self.planes[plane as usize].free.len() as u32
-    }
-
     /// Empties and erases the block with the fewest valid pages, or one that has been spared for too long.
+    #[expect(clippy::expect_used, reason = "few blocks are free and two are open: all others are closed")]
     fn collect(&mut self, plane: u32) -> u64 {
-        match self.spared(plane) {
+        match self.model.wear_spread.and_then(|spread| self.blocks.spared(plane, spread)) {
             // What has not changed for so long will hardly change soon: it rests in the most worn block there is.
             Some(spared) => {
-                let content = self.content(plane, spared);
-                let worn = self.take_most_worn(plane);
-                let index = self.block_index(plane, worn);
-                self.holds_map[index] = content == Content::Map;
+                let content = self.blocks.content(plane, spared);
+                let worn = self.blocks.take_most_worn(plane, content);
                 let rest = Open { block: Some(worn), next: 0 };
-                let open = std::mem::replace(&mut self.planes[plane as usize].open[content as usize], rest);
+                let open = std::mem::replace(&mut self.open[plane as usize][content as usize], rest);
                 let time = self.empty(plane, spared);
-                self.planes[plane as usize].open[content as usize] = open;
-                self.valid_in[index] &= !NOT_CLOSED;
+                self.open[plane as usize][content as usize] = open;
+                self.blocks.close(plane, worn);
                 time
             }
-            None => self.empty(plane, self.fewest_valid(plane)),
+            None => {
+                let victim = self.blocks.fewest_valid(plane).expect("a closed block");
+                self.empty(plane, victim)
+            }
         }
     }
 
     /// Moves what is valid in a block to open blocks and erases it; says how long that takes.
     fn empty(&mut self, plane: u32, victim: u32) -> u64 {
-        let pages = self.model.pages;
-        let content = self.content(plane, victim);
+        let content = self.blocks.content(plane, victim);
+        self.blocks.drain(plane, victim);
+        let first = self.page_index(plane, victim * self.model.pages);
+        let end = first + self.model.pages as usize;
         let (mut reads, mut programs) = (0, 0);
-        for page in victim * pages..(victim + 1) * pages {
-            if !self.is_valid(plane, page) {
-                continue;
+        let mut from = first;
+        while from < end {
+            let to = end.min((from / 64 + 1) * 64);
+            let here = (u64::MAX >> (64 - (to - from))) << (from % 64);
+            let mut valid = self.valid.get(from / 64) & here;
+            while valid != 0 {
+                let index = from / 64 * 64 + valid.trailing_zeros() as usize;
+                valid &= valid - 1;
+                self.move_page(plane, content, victim * self.model.pages + (index - first) as u32);
+                (reads, programs) = (reads + 1, programs + 1);
             }
-            let owner = self.owner(plane, page);
-            self.place(plane, content, owner);
-            self.tally.pages_moved += 1;
-            (reads, programs) = (reads + 1, programs + 1);
-            if content == Content::Data {
-                self.note_move(plane, owner);
-            }
+            // The block that the pages went to may share the word.
+            *self.valid.get_mut(from / 64) &= !here;
+            from = to;
         }
+        self.tally.pages_moved += programs;
         while let Some(number) = self.stale.pop() {
+            self.is_stale[number as usize / 64] = 0;
             reads += u64::from(self.write_map_page(plane, number));
             programs += 1;
         }
-        let index = self.block_index(plane, victim);
-        self.valid_in[index] = NOT_CLOSED;
-        self.erases[index] += 1;
         self.tally.erases += 1;
-        let worn = self.erases[index];
-        let state = &mut self.planes[plane as usize];
-        state.most_worn = state.most_worn.max(worn);
-        state.collections += 1;
-        state.free.push(Reverse((worn, victim)));
+        self.blocks.erased(plane, victim);
         reads * self.model.read + programs * self.model.program + self.model.erase
+    }
+
+    fn move_page(&mut self, plane: u32, content: Content, page: u32) {
+        let owner = match self.owner_of.get(self.page_index(plane, page)) {
+            0 => page,
+            owner => owner - 1,
+        };
+        self.program(plane, content, owner);
+        if content == Content::Data {
+            self.note_move(plane, owner);
+        }
     }
 
     /// Sees to it that the map learns of a moved page.
     fn note_move(&mut self, plane: u32, local: u32) {
         let group = self.group_index(plane, local);
-        let number = local / self.model.entries_per_page;
+        let number = local >> self.model.entries_bits;
         let map_page = self.directory_index(plane, number);
-        if let Some(cache) = &mut self.cache
-            && !cache.set_dirty(group, map_page)
-            && !self.stale.contains(&number)
-        {
+        let Some(cache) = &mut self.cache else { return };
+        let (word, bit) = (number as usize / 64, 1 << (number % 64));
+        if self.is_stale[word] & bit == 0 && !cache.set_dirty(group, map_page) {
+            self.is_stale[word] |= bit;
             self.stale.push(number);
         }
     }
 
-    fn content(&self, plane: u32, block: u32) -> Content {
-        if self.holds_map[self.block_index(plane, block)] { Content::Map } else { Content::Data }
-    }
-
-    fn blocks_of(&self, plane: u32) -> std::ops::Range<usize> {
-        self.block_index(plane, 0)..self.block_index(plane, self.model.blocks)
-    }
-
-    /// The closed block with the fewest valid pages (greedy collection), of equals the least worn.
-    fn fewest_valid(&self, plane: u32) -> u32 {
-        let all = self.blocks_of(plane);
-        let fewest = self.valid_in[all.clone()].iter().copied().min().unwrap_or(0);
-        let best = all.clone().filter(|&index| self.valid_in[index] == fewest).min_by_key(|&index| self.erases[index]);
-        best.map_or(0, |index| (index - all.start) as u32)
-    }
-
-    /// A closed block that is worn too little, if it is time to look for one.
-    fn spared(&self, plane: u32) -> Option<u32> {
-        let spread = self.model.wear_spread?;
-        let state = &self.planes[plane as usize];
-        if !state.collections.is_multiple_of(WEAR_CHECK_PERIOD) {
-            return None;
-        }
-        let all = self.blocks_of(plane);
-        let closed = all.clone().filter(|&index| self.valid_in[index] & NOT_CLOSED == 0);
-        let index = closed.min_by_key(|&index| self.erases[index])?;
-        (state.most_worn - self.erases[index] > spread).then(|| (index - all.start) as u32)
-    }
-
-    #[expect(clippy::expect_used, reason = "a collection begins while it still has the blocks that it needs itself")]
-    fn take_most_worn(&mut self, plane: u32) -> u32 {
-        let free = &mut self.planes[plane as usize].free;
-        // The order is reversed: the least entry is the most worn.
-        let most = *free.iter().min().expect("a free block");
-        free.retain(|entry| *entry != most);
-        most.0.1
-    }
-
     /// Where a local page is, if it was ever written.
+    #[inline]
     fn lookup(&self, plane: u32, local: u32) -> Option<u32> {
-        match self.page_of[self.local_index(plane, local)] {
+        match self.page_of.get(self.local_index(plane, local)) {
             0 => (self.model.initial_state != InitialState::Fresh).then_some(local),
+            DISCARDED => None,
             page => Some(page - 1),
         }
     }
 
-    /// What a page was written with.
-    fn owner(&self, plane: u32, page: u32) -> u32 {
-        match self.owner_of[self.page_index(plane, page)] {
-            0 => page,
-            owner => owner - 1,
-        }
-    }
-
-    fn is_valid(&self, plane: u32, page: u32) -> bool {
-        let index = self.page_index(plane, page);
-        self.valid[index / 64] >> (index % 64) & 1 == 1
-    }
-
-    fn set_valid(&mut self, plane: u32, page: u32, valid: bool) {
-        let index = self.page_index(plane, page);
-        let bit = 1 << (index % 64);
-        if valid { self.valid[index / 64] |= bit } else { self.valid[index / 64] &= !bit }
-    }
-
     /// Marks `count` pages from `page` on as valid, a word of bits at a time.
-    fn set_all_valid(&mut self, plane: u32, page: u32, count: u32) {
-        let (mut from, to) = (self.page_index(plane, page), self.page_index(plane, page + count));
+    pub(super) fn set_all_valid(&mut self, plane: u32, page: u32, count: u32) {
+        let mut from = self.page_index(plane, page);
+        let to = from + count as usize;
         while from < to {
             let bits = (64 - from % 64).min(to - from);
-            self.valid[from / 64] |= (u64::MAX >> (64 - bits)) << (from % 64);
+            *self.valid.get_mut(from / 64) |= (u64::MAX >> (64 - bits)) << (from % 64);
             from += bits;
         }
     }
 
+    #[inline]
     fn split(&self, logical: u32) -> (u32, u32) {
-        (logical % self.model.planes, logical / self.model.planes)
+        let local = self.model.by_planes.divide(logical);
+        (logical - local * self.model.planes, local)
     }
 
-    /// Channels change fastest, then dies, then planes: units, whether dies or planes, are the remainder.
-    fn unit(&self, plane: u32) -> u32 {
-        plane % self.model.units
-    }
-
+    #[inline]
     fn page_index(&self, plane: u32, page: u32) -> usize {
         plane as usize * self.model.blocks as usize * self.model.pages as usize + page as usize
     }
 
-    fn block_index(&self, plane: u32, block: u32) -> usize {
-        plane as usize * self.model.blocks as usize + block as usize
-    }
-
+    #[inline]
     fn local_index(&self, plane: u32, local: u32) -> usize {
         plane as usize * self.model.logical as usize + local as usize
     }
 
+    #[inline]
     fn directory_index(&self, plane: u32, number: u32) -> usize {
         plane as usize * self.model.translation as usize + number as usize
     }
 
-    fn group_index(&self, plane: u32, local: u32) -> usize {
-        plane as usize * groups_of_plane(&self.model) + (local / self.model.entries_per_fetch) as usize
+    #[inline]
+    fn group_index(&self, plane: u32, local: u32) -> u32 {
+        plane * groups_of_plane(&self.model) as u32 + (local >> self.model.fetch_bits)
     }
 
     /// The fewest and the most erasures of any block.
     pub fn wear(&self) -> (u32, u32) {
-        let most = self.erases.iter().copied().max().unwrap_or(0);
-        (self.erases.iter().copied().min().unwrap_or(0), most)
+        self.blocks.wear()
     }
 }
 
-fn groups_of_plane(model: &Model) -> usize {
+fn groups_of_plane(model: &Parameters) -> usize {
     match model.cached_groups {
         None => 0,
-        Some(_) => model.logical.div_ceil(model.entries_per_fetch) as usize,
+        Some(_) => model.logical.div_ceil(1 << model.fetch_bits) as usize,
     }
-}
-
-/// A random number from a count (the finaliser of splitmix64; Steele, Lea, Flood 2014).
-fn random(count: u64) -> u32 {
-    let mut z = count.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    ((z ^ (z >> 31)) >> 32) as u32
 }
 
 #[cfg(test)]
 impl Ftl {
+    /// Bytes of tables that only this device has.
+    pub fn own_bytes(&self) -> usize {
+        let numbers = [&self.page_of, &self.owner_of, &self.directory];
+        numbers.iter().map(|table| table.own_bytes()).sum::<usize>() + self.valid.own_bytes() + self.blocks.own_bytes()
+    }
+
     /// Checks that every written logical and translation page has one valid page, that no other page is valid, that blocks count
     /// theirs, and that no block is lost.
     pub fn assert_consistent(&self) {
+        use super::blocks::State;
         let model = &self.model;
+        self.blocks.assert_consistent();
         for plane in 0..model.planes {
             let mut expected = vec![None; (model.blocks * model.pages) as usize];
             for local in 0..model.logical {
@@ -558,33 +547,29 @@ impl Ftl {
                 }
             }
             for number in 0..model.translation {
-                if let Some(page) = self.directory[self.directory_index(plane, number)].checked_sub(1) {
+                if let Some(page) = self.directory.get(self.directory_index(plane, number)).checked_sub(1) {
                     assert_eq!(expected[page as usize].replace((Content::Map, number)), None, "two owners of page {page}");
                 }
             }
-            let state = &self.planes[plane as usize];
-            let mut free: Vec<u32> = state.free.iter().map(|Reverse((_, block))| *block).collect();
-            free.sort_unstable();
-            assert!(free.windows(2).all(|pair| pair[0] < pair[1]), "a block is free twice");
             for block in 0..model.blocks {
-                let index = self.block_index(plane, block);
-                let content = if self.holds_map[index] { Content::Map } else { Content::Data };
+                let content = self.blocks.content(plane, block);
                 let mut count = 0;
                 for page in block * model.pages..(block + 1) * model.pages {
                     let holds = expected[page as usize];
-                    assert_eq!(self.is_valid(plane, page), holds.is_some(), "plane {plane} page {page}");
+                    let index = self.page_index(plane, page);
+                    let valid = self.valid.get(index / 64) >> (index % 64) & 1 == 1;
+                    assert_eq!(valid, holds.is_some(), "plane {plane} page {page}");
                     if let Some(holds) = holds {
-                        assert_eq!(holds, (content, self.owner(plane, page)));
+                        let owner = self.owner_of.get(index).checked_sub(1).unwrap_or(page);
+                        assert_eq!(holds, (content, owner));
                         count += 1;
                     }
                 }
-                assert_eq!(self.valid_in[index] & !NOT_CLOSED, count, "plane {plane} block {block}");
-                let open = state.open.iter().any(|open| open.block == Some(block));
-                let is_free = free.binary_search(&block).is_ok();
-                assert!(!(is_free && (open || count > 0)), "a free block is in use");
-                assert_eq!(self.valid_in[index] & NOT_CLOSED != 0, open || is_free, "block {block} is lost");
+                assert_eq!(self.blocks.valid(plane, block), count, "plane {plane} block {block}");
+                let open = self.open[plane as usize].iter().any(|open| open.block == Some(block));
+                assert_eq!(self.blocks.state(plane, block) == State::Busy, open, "block {block} is lost");
             }
-            assert!(self.stale.is_empty());
+            assert!(self.stale.is_empty() && self.is_stale.iter().all(|&word| word == 0));
         }
     }
 }

@@ -8,13 +8,19 @@
 //!
 //! A request is split into pages, which lie on different dies and are worked on at the same time. The translation layer decides at
 //! once, in the order in which pages are let in; the chips then take their time. There is no faster mode of the cells for writes that
-//! come in bursts, and no work in idle time. A discard is answered and changes nothing.
+//! come in bursts, and no work in idle time.
+//!
+//! A discard unmaps the pages that lie in it wholly; as on real drives, parts of pages stay. It costs what the map costs: nothing if
+//! all of that is in memory. What was discarded is read without the flash.
 
+mod blocks;
 mod cached_map;
 mod chips;
 mod ftl;
 pub mod model;
 pub mod spec;
+mod steady;
+mod table;
 mod tally;
 #[cfg(test)]
 mod tests;
@@ -43,7 +49,7 @@ struct Ticket {
     op: Op,
     lba: u64,
     end: u64,
-    /// The next logical page to be let in, and the one behind the last.
+    /// The next logical page to be let in, and the one behind the last; of a discard pieces ([`Ftl::pieces`]).
     next: u32,
     pages_end: u32,
     /// Pages on the chips.
@@ -139,7 +145,7 @@ impl Ssd {
     fn step(&mut self, now: u64, done: &mut Vec<Completion>) {
         if self.events.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             match self.events.pop() {
-                Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(now, slot),
+                Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(slot),
                 Some(Reverse((_, _, Event::Done(slot)))) => {
                     let Ticket { id, flash, .. } = self.tickets[slot as usize];
                     self.free.push(slot);
@@ -166,10 +172,10 @@ impl Ssd {
         self.let_in(now);
     }
 
-    fn arrived(&mut self, now: u64, slot: u32) {
+    fn arrived(&mut self, slot: u32) {
         let Ticket { op, lba, end, .. } = self.tickets[slot as usize];
         if op == Op::Discard {
-            return self.schedule(now, Event::Done(slot));
+            self.discard_buffered(slot);
         }
         let write = op == Op::Write;
         if write {
@@ -195,7 +201,11 @@ impl Ssd {
         }
         while self.chips.live() - self.leaving < PAGES_AT_ONCE {
             let Some(&slot) = self.to_chips.front() else { break };
-            self.start_page(now, slot);
+            if self.tickets[slot as usize].op == Op::Discard {
+                self.start_piece(now, slot)
+            } else {
+                self.start_page(now, slot)
+            }
             if self.tickets[slot as usize].next == self.tickets[slot as usize].pages_end {
                 self.to_chips.pop_front();
                 self.finish_if_complete(now, slot);
@@ -237,6 +247,35 @@ impl Ssd {
         ticket.flash |= started;
     }
 
+    /// Logical pages that lie in a discard wholly: the first, and the one behind the last.
+    fn whole_pages(&self, ticket: &Ticket) -> (u32, u32) {
+        let width = u64::from(self.model.page_sectors);
+        (ticket.lba.div_ceil(width) as u32, (ticket.end / width) as u32)
+    }
+
+    /// Forgets what of a discard is in the buffer.
+    fn discard_buffered(&mut self, slot: u32) {
+        let (first, end) = self.whole_pages(&self.tickets[slot as usize]);
+        self.buffer.discard(first, end);
+        let ticket = &mut self.tickets[slot as usize];
+        (ticket.next, ticket.pages_end) = (0, self.ftl.pieces(first, end));
+    }
+
+    /// Starts the next piece of a discard on the chips, if there is one and it needs them.
+    fn start_piece(&mut self, now: u64, slot: u32) {
+        let ticket = self.tickets[slot as usize];
+        if ticket.next == ticket.pages_end {
+            return;
+        }
+        let (first, end) = self.whole_pages(&ticket);
+        let steps = self.ftl.discard(first, end, ticket.next);
+        let started = self.chips.start(now, Owner::Request(slot), steps);
+        let ticket = &mut self.tickets[slot as usize];
+        ticket.next += 1;
+        ticket.open += u32::from(started);
+        ticket.flash |= started;
+    }
+
     /// One bit for each sector of the ticket's next page that it asks for.
     fn sectors_of_next(&self, ticket: &Ticket) -> u64 {
         let width = u64::from(self.model.page_sectors);
@@ -256,7 +295,7 @@ impl Ssd {
         if ticket.open > 0 || ticket.next < ticket.pages_end {
             return;
         }
-        let at = if ticket.op == Op::Write {
+        let at = if ticket.op != Op::Read {
             now
         } else {
             self.link_out_free = now.max(self.link_out_free).saturating_add(self.link_time(&ticket));

@@ -1,5 +1,9 @@
 //! A checked profile of a flash device, in the units the simulation counts in.
 
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use super::ftl::Ftl;
 use super::spec::{InitialState, Spec};
 
 /// Bytes of an entry of the map: four, as DFTL has it (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
@@ -11,9 +15,42 @@ const MAX_PAGES: u64 = 1 << 26;
 /// Blocks of a plane beyond data, map and free blocks: one open for data, one for the map, and room for garbage.
 const LEAST_GARBAGE_BLOCKS: u32 = 4;
 
-/// What the devices of a profile share. Times are nanoseconds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What the devices of a profile share: its parameters, and the state in which they begin.
+#[derive(Debug)]
 pub struct Model {
+    pub(super) parameters: Arc<Parameters>,
+    /// Worked out when the first device is built.
+    pub(super) initial: OnceLock<Ftl>,
+}
+
+impl Deref for Model {
+    type Target = Parameters;
+
+    fn deref(&self) -> &Parameters {
+        &self.parameters
+    }
+}
+
+/// Division by what is known only at run time, without the processor's slow instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Divisor(u64);
+
+impl Divisor {
+    /// By `divisor`, which is not 0.
+    fn new(divisor: u32) -> Divisor {
+        Divisor(u64::MAX / u64::from(divisor))
+    }
+
+    /// The quotient, exactly: with n = q d + s, (n + 1) (2^64 - 1 - r) / (2^64 d) lies above q + s / d and below q + 1, for r < d.
+    #[inline]
+    pub fn divide(self, number: u32) -> u32 {
+        ((u128::from(number) + 1) * u128::from(self.0) >> 64) as u32
+    }
+}
+
+/// A profile's parameters in the units the simulation counts in. Times are nanoseconds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameters {
     /// 512-byte sectors the host sees.
     pub capacity_sectors: u64,
     /// What lies on the flash at the beginning.
@@ -34,10 +71,16 @@ pub struct Model {
     pub logical: u32,
     /// Translation pages that live on a plane; none if the whole map is in memory.
     pub translation: u32,
-    /// Entries of the map in a translation page.
-    pub entries_per_page: u32,
-    /// Entries that come and go together.
-    pub entries_per_fetch: u32,
+    /// Of the number of entries in a translation page the binary logarithm.
+    pub entries_bits: u32,
+    /// Of the number of entries that come and go together the binary logarithm.
+    pub fetch_bits: u32,
+    /// Divides by [`Parameters::planes`].
+    pub by_planes: Divisor,
+    /// Divides by [`Parameters::units`].
+    pub by_units: Divisor,
+    /// Divides by [`Parameters::pages`].
+    pub by_pages: Divisor,
     /// Groups of so many entries that fit in memory; none: all do.
     pub cached_groups: Option<u32>,
     /// From the cells to the register.
@@ -86,19 +129,23 @@ impl Model {
         }
         let cached_groups = spec.mapping.cached_entries.map(|entries| entries / entries_per_fetch);
         let (logical, translation) = check_capacity(spec, planes, page_sectors, entries_per_page)?;
-        Ok(Model {
+        let units = if flash.planes_in_parallel { planes } else { dies };
+        let parameters = Parameters {
             capacity_sectors: spec.capacity_sectors,
             initial_state: spec.initial_state,
             channels: flash.channels,
-            units: if flash.planes_in_parallel { planes } else { dies },
+            units,
             planes,
             blocks: flash.blocks_per_plane,
             pages: flash.pages_per_block,
             page_sectors,
             logical,
             translation,
-            entries_per_page,
-            entries_per_fetch,
+            entries_bits: entries_per_page.ilog2(),
+            fetch_bits: entries_per_fetch.ilog2(),
+            by_planes: Divisor::new(planes),
+            by_units: Divisor::new(units),
+            by_pages: Divisor::new(flash.pages_per_block),
             cached_groups,
             read: micros("flash.read_us", flash.read_us)?,
             program: micros("flash.program_us", flash.program_us)?,
@@ -111,7 +158,16 @@ impl Model {
             wear_spread: spec.garbage_collection.wear_spread,
             buffer_pages: spec.write_buffer.pages,
             depth: spec.queue.depth,
-        })
+        };
+        Ok(Model { parameters: Arc::new(parameters), initial: OnceLock::new() })
+    }
+}
+
+impl Parameters {
+    /// The unit to which a plane belongs: channels change fastest, then dies, then planes, so units are the remainder.
+    #[inline]
+    pub fn unit_of(&self, plane: u32) -> u32 {
+        plane - self.by_units.divide(plane) * self.units
     }
 }
 

@@ -19,6 +19,8 @@ pub struct FlashTally {
     pub map_programs: u64,
     /// Pages of data and of the map that collection moved.
     pub pages_moved: u64,
+    /// Logical pages whose content the host discarded: whole ones that held something.
+    pub pages_discarded: u64,
     /// Blocks erased.
     pub erases: u64,
     /// Time that dies or planes spent on collection.

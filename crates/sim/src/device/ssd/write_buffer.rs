@@ -75,6 +75,18 @@ impl WriteBuffer {
         true
     }
 
+    /// Forgets pages from `first` to before `end`, unless they are leaving.
+    pub fn discard(&mut self, first: u32, end: u32) {
+        for _ in 0..self.order.len() {
+            let Some(slot) = self.order.pop_front() else { return };
+            if (first..end).contains(&self.slots[slot as usize].page) {
+                self.remove(slot);
+            } else {
+                self.order.push_back(slot);
+            }
+        }
+    }
+
     /// The next page for the flash, if one must go; it stays readable until [`remove`](WriteBuffer::remove).
     pub fn leave(&mut self, all_sectors: u64) -> Option<(u32, Buffered)> {
         let &slot = self.order.front()?;
@@ -88,7 +100,7 @@ impl WriteBuffer {
         Some((slot, self.slots[slot as usize]))
     }
 
-    /// Frees the slot of a page that is on the flash.
+    /// Frees the slot of a page that is on the flash, or discarded.
     pub fn remove(&mut self, slot: u32) {
         let Buffered { page, next_in_bucket, .. } = self.slots[slot as usize];
         let bucket = self.bucket(page);

@@ -1,0 +1,108 @@
+//! The job files that come with the program: the folder `workloads/`, embedded.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+
+/// No job file is longer: the longest here, of a hundred jobs, has 14 KB.
+const MAX_BYTES: u64 = 16 << 20;
+
+macro_rules! shipped {
+    ($($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../workloads/", $name, ".fio")))),*]
+    };
+}
+
+/// Name and text of every job file, sorted by name.
+pub static ALL: &[(&str, &str)] = shipped![
+    "fairio/btio",
+    "fairio/illustration-1",
+    "fairio/illustration-2",
+    "fairio/ior1",
+    "fairio/ior2",
+    "fairio/ior3",
+    "fairio/madbench2",
+    "fairio/varmail",
+    "genetic/direct-io",
+    "genetic/metadata",
+    "genetic/random-read",
+    "genetic/sequential-read",
+    "genetic/sequential-write",
+    "ioperf/mix-1",
+    "ioperf/mix-2",
+    "ioperf/mix-3",
+    "ioperf/mix-4",
+    "ioperf/mix-5",
+    "self-learning/concurrent-access",
+    "self-learning/concurrent-reading",
+    "self-learning/concurrent-writing",
+    "self-learning/data-streaming",
+    "self-learning/file-reading",
+    "self-learning/file-server",
+    "self-learning/file-writing",
+    "self-learning/http-server",
+    "self-learning/linux-compilation",
+    "self-learning/maximum-throughput",
+    "self-learning/mixed-1",
+    "self-learning/mixed-2",
+    "self-learning/multi-threaded-access",
+    "self-learning/multimedia-server",
+    "self-learning/sequential-reading",
+    "self-learning/sequential-writing",
+    "self-learning/sql-queries",
+    "self-learning/typical-database",
+    "youchoose/financial",
+    "youchoose/locality-0",
+    "youchoose/locality-100",
+    "youchoose/locality-25",
+    "youchoose/locality-50",
+    "youchoose/locality-75",
+    "youchoose/open-mail",
+    "youchoose/video-streaming",
+    "youchoose/web-search",
+];
+
+/// What the head of a job file says.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The first line: what it does.
+    pub summary: &'a str,
+    /// The second, up to the semicolon: authors and title of the paper.
+    pub paper: &'a str,
+    /// Its rest: table or section.
+    pub place: &'a str,
+}
+
+/// Reads the head of a job file that comes with the program.
+pub fn head(text: &str) -> Head<'_> {
+    let mut lines = text.lines();
+    let summary = lines.next().and_then(|line| line.strip_prefix("# ")).unwrap_or_default();
+    let from = lines.next().and_then(|line| line.strip_prefix("# From: ")).unwrap_or_default();
+    let (paper, place) = from.split_once("; ").unwrap_or((from, ""));
+    Head { summary, paper, place }
+}
+
+/// The text of a job file and what errors in it shall call it: one that comes with the program, by its name, or a file.
+///
+/// # Errors
+/// If there is neither, or the file cannot be read, is no text or longer than any job file is.
+pub fn workload_text(name_or_path: &str) -> anyhow::Result<(String, String)> {
+    if let Some((name, text)) = ALL.iter().find(|(name, _)| *name == name_or_path) {
+        return Ok(((*text).to_owned(), (*name).to_owned()));
+    }
+    let path = Path::new(name_or_path);
+    let file = File::open(path).with_context(|| {
+        format!(
+            "{name_or_path} is neither a job file nor the name of one that comes with the program (see `seekwise workload list`)"
+        )
+    })?;
+    let mut text = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).with_context(|| format!("{name_or_path} cannot be read"))?;
+    if text.len() as u64 > MAX_BYTES {
+        bail!("{name_or_path} is longer than {} MiB: that is no job file", MAX_BYTES >> 20);
+    }
+    let text = String::from_utf8(text).ok().with_context(|| format!("{name_or_path} is not UTF-8 text: a job file of fio is"))?;
+    Ok((text, name_or_path.to_owned()))
+}

@@ -1,0 +1,208 @@
+//! How far to read ahead of a process, from where it has read so far.
+//!
+//! ```text
+//!                |<----- async_size ---------|
+//!     |------------------- size -------------------|
+//!     |==================#===========================|
+//!     ^start             ^marker: whoever reads it sets off the next window
+//! ```
+//! Follows `mm/readahead.c` of Linux 6.x (`ondemand_readahead`, before the folio orders). In pages of 4 KiB.
+
+use super::FileId;
+use super::memory::{Memory, PAGE};
+
+/// Where one open file's reader stands (`struct file_ra_state`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadAhead {
+    start: u64,
+    size: u64,
+    async_size: u64,
+    /// The byte behind the last one read.
+    pub previous: u64,
+}
+
+/// Pages to be read: the marker goes to the first of the last `ahead`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    pub start: u64,
+    pub pages: u64,
+    pub ahead: u64,
+}
+
+/// How large windows may be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Most {
+    /// `read_ahead_kb`.
+    pub window: u64,
+    /// What the device takes at once, for calls that ask for more than a window.
+    pub transfer: u64,
+}
+
+impl ReadAhead {
+    /// A file just opened: nothing read, which looks like a position far behind every page.
+    pub fn new() -> ReadAhead {
+        ReadAhead { start: 0, size: 0, async_size: 0, previous: u64::MAX }
+    }
+
+    /// A page that a call needs is missing (`page_cache_sync_ra`): what to read, with `requested` pages from `index` on still
+    /// to be read by the call.
+    pub fn missed(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, most: Most) -> Window {
+        if most.window == 0 {
+            return Window { start: index, pages: 1, ahead: 0 };
+        }
+        let max = at_least_request(requested, most);
+        if index == 0 {
+            return self.begin(index, requested, max);
+        }
+        if self.is_expected(index) {
+            return self.advance(index, max);
+        }
+        let follows = self.previous != u64::MAX && index.wrapping_sub(self.previous / PAGE) <= 1;
+        if follows || requested > max {
+            return self.begin(index, requested, max);
+        }
+        self.from_history(memory, file, index, requested, max).unwrap_or(Window { start: index, pages: requested, ahead: 0 })
+    }
+
+    /// A call reads a page with a marker (`page_cache_async_ra`): what to read now, so that it is there when it is needed.
+    pub fn marked(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, most: Most) -> Option<Window> {
+        if most.window == 0 {
+            return None;
+        }
+        let max = at_least_request(requested, most);
+        if index == 0 {
+            return Some(self.begin(index, requested, max));
+        }
+        if self.is_expected(index) {
+            return Some(self.advance(index, max));
+        }
+        // Another reader's marker, or this one's own from before it turned elsewhere: the cache says how far it got.
+        let start = memory.next_miss(file, index + 1, max);
+        if start - index > max {
+            return None;
+        }
+        self.start = start;
+        self.size = next_size(start - index + requested, max);
+        self.async_size = self.size;
+        Some(self.window(index, max))
+    }
+
+    fn is_expected(&self, index: u64) -> bool {
+        self.size > 0 && (index == self.start + self.size - self.async_size.min(self.size) || index == self.start + self.size)
+    }
+
+    fn begin(&mut self, index: u64, requested: u64, max: u64) -> Window {
+        self.start = index;
+        self.size = first_size(requested, max);
+        self.async_size = if self.size > requested { self.size - requested } else { self.size };
+        self.window(index, max)
+    }
+
+    fn advance(&mut self, index: u64, max: u64) -> Window {
+        self.start += self.size;
+        self.size = next_size(self.size, max);
+        self.async_size = self.size;
+        self.window(index, max)
+    }
+
+    /// `try_context_readahead`: pages right before this one are here, so somebody reads in order.
+    fn from_history(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, max: u64) -> Option<Window> {
+        let mut history = memory.history(file, index, max);
+        if history <= requested {
+            return None;
+        }
+        // It reaches back to the beginning of the file: a good sign.
+        if history >= index {
+            history *= 2;
+        }
+        self.start = index;
+        self.size = (history + requested).min(max);
+        self.async_size = 1;
+        Some(self.window(index, max))
+    }
+
+    /// A window whose marker is the very page being read is joined with the next.
+    fn window(&mut self, index: u64, max: u64) -> Window {
+        if index == self.start && self.size == self.async_size {
+            let more = next_size(self.size, max);
+            if self.size + more <= max {
+                self.async_size = more;
+                self.size += more;
+            } else {
+                self.size = max;
+                self.async_size = max >> 1;
+            }
+        }
+        Window { start: self.start, pages: self.size, ahead: self.async_size }
+    }
+}
+
+fn at_least_request(requested: u64, most: Most) -> u64 {
+    if requested > most.window && most.transfer > most.window { requested.min(most.transfer) } else { most.window }
+}
+
+/// `get_init_ra_size`.
+fn first_size(requested: u64, max: u64) -> u64 {
+    let size = requested.next_power_of_two();
+    match size {
+        _ if size <= max / 32 => size * 4,
+        _ if size <= max / 4 => size * 2,
+        _ => max,
+    }
+}
+
+/// `get_next_ra_size`.
+fn next_size(current: u64, max: u64) -> u64 {
+    match current {
+        _ if current < max / 16 => 4 * current,
+        _ if current <= max / 2 => 2 * current,
+        _ => max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MOST: Most = Most { window: 32, transfer: 320 };
+
+    #[test]
+    fn windows_double_up_to_the_limit_and_stay_there() {
+        let (memory, mut state) = (Memory::new(1024), ReadAhead::new());
+        let first = state.missed(&memory, 0, 0, 1, MOST);
+        assert_eq!(first, Window { start: 0, pages: 4, ahead: 3 });
+        let mut marker = first.start + first.pages - first.ahead;
+        let mut sizes = Vec::new();
+        for _ in 0..5 {
+            let window = state.marked(&memory, 0, marker, 1, MOST).unwrap();
+            sizes.push(window.pages);
+            marker = window.start + window.pages - window.ahead;
+        }
+        assert_eq!(sizes, [8, 16, 32, 32, 32]);
+    }
+
+    #[test]
+    fn a_reader_in_the_middle_of_a_file_gets_what_it_asked_for_and_a_second_read_in_order_starts_a_window() {
+        let (memory, mut state) = (Memory::new(1024), ReadAhead::new());
+        assert_eq!(state.missed(&memory, 0, 500, 2, MOST), Window { start: 500, pages: 2, ahead: 0 });
+        state.previous = 502 * 4096;
+        assert_eq!(state.missed(&memory, 0, 502, 2, MOST), Window { start: 502, pages: 4, ahead: 2 });
+    }
+
+    #[test]
+    fn what_another_reader_left_in_the_cache_shows_that_a_file_is_read_in_order() {
+        let (mut memory, mut state) = (Memory::new(1024), ReadAhead::new());
+        for index in 490..500 {
+            memory.insert(0, index, 0);
+        }
+        assert_eq!(state.missed(&memory, 0, 500, 1, MOST), Window { start: 500, pages: 11, ahead: 1 });
+    }
+
+    #[test]
+    fn a_call_larger_than_the_window_is_read_at_once_as_far_as_the_device_takes_it() {
+        let (memory, mut state) = (Memory::new(1024), ReadAhead::new());
+        assert_eq!(state.missed(&memory, 0, 0, 100, MOST).pages, 100);
+        let mut state = ReadAhead::new();
+        assert_eq!(state.missed(&memory, 0, 0, 1000, MOST).pages, 320);
+    }
+}

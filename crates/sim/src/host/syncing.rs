@@ -1,0 +1,87 @@
+//! Making the device and the cache agree on a range of a file: for fsync, O_SYNC, and before direct input and output.
+//!
+//! Follows `mm/filemap.c` (`filemap_write_and_wait_range`, `kiocb_invalidate_pages`) and `mm/truncate.c`. Simplified: Linux tags the
+//! pages that are dirty when it begins and writes these; here one pass through the range writes what is dirty as it comes by.
+//! Metadata and journals are left out.
+
+use block::{Nanos, Op};
+
+use super::memory::{PAGE, flag};
+use super::server::{Host, Running, Stage, Step};
+use super::{Access, Action};
+
+impl Host {
+    /// Starts write-back of the range's dirty pages, in the caller's name.
+    pub(super) fn flush_range(&mut self, now: Nanos, id: usize) -> Step {
+        loop {
+            let running = self.calls[id];
+            let Running { file, page, .. } = running;
+            let last = running.last_page();
+            let Some(dirty) = self.dirty.next(file, page).filter(|&dirty| dirty <= last) else {
+                self.calls[id].before = self.next_transfer();
+                return Step::Next(Stage::Settle);
+            };
+            self.calls[id].page = dirty;
+            if let Some(frame) = self.memory.find(file, dirty)
+                && self.memory.has(frame, flag::WRITEBACK)
+            {
+                return self.wait_for_page(frame, id);
+            }
+            if self.queue.is_full(true) {
+                return self.wait_for_room(id);
+            }
+            self.calls[id].page += self.write_run(now, file, dirty, last + 1 - dirty, running.issuer());
+        }
+    }
+
+    /// Waits for write-back of the range that is under way.
+    pub(super) fn settle(&mut self, id: usize) -> Step {
+        let running = self.calls[id];
+        if let Some(transfer) = self.write_under_way(running.file, running.first_page(), running.last_page(), running.before) {
+            return self.wait_for_transfer(transfer, id);
+        }
+        match running.call.action {
+            Action::Access { access: Access::Direct, op: Op::Read, .. } => Step::Next(Stage::Issue),
+            Action::Access { access: Access::Direct, .. } => Step::Next(Stage::Drop),
+            _ => Step::Done,
+        }
+    }
+
+    /// Takes the range's pages out of the cache, before the device holds something else there. A page that was made dirty
+    /// meanwhile stays, unless nobody wants to know what is in it.
+    pub(super) fn drop_range(&mut self, id: usize) -> Step {
+        let running = self.calls[id];
+        while self.calls[id].page <= running.last_page() && self.inodes[running.file as usize].cached > 0 {
+            let page = self.calls[id].page;
+            if let Some(frame) = self.memory.find(running.file, page) {
+                if self.memory.has(frame, flag::LOCKED | flag::WRITEBACK) {
+                    return self.wait_for_page(frame, id);
+                }
+                let whole = running.from <= page * PAGE && running.to >= (page + 1) * PAGE;
+                if self.memory.has(frame, flag::DIRTY) && running.op == Op::Discard && whole {
+                    self.clean(running.file, page, frame);
+                }
+                if !self.memory.has(frame, flag::DIRTY) {
+                    self.remove_page(frame, false);
+                }
+            }
+            self.calls[id].page += 1;
+        }
+        Step::Next(Stage::Issue)
+    }
+
+    /// Takes those of the range's pages out of the cache that are neither dirty nor under way.
+    pub(super) fn drop_clean(&mut self, id: usize) {
+        let running = self.calls[id];
+        if self.inodes[running.file as usize].cached == 0 {
+            return;
+        }
+        for page in running.first_page()..=running.last_page() {
+            if let Some(frame) = self.memory.find(running.file, page)
+                && !self.memory.has(frame, flag::LOCKED | flag::WRITEBACK | flag::DIRTY)
+            {
+                self.remove_page(frame, false);
+            }
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What the host did, summed up.
+
+use block::Nanos;
+
+/// Counts since the host was built. Pages are 4 KiB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTally {
+    /// Pages of buffered reads that were there when they were asked for.
+    pub hits: u64,
+    /// Pages of buffered reads that the process had to wait for.
+    pub misses: u64,
+    /// Pages read before anybody asked for them.
+    pub read_ahead: u64,
+    /// Of these, the ones that were used later.
+    pub read_ahead_used: u64,
+    /// Of these, the ones that were given up unused. The rest is still in memory.
+    pub read_ahead_wasted: u64,
+    /// Pages made dirty; one that is dirty already does not count again.
+    pub dirtied: u64,
+    /// Pages whose write-back is done, by the flusher or for somebody who waited.
+    pub written_back: u64,
+    /// Pages that are dirty or being written back.
+    pub dirty: u64,
+    /// The most that ever were.
+    pub dirty_peak: u64,
+    /// Time that all writers together slept because too much was dirty.
+    pub throttled: Nanos,
+    /// Times a process had to wait for memory.
+    pub memory_waits: u64,
+    /// Pages that reclaim took, of files and anonymous ones.
+    pub reclaimed: u64,
+    /// Anonymous pages read from the swap area.
+    pub swapped_in: u64,
+    /// Anonymous pages written to the swap area.
+    pub swapped_out: u64,
+    /// Touches of anonymous pages that had to wait for the swap area.
+    pub swap_faults: u64,
+    /// The most memory ever in use, in pages.
+    pub memory_peak: u64,
+}
+
+impl HostTally {
+    /// The share of pages read that were there when they were asked for; `None` if none was read.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let reads = self.hits + self.misses;
+        (reads > 0).then(|| self.hits as f64 / reads as f64)
+    }
+}

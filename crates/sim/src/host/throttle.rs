@@ -1,0 +1,205 @@
+//! How fast processes may write pages, so that what is dirty stays within its limit.
+//!
+//! ```text
+//! pace of a writer
+//! 2x  |......\
+//!     |       \__
+//! 1x  |          ---o---.__             x = pages per second at which what is dirty would stay as it is
+//!     |             |      \
+//! 0   +-----|-------|-------|--> dirty pages
+//!        freerun  setpoint  limit
+//! ```
+//! Follows `mm/page-writeback.c` of Linux 6.x: `domain_dirty_limits`, `pos_ratio_polynom`, `wb_update_write_bandwidth`,
+//! `wb_update_dirty_ratelimit`, `dirty_poll_interval`. Simplified: one device, no control groups, so the second control line
+//! (for each device) falls away; floating point in place of shifts.
+
+use block::Nanos;
+
+/// `MAX_PAUSE`.
+const LONGEST_PAUSE: Nanos = Nanos::from_millis(200);
+/// `BANDWIDTH_INTERVAL`.
+const INTERVAL: Nanos = Nanos::from_millis(200);
+/// The time over which the write bandwidth is averaged.
+const PERIOD_SECONDS: f64 = 4.0;
+/// `INIT_BW`, 100 MiB a second, in pages.
+const FIRST_BANDWIDTH: f64 = 25_600.0;
+/// A writer that would sleep for less goes on and sleeps later.
+const SHORTEST_PAUSE_SECONDS: f64 = 0.01;
+
+/// How many pages may be dirty or being written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub background: u64,
+    pub limit: u64,
+}
+
+impl Limits {
+    /// Shares in per cent of the `available` pages.
+    pub fn new(available: u64, ratio: i64, background_ratio: i64) -> Limits {
+        let share = |percent: i64| available * percent.unsigned_abs() / 100;
+        let limit = share(ratio).max(1);
+        let background = share(background_ratio);
+        Limits { background: if background >= limit { limit / 2 } else { background }, limit }
+    }
+
+    /// Up to here nobody is slowed down (`dirty_freerun_ceiling`).
+    pub fn free_run(self) -> u64 {
+        (self.limit + self.background) / 2
+    }
+
+    /// Pages a process may write before it looks again (`dirty_poll_interval`).
+    pub fn poll_interval(self, dirty: u64) -> u64 {
+        if self.limit > dirty { 1 << ((self.limit - dirty).ilog2() / 2) } else { 1 }
+    }
+}
+
+/// What the device has been seen to write, and the pace that follows.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    /// Pages a second.
+    bandwidth: f64,
+    average_bandwidth: f64,
+    /// Pages a second for each writer.
+    pace: f64,
+    balanced: f64,
+    /// Pages made dirty, and pages written, so far.
+    pub dirtied: u64,
+    pub written: u64,
+    at: Nanos,
+    dirtied_then: u64,
+    written_then: u64,
+}
+
+impl Throttle {
+    pub fn new() -> Throttle {
+        Throttle {
+            bandwidth: FIRST_BANDWIDTH,
+            average_bandwidth: FIRST_BANDWIDTH,
+            pace: FIRST_BANDWIDTH,
+            balanced: FIRST_BANDWIDTH,
+            dirtied: 0,
+            written: 0,
+            at: Nanos::ZERO,
+            dirtied_then: 0,
+            written_then: 0,
+        }
+    }
+
+    /// Looks again at what was written, if a while has passed. `writing`: somebody is being slowed down, so the pace is at work.
+    pub fn update(&mut self, now: Nanos, limits: Limits, dirty: u64, writing: bool) {
+        let elapsed = now - self.at;
+        if elapsed < INTERVAL {
+            return;
+        }
+        // After a rest the figures say how long it was, not how fast the device is.
+        if elapsed.0 < 5 * INTERVAL.0 {
+            let seconds = elapsed.as_secs_f64();
+            let written = (self.written - self.written_then) as f64 / seconds;
+            if writing {
+                let dirtied = (self.dirtied - self.dirtied_then) as f64 / seconds;
+                self.update_pace(limits, dirty, dirtied);
+            }
+            self.update_bandwidth(written, seconds);
+        }
+        (self.at, self.dirtied_then, self.written_then) = (now, self.dirtied, self.written);
+    }
+
+    fn update_bandwidth(&mut self, seen: f64, seconds: f64) {
+        let old = self.bandwidth;
+        let share = (seconds / PERIOD_SECONDS).min(1.0);
+        self.bandwidth = seen * share + old * (1.0 - share);
+        let moves_on =
+            (self.average_bandwidth > old && old >= self.bandwidth) || (self.average_bandwidth < old && old <= self.bandwidth);
+        if moves_on {
+            self.average_bandwidth += (old - self.average_bandwidth) / 8.0;
+        }
+    }
+
+    fn update_pace(&mut self, limits: Limits, dirty: u64, dirtied: f64) {
+        let task = self.pace * position_ratio(limits, dirty) + 1.0;
+        let balanced = (task * self.bandwidth / dirtied.max(1.0)).min(self.bandwidth.max(1.0));
+        let setpoint = (limits.free_run() + limits.limit) / 2;
+        let step = if dirty < setpoint {
+            (self.balanced.min(balanced).min(task) - self.pace).max(0.0)
+        } else {
+            (self.balanced.max(balanced).max(task) - self.pace).min(0.0)
+        };
+        // The larger the step against the pace, the more of it is taken.
+        let shift = (self.pace / (2.0 * step.abs() + 1.0)).min(64.0);
+        self.pace = (self.pace + step / 8.0 / shift.floor().exp2()).max(1.0);
+        self.balanced = balanced;
+    }
+
+    /// How long a process sleeps that has made `dirtied` pages dirty since it last slept.
+    pub fn pause(&self, limits: Limits, dirty: u64, dirtied: u64) -> Nanos {
+        let longest = self.longest_pause(dirty);
+        let pace = self.pace * position_ratio(limits, dirty);
+        if dirty >= limits.limit || pace < 1.0 {
+            return longest;
+        }
+        Nanos::from_secs_f64(dirtied as f64 / pace).min(longest)
+    }
+
+    /// Pages after which a process that is being slowed down looks again.
+    pub fn poll_interval(&self, limits: Limits, dirty: u64) -> u64 {
+        ((self.pace * position_ratio(limits, dirty) * SHORTEST_PAUSE_SECONDS) as u64).max(1)
+    }
+
+    /// `wb_max_pause`: not so long that the device runs dry.
+    fn longest_pause(&self, dirty: u64) -> Nanos {
+        Nanos::from_millis(1 + dirty / (1 + self.bandwidth as u64 / 128)).min(LONGEST_PAUSE)
+    }
+
+    /// Pages the flusher writes of one file before it turns to the next (`writeback_chunk_size`): half a second's worth, in
+    /// steps of 4 MiB.
+    pub fn chunk(&self, limits: Limits) -> u64 {
+        let pages = ((self.average_bandwidth / 2.0) as u64).min(limits.limit / 8);
+        (pages + 1024) / 1024 * 1024
+    }
+}
+
+/// `pos_ratio_polynom`: 1 at the setpoint, 2 at the free run's end, 0 at the limit.
+fn position_ratio(limits: Limits, dirty: u64) -> f64 {
+    let setpoint = (limits.free_run() + limits.limit) as f64 / 2.0;
+    let x = (setpoint - dirty as f64) / (limits.limit as f64 - setpoint).max(1.0);
+    (1.0 + x * x * x).clamp(0.0, 2.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { background: 1000, limit: 2000 };
+
+    #[test]
+    fn the_background_share_lies_below_the_limit_whatever_was_set() {
+        assert_eq!(Limits::new(10_000, 20, 10), LIMITS);
+        assert_eq!(Limits::new(10_000, 20, 50), Limits { background: 1000, limit: 2000 });
+        assert_eq!(Limits::new(0, 20, 10), Limits { background: 0, limit: 1 });
+    }
+
+    #[test]
+    fn a_writer_finds_the_pace_of_the_device() {
+        let mut throttle = Throttle::new();
+        let (mut dirty, mut now) = (1500.0f64, Nanos::ZERO);
+        // The device writes 5,000 pages a second; the writer obeys.
+        for _ in 0..3000 {
+            now += Nanos::from_millis(10);
+            let dirtied = throttle.pace * position_ratio(LIMITS, dirty as u64) / 100.0;
+            throttle.dirtied += dirtied as u64;
+            throttle.written += 50;
+            dirty = (dirty + dirtied - 50.0).clamp(0.0, 2000.0);
+            throttle.update(now, LIMITS, dirty as u64, true);
+        }
+        let pace = throttle.pace * position_ratio(LIMITS, dirty as u64);
+        assert!((pace / 5000.0 - 1.0).abs() < 0.15, "{pace} pages a second, {dirty} dirty");
+        assert!((1500.0..2000.0).contains(&dirty), "{dirty}");
+    }
+
+    #[test]
+    fn pauses_end_at_the_longest_and_at_the_limit_nobody_goes_on() {
+        let throttle = Throttle::new();
+        assert_eq!(throttle.pause(LIMITS, 1750, 1_000_000), throttle.longest_pause(1750));
+        assert!(throttle.pause(LIMITS, 2000, 1) > Nanos::ZERO);
+    }
+}

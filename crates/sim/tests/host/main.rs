@@ -1,0 +1,9 @@
+//! The host, watched from both sides: what calls take, and what reaches the device.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod any;
+mod machine;
+mod memory;
+mod reading;
+mod writing;
