@@ -1,5 +1,6 @@
 //! `seekwise workload`: the papers' workloads as fio job files, random ones, and what a job file asks of the disk.
 
+mod requests;
 mod shipped;
 
 use std::fmt::Write as _;
@@ -25,6 +26,8 @@ pub enum Command {
     },
     /// Draw random mixes of disk access as IOPerf does, as an fio job file
     Random(RandomArgs),
+    /// Print what a job asks for, request by request, as fio's own log (iolog version 2)
+    Requests(requests::Args),
 }
 
 /// Arguments of `seekwise workload random`.
@@ -77,6 +80,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::List => Ok(terminal::print(&list())?),
         Command::Show { name } => Ok(terminal::print(&workload_text(&name)?.0)?),
         Command::Random(args) => write(&args.output, &random::job_file(args.seed, args.count, args.seconds)),
+        Command::Requests(args) => requests::run(&args),
     }
 }
 
