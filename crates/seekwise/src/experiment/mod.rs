@@ -50,7 +50,7 @@ pub struct Arguments {
     /// The order in which the disk serves them [default: the profile's]
     #[arg(long, value_enum)]
     queue_policy: Option<QueuePolicyArgument>,
-    /// A tunable of the host (`read_ahead_kb=512`; `seekwise host` lists them); may be given several times
+    /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
     /// Write one record per scheduler into this folder
