@@ -509,10 +509,8 @@ fn a_full_device_with_the_least_spare_flash_goes_on_working() {
 }
 
 /// The mean response time in us of 4,000 writes one after the other, all to the first `hot` pages of a device after as many others.
-fn mean_response(cached: Option<u32>, hot: u64) -> f64 {
-    let mut spec = one_plane(64, cached);
-    spec.initial_state = InitialState::Random;
-    let mut device = ssd(&spec);
+fn mean_response(initial_state: InitialState, cached: Option<u32>, hot: u64) -> f64 {
+    let mut device = ssd(&Spec { initial_state, ..one_plane(64, cached) });
     let (mut random, mut sum) = (randoms(17), 0);
     for count in 0..8_000 {
         let now = Nanos(device.busy_until);
@@ -526,12 +524,15 @@ fn mean_response(cached: Option<u32>, hot: u64) -> f64 {
 #[test]
 fn a_cached_map_costs_little_where_requests_stay_in_one_place_and_much_where_they_do_not() {
     // What the DFTL paper finds: with temporal locality it comes close to a map that is wholly in memory.
-    let (whole, cached) = (mean_response(None, 1000), mean_response(Some(2048), 1000));
+    let mean = |cached| mean_response(InitialState::Sequential, cached, 1000);
+    let (whole, cached) = (mean(None), mean(Some(2048)));
     println!("hot: {whole:.0} us with the whole map, {cached:.0} us with a cached one");
-    assert!(cached < 1.5 * whole, "{whole} {cached}");
-    let (whole, cached) = (mean_response(None, 16_384), mean_response(Some(2048), 16_384));
+    assert!(cached < 1.05 * whole, "{whole} {cached}");
+    // Of 64 pages that a collection moves most lie in translation pages of their own, each written anew.
+    let mean = |cached| mean_response(InitialState::Random, cached, 16_384);
+    let (whole, cached) = (mean(None), mean(Some(2048)));
     println!("scattered: {whole:.0} us with the whole map, {cached:.0} us with a cached one");
-    assert!(cached > 2.0 * whole, "{whole} {cached}");
+    assert!(cached > 1.5 * whole, "{whole} {cached}");
 }
 
 #[test]
