@@ -634,20 +634,19 @@ impl Raid {
     /// sequence stays where it is; else one that is idle; else, on disks with arms, the nearest arm, with flash the shortest queue.
     /// Of several idle ones md takes the first, this the nearest. `sectors` are to be read; a
     /// copy that is not whole is passed over.
-    fn choose(&self, copies: impl Iterator<Item = (usize, u64)>, sectors: u64) -> Option<(usize, u64)> {
-        let mut best: Option<((bool, u64, u64), (usize, u64))> = None;
-        for copy in copies.filter(|&(member, first)| self.unreadable(first + sectors) != Some(member)) {
-            let member = &self.members[copy.0];
-            if copy.1 == member.read_end || copy.1 == member.head {
-                return Some(copy);
-            }
-            let (pending, distance) = (u64::from(member.pending), member.head.abs_diff(copy.1));
-            let rank = if self.by_queue { (pending > 0, pending, distance) } else { (pending > 0, distance, pending) };
-            if best.is_none_or(|(least, _)| rank < least) {
-                best = Some((rank, copy));
-            }
-        }
-        best.map(|(_, copy)| copy)
+    fn choose(&self, copies: impl Iterator<Item = (usize, u64)> + Clone, sectors: u64) -> Option<(usize, u64)> {
+        let there = copies.filter(|&(member, first)| self.unreadable(first + sectors) != Some(member));
+        let in_sequence = |&(member, first): &(usize, u64)| {
+            let member = &self.members[member];
+            first == member.read_end || first == member.head
+        };
+        there.clone().find(in_sequence).or_else(|| {
+            there.min_by_key(|&(member, first)| {
+                let member = &self.members[member];
+                let (pending, distance) = (u64::from(member.pending), member.head.abs_diff(first));
+                if self.by_queue { (pending > 0, pending, distance) } else { (pending > 0, distance, pending) }
+            })
+        })
     }
 
     /// A member is gone, and with it what it was doing.

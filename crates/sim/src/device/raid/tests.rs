@@ -67,7 +67,7 @@ impl Ledger {
     }
 
     /// What one who knows what `stream` has read can tell of a member's sector without it.
-    fn from_others(&self, stream: StreamId, member: usize, sector: u64) -> Option<u64> {
+    fn told_by_others(&self, stream: StreamId, member: usize, sector: u64) -> Option<u64> {
         let known = |member: usize, sector| self.known.get(&(stream, member, sector)).copied();
         if self.level == Level::Raid5 {
             let others = (0..self.members as usize).filter(|&other| other != member);
@@ -124,7 +124,7 @@ impl Shadow {
             }
             let value = if stream == REBUILD_STREAM {
                 // An odd RAID 10 has a corner with nothing in it.
-                ledger.from_others(stream, member, sector).or((ledger.level == Level::Raid10).then_some(0))
+                ledger.told_by_others(stream, member, sector).or((ledger.level == Level::Raid10).then_some(0))
             } else {
                 let asked = self.requests[stream as usize];
                 match content {
@@ -332,7 +332,7 @@ fn check_reads((_, ledger, requests, _): &Worked) {
         for lba in sectors(request) {
             let places = ledger.places(lba);
             let read = places.iter().find_map(|&(member, sector)| ledger.known.get(&(request.stream, member, sector)).copied());
-            let read = read.or_else(|| ledger.from_others(request.stream, places[0].0, places[0].1));
+            let read = read.or_else(|| ledger.told_by_others(request.stream, places[0].0, places[0].1));
             assert!(read.is_some_and(|value| value == 0 || ever.contains(&(lba, value))), "LBA {lba} read as {read:?}");
         }
     }
