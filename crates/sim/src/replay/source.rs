@@ -49,21 +49,29 @@ impl<'a> Open<'a> {
     pub(super) fn new(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, speed: f64) -> Open<'a> {
         Open { reader, placement, speed, next: None, count: 0 }
     }
+
+    fn read(&mut self) -> Result<Option<Nanos>, RunError> {
+        let Some(request) = self.reader.next_request().transpose()? else { return Ok(None) };
+        let next = issue(&request, self.placement, scaled(request.arrival, self.speed), self.count)?;
+        self.count += 1;
+        self.next = Some(next);
+        Ok(Some(next.arrival))
+    }
 }
 
 impl Source for Open<'_> {
     type Work = Issue;
 
+    // Asked several times for each request, and nearly always there is the answer of last time.
+    #[inline]
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
-        if self.next.is_none()
-            && let Some(request) = self.reader.next_request().transpose()?
-        {
-            self.next = Some(issue(&request, self.placement, scaled(request.arrival, self.speed), self.count)?);
-            self.count += 1;
+        match &self.next {
+            Some(next) => Ok(Some(next.arrival)),
+            None => self.read(),
         }
-        Ok(self.next.map(|issue| issue.arrival))
     }
 
+    #[inline]
     fn take(&mut self, _now: Nanos) -> Result<Option<Issue>, RunError> {
         Ok(self.next.take())
     }

@@ -1,7 +1,5 @@
 //! What is measured while requests complete. Memory does not grow with the trace.
 
-use std::collections::BTreeMap;
-
 use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
@@ -37,6 +35,15 @@ impl Responses {
         }
         self.sum += u128::from(response.0);
         self.max = self.max.max(response.0);
+    }
+
+    /// Adds what was recorded elsewhere, to the same number of digits.
+    fn add(&mut self, other: &Responses) {
+        // It grows to whatever the other holds, as it does for single values: only a histogram of fixed size can refuse.
+        #[expect(clippy::expect_used, reason = "both grow by themselves")]
+        self.histogram.add(&other.histogram).expect("a histogram that grows");
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
     }
 
     /// How many.
@@ -86,6 +93,61 @@ pub struct StreamMeasure {
     pub responses: Responses,
 }
 
+/// The followed streams, found by one comparison as long as the same one goes on.
+#[derive(Clone, Debug)]
+pub struct Streams {
+    /// By stream.
+    measures: Vec<(StreamId, StreamMeasure)>,
+    last: usize,
+}
+
+impl Streams {
+    fn new(followed: impl IntoIterator<Item = StreamId>) -> Streams {
+        let mut streams: Vec<StreamId> = followed.into_iter().collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let measure = |stream| (stream, StreamMeasure { bytes: 0, responses: Responses::new(1) });
+        Streams { measures: streams.into_iter().map(measure).collect(), last: 0 }
+    }
+
+    fn find(&self, stream: StreamId) -> Option<usize> {
+        match self.measures.get(self.last) {
+            Some((last, _)) if *last == stream => Some(self.last),
+            _ => self.measures.binary_search_by_key(&stream, |&(other, _)| other).ok(),
+        }
+    }
+
+    fn get_mut(&mut self, stream: StreamId) -> Option<&mut StreamMeasure> {
+        self.last = self.find(stream)?;
+        Some(&mut self.measures[self.last].1)
+    }
+
+    /// What was measured of a stream, if it is followed.
+    pub fn get(&self, stream: &StreamId) -> Option<&StreamMeasure> {
+        self.find(*stream).map(|index| &self.measures[index].1)
+    }
+
+    /// Who is followed, in ascending order.
+    pub fn keys(&self) -> impl Iterator<Item = &StreamId> {
+        self.measures.iter().map(|(stream, _)| stream)
+    }
+
+    /// All that are followed, in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = (&StreamId, &StreamMeasure)> {
+        self.measures.iter().map(|(stream, measure)| (stream, measure))
+    }
+}
+
+impl std::ops::Index<&StreamId> for Streams {
+    type Output = StreamMeasure;
+
+    /// What was measured of a followed stream; panics if it is not followed.
+    fn index(&self, stream: &StreamId) -> &StreamMeasure {
+        #[expect(clippy::expect_used, reason = "as with every index: who is not sure asks `get`")]
+        self.get(stream).expect("a followed stream")
+    }
+}
+
 /// One bin of the curves over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
@@ -112,14 +174,14 @@ pub struct Measure {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// All response times.
+    /// All response times: put together when the run ends.
     pub all: Responses,
     /// The reads'.
     pub reads: Responses,
     /// The writes'.
     pub writes: Responses,
     /// The followed streams.
-    pub streams: BTreeMap<StreamId, StreamMeasure>,
+    pub streams: Streams,
     /// Width of a bin.
     pub bin: Nanos,
     /// The run in bins, from time zero on.
@@ -127,12 +189,14 @@ pub struct Measure {
     /// Some requests, chosen by their number alone: the same ones in every run of the same trace.
     pub sample: Vec<Finished>,
     sample_below: u64,
+    /// Of the bin that was filled last: its index, and from when to before when it lasts. Time goes on slowly: mostly it is the
+    /// same one again, and to find it takes no division.
+    current: (usize, Nanos, Nanos),
 }
 
 impl Measure {
     /// Measures a run of about `requests` requests, telling the `followed` streams apart.
     pub fn new(requests: u64, followed: impl IntoIterator<Item = StreamId>) -> Measure {
-        let streams = followed.into_iter().map(|stream| (stream, StreamMeasure { bytes: 0, responses: Responses::new(1) }));
         Measure {
             first_arrival: Nanos::MAX,
             last_arrival: Nanos::ZERO,
@@ -142,11 +206,12 @@ impl Measure {
             all: Responses::new(3),
             reads: Responses::new(3),
             writes: Responses::new(3),
-            streams: streams.collect(),
+            streams: Streams::new(followed),
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
             sample: Vec::new(),
             sample_below: (u128::from(SAMPLE) * u128::from(u64::MAX) / u128::from(requests.max(SAMPLE))) as u64,
+            current: (0, Nanos::ZERO, Nanos::ZERO),
         }
     }
 
@@ -157,14 +222,13 @@ impl Measure {
         self.first_arrival = self.first_arrival.min(issue.arrival);
         self.last_arrival = self.last_arrival.max(issue.arrival);
         self.last_completion = self.last_completion.max(finished.at);
-        self.all.record(response);
         let (responses, moved) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
             Op::Write => (&mut self.writes, &mut self.written_bytes),
         };
         responses.record(response);
         *moved += bytes;
-        if let Some(stream) = self.streams.get_mut(&issue.stream) {
+        if let Some(stream) = self.streams.get_mut(issue.stream) {
             stream.bytes += bytes;
             stream.responses.record(response);
         }
@@ -175,24 +239,49 @@ impl Measure {
     }
 
     fn record_bin(&mut self, at: Nanos, bytes: u64, response: Nanos) {
-        while at.0 / self.bin.0 >= BINS as u64 {
-            for i in 0..BINS / 2 {
-                let (a, b) = (self.bins[2 * i], self.bins[2 * i + 1]);
-                self.bins[i] = Bin {
-                    bytes: a.bytes + b.bytes,
-                    requests: a.requests + b.requests,
-                    response_sum: a.response_sum + b.response_sum,
-                    response_max: a.response_max.max(b.response_max),
-                };
-            }
-            self.bins[BINS / 2..].fill(Bin::default());
-            self.bin = self.bin + self.bin;
-        }
-        let bin = &mut self.bins[(at.0 / self.bin.0) as usize];
+        let (index, begins, ends) = self.current;
+        let index = if begins <= at && at < ends { index } else { self.find_bin(at) };
+        let bin = &mut self.bins[index];
         bin.bytes += bytes;
         bin.requests += 1;
         bin.response_sum += response;
         bin.response_max = bin.response_max.max(response);
+    }
+
+    /// The bin that a time falls into. Bins become wider until there is one.
+    fn find_bin(&mut self, at: Nanos) -> usize {
+        while at.0 / self.bin.0 >= BINS as u64 {
+            self.widen_bins();
+        }
+        let index = at.0 / self.bin.0;
+        let begins = Nanos(index * self.bin.0);
+        self.current = (index as usize, begins, begins + self.bin);
+        index as usize
+    }
+
+    fn widen_bins(&mut self) {
+        for i in 0..BINS / 2 {
+            let (a, b) = (self.bins[2 * i], self.bins[2 * i + 1]);
+            self.bins[i] = Bin {
+                bytes: a.bytes + b.bytes,
+                requests: a.requests + b.requests,
+                response_sum: a.response_sum + b.response_sum,
+                response_max: a.response_max.max(b.response_max),
+            };
+        }
+        self.bins[BINS / 2..].fill(Bin::default());
+        self.bin = self.bin + self.bin;
+    }
+
+    /// Requests recorded so far.
+    pub(crate) fn completed(&self) -> u64 {
+        self.reads.count() + self.writes.count()
+    }
+
+    /// Puts together what was recorded apart.
+    pub(crate) fn finish(&mut self) {
+        self.all = self.reads.clone();
+        self.all.add(&self.writes);
     }
 
     /// From the first arrival to the last completion.

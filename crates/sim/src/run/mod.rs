@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
-pub use measure::{Bin, Measure, Responses, StreamMeasure};
+pub use measure::{Bin, Measure, Responses, StreamMeasure, Streams};
 
 use crate::host::Finished;
 use crate::trace::TraceError;
@@ -76,7 +76,7 @@ pub struct Watch<'a> {
 impl Watch<'_> {
     fn look(&self, measure: &Measure) -> Result<(), RunError> {
         if let Some(completed) = self.completed {
-            completed.store(measure.all.count(), Ordering::Relaxed);
+            completed.store(measure.completed(), Ordering::Relaxed);
         }
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(RunError::Interrupted);
@@ -98,14 +98,19 @@ pub(crate) fn run<Work>(
     loop {
         let arrival = if server.has_room() { source.next_at()? } else { None };
         let event = server.next_event();
-        let Some(next) = [arrival, event].into_iter().flatten().min() else { break };
+        let next = match (arrival, event) {
+            (Some(arrival), Some(event)) => arrival.min(event),
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => break,
+        };
         now = now.max(next);
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);
-            for done in finished.drain(..) {
-                measure.record(&done);
-                source.completed(&done);
+            for done in &finished {
+                measure.record(done);
+                source.completed(done);
             }
+            finished.clear();
         }
         // All that arrive at the same instant get into the queue before the device is offered anything.
         while server.has_room()
@@ -122,5 +127,6 @@ pub(crate) fn run<Work>(
         }
     }
     watch.look(&measure)?;
+    measure.finish();
     Ok(measure)
 }

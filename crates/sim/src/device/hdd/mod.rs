@@ -29,11 +29,13 @@ pub mod mechanics;
 mod media;
 pub mod model;
 mod reading;
+mod reciprocal;
 pub mod spec;
 #[cfg(test)]
 mod tests;
 mod writing;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
@@ -93,6 +95,8 @@ pub struct Hdd {
     /// From when until when the bus carries what the media bring.
     bus_reserved: (u64, u64),
     last_was_read: bool,
+    /// The LBA looked up last, and where it lies: read-ahead asks for the next track first to plan, and again to go there.
+    located: Cell<(u64, Place)>,
     /// The LBA behind the last write, and when it reached the media.
     last_write: (u64, u64),
     outstanding: usize,
@@ -117,6 +121,7 @@ impl Hdd {
             bus_free: 0,
             bus_reserved: (0, 0),
             last_was_read: true,
+            located: Cell::new((0, model.layout.locate(0))),
             last_write: (u64::MAX, 0),
             outstanding: 0,
             busy: 0,
@@ -125,8 +130,23 @@ impl Hdd {
         }
     }
 
+    /// Where an LBA lies.
+    fn locate(&self, lba: u64) -> Place {
+        let (known, place) = self.located.get();
+        if known == lba {
+            return place;
+        }
+        let place = self.model.layout.locate(lba);
+        self.located.set((lba, place));
+        place
+    }
+
     /// Queues a completion for the host.
     fn send(&mut self, completion: Completion, read: bool) {
+        let first = self.outbox.last().is_none_or(|(other, _)| other.at > completion.at);
+        if first {
+            return self.outbox.push((completion, read));
+        }
         let later = self.outbox.partition_point(|(other, _)| other.at > completion.at);
         self.outbox.insert(later, (completion, read));
     }
@@ -178,8 +198,12 @@ impl Hdd {
     /// The next thing for the arm by the queue's policy.
     fn choose(&self, at: u64) -> Option<Work> {
         let waiting = self.cache.dirty > 0;
-        if !waiting && self.pending.len() <= 1 {
-            return (!self.pending.is_empty()).then_some(Work::Pending(0));
+        match (self.pending.len(), self.cache.dirty) {
+            (0, 0) => return None,
+            (1, 0) => return Some(Work::Pending(0)),
+            // The arm writes nothing when it chooses: what has not reached the media waits.
+            (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(Work::Destage),
+            _ => {}
         }
         let full = waiting && self.cache.full_of_writes();
         let request = self.best_request(at, full, false).and_then(|best| {
@@ -296,15 +320,16 @@ impl Device for Hdd {
         self.advance_stream(now.0);
         let connected = self.active.is_none() && self.pending.is_empty();
         let free = connected || self.model.cache.works_during_media_access;
+        let found = if write || !free { Lookup::Miss } else { self.cache.look_up(lba, end) };
         if if write {
             self.take_write(arrived, self.orders, request.id, lba, end, free)
         } else {
-            self.take_hit(arrived, request.id, lba, end, free)
+            self.take_hit(arrived, request.id, lba, end, found)
         } {
             self.start_arm(now.0);
             return;
         }
-        self.pending.push(Pending {
+        let pending = Pending {
             id: request.id,
             write,
             lba,
@@ -315,7 +340,13 @@ impl Device for Hdd {
             after_read: self.last_was_read,
             connected,
             extra_disconnect: write && connected && !self.last_was_read && lba != self.last_write.0,
-        });
+        };
+        if connected && !write && self.cache.dirty == 0 {
+            // Nothing else wants the arm: it need not be chosen, nor looked up again.
+            self.start_read_of(now.0, &pending, found);
+        } else {
+            self.pending.push(pending);
+        }
         self.start_arm(now.0);
     }
 
@@ -371,9 +402,9 @@ impl Hdd {
         }
     }
 
-    /// Serves a read from memory, if it is all there and the drive may.
-    fn take_hit(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
-        let Lookup::Whole(segment) = (if free { self.cache.look_up(lba, end) } else { Lookup::Miss }) else { return false };
+    /// Serves a read from memory, if all of it was found there.
+    fn take_hit(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, found: Lookup) -> bool {
+        let Lookup::Whole(segment) = found else { return false };
         let delays = &self.model.delays;
         let start = arrived.saturating_add(delays.read_hit.after(self.last_was_read) + delays.data_preparation);
         self.serve_hit(start, id, segment, lba, end);
