@@ -24,6 +24,6 @@ mod tunable;
 pub use queue::Limits;
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, StreamId};
 pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, Spec, switch};
-pub use setting::{SettingError, find, parse};
+pub use setting::{SettingError, find, parse, parse_settings};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, Unit};

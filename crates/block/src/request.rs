@@ -15,6 +15,21 @@ pub enum Op {
     Read,
     /// Sectors go from the host to the disk.
     Write,
+    /// The host has no more use for what is in the sectors (ATA's TRIM, SCSI's UNMAP, NVMe's Deallocate): nothing is transferred.
+    /// To a scheduler it is a write, as in Linux (`op_is_write` in `blk_types.h`), and nobody waits for it unless it says so.
+    Discard,
+}
+
+impl Op {
+    /// Whether Linux takes it for a write: all that is no read (`op_is_write` in `blk_types.h`).
+    pub fn is_write(self) -> bool {
+        self != Op::Read
+    }
+
+    /// Whether sectors go one way or the other.
+    pub fn transfers(self) -> bool {
+        self != Op::Discard
+    }
 }
 
 /// Linux's three I/O priority classes (`ioprio.h`), most urgent first.
@@ -56,7 +71,7 @@ pub struct Request {
     pub id: RequestId,
     /// The stream that asked.
     pub stream: StreamId,
-    /// Read or write.
+    /// Read, write or discard.
     pub op: Op,
     /// Somebody waits for it. Reads and synchronous writes (O_DIRECT, O_SYNC, fsync) are; write-back of the page cache is not.
     pub sync: bool,
@@ -76,7 +91,7 @@ impl Request {
         self.lba.saturating_add(u64::from(self.sectors))
     }
 
-    /// Somebody waits for it: true of every read, and of writes that say so (Linux `rq_is_sync`).
+    /// Somebody waits for it: true of every read, and of writes and discards that say so (Linux `rq_is_sync`).
     pub fn is_sync(&self) -> bool {
         self.op == Op::Read || self.sync
     }

@@ -23,15 +23,44 @@ pub fn parse(text: &str) -> Result<(&'static Spec, Vec<i64>), SettingError> {
         None => (text, None),
     };
     let spec = find(name).ok_or_else(|| SettingError::UnknownScheduler { name: name.to_string() })?;
-    let mut given: Vec<Option<i64>> = alloc::vec![None; spec.tunables.len()];
-    for setting in settings.into_iter().flat_map(|settings| settings.split(',')) {
-        let (index, value) = spec.parse_setting(setting)?;
-        if given[index].replace(value).is_some() {
-            return Err(SettingError::Twice { scheduler: spec.name, key: spec.tunables[index].name });
-        }
-    }
+    let given = match settings {
+        Some(settings) => parse_pairs(spec.name, &[spec.tunables], settings)?,
+        None => alloc::vec![None; spec.tunables.len()],
+    };
     let values = given.iter().zip(spec.tunables).map(|(given, tunable)| given.unwrap_or(tunable.default)).collect();
     Ok((spec, values))
+}
+
+/// Reads `key=value` pairs with commas between, for the tunables of all `groups`, one group behind the other: each one's value
+/// where it is given. An empty text gives none. `owner` is whose they are, for errors.
+///
+/// # Errors
+/// An unknown key, a key given twice, a value that is no whole number or lies outside the tunable's range.
+pub fn parse_settings(owner: &'static str, groups: &[&'static [Tunable]], text: &str) -> Result<Vec<Option<i64>>, SettingError> {
+    if text.is_empty() {
+        return Ok(groups.iter().flat_map(|group| group.iter().map(|_| None)).collect());
+    }
+    parse_pairs(owner, groups, text)
+}
+
+fn parse_pairs(owner: &'static str, groups: &[&'static [Tunable]], text: &str) -> Result<Vec<Option<i64>>, SettingError> {
+    let tunables = || groups.iter().copied().flatten();
+    let known = || tunables().map(|tunable| tunable.name).collect();
+    let mut given: Vec<Option<i64>> = tunables().map(|_| None).collect();
+    for setting in text.split(',') {
+        let no_value = || SettingError::NoValue { owner, known: known(), setting: setting.to_string() };
+        let (key, value) = setting.split_once('=').ok_or_else(no_value)?;
+        let (index, tunable) = tunables()
+            .enumerate()
+            .find(|(_, tunable)| tunable.name == key)
+            .ok_or_else(|| SettingError::UnknownKey { owner, known: known(), key: key.to_string() })?;
+        let number = value.parse::<i64>().map_err(|_| SettingError::BadValue { owner, tunable, value: value.to_string() })?;
+        tunable.check(owner, number)?;
+        if given[index].replace(number).is_some() {
+            return Err(SettingError::Twice { owner, key: tunable.name });
+        }
+    }
+    Ok(given)
 }
 
 impl Spec {
@@ -39,22 +68,18 @@ impl Spec {
     pub fn defaults(&self) -> Vec<i64> {
         self.tunables.iter().map(|tunable| tunable.default).collect()
     }
+}
 
-    fn parse_setting(&'static self, setting: &str) -> Result<(usize, i64), SettingError> {
-        let (key, value) =
-            setting.split_once('=').ok_or_else(|| SettingError::NoValue { scheduler: self, setting: setting.to_string() })?;
-        let index = self
-            .tunables
-            .iter()
-            .position(|tunable| tunable.name == key)
-            .ok_or_else(|| SettingError::UnknownKey { scheduler: self, key: key.to_string() })?;
-        let tunable = &self.tunables[index];
-        let bad = || SettingError::BadValue { scheduler: self.name, tunable, value: value.to_string() };
-        let number = value.parse::<i64>().map_err(|_| bad())?;
-        if !(tunable.min..=tunable.max).contains(&number) {
-            return Err(bad());
+impl Tunable {
+    /// Checks that a value lies in the range. `owner` is whose tunable it is, for the error.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn check(&'static self, owner: &'static str, value: i64) -> Result<(), SettingError> {
+        if (self.min..=self.max).contains(&value) {
+            return Ok(());
         }
-        Ok((index, number))
+        Err(SettingError::BadValue { owner, tunable: self, value: value.to_string() })
     }
 }
 
@@ -66,31 +91,35 @@ pub enum SettingError {
         /// What was asked for.
         name: String,
     },
-    /// The scheduler has no such tunable.
+    /// There is no such tunable.
     UnknownKey {
-        /// The scheduler.
-        scheduler: &'static Spec,
+        /// Whose: a scheduler's name, or another part's.
+        owner: &'static str,
+        /// The tunables that there are.
+        known: Vec<&'static str>,
         /// What was asked for.
         key: String,
     },
     /// There is no `=` in a setting.
     NoValue {
-        /// The scheduler.
-        scheduler: &'static Spec,
+        /// Whose it would be.
+        owner: &'static str,
+        /// The tunables that there are.
+        known: Vec<&'static str>,
         /// What was written.
         setting: String,
     },
     /// A tunable is set twice.
     Twice {
-        /// The scheduler's name.
-        scheduler: &'static str,
+        /// Whose it is.
+        owner: &'static str,
         /// The tunable's name.
         key: &'static str,
     },
     /// A value is no whole number, or out of range.
     BadValue {
-        /// The scheduler's name.
-        scheduler: &'static str,
+        /// Whose it is.
+        owner: &'static str,
         /// The tunable.
         tunable: &'static Tunable,
         /// What was written.
@@ -105,19 +134,19 @@ impl fmt::Display for SettingError {
                 write!(f, "there is no scheduler '{name}'; known are ")?;
                 list(f, ALL.iter().map(|spec| spec.name))
             }
-            SettingError::UnknownKey { scheduler, key } => {
-                write!(f, "{} has no tunable '{key}'; ", scheduler.name)?;
-                list_tunables(f, scheduler)
+            SettingError::UnknownKey { owner, known, key } => {
+                write!(f, "{owner} has no tunable '{key}'; ")?;
+                list_tunables(f, known)
             }
-            SettingError::NoValue { scheduler, setting } => {
-                write!(f, "{}: '{setting}' should be a tunable and its value, key=value; ", scheduler.name)?;
-                list_tunables(f, scheduler)
+            SettingError::NoValue { owner, known, setting } => {
+                write!(f, "{owner}: '{setting}' should be a tunable and its value, key=value; ")?;
+                list_tunables(f, known)
             }
-            SettingError::Twice { scheduler, key } => write!(f, "{scheduler}: {key} is given twice; once is right"),
-            SettingError::BadValue { scheduler, tunable, value } => {
+            SettingError::Twice { owner, key } => write!(f, "{owner}: {key} is given twice; once is right"),
+            SettingError::BadValue { owner, tunable, value } => {
                 let Tunable { name, min, max, unit, .. } = tunable;
                 let space = if unit.symbol().is_empty() { "" } else { " " };
-                write!(f, "{scheduler}: {name}={value} should be a whole number from {min} to {max}{space}{}", unit.symbol())
+                write!(f, "{owner}: {name}={value} should be a whole number from {min} to {max}{space}{}", unit.symbol())
             }
         }
     }
@@ -125,12 +154,12 @@ impl fmt::Display for SettingError {
 
 impl core::error::Error for SettingError {}
 
-fn list_tunables(f: &mut fmt::Formatter<'_>, spec: &Spec) -> fmt::Result {
-    if spec.tunables.is_empty() {
+fn list_tunables(f: &mut fmt::Formatter<'_>, known: &[&str]) -> fmt::Result {
+    if known.is_empty() {
         return write!(f, "it has none");
     }
     write!(f, "known are ")?;
-    list(f, spec.tunables.iter().map(|tunable| tunable.name))
+    list(f, known.iter().copied())
 }
 
 fn list<'a>(f: &mut fmt::Formatter<'_>, names: impl Iterator<Item = &'a str>) -> fmt::Result {

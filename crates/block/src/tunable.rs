@@ -5,10 +5,18 @@
 pub enum Unit {
     /// Thousandths of a second.
     Milliseconds,
+    /// Hundredths of a second.
+    Centiseconds,
     /// 1,024 bytes.
     Kibibytes,
+    /// 1,048,576 bytes.
+    Mebibytes,
     /// 512-byte sectors.
     Sectors,
+    /// Hundredths of something.
+    Percent,
+    /// How often in a second.
+    PerSecond,
     /// Things: requests, batches, a factor.
     Count,
     /// 0 is off, 1 is on.
@@ -20,8 +28,12 @@ impl Unit {
     pub const fn symbol(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
+            Unit::Centiseconds => "cs",
             Unit::Kibibytes => "KiB",
+            Unit::Mebibytes => "MiB",
             Unit::Sectors => "sectors",
+            Unit::Percent => "%",
+            Unit::PerSecond => "per second",
             Unit::Count | Unit::Flag => "",
         }
     }

@@ -1,7 +1,7 @@
 //! Records that may be compared: one trace, one disk, one way of replaying, a scheduler a record.
 
 use crate::figure::{self, Better, Figure};
-use crate::record::{Record, SCHEMA};
+use crate::record::{Record, SCHEMA, TraceDigest};
 use crate::text::printable;
 
 /// Records that differ in their scheduler only.
@@ -100,26 +100,37 @@ impl<'a> Comparison<'a> {
 }
 
 /// What must be the same, in words for the person who mixed the records up.
-fn worlds(record: &Record) -> [(&'static str, String); 6] {
+fn worlds(record: &Record) -> [(&'static str, String); 7] {
     let Record { schema, trace, disk, replay, .. } = record;
     let digest = |sha: &str| printable(&sha.chars().take(12).collect::<String>());
     [
         ("schema", format!("{schema} (this program writes {SCHEMA})")),
-        ("trace", format!("{} (sha256 {}…, {} requests)", printable(&trace.name), digest(&trace.sha256), trace.requests)),
+        ("trace", format!("{} (sha256 {}…{})", printable(&trace.name), digest(&trace.sha256), requests(trace))),
         ("disk", format!("{} (sha256 {}…)", printable(&disk.name), digest(&disk.sha256))),
         ("disk queue depth", disk.queue_depth.to_string()),
         ("disk queue policy", printable(&disk.queue_policy)),
         (
             "replay",
             format!(
-                "{} at speed {}, nr_requests {}, fit {}",
+                "{} at speed {}, fit {}{}",
                 printable(&replay.mode),
                 replay.speed,
-                replay.nr_requests,
-                printable(&replay.fit)
+                printable(&replay.fit),
+                replay.seed.map_or_else(String::new, |seed| format!(", seed {seed}")),
             ),
         ),
+        ("host", settings(&replay.host)),
     ]
+}
+
+fn requests(trace: &TraceDigest) -> String {
+    trace.requests.map_or_else(String::new, |requests| format!(", {requests} requests"))
+}
+
+/// Tunables with their values, in a line.
+pub(crate) fn settings(tunables: &[(String, i64)]) -> String {
+    let settings: Vec<String> = tunables.iter().map(|(name, value)| format!("{} = {value}", printable(name))).collect();
+    if settings.is_empty() { "no tunables".to_owned() } else { settings.join(", ") }
 }
 
 fn warnings(records: &[Record]) -> Vec<String> {

@@ -8,7 +8,7 @@ use crate::record::{DiskDigest, Replay, TraceDigest};
 use crate::verdict::{self, NEGLIGIBLE_PERCENT, Place, Preference, Ranking};
 
 /// The version of this output's layout.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 #[derive(Serialize)]
 struct Output<'a> {
@@ -91,6 +91,8 @@ fn schedulers(comparison: &Comparison) -> Vec<Value> {
             "worst_slowdown_stream": record.figures.worst_slowdown_stream,
             "device_requests": record.figures.device_requests,
             "sustainable_speed": record.figures.sustainable_speed,
+            "flash": record.figures.flash,
+            "memory": record.figures.memory,
             "streams": record.streams,
             "best": best,
         })

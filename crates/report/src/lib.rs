@@ -15,6 +15,7 @@ pub mod number;
 pub mod page;
 mod plot;
 pub mod record;
+pub mod single;
 pub mod table;
 mod text;
 pub mod verdict;

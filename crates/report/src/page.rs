@@ -2,7 +2,7 @@
 
 use askama::Template;
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, settings};
 use crate::number::{self, grouped, three_digits};
 use crate::plot;
 use crate::record::{Record, Replay, ResponseFigures};
@@ -127,6 +127,7 @@ fn facts(record: &Record) -> Vec<Fact> {
     let mode = match replay.mode.as_str() {
         "open" => "open: requests arrive at the trace’s own times".to_owned(),
         "closed" => "closed: each request its think time after the one before it was done".to_owned(),
+        "jobs" => "the jobs’ processes ask, wait and think as the job file says".to_owned(),
         other => printable(other),
     };
     let fit = match replay.fit.as_str() {
@@ -140,10 +141,10 @@ fn facts(record: &Record) -> Vec<Fact> {
         (
             "Trace",
             format!(
-                "{}, read as {}: {} requests{skipped}",
+                "{}, read as {}{}{skipped}",
                 printable(&trace.name),
                 printable(&trace.format),
-                grouped(trace.requests)
+                trace.requests.map_or_else(String::new, |requests| format!(": {} requests", grouped(requests)))
             ),
         ),
         ("Trace’s SHA-256", printable(&trace.sha256)),
@@ -158,7 +159,8 @@ fn facts(record: &Record) -> Vec<Fact> {
             ),
         ),
         ("Disk profile’s SHA-256", printable(&disk.sha256)),
-        ("Replay", format!("{mode}{speed}; the host’s queue holds {}{fit}", plural(replay.nr_requests, "request"))),
+        ("Replay", format!("{mode}{speed}{fit}{}", replay.seed.map_or_else(String::new, |seed| format!("; seed {seed}")))),
+        ("Host", settings(&replay.host)),
         ("Program", format!("seekwise {}", printable(&record.seekwise_version))),
     ];
     facts.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
@@ -167,9 +169,10 @@ fn facts(record: &Record) -> Vec<Fact> {
 /// The facts that decide how to read the figures, in a line.
 fn summary(record: &Record) -> String {
     let Record { trace, disk, replay, .. } = record;
-    let requests = plural(trace.requests, "request");
-    let (mode, speed, depth) = (printable(&replay.mode), speed(replay), disk.queue_depth);
-    format!("{requests} · {mode} replay{speed} · disk queue depth {depth} · seekwise {}", printable(&record.seekwise_version))
+    let requests = plural(trace.requests.unwrap_or(record.figures.response.requests), "request");
+    let (speed, depth) = (speed(replay), disk.queue_depth);
+    let mode = if replay.mode == "jobs" { "fio jobs".to_owned() } else { format!("{} replay", printable(&replay.mode)) };
+    format!("{requests} · {mode}{speed} · disk queue depth {depth} · seekwise {}", printable(&record.seekwise_version))
 }
 
 fn speed(replay: &Replay) -> String {
@@ -225,8 +228,5 @@ fn more(record: &Record) -> MoreRow {
 }
 
 fn tunables(record: &Record) -> Fact {
-    let values: Vec<String> =
-        record.scheduler.tunables.iter().map(|(name, value)| format!("{} = {value}", printable(name))).collect();
-    let value = if values.is_empty() { "no tunables".to_owned() } else { values.join(", ") };
-    Fact { name: printable(&record.scheduler.label), value }
+    Fact { name: printable(&record.scheduler.label), value: settings(&record.scheduler.tunables) }
 }

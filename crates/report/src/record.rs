@@ -11,9 +11,9 @@ pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir
 use serde::{Deserialize, Serialize};
 
 /// The version of the record's layout. A reader refuses any other.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
-/// One replay of one trace on one disk under one scheduler.
+/// One run of one trace or job file on one disk under one scheduler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -21,7 +21,7 @@ pub struct Record {
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// What was replayed.
+    /// What was run.
     pub trace: TraceDigest,
     /// On what.
     pub disk: DiskDigest,
@@ -39,18 +39,18 @@ pub struct Record {
     pub warnings: Vec<String>,
 }
 
-/// A trace, named so that another person can tell whether theirs is the same.
+/// A trace or a job file, named so that another person can tell whether theirs is the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceDigest {
     /// The file's name, without its folder.
     pub name: String,
-    /// The format it was read as.
+    /// The format it was read as; `fio job file` is one.
     pub format: String,
     /// SHA-256 of the file's bytes, in hexadecimal.
     pub sha256: String,
-    /// How many requests were replayed.
-    pub requests: u64,
+    /// How many requests it holds; of a job file that is not known before it is run.
+    pub requests: Option<u64>,
     /// Damaged lines that were passed over because the user said so.
     pub skipped_lines: u64,
 }
@@ -85,19 +85,21 @@ pub struct SchedulerSetting {
     pub tunables: Vec<(String, i64)>,
 }
 
-/// How the trace was replayed.
+/// How the trace was replayed, or the jobs were run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// `open` (the trace's own times) or `closed` (think times after completions).
+    /// `open` (the trace's own times), `closed` (think times after completions) or `jobs` (what the job file says).
     pub mode: String,
     /// The trace's times are divided by this.
     #[serde(deserialize_with = "number_or_null::one")]
     pub speed: f64,
-    /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues must wait.
-    pub nr_requests: u32,
     /// `exact` (every request lies where it was) or `compact` (what the trace never touches is left out).
     pub fit: String,
+    /// What the jobs draw their random numbers from.
+    pub seed: Option<u64>,
+    /// The host's tunables that bear on the run, under Linux's names, with their values.
+    pub host: Vec<(String, i64)>,
 }
 
 /// The figures of the table. Response time is from arrival to completion.
@@ -136,12 +138,10 @@ pub struct Figures {
     /// Share of the duration in which the disk was at work, 0 to 1.
     #[serde(deserialize_with = "number_or_null::one")]
     pub disk_utilisation: f64,
-    /// Mean cylinders crossed by requests that needed the mechanics.
-    #[serde(deserialize_with = "number_or_null::one")]
-    pub mean_seek_cylinders: f64,
-    /// Share of the duration in which the arm moved, 0 to 1.
-    #[serde(deserialize_with = "number_or_null::one")]
-    pub seek_time_share: f64,
+    /// Mean cylinders crossed by requests that needed the mechanics; `None` of a device without an arm.
+    pub mean_seek_cylinders: Option<f64>,
+    /// Share of the duration in which the arm moved, 0 to 1; of an array the sum over its disks.
+    pub seek_time_share: Option<f64>,
     /// Requests at the device, after merging.
     pub device_requests: u64,
     /// The scheduler's own processor time per request of the trace, measured on the machine that ran it; `None` where that was
@@ -149,6 +149,48 @@ pub struct Figures {
     pub scheduler_cpu_ns_per_request: Option<f64>,
     /// For an open replay the disk could not keep up with: the `speed` at which it would.
     pub sustainable_speed: Option<f64>,
+    /// What went on inside a flash device; `None` of others.
+    pub flash: Option<FlashFigures>,
+    /// What the host's memory did; `None` where requests do not pass through it, as those of a block trace.
+    pub memory: Option<MemoryFigures>,
+}
+
+/// What went on inside a flash device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashFigures {
+    /// Bytes programmed for each byte the host wrote; `None` if it wrote none.
+    pub write_amplification: Option<f64>,
+    /// Share of look-ups in the mapping table that its cached part answered; `None` if the whole table is in memory.
+    pub mapping_hit_ratio: Option<f64>,
+    /// Time that dies or planes spent on garbage collection, added up.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub collection_s: f64,
+    /// Pages that garbage collection moved.
+    pub pages_moved: u64,
+    /// Blocks erased.
+    pub erases: u64,
+}
+
+/// What the host's memory did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MemoryFigures {
+    /// Share of the pages asked for in buffered reads and writes that were in memory; `None` if none was asked for.
+    pub page_cache_hit_ratio: Option<f64>,
+    /// Pages of 4 KiB read ahead of what was asked for.
+    pub read_ahead_pages: u64,
+    /// Of these, never used before they were dropped.
+    pub read_ahead_wasted_pages: u64,
+    /// Dirty pages written back.
+    pub written_back_pages: u64,
+    /// Time that writers were made to wait because too many pages were dirty, added up.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub throttled_s: f64,
+    /// Anonymous pages read from swap.
+    pub swapped_in_pages: u64,
+    /// Anonymous pages written to swap.
+    pub swapped_out_pages: u64,
 }
 
 /// A distribution of response times.

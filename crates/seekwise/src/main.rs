@@ -2,9 +2,11 @@
 
 mod compare;
 mod disk;
+mod experiment;
 mod output;
 mod report;
 mod scheduler;
+mod simulate;
 mod terminal;
 mod trace;
 
@@ -33,6 +35,8 @@ enum Command {
     /// List schedulers and their tunables
     #[command(subcommand)]
     Scheduler(scheduler::Command),
+    /// Run a trace or the jobs of an fio job file on one disk under one scheduler
+    Simulate(simulate::Args),
     /// Characterise and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
@@ -46,6 +50,7 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::run(command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Trace(command) => trace::run(command),
     };
     terminal::exit_code(outcome)

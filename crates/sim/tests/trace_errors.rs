@@ -98,7 +98,7 @@ fn csv_says_what_its_heading_lacks_or_has_twice() {
     let csv = |line: &str| error(read(format!("time_ms,lba,sectors,op,sync\n{line}\n")));
     assert_eq!(csv("1,2,3,r"), "2: has not the 5 fields that the heading names");
     assert_eq!(csv("1,2,3,r,1,1"), "2: has not the 5 fields that the heading names");
-    assert_eq!(csv("1,2,3,trim,1"), "2: op is \"trim\", not read, write, r or w");
+    assert_eq!(csv("1,2,3,erase,1"), "2: op is \"erase\", not read, write, discard, r, w or d");
     assert_eq!(csv("1,2,3,r,yes"), "2: sync is \"yes\", not 1, 0, true or false");
     assert_eq!(csv("1,2,3,\"r,1"), "2: has an opening quotation mark without a closing one");
 }

@@ -60,8 +60,8 @@ fn fio_version_2_lets_time_pass_by_waits() {
                /d/b trim 0 4096\n/d/a sync 0 0\n/d/a datasync 0 0\n/d/b read 512 100\n/d/a close\n";
     let read = read(log).unwrap();
     assert_eq!(read.format, "fio");
-    assert_eq!(shown(&read), ["0 0 0 Read 8+2", "1500000 1 1 Write 0+1", "1550000 1 1 Read 1+1"]);
-    assert_eq!((read.reader.stream_name(1), read.reader.omitted()), (Some("/d/b"), 3));
+    assert_eq!(shown(&read), ["0 0 0 Read 8+2", "1500000 1 1 Write 0+1", "1550000 1 1 Discard 0+8", "1550000 1 1 Read 1+1"]);
+    assert_eq!((read.reader.stream_name(1), read.reader.omitted()), (Some("/d/b"), 2));
 }
 
 #[test]
@@ -172,6 +172,8 @@ const BLKPARSE: &str = "Input file sda.blktrace.0 added
   8,0    1       14     0.000017000   700  Q  FN [fsync]
   8,0    1       15     0.000018000     0  C  RA 532 + 32 [0]
   8,0    3       16     0.000020000     0  C   W 223490 + 16 [0]
+  8,0    1       16     0.000020500   700  Q  DE 9000 + 8 [blkdiscard]
+  8,0    1       16     0.000020900     0  C   D 1000 + 2048 [0]
   8,0    1       17     0.000021000     0  m   N cfq schedule dispatch
   8,0    1       18     0.000022000     5  D   R 77 + 8 [kworker/0:1]
   8,0    1       19     0.000023000     0  C   R 77 + 8 (  1000) [0]
@@ -192,11 +194,12 @@ fn blkparse_text_gives_queued_requests_answered_by_the_completions_that_cover_th
         "3403 0 698 Write 223498+8 sync=true response=14400",
         "7803 0 699 Read 500+64 sync=true response=8000",
         "12803 0 700 Write 900+8 sync=true",
+        "13803 0 700 Discard 1000+2048 sync=false response=4900",
         // Sent to the driver though nobody was seen to queue it: it arrives then.
         "19803 0 5 Read 77+8 sync=true response=1000",
     ];
     assert_eq!(shown(&read), expected);
-    assert_eq!(read.reader.omitted(), 2, "the discard and the flush");
+    assert_eq!(read.reader.omitted(), 2, "the flush and the secure erase");
     assert_eq!((read.reader.stream_name(697), read.reader.stream_name(698)), (Some("kjournald"), Some("my [odd] name")));
     assert_eq!(read.reader.device_name(0), Some("8,0"));
 }

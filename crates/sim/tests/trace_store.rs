@@ -76,15 +76,16 @@ fn round_trip(trace: &Trace, format: &str) -> Trace {
 fn request() -> impl Strategy<Value = TraceRequest> {
     let class = prop_oneof![Just(PriorityClass::RealTime), Just(PriorityClass::BestEffort), Just(PriorityClass::Idle)];
     let place = (0..4u32, prop_oneof![0..100_000u64, 0..(1u64 << 54)], prop_oneof![1..300u32, any::<u32>().prop_map(|n| n.max(1))]);
-    let kind = (any::<bool>(), proptest::option::of(any::<bool>()), prop_oneof![0..5u32, any::<u32>()]);
+    let op = prop_oneof![4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Discard)];
+    let kind = (op, proptest::option::of(any::<bool>()), prop_oneof![0..5u32, any::<u32>()]);
     let times = (0..50_000_000u64, proptest::option::of(0..10_000_000_000u64));
     (place, kind, (class, 0..8u8), times).prop_map(
-        |((device, lba, sectors), (read, sync, stream), (class, level), (pause, response))| TraceRequest {
+        |((device, lba, sectors), (op, sync, stream), (class, level), (pause, response))| TraceRequest {
             arrival: Nanos(pause),
             device,
             lba,
             sectors,
-            op: if read { Op::Read } else { Op::Write },
+            op,
             sync,
             stream,
             priority: Priority { class, level },

@@ -93,7 +93,7 @@ fn arrivals() -> impl Strategy<Value = Arrival> {
     let gap = prop_oneof![4 => Just(0u64), 4 => 1..3_000u64, 2 => 3_000..30_000u64, 1 => 100_000..2_000_000u64];
     let lba = prop_oneof![6 => (0..24u64).prop_map(|n| n * 8), 2 => 0..200u64, 3 => 0..1u64 << 32, 1 => u64::MAX - 40..=u64::MAX];
     let sectors = prop_oneof![6 => Just(8u32), 2 => 1..40u32, 1 => 2_000..3_000u32, 1 => Just(u32::MAX)];
-    let op = prop_oneof![Just(Op::Read), Just(Op::Write)];
+    let op = prop_oneof![4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Discard)];
     let class = prop_oneof![
         5 => Just(PriorityClass::BestEffort),
         1 => Just(PriorityClass::RealTime),

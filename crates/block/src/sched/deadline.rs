@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::{Insertion, Patience, Pick, Scheduler, Spec, count, span};
 use crate::queue::{Limits, Merging, Place, Placed, Queue, Slot};
-use crate::{Nanos, Op, Request, Scale, Tunable, Unit};
+use crate::{Nanos, Request, Scale, Tunable, Unit};
 
 pub(super) static SPEC: Spec = Spec {
     name: "deadline",
@@ -160,10 +160,7 @@ impl Deadline {
 
 impl Scheduler for Deadline {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
-        let direction = match request.op {
-            Op::Read => READ,
-            Op::Write => WRITE,
-        };
+        let direction = if request.op.is_write() { WRITE } else { READ };
         let expires = request.arrival.min(now) + self.tuning.expire[direction];
         let placed = self.queue.insert(direction, expires, request);
         if let (Placed::Merged { .. }, Some((next_direction, place))) = (placed, &mut self.next)

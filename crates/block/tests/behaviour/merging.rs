@@ -1,6 +1,6 @@
 use block::{Insertion, Limits, Nanos, Op, Pick, Priority, PriorityClass, Request, Scheduler};
 
-use crate::{ms, read, scheduler, scheduler_with, write};
+use crate::{ms, read, scheduler, scheduler_with, serve_all, write};
 
 const NOW: Nanos = Nanos::ZERO;
 
@@ -82,6 +82,24 @@ fn reads_writes_synchronous_asynchronous_and_priorities_do_not_mix() {
     let mut noop = scheduler("noop");
     noop.insert(NOW, Request { op: Op::Write, sync: true, ..read(1, 100) });
     assert_eq!(noop.insert(NOW, write(2, 108)), Insertion::Queued);
+}
+
+#[test]
+fn discards_merge_with_discards_only_and_are_written_in_the_order_of_writes() {
+    let discard = |id, lba| Request { op: Op::Discard, ..write(id, lba) };
+    for name in ["noop", "clook", "deadline", "anticipatory", "cfq"] {
+        let mut queue = scheduler(name);
+        queue.insert(NOW, write(1, 100));
+        assert_eq!(queue.insert(NOW, discard(2, 108)), Insertion::Queued, "{name}");
+        assert_eq!(queue.insert(NOW, discard(3, 116)), Insertion::Merged { into: 2, absorbed: None }, "{name}");
+        assert_eq!(queue.insert(NOW, write(4, 124)), Insertion::Queued, "{name}");
+        assert_eq!(queue.insert(NOW, read(5, 124)), Insertion::Queued, "{name}");
+    }
+    // Reads go before writes, and a discard is no read.
+    let mut deadline = scheduler("deadline");
+    deadline.insert(NOW, discard(1, 8));
+    deadline.insert(NOW, read(2, 1000));
+    assert_eq!(serve_all(&mut *deadline, NOW), [1000, 8]);
 }
 
 #[test]

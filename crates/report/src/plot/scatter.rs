@@ -25,7 +25,8 @@ pub(crate) fn positions(comparison: &Comparison) -> Vec<String> {
         let mut panel = Panel::new(SMALL, &x, Some(&y));
         panel.dots("write", of(false), "writes");
         panel.dots("read", of(true), "reads");
-        let note = format!("mean seek {} cylinders", three_digits(record.figures.mean_seek_cylinders));
+        let seek = record.figures.mean_seek_cylinders;
+        let note = seek.map_or_else(String::new, |cylinders| format!("mean seek {} cylinders", three_digits(cylinders)));
         panel.finish(&classes(i), &label(record), &note, &format!("Requests by time and LBA under {}: {note}.", label(record)))
     };
     records.iter().enumerate().map(panel).collect()

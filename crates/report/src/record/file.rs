@@ -204,10 +204,13 @@ fn file_name(record: &Record) -> String {
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part.as_bytes());
     }
-    digest.update(trace.requests.to_le_bytes());
+    digest.update(trace.requests.unwrap_or(0).to_le_bytes());
+    digest.update(replay.seed.unwrap_or(0).to_le_bytes());
     digest.update(disk.queue_depth.to_le_bytes());
     digest.update(replay.speed.to_bits().to_le_bytes());
-    digest.update(replay.nr_requests.to_le_bytes());
+    for (name, value) in &replay.host {
+        digest.update(format!("{name}={value}\0"));
+    }
     let digest: String = digest.finalize().iter().take(5).map(|byte| format!("{byte:02x}")).collect();
     format!("{}_{}_{}_{digest}{SUFFIX}", safe(&trace.name), safe(&disk.name), safe(&scheduler.label))
 }

@@ -1,7 +1,8 @@
 //! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
 
 use report::record::{
-    Curves, DiskDigest, Figures, Record, Replay, ResponseFigures, SCHEMA, SamplePoint, SchedulerSetting, StreamFigures, TraceDigest,
+    Curves, DiskDigest, Figures, FlashFigures, MemoryFigures, Record, Replay, ResponseFigures, SCHEMA, SamplePoint,
+    SchedulerSetting, StreamFigures, TraceDigest,
 };
 
 const DURATION_S: f64 = 4086.0;
@@ -103,7 +104,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             name: "office-server.vscsi".to_owned(),
             format: "vscsi".to_owned(),
             sha256: "3f0a6c1d9b7e52480f3a6c1d9b7e52483f0a6c1d9b7e52480f3a6c1d9b7e5248".to_owned(),
-            requests: 60_000,
+            requests: Some(60_000),
             skipped_lines: 0,
         },
         disk: DiskDigest {
@@ -119,7 +120,13 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             label: manner.label.to_owned(),
             tunables: manner.tunables.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
         },
-        replay: Replay { mode: "open".to_owned(), speed: 2.5, nr_requests: 256, fit: "exact".to_owned() },
+        replay: Replay {
+            mode: "open".to_owned(),
+            speed: 2.5,
+            fit: "exact".to_owned(),
+            seed: None,
+            host: vec![("nr_requests".to_owned(), 256)],
+        },
         figures: Figures {
             duration_s: DURATION_S,
             throughput_mb_s: throughput,
@@ -133,16 +140,40 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             worst_slowdown: worst.and_then(|stream| stream.slowdown),
             worst_slowdown_stream: worst.map(|stream| stream.stream),
             disk_utilisation: 0.31 + 0.12 * manner.factor,
-            mean_seek_cylinders: manner.seek,
-            seek_time_share: 0.05 + manner.seek / 6000.0,
+            mean_seek_cylinders: Some(manner.seek),
+            seek_time_share: Some(0.05 + manner.seek / 6000.0),
             device_requests: 57_312,
             scheduler_cpu_ns_per_request: Some(manner.cpu_ns),
             sustainable_speed: None,
+            flash: None,
+            memory: None,
         },
         curves: curves(manner, &times, points, &mut numbers),
         streams,
         warnings: vec!["412 requests lie beyond the disk's last sector and were folded back onto it.".to_owned()],
     }
+}
+
+/// As if the record came from jobs on a flash device: no arm, but flash and the host's memory.
+pub fn on_flash_through_memory(record: &mut Record) {
+    let figures = &mut record.figures;
+    (figures.mean_seek_cylinders, figures.seek_time_share) = (None, None);
+    figures.flash = Some(FlashFigures {
+        write_amplification: Some(2.34),
+        mapping_hit_ratio: Some(0.876),
+        collection_s: 43.21,
+        pages_moved: 123_456,
+        erases: 4_321,
+    });
+    figures.memory = Some(MemoryFigures {
+        page_cache_hit_ratio: Some(0.654),
+        read_ahead_pages: 98_765,
+        read_ahead_wasted_pages: 432,
+        written_back_pages: 56_789,
+        throttled_s: 7.89,
+        swapped_in_pages: 11,
+        swapped_out_pages: 22,
+    });
 }
 
 fn response(times: &[f64]) -> ResponseFigures {

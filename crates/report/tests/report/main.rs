@@ -7,5 +7,6 @@ mod fixture;
 mod json;
 mod page;
 mod record;
+mod single;
 mod table;
 mod verdict;

@@ -1,7 +1,6 @@
 //! The page, as text.
 
 use report::comparison::Comparison;
-use report::figure;
 use report::record::Record;
 use roxmltree::Document;
 
@@ -66,8 +65,8 @@ fn the_page_has_the_tables_figures_and_marks_and_the_verdict() {
     for (i, (row, record)) in rows.iter().zip(&records).enumerate() {
         assert_eq!(text(*row), record.scheduler.label);
         let cells: Vec<_> = row.next_siblings().filter(|node| node.has_tag_name("td")).collect();
-        assert_eq!(cells.len(), figure::ALL.len());
-        for (cell, figure) in cells.iter().zip(figure::ALL) {
+        assert_eq!(cells.len(), comparison.figures().len());
+        for (cell, figure) in cells.iter().zip(comparison.figures()) {
             let best = comparison.best(figure)[i];
             assert_eq!(text(*cell), format!("{}{}", figure.text(record), if best { "*" } else { "" }), "{}", figure.key);
             assert_eq!(cell.attribute("class") == Some("best"), best);
@@ -121,7 +120,7 @@ fn odd_numbers_neither_panic_nor_reach_the_drawing() {
             record.streams[0].slowdown = Some(odd);
             record.streams[1].mean_ms = odd;
             let figures = &mut record.figures;
-            (figures.duration_s, figures.iops, figures.mean_seek_cylinders, figures.throughput_mb_s) = (odd, odd, odd, odd);
+            (figures.duration_s, figures.iops, figures.mean_seek_cylinders, figures.throughput_mb_s) = (odd, odd, Some(odd), odd);
             figures.response.mean_ms = odd;
             figures.response.requests = u64::MAX;
             record.disk.capacity_sectors = u64::MAX;

@@ -108,9 +108,11 @@ fn records_that_differ_in_more_than_the_scheduler_are_refused() {
     );
     assert!(refusal(|record| record.disk.name = "barracuda".to_owned()).starts_with("disk: the record of clook has barracuda"));
     assert!(refusal(|record| record.disk.queue_depth = 32).starts_with("disk queue depth: the record of clook has 32"));
-    assert!(refusal(|record| record.replay.speed = 1.0).contains("open at speed 1, nr_requests 256, fit exact"));
-    assert!(refusal(|record| record.replay.fit = "compact".to_owned()).contains("nr_requests 256, fit compact"));
-    assert!(refusal(|record| record.schema = 2).starts_with("schema: the record of clook has 2"));
+    assert!(refusal(|record| record.replay.speed = 1.0).contains("open at speed 1, fit exact"));
+    assert!(refusal(|record| record.replay.fit = "compact".to_owned()).contains("fit compact"));
+    assert!(refusal(|record| record.replay.host[0].1 = 128).starts_with("host: the record of clook has nr_requests = 128"));
+    assert!(refusal(|record| record.replay.seed = Some(7)).contains("fit exact, seed 7"));
+    assert!(refusal(|record| record.schema = 3).starts_with("schema: the record of clook has 3"));
     assert!(refusal(|record| record.scheduler.label = "noop".to_owned()).starts_with("scheduler: two records are of noop"));
     assert_eq!(Comparison::new(&[]).err().unwrap().to_string(), "a comparison needs at least one record, and there is none");
 }

@@ -77,7 +77,10 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
     let mut line = |what: &str, text: String| lines.push(format!("  {what:<12}{text}"));
     let mean = |kb: Option<f64>| kb.map_or_else(String::new, |kb| format!(", {} kB each", figure(kb)));
     line("reads", format!("{}, {} MB{}", percent(info.read_share), figure(info.read_mb), mean(info.size.read_mean_kb)));
-    line("writes", format!("{}, {} MB{}", percent(1.0 - info.read_share), figure(info.written_mb), mean(info.size.write_mean_kb)));
+    line("writes", format!("{}, {} MB{}", percent(info.write_share), figure(info.written_mb), mean(info.size.write_mean_kb)));
+    if info.discard_share > 0.0 {
+        line("discards", format!("{}, {} MB", percent(info.discard_share), figure(info.discarded_mb)));
+    }
     match info.sync_share {
         Some(share) => line("somebody", format!("waits for {}", percent(share))),
         None => line("somebody", "waits: the trace does not say for which".into()),
@@ -131,7 +134,7 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
     place(info, &mut line);
     recorded(info, &mut line);
     if info.omitted_records > 0 {
-        line("left out", format!("{} records without sectors (flushes, discards)", grouped(info.omitted_records)));
+        line("left out", format!("{} records without sectors (flushes)", grouped(info.omitted_records)));
     }
     if info.skipped_records > 0 {
         line("damaged", format!("{} records passed over", grouped(info.skipped_records)));

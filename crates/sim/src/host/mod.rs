@@ -8,7 +8,11 @@
 mod call;
 mod files;
 mod queue;
+mod server;
+mod settings;
 
 pub use call::{Access, Action, Call};
 pub use files::{Extent, File, FileId, Files};
 pub use queue::{DeviceTally, Finished, Issue, Queue, QueueSettings};
+pub use server::{Host, HostError};
+pub use settings::{HostSettings, MACHINE, TUNABLES};

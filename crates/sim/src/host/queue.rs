@@ -19,6 +19,9 @@ use crate::run::Server;
 
 const NONE: u32 = u32::MAX;
 
+/// What a discard is split at, which is not what transfers are (`max_discard_sectors` in `blk-settings.c`, at most 2^32 - 1 bytes).
+const MAX_DISCARD_SECTORS: u32 = u32::MAX >> 9;
+
 /// Issues that may wait outside the queue. When they do, time stands still for the source: its next requests come late, though
 /// their response time counts from when they should have come.
 const WAITING: usize = 65_536;
@@ -32,7 +35,7 @@ pub struct Issue {
     pub lba: u64,
     /// How many sectors; never 0.
     pub sectors: u32,
-    /// Read or write.
+    /// Read, write or discard.
     pub op: Op,
     /// Whether somebody waits for it.
     pub sync: bool,
@@ -61,7 +64,7 @@ pub struct QueueSettings {
     /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each; whoever issues more waits.
     /// At least 1.
     pub nr_requests: u32,
-    /// Larger requests are split, and merging stops, at this many sectors. At least 1.
+    /// Larger reads and writes are split, and merging stops, at this many sectors. At least 1.
     pub max_sectors: u32,
 }
 
@@ -147,6 +150,11 @@ impl Queue {
         }
     }
 
+    /// 512-byte sectors of the device.
+    pub fn capacity_sectors(&self) -> u64 {
+        self.device.capacity_sectors()
+    }
+
     /// What the device has done so far.
     pub fn tally(&self) -> DeviceTally {
         self.tally
@@ -186,7 +194,8 @@ impl Queue {
     /// Inserts what comes behind the first `inserted` sectors of an issue, at most a request's size. The first part becomes the
     /// owner of all.
     fn insert_part(&mut self, now: Nanos, kind: usize, issue: &Issue, owner: u32, inserted: u32) {
-        let sectors = (issue.sectors - inserted).min(self.settings.max_sectors);
+        let most = if issue.op.transfers() { self.settings.max_sectors } else { MAX_DISCARD_SECTORS };
+        let sectors = (issue.sectors - inserted).min(most);
         let id = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
         let request = Request {
             id,

@@ -1,5 +1,7 @@
 //! What is measured while requests complete. Memory does not grow with the trace.
 
+use std::collections::BTreeMap;
+
 use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
@@ -93,58 +95,28 @@ pub struct StreamMeasure {
     pub responses: Responses,
 }
 
-/// The followed streams, found by one comparison as long as the same one goes on.
+/// The followed streams while the run lasts, found by one comparison as long as the same one goes on.
 #[derive(Clone, Debug)]
-pub struct Streams {
+struct Followed {
     /// By stream.
     measures: Vec<(StreamId, StreamMeasure)>,
     last: usize,
 }
 
-impl Streams {
-    fn new(followed: impl IntoIterator<Item = StreamId>) -> Streams {
+impl Followed {
+    fn new(followed: impl IntoIterator<Item = StreamId>) -> Followed {
         let mut streams: Vec<StreamId> = followed.into_iter().collect();
         streams.sort_unstable();
         streams.dedup();
         let measure = |stream| (stream, StreamMeasure { bytes: 0, responses: Responses::new(1) });
-        Streams { measures: streams.into_iter().map(measure).collect(), last: 0 }
-    }
-
-    fn find(&self, stream: StreamId) -> Option<usize> {
-        match self.measures.get(self.last) {
-            Some((last, _)) if *last == stream => Some(self.last),
-            _ => self.measures.binary_search_by_key(&stream, |&(other, _)| other).ok(),
-        }
+        Followed { measures: streams.into_iter().map(measure).collect(), last: 0 }
     }
 
     fn get_mut(&mut self, stream: StreamId) -> Option<&mut StreamMeasure> {
-        self.last = self.find(stream)?;
+        if self.measures.get(self.last).is_none_or(|&(last, _)| last != stream) {
+            self.last = self.measures.binary_search_by_key(&stream, |&(other, _)| other).ok()?;
+        }
         Some(&mut self.measures[self.last].1)
-    }
-
-    /// What was measured of a stream, if it is followed.
-    pub fn get(&self, stream: &StreamId) -> Option<&StreamMeasure> {
-        self.find(*stream).map(|index| &self.measures[index].1)
-    }
-
-    /// Who is followed, in ascending order.
-    pub fn keys(&self) -> impl Iterator<Item = &StreamId> {
-        self.measures.iter().map(|(stream, _)| stream)
-    }
-
-    /// All that are followed, in ascending order.
-    pub fn iter(&self) -> impl Iterator<Item = (&StreamId, &StreamMeasure)> {
-        self.measures.iter().map(|(stream, measure)| (stream, measure))
-    }
-}
-
-impl std::ops::Index<&StreamId> for Streams {
-    type Output = StreamMeasure;
-
-    /// What was measured of a followed stream; panics if it is not followed.
-    fn index(&self, stream: &StreamId) -> &StreamMeasure {
-        #[expect(clippy::expect_used, reason = "as with every index: who is not sure asks `get`")]
-        self.get(stream).expect("a followed stream")
     }
 }
 
@@ -174,20 +146,25 @@ pub struct Measure {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// All response times: put together when the run ends.
+    /// All response times, those of discards too, which are neither reads nor writes. Put together when the run ends.
     pub all: Responses,
     /// The reads'.
     pub reads: Responses,
     /// The writes'.
     pub writes: Responses,
-    /// The followed streams.
-    pub streams: Streams,
+    /// The fsyncs', which count nowhere else: they move nothing.
+    pub syncs: Responses,
+    /// The discards'.
+    pub discards: Responses,
+    /// The followed streams. Put together when the run ends.
+    pub streams: BTreeMap<StreamId, StreamMeasure>,
     /// Width of a bin.
     pub bin: Nanos,
     /// The run in bins, from time zero on.
     pub bins: Vec<Bin>,
     /// Some requests, chosen by their number alone: the same ones in every run of the same trace.
     pub sample: Vec<Finished>,
+    followed: Followed,
     sample_below: u64,
     /// Of the bin that was filled last: its index, and from when to before when it lasts. Time goes on slowly: mostly it is the
     /// same one again, and to find it takes no division.
@@ -206,7 +183,10 @@ impl Measure {
             all: Responses::new(3),
             reads: Responses::new(3),
             writes: Responses::new(3),
-            streams: Streams::new(followed),
+            syncs: Responses::new(3),
+            discards: Responses::new(3),
+            streams: BTreeMap::new(),
+            followed: Followed::new(followed),
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
             sample: Vec::new(),
@@ -218,17 +198,23 @@ impl Measure {
     pub(crate) fn record(&mut self, finished: &Finished) {
         let issue = &finished.issue;
         let response = finished.at - issue.arrival;
-        let bytes = u64::from(issue.sectors) * 512;
+        // A discard moves nothing.
+        let bytes = if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 };
         self.first_arrival = self.first_arrival.min(issue.arrival);
         self.last_arrival = self.last_arrival.max(issue.arrival);
         self.last_completion = self.last_completion.max(finished.at);
+        if issue.sectors == 0 {
+            self.syncs.record(response);
+            return;
+        }
         let (responses, moved) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
             Op::Write => (&mut self.writes, &mut self.written_bytes),
+            Op::Discard => (&mut self.discards, &mut 0),
         };
         responses.record(response);
         *moved += bytes;
-        if let Some(stream) = self.streams.get_mut(issue.stream) {
+        if let Some(stream) = self.followed.get_mut(issue.stream) {
             stream.bytes += bytes;
             stream.responses.record(response);
         }
@@ -273,15 +259,22 @@ impl Measure {
         self.bin = self.bin + self.bin;
     }
 
-    /// Requests recorded so far.
-    pub(crate) fn completed(&self) -> u64 {
-        self.reads.count() + self.writes.count()
+    /// Who is followed, in ascending order.
+    pub(crate) fn followed(&self) -> Vec<StreamId> {
+        self.followed.measures.iter().map(|&(stream, _)| stream).collect()
     }
 
-    /// Puts together what was recorded apart.
+    /// Requests recorded so far.
+    pub(crate) fn completed(&self) -> u64 {
+        self.reads.count() + self.writes.count() + self.discards.count()
+    }
+
+    /// Puts together what was recorded apart: once, instead of recording every request in all places.
     pub(crate) fn finish(&mut self) {
         self.all = self.reads.clone();
         self.all.add(&self.writes);
+        self.all.add(&self.discards);
+        self.streams = std::mem::take(&mut self.followed.measures).into_iter().collect();
     }
 
     /// From the first arrival to the last completion.
@@ -316,6 +309,28 @@ mod tests {
         let cumulative = responses.cumulative();
         assert!(cumulative.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
         assert_eq!(cumulative.last().map(|point| point.1), Some(1.0));
+    }
+
+    #[test]
+    fn a_discard_counts_among_all_and_as_neither_read_nor_write_and_moves_nothing() {
+        let mut measure = Measure::new(3, [7]);
+        for (token, op) in [(0, Op::Read), (1, Op::Write), (2, Op::Discard)] {
+            let issue = crate::host::Issue {
+                arrival: Nanos::ZERO,
+                lba: 0,
+                sectors: 8,
+                op,
+                sync: true,
+                stream: 7,
+                priority: block::Priority::DEFAULT,
+                token,
+            };
+            measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(1) });
+        }
+        measure.finish();
+        assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
+        assert_eq!((measure.read_bytes, measure.written_bytes, measure.streams[&7].bytes), (4096, 4096, 8192));
+        assert_eq!((measure.bins.iter().map(|bin| bin.bytes).sum::<u64>(), measure.streams[&7].responses.count()), (8192, 3));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
-pub use measure::{Bin, Measure, Responses, StreamMeasure, Streams};
+pub use measure::{Bin, Measure, Responses, StreamMeasure};
 
 use crate::host::Finished;
 use crate::trace::TraceError;
@@ -30,7 +30,7 @@ pub(crate) trait Source {
 }
 
 /// Serves what is issued: a block device's queue, several side by side, or a whole host.
-pub(crate) trait Server {
+pub trait Server {
     /// What it takes.
     type Work;
 
@@ -48,6 +48,12 @@ pub(crate) trait Server {
 
     /// Sends to the device what may go.
     fn dispatch(&mut self, now: Nanos);
+
+    /// Whether nobody waits for anything: what still happens is the server's own affair, and may go on for ever. The run ends
+    /// then if nothing more is issued.
+    fn is_at_leisure(&self) -> bool {
+        false
+    }
 }
 
 /// A run that came to no result.
@@ -97,6 +103,9 @@ pub(crate) fn run<Work>(
     let mut until_look = EVENTS_PER_LOOK;
     loop {
         let arrival = if server.has_room() { source.next_at()? } else { None };
+        if arrival.is_none() && server.is_at_leisure() {
+            break;
+        }
         let event = server.next_event();
         let next = match (arrival, event) {
             (Some(arrival), Some(event)) => arrival.min(event),

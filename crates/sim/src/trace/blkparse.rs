@@ -133,9 +133,9 @@ pub(super) fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
 
 /// What a request does, as blkparse and the kernel's tracepoints print it (`blk_fill_rwbs` in `blktrace.c`).
 pub(super) struct Rwbs {
-    /// `None`: a discard, a flush, a zone command.
+    /// `None`: a flush, a secure erase, a zone command.
     pub(super) op: Option<Op>,
-    /// As `op_is_sync` has it: a read, or a write with S (sync), F behind (force unit access) or F in front (flush before).
+    /// As `op_is_sync` has it: a read, or a write or discard with S (sync), F behind (force unit access) or F in front (flush before).
     pub(super) sync: bool,
 }
 
@@ -146,11 +146,13 @@ impl Rwbs {
         }
         let flush = field[0] == b'F';
         let flags = if flush { &field[1..] } else { field };
-        // Behind the letter of the operation, D is no discard; E (erase) and Z (zones, zeroes) go with commands without data.
+        // Behind D (discard) an E makes a secure erase, behind W a Z the writing of zeroes.
         let op = match flags {
             [b'R', ..] => Some(Op::Read),
             [b'W', b'Z', ..] => None,
             [b'W', ..] => Some(Op::Write),
+            [b'D', b'E', ..] => None,
+            [b'D', ..] => Some(Op::Discard),
             _ => None,
         };
         let sync = op == Some(Op::Read) || flush || flags.iter().any(|flag| matches!(flag, b'S' | b'F'));

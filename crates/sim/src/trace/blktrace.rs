@@ -181,7 +181,9 @@ impl Record {
         let has = |category| self.action & category != 0;
         // A command that bypasses the block layer (PC) shows its bytes, but has no sector.
         let op = match () {
-            () if has(TC_DISCARD | TC_PC) => None,
+            () if has(TC_PC) => None,
+            // Set besides the direction; a secure erase looks the same.
+            () if has(TC_DISCARD) => Some(Op::Discard),
             () if has(TC_WRITE) => Some(Op::Write),
             () if has(TC_READ) => Some(Op::Read),
             () => None,

@@ -5,7 +5,7 @@
 //! | arrival | `time_s time_ms time_us time_ns`, or `arrival_` and a unit | required |
 //! | place | `lba` (512-byte sectors, also `lba512`), `offset_bytes` | required |
 //! | size | `sectors` (also `size_blocks size_blocks512`), `size_bytes` | required |
-//! | direction | `op` (`read write r w`), `is_read` (`1 0 true false`) | required |
+//! | direction | `op` (`read write discard`, or `r w d`), `is_read` (`1 0 true false`) | required |
 //! | device, stream | `device`, `stream`: numbers; without a column for streams each device is one | optional |
 //! | their names | `device_name`, `stream_name`; they stand for the number if there is none | optional |
 //! | somebody waits | `sync` (`1 0 true false`, or empty) | optional |
@@ -226,7 +226,8 @@ fn op(field: &[u8]) -> Result<Op, String> {
     match () {
         () if field.eq_ignore_ascii_case(b"read") || field.eq_ignore_ascii_case(b"r") => Ok(Op::Read),
         () if field.eq_ignore_ascii_case(b"write") || field.eq_ignore_ascii_case(b"w") => Ok(Op::Write),
-        () => Err(format!("op is {}, not read, write, r or w", lines::show(field))),
+        () if field.eq_ignore_ascii_case(b"discard") || field.eq_ignore_ascii_case(b"d") => Ok(Op::Discard),
+        () => Err(format!("op is {}, not read, write, discard, r, w or d", lines::show(field))),
     }
 }
 

@@ -10,7 +10,7 @@
 //!
 //! A `D` for sectors that nobody is known to wait for is a request of its own that arrives then: the trace began between its `Q`
 //! and `D`, or recorded no `Q`s. `G I M F P U T X S R A B` tell nothing more: a remapped (`A`) request is queued once more, on the
-//! device below. Discards, flushes and other requests without sectors to transfer are left out.
+//! device below. Flushes and other requests without sectors are left out.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -46,7 +46,7 @@ pub(super) struct Event {
     pub(super) time: Nanos,
     /// Linux's device number: major << 20 | minor.
     pub(super) device: u32,
-    /// `None`: neither read nor write (a discard, a flush, a message).
+    /// `None`: none of ours (a flush, a message).
     pub(super) op: Option<Op>,
     pub(super) sync: bool,
     pub(super) lba: u64,

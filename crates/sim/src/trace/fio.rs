@@ -10,7 +10,7 @@
 //! Offsets and lengths are in bytes. Version 3 counts its time in microseconds (fio 3.33 `log_io_u`). In version 2 time passes only
 //! by `wait`, which we take as the manual has it: so many microseconds after the wait before. (fio itself writes no waits, and when
 //! it replays one it waits until so many milliseconds after its start: `read_iolog_get` in fio 3.33, and measured.)
-//! A file is a device and a stream; `sync`, `datasync`, `sync_file_range` and `trim` are left out.
+//! A file is a device and a stream; a `trim` is a discard; `sync`, `datasync` and `sync_file_range` are left out.
 
 use block::{Nanos, Op, StreamId};
 
@@ -65,7 +65,8 @@ impl Fio {
         let op = match verb {
             b"read" => Op::Read,
             b"write" => Op::Write,
-            b"sync" | b"datasync" | b"sync_file_range" | b"trim" => {
+            b"trim" => Op::Discard,
+            b"sync" | b"datasync" | b"sync_file_range" => {
                 out.omit();
                 return Ok(());
             }

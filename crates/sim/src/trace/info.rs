@@ -25,9 +25,9 @@ const UNDER_WAY: usize = 1 << 20;
 /// What a trace is like. Shares are from 0 to 1; MB are 10^6 bytes, KB 10^3.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
-    /// Requests that transfer data.
+    /// Requests: reads, writes and discards.
     pub requests: u64,
-    /// Sound records that transfer none: discards, flushes.
+    /// Sound records that name no sectors: flushes.
     pub omitted_records: u64,
     /// Damaged records passed over because that was asked for.
     pub skipped_records: u64,
@@ -37,11 +37,17 @@ pub struct Info {
     pub read_share: f64,
     /// Read.
     pub read_mb: f64,
+    /// Writes of all requests.
+    pub write_share: f64,
     /// Written.
     pub written_mb: f64,
+    /// Discards of all requests.
+    pub discard_share: f64,
+    /// Discarded.
+    pub discarded_mb: f64,
     /// Requests somebody waits for, of those of which the trace says; `None` if it never says.
     pub sync_share: Option<f64>,
-    /// Sizes of all requests.
+    /// Sizes of reads and writes.
     pub size: Sizes,
     /// From one arrival to the next; `None` with fewer than two requests.
     pub interarrival: Option<Interarrival>,
@@ -65,7 +71,7 @@ pub struct Info {
     pub streams: Vec<StreamInfo>,
 }
 
-/// How large requests are.
+/// How large reads and writes are.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizes {
     /// Mean of all.
@@ -235,6 +241,8 @@ impl Order {
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     requests: u64,
+    /// Reads and writes.
+    transfers: u64,
     reads: u64,
     sync: u64,
     sectors: u64,
@@ -253,8 +261,10 @@ struct Device {
 struct Tally {
     requests: u64,
     reads: u64,
+    writes: u64,
     read_sectors: u64,
     write_sectors: u64,
+    discard_sectors: u64,
     sync_known: u64,
     sync: u64,
     size: Histogram<u64>,
@@ -293,8 +303,10 @@ impl Tally {
         Tally {
             requests: 0,
             reads: 0,
+            writes: 0,
             read_sectors: 0,
             write_sectors: 0,
+            discard_sectors: 0,
             sync_known: 0,
             sync: 0,
             size: histogram(),
@@ -336,14 +348,22 @@ impl Tally {
 
     fn see_kind(&mut self, request: &TraceRequest) {
         let sectors = u64::from(request.sectors);
-        if request.op == Op::Read {
-            self.reads += 1;
-            self.read_sectors = self.read_sectors.saturating_add(sectors);
-        } else {
-            self.write_sectors = self.write_sectors.saturating_add(sectors);
+        match request.op {
+            Op::Read => {
+                self.reads += 1;
+                self.read_sectors = self.read_sectors.saturating_add(sectors);
+            }
+            Op::Write => {
+                self.writes += 1;
+                self.write_sectors = self.write_sectors.saturating_add(sectors);
+            }
+            Op::Discard => self.discard_sectors = self.discard_sectors.saturating_add(sectors),
         }
         self.sync_known += u64::from(request.sync.is_some());
         self.sync += u64::from(request.sync == Some(true));
+        if !request.op.transfers() {
+            return;
+        }
         self.size.saturating_record(sectors);
         if self.sizes.len() < SIZES || self.sizes.contains_key(&request.sectors) {
             *self.sizes.entry(request.sectors).or_default() += 1;
@@ -361,7 +381,7 @@ impl Tally {
             (self.second, self.second_requests, self.second_sectors) = (second, 0, 0);
         }
         self.second_requests += 1;
-        self.second_sectors = self.second_sectors.saturating_add(request.sectors.into());
+        self.second_sectors = self.second_sectors.saturating_add(transferred(request));
         self.peak_requests = self.peak_requests.max(self.second_requests);
         self.peak_sectors = self.peak_sectors.max(self.second_sectors);
     }
@@ -390,7 +410,8 @@ impl Tally {
         stream.requests += 1;
         stream.reads += u64::from(request.op == Op::Read);
         stream.sync += u64::from(request.is_sync());
-        stream.sectors = stream.sectors.saturating_add(request.sectors.into());
+        stream.transfers += u64::from(request.op.transfers());
+        stream.sectors = stream.sectors.saturating_add(transferred(request));
         stream.device = request.device;
         stream.end = request.lba.saturating_add(request.sectors.into());
     }
@@ -418,7 +439,10 @@ impl Tally {
             duration_s: duration,
             read_share: share(self.reads, self.requests),
             read_mb: megabytes(self.read_sectors),
+            write_share: share(self.writes, self.requests),
             written_mb: megabytes(self.write_sectors),
+            discard_share: share(self.requests - self.reads - self.writes, self.requests),
+            discarded_mb: megabytes(self.discard_sectors),
             sync_share: (self.sync_known > 0).then(|| share(self.sync, self.sync_known)),
             size: self.sizes(),
             interarrival: self.interarrivals(),
@@ -435,7 +459,7 @@ impl Tally {
                 first_lba: if self.requests > 0 { self.first_lba } else { 0 },
                 end_lba: self.end_lba,
                 // Coarse pieces say more than was touched, at worst more than was asked for.
-                footprint_mb: megabytes(self.footprint.sectors()).min(mb),
+                footprint_mb: megabytes(self.footprint.sectors()).min(mb + megabytes(self.discard_sectors)),
                 footprint_granularity_bytes: self.footprint.granularity_sectors() * 512,
             },
             concurrency: (!self.response.is_empty())
@@ -454,9 +478,9 @@ impl Tally {
         common.sort_by_key(|size| (Reverse(size.requests), size.sectors));
         common.truncate(5);
         Sizes {
-            mean_kb: mean(sectors, self.requests).unwrap_or_default(),
+            mean_kb: mean(sectors, self.reads + self.writes).unwrap_or_default(),
             read_mean_kb: mean(self.read_sectors, self.reads),
-            write_mean_kb: mean(self.write_sectors, self.requests - self.reads),
+            write_mean_kb: mean(self.write_sectors, self.writes),
             p50_kb: kilobytes(self.size.value_at_quantile(0.5)),
             p95_kb: kilobytes(self.size.value_at_quantile(0.95)),
             max_kb: kilobytes(self.sizes.keys().next_back().copied().unwrap_or_default().into()),
@@ -490,10 +514,15 @@ impl Tally {
             read_share: share(known.reads, known.requests),
             sync_share: share(known.sync, known.requests),
             sequential: known.order.shares(known.requests),
-            mean_kb: kilobytes(known.sectors) / known.requests as f64,
+            mean_kb: kilobytes(known.sectors) / known.transfers.max(1) as f64,
         };
         busiest.into_iter().map(about).collect()
     }
+}
+
+/// The sectors that go one way or the other.
+fn transferred(request: &TraceRequest) -> u64 {
+    if request.op.transfers() { request.sectors.into() } else { 0 }
 }
 
 fn times(histogram: &Histogram<u64>, sum_s: f64) -> Times {

@@ -145,7 +145,7 @@ pub struct TraceRequest {
     pub lba: u64,
     /// How many 512-byte sectors; never 0.
     pub sectors: u32,
-    /// Read or write.
+    /// Read, write or discard.
     pub op: Op,
     /// Whether somebody waits for it; `None` where the format does not say.
     pub sync: Option<bool>,
@@ -158,8 +158,8 @@ pub struct TraceRequest {
 }
 
 impl TraceRequest {
-    /// Whether somebody waits for it, as Linux takes it (`op_is_sync` in `blk_types.h`): every read, and a write that says so.
-    /// A write of which the format does not say counts as asynchronous.
+    /// Whether somebody waits for it, as Linux takes it (`op_is_sync` in `blk_types.h`): every read, and a write or discard that says so.
+    /// A write or discard of which the format does not say counts as asynchronous.
     pub fn is_sync(&self) -> bool {
         self.op == Op::Read || self.sync == Some(true)
     }
@@ -180,7 +180,7 @@ pub trait TraceReader: Send {
         None
     }
 
-    /// Records left out so far that are sound but ask for no sectors to be transferred: discards, flushes, requests of length zero.
+    /// Records left out so far that are sound but name no sectors: flushes, requests of length zero.
     fn omitted(&self) -> u64 {
         0
     }

@@ -8,6 +8,7 @@
 //! | `lba` | int64 | first 512-byte sector |
 //! | `sectors` | uint32 | how many sectors of 512 bytes |
 //! | `is_read` | boolean | read, or write |
+//! | `is_discard` | boolean, null | discard, which is no read; null, or no such column: none |
 //! | `sync` | boolean, null | whether somebody waits for it; null: the trace does not say |
 //! | `stream` | uint32 | the process, thread or volume that asked |
 //! | `stream_name` | string, null | what the trace calls it |

@@ -79,7 +79,11 @@ pub struct Zone {
     /// Its LBAs follow each other without a break, from its first to its last.
     unbroken: bool,
     skew_follows_slips: Option<u32>,
+    /// By position; when the zone is ready, with an edge at either end.
     shifts: Box<[Shift]>,
+    /// The step of [`shifts`](Zone::shifts) in which each bucket of 2^`shift_bucket_bits` data positions begins.
+    shift_buckets: Box<[u32]>,
+    shift_bucket_bits: u32,
     slips: Box<[u32]>,
     remaps: Box<[Remap]>,
     origin: Angle,
@@ -214,7 +218,9 @@ impl Layout {
             Mapping::SerpentinePerZone => cylinder % 2 == 1,
             Mapping::Serpentine => (zone.first_cylinder + cylinder) % 2 == 1,
         };
-        (if backwards { self.surfaces - 1 - ordinal } else { ordinal }) as u16
+        // No jump: which way a random cylinder goes, nothing foretells.
+        let other_way = (self.surfaces - 1).wrapping_sub(2 * ordinal);
+        ordinal.wrapping_add(u32::from(backwards).wrapping_mul(other_way)) as u16
     }
 }
 
@@ -287,6 +293,8 @@ impl Zone {
                 _ => None,
             },
             shifts: Box::default(),
+            shift_buckets: Box::default(),
+            shift_bucket_bits: 0,
             slips: Box::default(),
             remaps: Box::default(),
             origin: angle_of(spec.first_sector_offset, per_track, geometry),
@@ -301,6 +309,7 @@ impl Zone {
         zone.remap(&spec.remaps, unit, total)?;
         zone.reserve(spec.reserved_sectors, total)?;
         zone.unbroken = zone.shifts.is_empty() && zone.remaps.is_empty() && region >= total;
+        zone.index_shifts(total);
         Ok(zone)
     }
 
@@ -430,25 +439,39 @@ impl Zone {
     /// The physical sector of a zone's LBA, and how many follow it without slip or remap or region boundary.
     fn physical(&self, relative: u32) -> (u32, u32) {
         let mut data = relative + self.reserved;
-        let (shift, mut run) = if self.shifts.is_empty() { (0, u32::MAX) } else { self.shift_at(data) };
+        let (shift, mut run) = self.shift_at(data);
         if self.slips_leave_region {
             data = data.wrapping_add_signed(shift);
         }
-        let (region, offset) = self.by_region_data.divide(data);
+        let (region, offset) = if data < self.region_data { (0, data) } else { self.by_region_data.divide(data) };
         run = run.min(self.region_data - offset).min(self.sectors - relative);
         let within_region = if self.slips_leave_region { 0 } else { shift };
         let physical = (region * self.region_sectors + self.region_front + offset).wrapping_add_signed(within_region);
         if self.remaps.is_empty() { (physical, run) } else { self.remapped(physical, run) }
     }
 
-    /// By how much a data position is shifted, and how many follow it before that changes.
+    /// By how much a data position is shifted, and how many follow it before that changes. The step that it lies in is the one
+    /// in which its bucket begins, or soon behind.
     fn shift_at(&self, data: u32) -> (i32, u32) {
-        let next = self.shifts.partition_point(|shift| shift.position <= data);
-        let run = self.shifts.get(next).map_or(u32::MAX, |shift| shift.position - data);
-        match next.checked_sub(1).map(|last| self.shifts[last]) {
-            Some(last) if data < last.until => (last.shift, run),
-            _ => (0, run),
+        let mut step = self.shift_buckets[(data >> self.shift_bucket_bits) as usize] as usize;
+        while self.shifts[step + 1].position <= data {
+            step += 1;
         }
+        let Shift { until, shift, .. } = self.shifts[step];
+        (if data < until { shift } else { 0 }, self.shifts[step + 1].position - data)
+    }
+
+    /// Prepares [`shift_at`](Zone::shift_at) for a zone of `total` sectors: a step before all others and one behind them, so that
+    /// every position lies in one, and some buckets for each.
+    fn index_shifts(&mut self, total: u32) {
+        let edge = |position| Shift { position, until: 0, shift: 0 };
+        let steps = std::iter::once(edge(0)).chain(self.shifts.iter().copied()).chain([edge(u32::MAX)]);
+        self.shifts = steps.collect();
+        let buckets = 8 * self.shifts.len() as u32;
+        self.shift_bucket_bits = (0..32).find(|bits| total >> bits < buckets).unwrap_or(0);
+        let begins = (0..=total >> self.shift_bucket_bits).map(|bucket| bucket << self.shift_bucket_bits);
+        let step_at = |position| self.shifts.partition_point(|shift| shift.position <= position) as u32 - 1;
+        self.shift_buckets = begins.map(step_at).collect();
     }
 
     #[cold]

@@ -40,7 +40,7 @@ use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
 
-use self::cache::{Cache, Lookup, Segment, State, Waiting};
+use self::cache::{Cache, Lookup, State};
 use self::layout::Place;
 use self::mechanics::{Arm, Motion};
 use self::model::Model;
@@ -226,44 +226,66 @@ impl Hdd {
     }
 
     /// The pending request that the policy prefers among those that can go, with its rank.
-    fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<((u64, u64), usize)> {
+    fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<Ranked> {
         let no_room = self.cache.no_room_for_reads();
         let goes = |request: &Pending| {
             !(if request.write { full } else { no_room } || without_collisions && self.cache.collides(request.lba, request.end))
         };
-        let requests = self.pending.iter().enumerate().filter(|(_, request)| goes(request));
-        requests.map(|(index, request)| (self.rank_request(at, request), index)).min()
+        let mut best = None;
+        for (index, request) in self.pending.iter().enumerate().filter(|(_, request)| goes(request)) {
+            if let Some(rank) = self.rank_request(at, request, best) {
+                best = Some((rank, index));
+            }
+        }
+        best
     }
 
-    /// The rank of a pending request. To one that read-ahead is bringing the arm need not move; by where it would have to go for
-    /// it afresh, it would lose a revolution.
-    fn rank_request(&self, at: u64, request: &Pending) -> (u64, u64) {
+    /// The rank of a pending request if it is better than the best so far. To one that read-ahead is bringing the arm need not
+    /// move; by where it would have to go for it afresh, it would lose a revolution.
+    #[inline]
+    fn rank_request(&self, at: u64, request: &Pending, best: Option<Ranked>) -> Option<Rank> {
         if self.policy == QueuePolicy::Sptf && !request.write && self.stream_brings(request.lba) {
-            return (0, request.order);
+            return better((0, request.order), best);
         }
-        self.rank(at, request.order, &request.place, request.write)
+        self.rank(at, request.order, &request.place, request.write, best)
     }
 
     /// The segment waiting to be written that the policy prefers, with its rank.
-    fn best_segment(&self, at: u64) -> Option<((u64, u64), usize)> {
+    fn best_segment(&self, at: u64) -> Option<Ranked> {
+        let mut best = None;
         let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
-        let segments = segments.filter(|(_, (segment, _))| segment.state == State::Dirty);
-        let rank = |segment: &Segment, waiting: &Waiting| {
+        for (index, (segment, waiting)) in segments.filter(|(_, (segment, _))| segment.state == State::Dirty) {
             // The arm is just there: written later, it would have to come back for a revolution.
             let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
-            if follows_on { (0, waiting.order) } else { self.rank(at, waiting.order, &waiting.place, true) }
-        };
-        segments.map(|(index, (segment, waiting))| (rank(segment, waiting), index)).min()
+            let rank = if follows_on {
+                better((0, waiting.order), best)
+            } else {
+                self.rank(at, waiting.order, &waiting.place, true, best)
+            };
+            if let Some(rank) = rank {
+                best = Some((rank, index));
+            }
+        }
+        best
     }
 
-    /// What the policy minimises; ties go to the older.
-    fn rank(&self, at: u64, order: u64, place: &Place, write: bool) -> (u64, u64) {
+    /// What the policy minimises, ties going to the older, if it is better than the best so far.
+    #[inline]
+    fn rank(&self, at: u64, order: u64, place: &Place, write: bool, best: Option<Ranked>) -> Option<Rank> {
+        let mechanics = &self.model.mechanics;
         let cost = match self.policy {
             QueuePolicy::Fifo => 0,
             QueuePolicy::Sstf => u64::from(self.arm.cylinder.abs_diff(place.cylinder)),
-            QueuePolicy::Sptf => self.model.mechanics.position(at, self.arm, place, Motion::Fresh, write).total(),
+            QueuePolicy::Sptf => {
+                // Nothing is there before its sector passes, however short the seek: most need not be looked up in the seek table,
+                // which is larger than a processor's caches.
+                if best.is_some_and(|((cost, _), _)| mechanics.wait_for(at, place.angle) > cost) {
+                    return None;
+                }
+                mechanics.position(at, self.arm, place, Motion::Fresh, write).total()
+            }
         };
-        (cost, order)
+        better((cost, order), best)
     }
 
     /// Counts the time during which there is work.
@@ -288,6 +310,17 @@ impl Hdd {
         self.start_arm(at);
         self.account(at);
     }
+}
+
+/// What a queue policy minimises, and the order of arrival.
+type Rank = (u64, u64);
+
+/// The best so far, and its index.
+type Ranked = (Rank, usize);
+
+#[inline]
+fn better(rank: Rank, best: Option<Ranked>) -> Option<Rank> {
+    best.is_none_or(|(best, _)| rank < best).then_some(rank)
 }
 
 /// Work for the arm.
@@ -316,6 +349,12 @@ impl Device for Hdd {
         self.orders += 1;
         self.outstanding += 1;
         self.account(now.0);
+        // Hard disks that record without shingles keep no map that a discard could change: it costs the command, no more.
+        if request.op == Op::Discard {
+            let delays = &self.model.delays;
+            let at = arrived.saturating_add(delays.write.after(self.last_was_read) + delays.write_completion);
+            return self.send_hit(request.id, at, self.last_was_read);
+        }
         let write = request.op == Op::Write;
         self.advance_stream(now.0);
         let connected = self.active.is_none() && self.pending.is_empty();

@@ -194,7 +194,8 @@ impl Hdd {
         let zero_latency = self.model.cache.zero_latency_reads;
         let (bus, sectors) = (delays.read_sector, request.end - request.lba);
         let back = delays.first_reselect + delays.data_preparation;
-        let enough = (sectors.min(u64::from(self.model.cache.segment_sectors)) as f64 * self.model.cache.read_watermark) as u64;
+        let enough =
+            (sectors.min(u64::from(self.model.cache.segment_sectors)) as u32 as f64 * self.model.cache.read_watermark) as u64;
         let enough = request.lba + enough.clamp(1, sectors);
         let takes = sectors.saturating_mul(bus);
         let mut sent = connected.unwrap_or(0).max(self.bus_idle()).saturating_add(takes);
@@ -204,20 +205,22 @@ impl Hdd {
             let end = extent.end.min(request.end);
             let last = if zero_latency { extent.lba + u64::from(extent.sectors_in_last_pass(&self.model, end)) } else { end };
             let first = extent.lba.max(held).max(request.lba).min(end - 1);
+            let all = last.max(first + 1);
+            let all_passed = extent.passed_at(&self.model, all);
             // An extent that ends before the request, in a stream that it joins, brings nothing of it.
             if end > request.lba {
-                for came in [first + 1, last.max(first + 1)] {
+                for (came, passed) in [(first + 1, extent.passed_at(&self.model, first + 1)), (all, all_passed)] {
                     let left = request.end - (came - 1);
-                    sent = sent.max(extent.passed_at(&self.model, came).saturating_add(left.saturating_mul(bus)));
+                    sent = sent.max(passed.saturating_add(left.saturating_mul(bus)));
                 }
             }
             if connected.is_none() && extent.lba < enough && enough <= end {
                 // The drive knows when enough will have come, and is back on the bus by then.
-                let came = extent.passed_at(&self.model, enough.min(last.max(first + 1)));
+                let came = if enough < all { extent.passed_at(&self.model, enough) } else { all_passed };
                 let begin = came.max(extent.settled.saturating_add(back));
                 sent = sent.max(begin.saturating_add(takes));
             }
-            let off_media = extent.passed_at(&self.model, last);
+            let off_media = if last == all { all_passed } else { extent.passed_at(&self.model, last) };
             if extent.end >= request.end {
                 break off_media;
             }

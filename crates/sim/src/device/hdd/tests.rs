@@ -607,3 +607,30 @@ proptest! {
         prop_assert!(last >= bus, "{carried} sectors over the bus in {last} ns, which takes {bus}");
     }
 }
+
+#[test]
+fn a_discard_takes_the_command_and_moves_nothing() {
+    let mut spec = tiny();
+    spec.overheads.request_ms = 0.5;
+    let model = Arc::new(Model::new(&spec).unwrap());
+    let times = |requests: &[(Op, u64)]| {
+        let mut disk = Hdd::new(model.clone(), None, None);
+        let mut times = Vec::new();
+        for &(op, lba) in requests {
+            let now = times.last().copied().unwrap_or_default();
+            let request = Request { id: 0, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival: now };
+            disk.submit(now, &request);
+            let mut done = Vec::new();
+            while let Some(at) = disk.wake_at() {
+                disk.advance(at, &mut done);
+            }
+            times.push(done[0].at);
+        }
+        times
+    };
+    // At the disk's other end, and the arm has not moved: only the command and half a millisecond of turning are between them.
+    let discards = times(&[(Op::Discard, 3000), (Op::Discard, 0)]);
+    assert_eq!(discards, [Nanos::from_micros(500), Nanos::from_micros(1000)]);
+    let (with, without) = (times(&[(Op::Discard, 3000), (Op::Read, 0)]), times(&[(Op::Discard, 0), (Op::Read, 0)]));
+    assert_eq!(with, without);
+}

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A request is split into pages, which lie on different dies and are worked on at the same time. The translation layer decides at
-//! once, in the order in which pages are let in; the chips then take their time. There is no discard (`Op` has none), no faster
-//! mode of the cells for writes that come in bursts, and no work in idle time.
+//! once, in the order in which pages are let in; the chips then take their time. There is no faster mode of the cells for writes that
+//! come in bursts, and no work in idle time. A discard is answered and changes nothing.
 
 mod cached_map;
 mod chips;
@@ -40,7 +40,7 @@ const PAGES_AT_ONCE: usize = 4096;
 #[derive(Clone, Copy, Debug)]
 struct Ticket {
     id: RequestId,
-    write: bool,
+    op: Op,
     lba: u64,
     end: u64,
     /// The next logical page to be let in, and the one behind the last.
@@ -139,7 +139,7 @@ impl Ssd {
     fn step(&mut self, now: u64, done: &mut Vec<Completion>) {
         if self.events.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
             match self.events.pop() {
-                Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(slot),
+                Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(now, slot),
                 Some(Reverse((_, _, Event::Done(slot)))) => {
                     let Ticket { id, flash, .. } = self.tickets[slot as usize];
                     self.free.push(slot);
@@ -166,8 +166,12 @@ impl Ssd {
         self.let_in(now);
     }
 
-    fn arrived(&mut self, slot: u32) {
-        let Ticket { write, lba, end, .. } = self.tickets[slot as usize];
+    fn arrived(&mut self, now: u64, slot: u32) {
+        let Ticket { op, lba, end, .. } = self.tickets[slot as usize];
+        if op == Op::Discard {
+            return self.schedule(now, Event::Done(slot));
+        }
+        let write = op == Op::Write;
         if write {
             self.ftl.tally.host_sectors_written += end - lba;
         }
@@ -218,7 +222,7 @@ impl Ssd {
     fn start_page(&mut self, now: u64, slot: u32) {
         let ticket = self.tickets[slot as usize];
         let (page, sectors) = (ticket.next, self.sectors_of_next(&ticket));
-        let started = if ticket.write {
+        let started = if ticket.op == Op::Write {
             let steps = self.ftl.write(page, sectors == self.page_mask());
             self.chips.start(now, Owner::Request(slot), steps)
         } else if self.model.buffer_pages > 0 && self.buffer.holds(page, sectors) {
@@ -252,7 +256,7 @@ impl Ssd {
         if ticket.open > 0 || ticket.next < ticket.pages_end {
             return;
         }
-        let at = if ticket.write {
+        let at = if ticket.op == Op::Write {
             now
         } else {
             self.link_out_free = now.max(self.link_out_free).saturating_add(self.link_time(&ticket));
@@ -283,7 +287,7 @@ impl Device for Ssd {
         let width = u64::from(self.model.page_sectors);
         let ticket = Ticket {
             id: request.id,
-            write: request.op == Op::Write,
+            op: request.op,
             lba,
             end,
             next: (lba / width) as u32,
@@ -302,7 +306,7 @@ impl Device for Ssd {
             }
         };
         let mut at = now.0.saturating_add(self.model.overhead);
-        if ticket.write {
+        if ticket.op == Op::Write {
             at = at.max(self.link_in_free).saturating_add(self.link_time(&ticket));
             self.link_in_free = at;
         }

@@ -38,6 +38,7 @@ fn schema() -> Result<Node, ParquetError> {
         ("lba", Type::INT64, REQUIRED, None),
         ("sectors", Type::INT32, REQUIRED, unsigned(32)),
         ("is_read", Type::BOOLEAN, REQUIRED, None),
+        ("is_discard", Type::BOOLEAN, REQUIRED, None),
         ("sync", Type::BOOLEAN, OPTIONAL, None),
         ("stream", Type::INT32, REQUIRED, unsigned(32)),
         ("stream_name", Type::BYTE_ARRAY, OPTIONAL, Some(LogicalType::String)),
@@ -133,6 +134,7 @@ impl Store {
         put::<Int64Type>(&mut group, requests, |request| request.lba as i64)?;
         put::<Int32Type>(&mut group, requests, |request| request.sectors as i32)?;
         put::<BoolType>(&mut group, requests, |request| request.op == Op::Read)?;
+        put::<BoolType>(&mut group, requests, |request| request.op == Op::Discard)?;
         put_known::<BoolType>(&mut group, requests.iter().map(|request| request.sync))?;
         put::<Int32Type>(&mut group, requests, |request| request.stream as i32)?;
         put_names(&mut group, &self.stream_names)?;

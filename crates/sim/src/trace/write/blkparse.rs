@@ -4,7 +4,7 @@
 //!   8,0    0        1     0.000000000  4711  Q  RS 123456 + 8 [postgres]
 //!   8,0    0        2     0.004210000     0  C  RS 123456 + 8 [0]
 //! ```
-//! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, then `S` for synchronous), first sector + sectors,
+//! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, `D` for a discard, then `S` for synchronous), first sector + sectors,
 //! program or error (`blkparse_fmt.c`: `%D %2c %8s %5T.%9t %5p %2a %3d`). Queued (Q) is the arrival; completed (C) follows where
 //! the trace knows the response time. Every request is on processor 0, and device n is called `8,16n`, as disks are: sda, sdb, ...
 //!
@@ -63,6 +63,8 @@ impl TraceWriter for Blkparse {
             (Op::Read, false) => "R",
             (Op::Write, true) => "WS",
             (Op::Write, false) => "W",
+            (Op::Discard, true) => "DS",
+            (Op::Discard, false) => "D",
         };
         self.head(request.device, request.arrival, request.stream, "Q", direction)?;
         let name = names.stream_name(request.stream).unwrap_or("?");

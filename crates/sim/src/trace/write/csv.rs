@@ -36,6 +36,7 @@ impl TraceWriter for Csv {
         let op = match request.op {
             Op::Read => "read",
             Op::Write => "write",
+            Op::Discard => "discard",
         };
         let sync = match request.sync {
             Some(true) => "1",

@@ -46,6 +46,7 @@ impl TraceWriter for Fio {
         let action = match request.op {
             Op::Read => "read",
             Op::Write => "write",
+            Op::Discard => "trim",
         };
         let offset = u128::from(request.lba) * 512;
         writeln!(self.out, "{time} {file} {action} {offset} {}", u64::from(request.sectors) * 512)

@@ -1,9 +1,13 @@
 //! A replay's outcome as a record, and its figures as the record names them.
 
-use block::Nanos;
+use std::collections::BTreeMap;
+
+use block::{Nanos, StreamId};
 use report::record::{Curves, Figures, ResponseFigures, SamplePoint, StreamFigures};
-use sim::replay::{Outcome, Survey};
-use sim::run::{Measure, Responses};
+use sim::replay::Outcome;
+use sim::run::{Measure, Responses, StreamMeasure};
+
+use super::load::Load;
 
 /// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
 const JUDGED_REQUESTS: u64 = 100;
@@ -35,11 +39,13 @@ pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>
         worst_slowdown: worst.map(|(_, slowdown)| slowdown),
         worst_slowdown_stream: worst.map(|(stream, _)| stream),
         disk_utilisation: outcome.utilisation(),
-        mean_seek_cylinders: outcome.tally.seek_cylinders as f64 / mechanical,
-        seek_time_share: if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 },
+        mean_seek_cylinders: Some(outcome.tally.seek_cylinders as f64 / mechanical),
+        seek_time_share: Some(if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 }),
         device_requests: outcome.tally.requests,
         scheduler_cpu_ns_per_request: cpu_ns.map(|ns| ns as f64 / measure.all.count().max(1) as f64),
         sustainable_speed: None,
+        flash: None,
+        memory: None,
     }
 }
 
@@ -68,24 +74,26 @@ fn response_figures(responses: &Responses) -> ResponseFigures {
     }
 }
 
-/// The followed streams, busiest first.
-pub fn streams(survey: &Survey, outcome: &Outcome, alone: &Measure) -> Vec<StreamFigures> {
+/// The followed streams, busiest first, with their slowdown against being `alone` where that was run.
+pub fn streams(load: &dyn Load, outcome: &Outcome, alone: Option<&BTreeMap<StreamId, StreamMeasure>>) -> Vec<StreamFigures> {
     let seconds = outcome.measure.duration().as_secs_f64();
-    let one = |(stream, requests): (u32, u64)| {
-        let here = outcome.measure.streams.get(&stream)?;
+    let one = |(&stream, here): (&StreamId, &StreamMeasure)| {
         let mean = here.responses.mean();
-        let mean_alone = alone.streams.get(&stream).map(|lane| lane.responses.mean()).filter(|&mean| mean > Nanos::ZERO);
-        Some(StreamFigures {
+        let alone = alone.and_then(|alone| alone.get(&stream));
+        let mean_alone = alone.map(|alone| alone.responses.mean()).filter(|&mean| mean > Nanos::ZERO);
+        StreamFigures {
             stream,
-            name: survey.stream_name(stream).map(str::to_owned),
-            requests,
+            name: load.stream_name(stream).map(str::to_owned),
+            requests: here.responses.count(),
             throughput_mb_s: if seconds > 0.0 { here.bytes as f64 / 1e6 / seconds } else { 0.0 },
             mean_ms: mean.as_millis_f64(),
             p99_ms: here.responses.quantile(0.99).as_millis_f64(),
             slowdown: mean_alone.map(|alone| mean.0 as f64 / alone.0 as f64),
-        })
+        }
     };
-    survey.followed().into_iter().filter_map(one).collect()
+    let mut streams: Vec<StreamFigures> = outcome.measure.streams.iter().map(one).collect();
+    streams.sort_by_key(|figures| (std::cmp::Reverse(figures.requests), figures.stream));
+    streams
 }
 
 /// The curves of the page.
@@ -112,6 +120,6 @@ pub fn curves(measure: &Measure) -> Curves {
             .map(|bin| (bin.requests > 0).then(|| bin.response_sum.as_millis_f64() / bin.requests as f64))
             .collect(),
         response_max_ms: bins.iter().map(|bin| (bin.requests > 0).then(|| bin.response_max.as_millis_f64())).collect(),
-        sample: sample.iter().map(point).collect(),
+        sample: sample.iter().filter(|done| done.issue.op.transfers()).map(point).collect(),
     }
 }

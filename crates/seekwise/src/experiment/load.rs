@@ -1,0 +1,45 @@
+//! What is run: a trace, or the jobs of a job file.
+
+use block::StreamId;
+use report::record::{Replay, TraceDigest};
+use sim::host::Queue;
+use sim::replay::Outcome;
+use sim::run::{Measure, RunError, Watch};
+
+use super::World;
+
+/// Makes a queue in front of a disk at rest.
+pub type Build<'a> = dyn Fn() -> Queue + 'a;
+
+/// Something that issues requests, again and again the same ones.
+pub trait Load: Sync {
+    /// What it is, for the record.
+    fn digest(&self) -> TraceDigest;
+
+    /// How it is run, for the record.
+    fn replay(&self, world: &World) -> Replay;
+
+    /// How many requests a run has, where that is known before.
+    fn expected_requests(&self) -> Option<u64>;
+
+    /// How many streams there are, followed or not.
+    fn stream_count(&self) -> usize;
+
+    /// A stream's name, where it has one.
+    fn stream_name(&self, stream: StreamId) -> Option<&str>;
+
+    /// The followed streams in parts of about the same work, for this many threads.
+    fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>>;
+
+    /// Runs it.
+    fn run(&self, queue: Queue, watch: &Watch) -> Result<Outcome, RunError>;
+
+    /// Runs each of these streams alone on a queue of its own.
+    fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError>;
+
+    /// The speed at which the disk would keep up, where it did not and there is one.
+    fn sustainable_speed(&self, outcome: &Outcome) -> Option<f64>;
+
+    /// What the reader must know before believing the figures.
+    fn warnings(&self, outcome: &Outcome) -> Vec<String>;
+}

@@ -1,0 +1,371 @@
+//! What `compare` and `simulate` have in common: a load on a disk under schedulers, and the records that come of it.
+
+mod load;
+mod record;
+mod timed;
+mod trace;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use block::{Spec, StreamId};
+use report::record::{DiskDigest, Record, SCHEMA, SchedulerSetting};
+use sim::device::hdd::spec::QueuePolicy;
+use sim::host::{Queue, QueueSettings};
+use sim::profile::{BuildOptions, Profile};
+use sim::replay::Outcome;
+use sim::run::{RunError, StreamMeasure, Watch};
+
+use crate::terminal::{self, Interrupted};
+use load::Load;
+use timed::Timed;
+
+/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is nobody to be
+/// fair to.
+const ALONE: &str = "noop";
+
+/// The arguments that say what is run, and on what.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The trace; `seekwise trace formats` lists what is read
+    trace: PathBuf,
+    #[command(flatten)]
+    replay: trace::ReplayArguments,
+    /// The disk: a profile's name (`seekwise disk list`) or file
+    #[arg(long, value_name = "NAME|FILE", default_value = "sata7200")]
+    disk: String,
+    /// Requests the disk takes at once [default: the profile's]
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    queue_depth: Option<u32>,
+    /// The order in which the disk serves them [default: the profile's]
+    #[arg(long, value_enum)]
+    queue_policy: Option<QueuePolicyArgument>,
+    /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues more must wait
+    #[arg(long, value_name = "REQUESTS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    nr_requests: u32,
+    /// Write one record per scheduler into this folder
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Leave out the schedulers' processor time, the one figure that differs from run to run
+    #[arg(long)]
+    no_cpu_time: bool,
+    /// Replays to run at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum QueuePolicyArgument {
+    /// As they came
+    Fifo,
+    /// The fewest cylinders away
+    Sstf,
+    /// The soonest under the head
+    Sptf,
+}
+
+impl From<QueuePolicyArgument> for QueuePolicy {
+    fn from(argument: QueuePolicyArgument) -> QueuePolicy {
+        match argument {
+            QueuePolicyArgument::Fifo => QueuePolicy::Fifo,
+            QueuePolicyArgument::Sstf => QueuePolicy::Sstf,
+            QueuePolicyArgument::Sptf => QueuePolicy::Sptf,
+        }
+    }
+}
+
+/// A scheduler and the values of its tunables.
+pub struct Setting {
+    spec: &'static Spec,
+    values: Vec<i64>,
+}
+
+impl Setting {
+    /// Reads what `--scheduler` says.
+    pub fn parse(text: &str) -> anyhow::Result<Setting> {
+        let (spec, values) = block::parse(text).with_context(|| format!("--scheduler {text}"))?;
+        Ok(Setting { spec, values })
+    }
+
+    /// With its defaults.
+    pub fn of(spec: &'static Spec) -> Setting {
+        Setting { spec, values: spec.defaults() }
+    }
+
+    /// The name, and the tunables that are not at their defaults: enough to tell any two settings apart.
+    pub fn label(&self) -> String {
+        let changed = self.spec.tunables.iter().zip(&self.values).filter(|(tunable, value)| tunable.default != **value);
+        let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={value}", tunable.name)).collect();
+        if changed.is_empty() { self.spec.name.to_owned() } else { format!("{}:{}", self.spec.name, changed.join(",")) }
+    }
+
+    fn record(&self) -> SchedulerSetting {
+        let names = self.spec.tunables.iter().map(|tunable| tunable.name.to_owned());
+        SchedulerSetting {
+            name: self.spec.name.to_owned(),
+            label: self.label(),
+            tunables: names.zip(self.values.iter().copied()).collect(),
+        }
+    }
+}
+
+/// The disk and the host that every run gets anew.
+pub struct World {
+    profile: Profile,
+    device: BuildOptions,
+    queue: QueueSettings,
+}
+
+impl World {
+    /// A queue at rest before a disk at rest.
+    fn queue(&self, scheduler: Box<dyn block::Scheduler>) -> Queue {
+        Queue::new(scheduler, self.profile.build(self.device), self.queue)
+    }
+
+    fn scheduler(&self, setting: &Setting) -> Box<dyn block::Scheduler> {
+        (setting.spec.build)(&block::Limits { max_sectors: self.queue.max_sectors }, &setting.values)
+    }
+
+    fn digest(&self) -> DiskDigest {
+        use sha2::Digest;
+        DiskDigest {
+            name: self.profile.name().to_owned(),
+            sha256: hexadecimal(&sha2::Sha256::digest(self.profile.text())),
+            description: self.profile.description().to_owned(),
+            capacity_sectors: self.profile.capacity_sectors(),
+            queue_depth: self.profile.build(self.device).queue_depth() as u32,
+            queue_policy: self.profile.queue_policy(self.device).name().to_owned(),
+        }
+    }
+}
+
+/// Everything that will be run.
+struct Plan {
+    load: Box<dyn Load>,
+    world: World,
+    settings: Vec<Setting>,
+    /// Under what each stream is also run alone, so that slowdown and fairness can be told.
+    alone: Option<Setting>,
+    measure_cpu: bool,
+    threads: usize,
+}
+
+/// Runs the load under each of the settings; `alone` also runs its streams one by one, so that slowdown and fairness can be told.
+/// Writes the records if the arguments say so.
+pub fn records(args: &Arguments, settings: Vec<Setting>, alone: bool) -> anyhow::Result<Vec<Record>> {
+    if let Some(folder) = &args.record {
+        check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
+    }
+    let plan = plan(args, settings, alone)?;
+    let results = run_all(&plan)?;
+    let records = plan.records(&results);
+    if let Some(folder) = &args.record {
+        std::fs::create_dir_all(folder).with_context(|| format!("--record {}", folder.display()))?;
+        for record in &records {
+            report::record::write(folder, record)?;
+        }
+    }
+    Ok(records)
+}
+
+/// Refuses a folder that records could not be written into, before any work is done for them.
+fn check_folder(folder: &Path) -> anyhow::Result<()> {
+    let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    ensure!(existing.is_dir(), "{} is a file; a folder is wanted", existing.display());
+    report::record::check_replaceable(&existing.join("record"))?;
+    Ok(())
+}
+
+fn plan(args: &Arguments, settings: Vec<Setting>, alone: bool) -> anyhow::Result<Plan> {
+    let world = World {
+        profile: sim::profile::load(&args.disk)?,
+        device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
+        queue: QueueSettings { nr_requests: args.nr_requests, ..QueueSettings::default() },
+    };
+    let load = Box::new(trace::TraceLoad::new(&args.trace, &args.replay, &world)?);
+    let threads = match args.threads {
+        Some(threads) => usize::from(threads),
+        None => std::thread::available_parallelism().map_or(1, usize::from),
+    };
+    let alone = if alone { Some(Setting::parse(ALONE)?) } else { None };
+    Ok(Plan { load, world, settings, alone, measure_cpu: !args.no_cpu_time, threads })
+}
+
+/// The digest of one file's bytes or several files', one after the other.
+fn sha256(files: &[PathBuf]) -> anyhow::Result<String> {
+    use sha2::Digest;
+    let mut hasher = sha2::Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    for path in files {
+        let metadata = std::fs::metadata(path).with_context(|| path.display().to_string())?;
+        ensure!(metadata.is_file(), "{}: is not a regular file; a comparison reads its trace several times", path.display());
+        let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+        loop {
+            let read = std::io::Read::read(&mut file, &mut buffer).with_context(|| path.display().to_string())?;
+            if read == 0 {
+                break;
+            }
+            if terminal::interrupted().load(Ordering::Relaxed) {
+                return Err(Interrupted.into());
+            }
+            hasher.update(&buffer[..read]);
+        }
+    }
+    Ok(hexadecimal(&hasher.finalize()))
+}
+
+fn hexadecimal(digest: &[u8]) -> String {
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What single streams got.
+type Streams = BTreeMap<StreamId, StreamMeasure>;
+
+/// A piece of the work that one core does.
+enum Task<'a> {
+    /// The load under the setting of this number.
+    Under(usize),
+    /// Each of these streams alone.
+    Alone(&'a Setting, Vec<StreamId>),
+}
+
+enum Done {
+    Under(usize, Box<Outcome>, Option<u64>),
+    Alone(Streams),
+}
+
+/// What the runs give: each setting's outcome with its processor time, and the streams alone.
+struct Results {
+    outcomes: Vec<(Outcome, Option<u64>)>,
+    alone: Option<Streams>,
+}
+
+impl Plan {
+    /// The longest pieces first, so that no core is left with one at the end: schedulers are listed with the simple ones at the top,
+    /// and the streams alone can be parted.
+    fn tasks(&self) -> Vec<Task<'_>> {
+        let schedulers = (0..self.settings.len()).rev().map(Task::Under);
+        let alone = self
+            .alone
+            .iter()
+            .flat_map(|setting| self.load.alone_parts(self.threads).into_iter().map(move |streams| Task::Alone(setting, streams)));
+        schedulers.chain(alone).collect()
+    }
+
+    fn perform(&self, task: &Task, watch: &Watch) -> Result<Done, RunError> {
+        match task {
+            Task::Under(number) => {
+                let scheduler = self.world.scheduler(&self.settings[*number]);
+                let (scheduler, spent) = if self.measure_cpu {
+                    let (timed, spent) = Timed::new(scheduler);
+                    (Box::new(timed) as Box<dyn block::Scheduler>, Some(spent))
+                } else {
+                    (scheduler, None)
+                };
+                let outcome = self.load.run(self.world.queue(scheduler), watch)?;
+                Ok(Done::Under(*number, Box::new(outcome), spent.map(|spent| spent.load(Ordering::Relaxed))))
+            }
+            Task::Alone(setting, streams) => {
+                let build = || self.world.queue(self.world.scheduler(setting));
+                Ok(Done::Alone(self.load.alone(streams, &build, watch)?.streams))
+            }
+        }
+    }
+
+    fn records(&self, results: &Results) -> Vec<Record> {
+        let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
+        let one = |(setting, (outcome, cpu)): (&Setting, &(Outcome, Option<u64>))| {
+            let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
+            let mut figures = record::figures(outcome, &streams, *cpu);
+            figures.sustainable_speed = self.load.sustainable_speed(outcome);
+            let mut warnings = self.load.warnings(outcome);
+            let (judged, all) = (record::judged(&streams).len(), self.load.stream_count());
+            if self.alone.is_some() && all > judged {
+                warnings.push(format!("Fairness and slowdown are judged by the {judged} busiest of {all} streams."));
+            }
+            Record {
+                schema: SCHEMA,
+                seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+                trace: trace.clone(),
+                disk: disk.clone(),
+                scheduler: setting.record(),
+                replay: replay.clone(),
+                warnings,
+                figures,
+                curves: record::curves(&outcome.measure),
+                streams,
+            }
+        };
+        self.settings.iter().zip(&results.outcomes).map(one).collect()
+    }
+}
+
+/// Does all tasks, as many at once as there are threads, with one progress bar for all.
+fn run_all(plan: &Plan) -> anyhow::Result<Results> {
+    let tasks = plan.tasks();
+    let counters: Vec<AtomicU64> = tasks.iter().map(|_| AtomicU64::new(0)).collect();
+    let done = Mutex::new(Vec::new());
+    let (next, all_done, failed) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
+    let work = || {
+        while let Some(number) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|&number| number < tasks.len()) {
+            let watch = Watch { stop: Some(terminal::interrupted()), completed: Some(&counters[number]) };
+            match plan.perform(&tasks[number], &watch) {
+                Ok(one) => lock(&done).push(one),
+                Err(error) => {
+                    // Of several errors the first task's is reported, whichever came first.
+                    let mut failed = lock(&failed);
+                    if failed.as_ref().is_none_or(|&(first, _)| number < first) {
+                        *failed = Some((number, error));
+                    }
+                    next.store(tasks.len(), Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    let total = plan.load.expected_requests().map_or(0, |requests| requests * tasks.len() as u64);
+    std::thread::scope(|scope| {
+        scope.spawn(|| show_progress(total, &counters, &all_done));
+        std::thread::scope(|workers| {
+            (0..plan.threads.min(tasks.len())).for_each(|_| drop(workers.spawn(work)));
+        });
+        all_done.store(true, Ordering::Relaxed);
+    });
+    match lock(&failed).take() {
+        Some((_, RunError::Interrupted)) => return Err(Interrupted.into()),
+        Some((_, error)) => return Err(error.into()),
+        None => {}
+    }
+    let done = std::mem::take(&mut *lock(&done));
+    Ok(gather(done))
+}
+
+fn gather(done: Vec<Done>) -> Results {
+    let mut outcomes = Vec::new();
+    let mut alone: Option<Streams> = None;
+    for one in done {
+        match one {
+            Done::Under(number, outcome, cpu) => outcomes.push((number, (*outcome, cpu))),
+            Done::Alone(streams) => alone.get_or_insert_default().extend(streams),
+        }
+    }
+    outcomes.sort_by_key(|&(number, _)| number);
+    Results { outcomes: outcomes.into_iter().map(|(_, outcome)| outcome).collect(), alone }
+}
+
+/// A thread that panics takes the program down anyway; what the lock holds is whole.
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn show_progress(total: u64, counters: &[AtomicU64], all_done: &AtomicBool) {
+    let bar = terminal::progress_bar(total, if total == 0 { "simulating, requests:" } else { "replaying" });
+    while !all_done.load(Ordering::Relaxed) {
+        bar.set_position(counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    bar.finish_and_clear();
+}
