@@ -10,7 +10,7 @@ use crate::host::{Queue, QueueSettings};
 use crate::run::{Measure, Outcome, RunError, Watch, run};
 use crate::trace::TraceReader;
 use lanes::Lanes;
-use source::{Closed, Open};
+use source::{Closed, Numbered, Open};
 
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +41,17 @@ pub fn replay(
     measure: Measure,
     watch: &Watch,
 ) -> Result<Outcome, RunError> {
+    let requests = Numbered::all(reader);
     let measure = match settings.mode {
-        Mode::Open => run(Open::new(reader, placement, settings.speed), &mut queue, measure, watch)?,
-        Mode::Closed => run(Closed::new(reader, placement, settings.speed), &mut queue, measure, watch)?,
+        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch)?,
+        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch)?,
     };
     Ok(Outcome::new(measure, &queue))
 }
 
 /// Replays a trace with every stream that `measure` follows alone on a device of its own, made by `build`: what each would get
-/// without the others.
+/// without the others. Other streams' requests are passed over and counted nowhere, so that the streams can be shared out among
+/// cores: what a stream gets depends on who else is followed only in so far as they share the bound on what is in memory.
 pub fn replay_alone(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
@@ -58,9 +60,10 @@ pub fn replay_alone(
     measure: Measure,
     watch: &Watch,
 ) -> Result<Measure, RunError> {
-    let mut lanes = Lanes::new(measure.streams.keys().copied(), build);
+    let mut lanes = Lanes::new(build);
+    let requests = Numbered::only(reader, measure.followed(), watch.stop);
     match settings.mode {
-        Mode::Open => run(Open::new(reader, placement, settings.speed), &mut lanes, measure, watch),
-        Mode::Closed => run(Closed::new(reader, placement, settings.speed), &mut lanes, measure, watch),
+        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut lanes, measure, watch),
+        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut lanes, measure, watch),
     }
 }

@@ -92,7 +92,7 @@ pub struct Watch<'a> {
 impl Watch<'_> {
     fn look(&self, measure: &Measure) -> Result<(), RunError> {
         if let Some(completed) = self.completed {
-            completed.store(measure.all.count(), Ordering::Relaxed);
+            completed.store(measure.completed(), Ordering::Relaxed);
         }
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(RunError::Interrupted);
@@ -117,16 +117,21 @@ pub(crate) fn run<Work>(
             break;
         }
         let event = server.next_event();
-        let Some(next) = [arrival, event].into_iter().flatten().min() else { break };
+        let next = match (arrival, event) {
+            (Some(arrival), Some(event)) => arrival.min(event),
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => break,
+        };
         now = now.max(next);
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);
-            for done in finished.drain(..) {
-                if source.is_measured(&done) {
-                    measure.record(&done);
+            for done in &finished {
+                if source.is_measured(done) {
+                    measure.record(done);
                 }
-                source.completed(&done);
+                source.completed(done);
             }
+            finished.clear();
         }
         // All that arrive at the same instant get into the queue before the device is offered anything.
         while server.has_room()
@@ -143,5 +148,6 @@ pub(crate) fn run<Work>(
         }
     }
     watch.look(&measure)?;
+    measure.finish();
     Ok(measure)
 }
