@@ -24,7 +24,7 @@ impl Reciprocal32 {
     /// the quotient of n, never the next one.
     #[inline]
     pub const fn divide(self, number: u32) -> (u32, u32) {
-        let quotient = ((number as u64 + 1) as u128 * self.inverse as u128 >> 64) as u32;
+        let quotient = (((number as u64 + 1) as u128 * self.inverse as u128) >> 64) as u32;
         (quotient, number - quotient * self.divisor)
     }
 }
@@ -47,7 +47,7 @@ impl Reciprocal64 {
     /// Quotient and remainder. The estimate is the quotient or one less.
     #[inline]
     pub const fn divide(self, number: u64) -> (u64, u64) {
-        let estimate = (number as u128 * self.inverse as u128 >> 64) as u64;
+        let estimate = ((number as u128 * self.inverse as u128) >> 64) as u64;
         let rest = number - estimate * self.divisor;
         if rest >= self.divisor { (estimate + 1, rest - self.divisor) } else { (estimate, rest) }
     }

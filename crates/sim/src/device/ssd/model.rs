@@ -44,7 +44,7 @@ impl Divisor {
     /// The quotient, exactly: with n = q d + s, (n + 1) (2^64 - 1 - r) / (2^64 d) lies above q + s / d and below q + 1, for r < d.
     #[inline]
     pub fn divide(self, number: u32) -> u32 {
-        ((u128::from(number) + 1) * u128::from(self.0) >> 64) as u32
+        (((u128::from(number) + 1) * u128::from(self.0)) >> 64) as u32
     }
 }
 
