@@ -30,7 +30,9 @@ fn draws(bench: &mut Criterion) {
     ] {
         let placed = placed(options);
         let mut requests = placed.requests(0);
-        group.bench_function(name, |bench| bench.iter(|| requests.by_ref().take(REQUESTS as usize).for_each(|action| _ = black_box(action))));
+        group.bench_function(name, |bench| {
+            bench.iter(|| requests.by_ref().take(REQUESTS as usize).for_each(|action| _ = black_box(action)))
+        });
     }
     group.finish();
 }
@@ -76,7 +78,8 @@ fn processes(bench: &mut Criterion) {
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
     for (name, options) in [("1 job, depth 32", "iodepth=32\nnumber_ios=1000000"), ("64 jobs", "numjobs=64\nnumber_ios=15625")] {
         let text = format!("[j]\nrw=randread\nnorandommap\nsize=1g\nio_size=1t\ndirect=1\nioengine=libaio\n{options}\n");
-        let placed = Workload::parse(&text, "bench").and_then(|workload| workload.place(1 << 31, 1)).unwrap_or_else(|e| panic!("{e}"));
+        let placed =
+            Workload::parse(&text, "bench").and_then(|workload| workload.place(1 << 31, 1)).unwrap_or_else(|e| panic!("{e}"));
         group.bench_function(name, |bench| {
             bench.iter(|| {
                 let outcome = run(&placed, &mut Constant::default(), None, Measure::new(REQUESTS, []), &Watch::default());

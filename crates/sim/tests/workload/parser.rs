@@ -85,7 +85,10 @@ fn what_is_not_says_line_option_value_and_what_is_right() {
         ("[j]\nwait_for=k\n[k]\n", "t.fio:2: wait_for: no job above has the name `k`"),
         ("[j]\nzonemode=strided\n", "need their zonesize"),
         ("[j]\nzonemode=zbd\n", "zonemode: `zbd` is not supported"),
-        ("[j]\nzonemode=strided\nzonesize=4k\nrandom_distribution=zipf:1.1\n", "t.fio:4: random_distribution with zonemode=strided"),
+        (
+            "[j]\nzonemode=strided\nzonesize=4k\nrandom_distribution=zipf:1.1\n",
+            "t.fio:4: random_distribution with zonemode=strided",
+        ),
         ("[j]\nkb_base=1025\n", "kb_base: `1025` is not supported; it must be 1000 or 1024"),
         ("[j]\nsize=99999999999999999999\n", "too large"),
         ("[j]\nruntime=1.5\n", "runtime: `1.5` is not a time"),
