@@ -192,7 +192,7 @@ fn check_alignment(section: &Section) -> Result<(), (u32, String)> {
         return Ok(());
     }
     let whole = |value: u64, keys: &[&str]| {
-        if value % 512 == 0 {
+        if value.is_multiple_of(512) {
             return Ok(());
         }
         Err((section.line_of(keys), format!("{}: {value} is not a multiple of 512, which direct=1 needs", keys[0])))

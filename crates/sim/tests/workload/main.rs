@@ -1,5 +1,7 @@
 //! Workloads as fio job files: what is read, what is refused, what each job issues and when.
 
+#![expect(clippy::unwrap_used, reason = "a helper of tests may panic, too")]
+
 mod against_fio;
 mod parser;
 mod streams;
