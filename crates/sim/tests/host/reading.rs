@@ -140,9 +140,9 @@ fn requests_are_no_larger_than_max_sectors_and_merge_as_nomerges_says() {
     };
     assert_eq!(sizes("max_sectors_kb=256"), 512);
     assert_eq!(sizes("max_sectors_kb=64"), 128);
-    // Bios of 1 MiB become requests of 1.25 MiB, or stay what they are.
+    // A bio holds 1 MiB: larger requests come of merging.
     assert_eq!(sizes("nomerges=0,max_sectors_kb=4096"), 8192);
-    let mut machine = Machine::new(files(&[64 * MIB]), "nomerges=2");
+    let mut machine = Machine::new(files(&[64 * MIB]), "nomerges=2,max_sectors_kb=4096");
     machine.race(vec![in_order(write, 0, 4 * MIB, MIB)]);
     machine.call(1, crate::machine::fsync(0));
     assert_eq!(machine.seen().iter().map(|seen| seen.sectors).max(), Some(2048));
