@@ -139,10 +139,16 @@ pub(super) struct Closed<'a> {
     speed: f64,
     at_end: bool,
     buffered: usize,
-    streams: BTreeMap<StreamId, Stream>,
-    ready: BinaryHeap<Reverse<(Nanos, u64, StreamId)>>,
-    /// What is under way here and may be waited for: its number, to when it completed in the recording.
-    under_way: BTreeMap<u64, Nanos>,
+    /// In the order of their first requests.
+    streams: Vec<Stream>,
+    /// Where in it each stream is.
+    indices: BTreeMap<StreamId, usize>,
+    /// The stream that was read last, and where it is: requests of one come in runs.
+    last: Option<(StreamId, usize)>,
+    /// Streams whose next request can be issued: when, its number, and where the stream is.
+    ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
+    /// What is under way here and may be waited for: its number, to when it completed in the recording, and where its stream is.
+    under_way: BTreeMap<u64, (Nanos, usize)>,
 }
 
 #[derive(Default)]
@@ -189,20 +195,37 @@ impl<'a> Closed<'a> {
             speed,
             at_end: false,
             buffered: 0,
-            streams: BTreeMap::new(),
+            streams: Vec::new(),
+            indices: BTreeMap::new(),
+            last: None,
             ready: BinaryHeap::new(),
             under_way: BTreeMap::new(),
         }
     }
 
-    fn announce(&mut self, id: StreamId) {
-        let Some(stream) = self.streams.get_mut(&id) else { return };
+    fn announce(&mut self, index: usize) {
+        let stream = &mut self.streams[index];
         if !stream.announced
             && let Some(at) = stream.next_issue(self.speed)
         {
             stream.announced = true;
             let token = stream.ahead.front().map_or(0, |&(token, _)| token);
-            self.ready.push(Reverse((at, token, id)));
+            self.ready.push(Reverse((at, token, index)));
+        }
+    }
+
+    /// Where a stream is; a new one is taken in.
+    fn index_of(&mut self, id: StreamId) -> usize {
+        match self.last {
+            Some((last, index)) if last == id => index,
+            _ => {
+                let index = *self.indices.entry(id).or_insert(self.streams.len());
+                if index == self.streams.len() {
+                    self.streams.push(Stream::default());
+                }
+                self.last = Some((id, index));
+                index
+            }
         }
     }
 
@@ -213,10 +236,11 @@ impl<'a> Closed<'a> {
                 break;
             };
             self.buffered += 1;
-            let stream = self.streams.entry(request.stream).or_default();
+            let index = self.index_of(request.stream);
+            let stream = &mut self.streams[index];
             stream.ahead.push_back((number, request));
             if stream.ahead.len() == 1 {
-                self.announce(request.stream);
+                self.announce(index);
             }
         }
         Ok(())
@@ -232,8 +256,8 @@ impl Source for Closed<'_> {
     }
 
     fn take(&mut self, now: Nanos) -> Result<Option<Issue>, RunError> {
-        let Some(Reverse((.., id))) = self.ready.pop() else { return Ok(None) };
-        let Some(stream) = self.streams.get_mut(&id) else { return Ok(None) };
+        let Some(Reverse((.., index))) = self.ready.pop() else { return Ok(None) };
+        let stream = &mut self.streams[index];
         let Some((token, request)) = stream.ahead.pop_front() else { return Ok(None) };
         self.buffered -= 1;
         stream.announced = false;
@@ -241,20 +265,19 @@ impl Source for Closed<'_> {
         if request.sync != Some(false) {
             let recorded_completion = request.arrival + request.response.unwrap_or(Nanos::ZERO);
             stream.remember((recorded_completion, token));
-            self.under_way.insert(token, recorded_completion);
+            self.under_way.insert(token, (recorded_completion, index));
         }
-        self.announce(id);
+        self.announce(index);
         // A process that finds the queue full is late with its request: in a closed loop the response time starts when it gets in.
         issue(&request, self.placement, now, token).map(Some)
     }
 
     fn completed(&mut self, finished: &Finished) {
-        let (id, token) = (finished.issue.stream, finished.issue.token);
-        let Some(recorded_completion) = self.under_way.remove(&token) else { return };
-        let Some(stream) = self.streams.get_mut(&id) else { return };
-        if let Some(completion) = stream.behind.get_mut(&(recorded_completion, token)) {
+        let token = finished.issue.token;
+        let Some((recorded_completion, index)) = self.under_way.remove(&token) else { return };
+        if let Some(completion) = self.streams[index].behind.get_mut(&(recorded_completion, token)) {
             *completion = Some(finished.at);
-            self.announce(id);
+            self.announce(index);
         }
     }
 }
