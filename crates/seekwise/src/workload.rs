@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use sim::workload::random;
 
 pub use shipped::workload_text;
@@ -57,6 +57,10 @@ pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     if shipped || path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
         return workload_text(&name).map(Some);
     }
+    ensure!(
+        path.symlink_metadata().is_ok(),
+        "{name}: neither a file nor a workload that comes with the program; `seekwise workload list` shows those"
+    );
     Ok(None)
 }
 

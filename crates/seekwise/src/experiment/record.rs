@@ -47,7 +47,7 @@ pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>
         scheduler_cpu_ns_per_request: cpu_ns.map(|ns| ns as f64 / measure.all.count().max(1) as f64),
         sustainable_speed: None,
         flash: outcome.flash.as_ref().map(flash_figures),
-        memory: outcome.host.as_ref().map(memory_figures),
+        memory: outcome.host.as_ref().and_then(memory_figures),
     }
 }
 
@@ -61,8 +61,10 @@ fn flash_figures(flash: &FlashTally) -> FlashFigures {
     }
 }
 
-fn memory_figures(host: &HostTally) -> MemoryFigures {
-    MemoryFigures {
+/// None if everything went past the memory.
+fn memory_figures(host: &HostTally) -> Option<MemoryFigures> {
+    let used = host.hits + host.misses + host.dirtied + host.swapped_in + host.swapped_out > 0;
+    used.then(|| MemoryFigures {
         page_cache_hit_ratio: host.hit_ratio(),
         read_ahead_pages: host.read_ahead,
         read_ahead_wasted_pages: host.read_ahead_wasted,
@@ -70,7 +72,7 @@ fn memory_figures(host: &HostTally) -> MemoryFigures {
         throttled_s: host.throttled.as_secs_f64(),
         swapped_in_pages: host.swapped_in,
         swapped_out_pages: host.swapped_out,
-    }
+    })
 }
 
 /// Jain's index, (sum x)² / (n · sum x²), of at least two streams' progress. A stream that others help (their read-ahead fills the
