@@ -190,6 +190,40 @@ fn what_cannot_be_meant_is_refused_with_what_could() {
 }
 
 #[test]
+fn every_workload_fits_a_disk_of_9_gb_unless_its_paper_asks_for_more() {
+    let capacity = sim::profile::load("atlas10k").unwrap().capacity_sectors();
+    let larger = |name: &String| Workload::parse(&text(name), name).unwrap().place(capacity, 0).is_err();
+    assert_eq!(names().into_iter().filter(larger).collect::<Vec<_>>(), ["fairio/ior1", "fairio/ior2", "fairio/ior3"]);
+}
+
+#[test]
+fn the_illustrations_of_fairio_are_exactly_as_their_paper_gives_them() {
+    const BLOCK: u64 = 512;
+    for name in ["fairio/illustration-1", "fairio/illustration-2"] {
+        let file = JobFile::parse(&text(name));
+        let streams: Vec<(String, Stream)> = file.processes().map(|job| job.name).zip(ours(&file, name)).collect();
+        let class = |number: u64| -> Vec<Asked> {
+            let of_class = streams.iter().filter(|(job, _)| job.starts_with(&format!("class-{number}")));
+            of_class.flat_map(|(_, stream)| stream.requests.clone()).collect()
+        };
+        let (one, two) = (class(1), class(2));
+        assert_eq!((one.len(), two.len()), (10_000, 10_000), "{name}");
+        assert!(one.iter().chain(&two).all(|request| !request.write));
+        assert!((0..).zip(&two).all(|(j, request)| (request.offset, request.bytes) == (j * 128 * BLOCK, 128 * BLOCK)));
+        if name.ends_with('1') {
+            assert!(one.iter().all(|request| request.bytes == 128 * BLOCK));
+            continue;
+        }
+        let mut offset = 0;
+        for (j, request) in (0..).zip(&one) {
+            let blocks = 16 + 10 * (j / 100);
+            assert_eq!((request.offset, request.bytes), (offset * BLOCK, blocks * BLOCK), "request {j}");
+            offset += blocks + 10 * (1 + j / 100);
+        }
+    }
+}
+
+#[test]
 fn fio_and_we_agree_on_the_workloads_of_self_learning() {
     agree("self-learning/");
 }
