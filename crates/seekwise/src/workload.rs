@@ -4,6 +4,7 @@ mod requests;
 mod shipped;
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -44,6 +45,33 @@ pub struct RandomArgs {
     /// Where to write them; - is standard output
     #[arg(short, long, value_name = "FILE.fio", default_value = "-")]
     output: PathBuf,
+}
+
+/// The text of a job file and what errors shall call it; `None` if the path leads to something else, such as a trace.
+///
+/// # Errors
+/// What should be a job file cannot be read.
+pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
+    let name = path.to_string_lossy();
+    let shipped = shipped::ALL.iter().any(|(shipped, _)| *shipped == name);
+    if shipped || path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
+        return workload_text(&name).map(Some);
+    }
+    Ok(None)
+}
+
+/// Whether a file's first line that says anything is a section of a job file. No trace begins so.
+fn begins_with_section(path: &Path) -> bool {
+    const BYTES: u64 = 4096;
+    let mut bytes = Vec::new();
+    // Only a regular file can be looked into without taking something away from its reader.
+    let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+    if !is_file || std::fs::File::open(path).and_then(|file| file.take(BYTES).read_to_end(&mut bytes)).is_err() {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    lines.next().is_some_and(|line| line.starts_with('[') && line.contains(']'))
 }
 
 /// Does it.

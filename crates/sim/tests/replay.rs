@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use block::{Insertion, Nanos, Op, Pick, Priority, Request, Scheduler, StreamId};
 use sim::device::{Completion, Device};
 use sim::host::{Queue, QueueSettings};
-use sim::replay::{Fit, Mode, Outcome, Placement, Settings, Survey, replay, replay_alone};
-use sim::run::{Measure, RunError, Watch};
+use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
+use sim::run::{Measure, Outcome, RunError, StreamMeasure, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 
 const MS: u64 = 1_000_000;
@@ -232,6 +232,50 @@ fn a_stream_alone_gets_what_it_would_get_without_the_others() {
     }
     assert_eq!(together.measure.streams[&1].responses.mean(), Nanos(8 * MS));
     assert_eq!(together.measure.streams[&2].responses.mean(), Nanos(15 * MS));
+}
+
+#[test]
+fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
+    // Bursts, so that streams queue behind themselves; of stream 7 nothing is asked.
+    let request = |n: u64| read(((n + n / 7) % 6 + 1) as u32, n / 40 * 100 + n % 40 / 14, (!n.is_multiple_of(4)).then_some(n % 9));
+    let trace: Vec<_> = (0..3000).map(request).collect();
+    let (_, placement) = survey(&trace);
+    let build = || default_queue(8, 2);
+    for mode in [Mode::Open, Mode::Closed] {
+        let settings = Settings { mode, speed: 1.0, queue: QueueSettings::default() };
+        let alone = |streams: &[StreamId]| {
+            let measure = Measure::new(3000, streams.iter().copied());
+            replay_alone(list(&trace), &placement, &build, &settings, measure, &Watch::default()).unwrap()
+        };
+        let whole = alone(&[1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(whole.all.count(), 3000);
+        let mut parts = std::collections::BTreeMap::new();
+        for part in [&[4, 1][..], &[2, 5, 3, 7], &[6]] {
+            let measured = alone(part);
+            assert_eq!(measured.all.count(), part.iter().map(|stream| measured.streams[stream].responses.count()).sum::<u64>());
+            parts.extend(measured.streams);
+        }
+        let figures = |streams: &std::collections::BTreeMap<StreamId, StreamMeasure>| -> Vec<_> {
+            let figures = |(stream, of): (&StreamId, &StreamMeasure)| {
+                let responses = &of.responses;
+                (*stream, of.bytes, responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
+            };
+            streams.iter().map(figures).collect()
+        };
+        assert_eq!(figures(&parts), figures(&whole.streams), "{mode:?}");
+    }
+}
+
+#[test]
+fn a_search_for_one_stream_stops_when_told_to() {
+    let trace: Vec<_> = (0..100_000).map(|n| read(1, n, None)).collect();
+    let (_, placement) = survey(&trace);
+    let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
+    let build = || default_queue(8, 1);
+    let stop = AtomicBool::new(true);
+    let watch = Watch { stop: Some(&stop), completed: None };
+    let outcome = replay_alone(list(&trace), &placement, &build, &settings, Measure::new(1, [2]), &watch);
+    assert!(matches!(outcome, Err(RunError::Interrupted)));
 }
 
 #[test]

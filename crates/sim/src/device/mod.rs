@@ -1,6 +1,8 @@
 //! Simulated storage devices, one file each behind the [`Device`] trait.
 
 pub mod hdd;
+pub mod learned;
+pub mod raid;
 pub mod ssd;
 
 use block::{Nanos, Request, RequestId};
@@ -35,7 +37,7 @@ pub trait Device: Send {
     /// How many 512-byte sectors it holds. A request that ends beyond is the caller's mistake.
     fn capacity_sectors(&self) -> u64;
 
-    /// How many submitted requests may be unfinished at once.
+    /// How many submitted requests may be unfinished at once; always the same.
     fn queue_depth(&self) -> usize;
 
     /// Takes a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.

@@ -61,7 +61,7 @@ impl ReadAhead {
         if follows || requested > max {
             return self.begin(index, requested, max);
         }
-        self.from_history(memory, file, index, requested, max).unwrap_or(Window { start: index, pages: requested, ahead: 0 })
+        self.continue_history(memory, file, index, requested, max).unwrap_or(Window { start: index, pages: requested, ahead: 0 })
     }
 
     /// A call reads a page with a marker (`page_cache_async_ra`): what to read now, so that it is there when it is needed.
@@ -106,7 +106,7 @@ impl ReadAhead {
     }
 
     /// `try_context_readahead`: pages right before this one are here, so somebody reads in order.
-    fn from_history(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, max: u64) -> Option<Window> {
+    fn continue_history(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, max: u64) -> Option<Window> {
         let mut history = memory.history(file, index, max);
         if history <= requested {
             return None;

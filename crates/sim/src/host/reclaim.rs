@@ -145,11 +145,7 @@ impl Host {
     /// `get_scan_count`: how many pages of each list to look at.
     fn scan_counts(&self, priority: u32, may_deactivate: [bool; 2]) -> [u64; 4] {
         let len = |list| u64::from(self.memory.len(list));
-        let all: [u64; 4] = std::array::from_fn(|list| {
-            let size = len(list) >> priority;
-            // A small list is not spared for being small once things get serious.
-            if size == 0 && priority < FIRST_PRIORITY / 2 { len(list).min(BATCH) } else { size }
-        });
+        let all: [u64; 4] = std::array::from_fn(|list| len(list) >> priority);
         let only = |kind: usize| std::array::from_fn(|list| if list / 2 == kind { all[list] } else { 0 });
         if !self.has_swap() {
             return only(FILE);

@@ -45,6 +45,8 @@ const PLUG_REQUESTS: u32 = 32;
 const PLUG_SECTORS: u32 = 256;
 /// Pages a bio holds (`BIO_MAX_VECS`).
 const BIO_PAGES: u64 = 256;
+/// No file is longer, so that no arithmetic on its bytes can overflow.
+const LONGEST_FILE: u64 = 1 << 62;
 /// Marks the tokens of direct calls' pieces.
 const DIRECT: u64 = 1 << 63;
 
@@ -136,6 +138,8 @@ pub(super) struct Running {
     pub open_file: u32,
     /// It had to wait for the page that it has come to.
     pub missed: bool,
+    /// It has waited for room in the queue, and may send one more now even if others have filled it meanwhile.
+    pub may_overfill: bool,
     pub copied: u64,
     /// Pieces of its own that are not done.
     pub open: u32,
@@ -146,6 +150,10 @@ pub(super) struct Running {
 }
 
 impl Running {
+    fn is_empty(&self) -> bool {
+        self.from >= self.to
+    }
+
     pub fn first_page(&self) -> u64 {
         self.from / PAGE
     }
@@ -414,16 +422,14 @@ impl Host {
 
     // Calls.
 
-    fn running(&mut self, now: Nanos, call: Call) -> Option<Running> {
+    fn running(&mut self, now: Nanos, call: Call) -> Running {
         let (op, file, from, bytes) = match call.action {
             Action::Access { op, file, offset, bytes, .. } => (op, file, offset, u64::from(bytes)),
             Action::Sync { file } => (Op::Write, file, 0, u64::MAX),
         };
-        let to = from.saturating_add(bytes).min(self.files.get(file as usize)?.bytes);
-        if from >= to {
-            return None;
-        }
-        let (page, open_file) = (from / PAGE, self.open_file(call.stream, file));
+        let end = self.files.get(file as usize).map_or(0, |file| file.bytes).min(LONGEST_FILE);
+        let to = from.saturating_add(bytes).min(end);
+        let open_file = if from < to { self.open_file(call.stream, file) } else { 0 };
         let mut running = Running {
             call,
             stage: Stage::Flush,
@@ -431,9 +437,10 @@ impl Host {
             op,
             from,
             to,
-            page,
+            page: from / PAGE,
             open_file,
             missed: false,
+            may_overfill: false,
             copied: 0,
             open: 0,
             before: 0,
@@ -441,6 +448,7 @@ impl Host {
             next_waiter: NONE,
         };
         running.stage = match (running.access(), op) {
+            _ if running.is_empty() => Stage::Pieces,
             (None, _) => Stage::Flush,
             (_, Op::Discard) => Stage::Drop,
             (Some(Access::Direct), _) if self.inodes[file as usize].cached == 0 => Stage::Issue,
@@ -448,7 +456,7 @@ impl Host {
             (_, Op::Read) => Stage::Read,
             _ => Stage::Write,
         };
-        Some(running)
+        running
     }
 
     fn open_file(&mut self, stream: StreamId, file: FileId) -> u32 {
@@ -494,10 +502,11 @@ impl Host {
     /// Stands for a call where requests are counted: its first sector on the device, and how many it moved.
     fn representative(&self, running: &Running) -> Issue {
         let Running { call, from, to, .. } = *running;
-        let lba = self.file(running.file).pieces(from / 512, 1).next().map_or(0, |(lba, _)| lba);
+        let file = self.files.get(running.file as usize);
+        let lba = file.and_then(|file| file.pieces(from / 512, 1).next()).map_or(0, |(lba, _)| lba);
         let sectors = match call.action {
-            Action::Access { .. } => (to.div_ceil(512) - from / 512) as u32,
-            Action::Sync { .. } => 0,
+            Action::Access { .. } if !running.is_empty() => (to.div_ceil(512) - from / 512) as u32,
+            _ => 0,
         };
         let sync = running.op == Op::Read || running.access() != Some(Access::Buffered);
         let (arrival, stream, priority, token) = (call.arrival, call.stream, call.priority, call.token);
@@ -710,7 +719,7 @@ impl Host {
             }
             (plug.requests, plug.sectors, plug.op) = (plug.requests + 1, issue.sectors, Some(issue.op));
         }
-        plug.end = issue.lba + u64::from(issue.sectors);
+        plug.end = issue.lba.saturating_add(u64::from(issue.sectors));
         self.queue.admit(now, issue);
     }
 
@@ -736,6 +745,12 @@ impl Host {
             }
         }
         self.done = done;
+    }
+
+    fn run_ready(&mut self, now: Nanos) {
+        while let Some(id) = self.ready.pop_front() {
+            self.step(now, id);
+        }
     }
 
     fn run_timers(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
@@ -766,37 +781,11 @@ impl Server for Host {
     }
 
     fn admit(&mut self, now: Nanos, call: Call) {
-        match self.running(now, call) {
-            Some(running) => {
-                let id = self.calls.insert(running);
-                self.step(now, id);
-            }
-            // Of nothing, or of what is not there: over at once.
-            None => {
-                let file = 0;
-                let (op, open_file) = (Op::Write, 0);
-                let (stage, missed, next_waiter) = (Stage::Pieces, false, NONE);
-                let (from, to, page, copied, open, before, dispatched) = (0, 0, 0, 0, 0, 0, now);
-                let call = Call { action: Action::Sync { file }, ..call };
-                let id = self.calls.insert(Running {
-                    call,
-                    stage,
-                    file,
-                    op,
-                    from,
-                    to,
-                    page,
-                    open_file,
-                    missed,
-                    copied,
-                    open,
-                    before,
-                    dispatched,
-                    next_waiter,
-                });
-                self.start_timer(now, Timer::End(id));
-            }
-        }
+        let running = self.running(now, call);
+        let is_empty = running.is_empty();
+        let id = self.calls.insert(running);
+        // Of nothing, or of what is not there: over at once.
+        if is_empty { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -810,15 +799,17 @@ impl Server for Host {
             self.memory_may_be_free();
         }
         self.run_timers(now, finished);
-        loop {
-            while let Some(id) = self.ready.pop_front() {
-                self.step(now, id);
-            }
-            match self.room_waiters.front() {
-                Some(_) if !self.queue.is_full(true) => self.ready.extend(self.room_waiters.pop_front()),
-                _ => break,
-            }
+        self.run_ready(now);
+        if let Some(id) = self.room_waiters.pop_front() {
+            self.calls[id].may_overfill = true;
+            self.step(now, id);
         }
+        while !self.queue.is_full(true)
+            && let Some(id) = self.room_waiters.pop_front()
+        {
+            self.step(now, id);
+        }
+        self.run_ready(now);
         self.plug = Plug::default();
         self.flush(now);
         self.run_timers(now, finished);

@@ -27,7 +27,7 @@ impl Host {
             {
                 return self.wait_for_page(frame, id);
             }
-            if self.queue.is_full(true) {
+            if self.queue.is_full(true) && !std::mem::take(&mut self.calls[id].may_overfill) {
                 return self.wait_for_room(id);
             }
             self.calls[id].page += self.write_run(now, file, dirty, last + 1 - dirty, running.issuer());

@@ -6,7 +6,8 @@
 //!                                              run: processes that think, wait, keep a depth --Call--> Host
 //! ```
 //! The meaning of every option is that of fio 3.33, so that the same file drives the simulator and the real fio. Options that are
-//! not simulated are errors.
+//! not simulated are errors. Three things that fio does by itself are not simulated: it advises the kernel of how a file will be read
+//! (`fadvise_hint`), it drops a file's pages before each job (`invalidate`), and it creates the files.
 
 mod distribution;
 mod error;
@@ -15,9 +16,9 @@ mod layout;
 mod options;
 mod pace;
 mod place;
+pub mod random;
 mod process;
 mod processes;
-pub mod random;
 mod random_map;
 mod requests;
 mod sections;

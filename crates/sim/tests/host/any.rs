@@ -118,8 +118,6 @@ fn note(shadow: &mut Shadow, action: Action, began: Nanos, ended: Nanos) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
-
     #[test]
     fn every_call_ends_once_and_no_page_is_lost_and_all_is_the_same_again(
         processes in proptest::collection::vec(proptest::collection::vec(actions(), 1..40), 1..5),

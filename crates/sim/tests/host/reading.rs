@@ -67,6 +67,18 @@ fn nothing_is_read_behind_a_files_end() {
 }
 
 #[test]
+fn a_call_of_nothing_or_on_a_file_that_is_not_there_ends_at_once() {
+    for files in [files(&[]), files(&[MIB])] {
+        let mut machine = Machine::new(files, "");
+        for action in [read(7, 0, 4096), write(7, u64::MAX, 4096), crate::machine::fsync(7), read(0, u64::MAX - 1, 4096)] {
+            let done = machine.call(1, action);
+            assert_eq!((done.at, done.issue.sectors), (Nanos::ZERO, 0));
+        }
+        assert!(machine.seen().is_empty());
+    }
+}
+
+#[test]
 fn who_wants_a_page_that_is_under_way_waits_for_it_and_reads_it_not_again() {
     let mut machine = Machine::new(files(&[4 * MIB]), "");
     let readers = (0..4).map(|_| in_order(read, 0, 4 * MIB, 16 * KIB));
@@ -128,9 +140,9 @@ fn requests_are_no_larger_than_max_sectors_and_merge_as_nomerges_says() {
     };
     assert_eq!(sizes("max_sectors_kb=256"), 512);
     assert_eq!(sizes("max_sectors_kb=64"), 128);
-    // Bios of 1 MiB become requests of 1.25 MiB, or stay what they are.
+    // A bio holds 1 MiB: larger requests come of merging.
     assert_eq!(sizes("nomerges=0,max_sectors_kb=4096"), 8192);
-    let mut machine = Machine::new(files(&[64 * MIB]), "nomerges=2");
+    let mut machine = Machine::new(files(&[64 * MIB]), "nomerges=2,max_sectors_kb=4096");
     machine.race(vec![in_order(write, 0, 4 * MIB, MIB)]);
     machine.call(1, crate::machine::fsync(0));
     assert_eq!(machine.seen().iter().map(|seen| seen.sectors).max(), Some(2048));

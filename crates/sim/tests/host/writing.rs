@@ -71,6 +71,21 @@ fn a_fast_writer_is_slowed_to_the_devices_speed_and_what_is_dirty_stays_within_i
 }
 
 #[test]
+fn what_is_dirty_stays_within_its_limit_however_many_write() {
+    let mut machine = Machine::new(files(&[64 * MIB; 16]), "memory_mib=64,dirty_ratio=5,dirty_background_ratio=2");
+    machine.race((0..16).map(|file| in_order(write, file, 20 * MIB, 4 * KIB)).collect());
+    let tally = machine.host.tally();
+    assert!(tally.dirty_peak <= 16_384 / 20 && tally.dirty_peak > 16_384 / 40, "{tally:?}");
+    let shares: Vec<u64> = (0..16u64)
+        .map(|file| {
+            machine.seen().iter().filter(|seen| seen.lba / (64 * MIB / 512) == file).map(|seen| u64::from(seen.sectors)).sum()
+        })
+        .collect();
+    let (least, most) = (shares.iter().min().unwrap(), shares.iter().max().unwrap());
+    assert!(most < &(2 * least), "{shares:?}");
+}
+
+#[test]
 fn write_back_begins_at_the_background_share_and_not_before() {
     let mut machine = Machine::new(files(&[512 * MIB]), "memory_mib=1024");
     machine.race(vec![in_order(write, 0, 90 * MIB, MIB)]);
@@ -105,6 +120,34 @@ fn fsync_waits_for_write_back_that_somebody_else_began() {
     assert!(!machine.seen().is_empty() && machine.host.tally().written_back < 4096);
     machine.call(1, fsync(0));
     assert_eq!((machine.host.tally().written_back, machine.host.tally().dirty), (4096, 0));
+}
+
+#[test]
+fn fsync_ends_soon_however_full_others_keep_the_queue() {
+    let mut machine = Machine::new(files(&[64 * MIB, 64 * MIB]), "nr_requests=4");
+    for page in 0..64 {
+        machine.call(9, write(1, page * 64 * KIB, 4096));
+    }
+    let synced = machine.start(9, fsync(1));
+    let others = |number: u64| direct(Op::Read, 0, scramble(number) % 16_384 * 4096, 4096);
+    let mut number = 0;
+    while number < 32 {
+        number += 1;
+        machine.start(1, others(number));
+    }
+    let done = loop {
+        assert!(machine.step());
+        let finished = machine.take_finished();
+        if let Some(done) = finished.iter().find(|done| done.issue.token == synced) {
+            break *done;
+        }
+        for _ in finished {
+            number += 1;
+            machine.start(1, others(number));
+        }
+    };
+    // 64 pages of its own, each behind at most 32 others, at 141 µs each.
+    assert!(done.at < Nanos::from_millis(64 * 33 * 141 / 1000), "{}", done.at);
 }
 
 #[test]

@@ -170,3 +170,25 @@ fn chance_has_the_same_shares_as_fios() {
         assert!((following(&ours) - following(&real)).abs() < 0.02, "{options}");
     }
 }
+
+#[test]
+fn the_popular_blocks_are_fios() {
+    for options in [
+        "rw=randread size=4000k io_size=200m random_distribution=zipf:1.1:0.25",
+        "rw=randread size=4096k io_size=200m random_distribution=zipf:1.3:0.9",
+        "rw=randread size=4000k io_size=200m random_distribution=pareto:0.2:0.5",
+    ] {
+        let Some(real) = fio(options) else { return skip() };
+        let popular = |stream: &[Short]| {
+            let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
+            stream.iter().for_each(|s| *counts.entry(s.2).or_default() += 1);
+            let mut ranked: Vec<_> = counts.into_iter().map(|(offset, count)| (count, offset)).collect();
+            ranked.sort_unstable_by(|a, b| b.cmp(a));
+            ranked[..3].to_vec()
+        };
+        for (ours, real) in popular(&stream(options)).into_iter().zip(popular(&real)) {
+            assert_eq!(ours.1, real.1, "{options}: the popular block");
+            assert!((f64::from(ours.0) / f64::from(real.0) - 1.0).abs() < 0.06, "{options}: {ours:?}, fio has {real:?}");
+        }
+    }
+}

@@ -2,6 +2,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use block::{Nanos, Op};
+use proptest::prelude::*;
 use sim::host::{Action, Call, Finished, Issue};
 use sim::run::{Measure, Server, Watch};
 use sim::workload::{Outcome, run};
@@ -242,4 +243,36 @@ fn thousands_of_jobs_in_phases_are_no_trouble() {
     let (server, _) = run_against(&format!("[global]\nrw=read\nsize=4k\nnumjobs=10\n{jobs}"), 1000, None);
     assert_eq!(server.calls.len(), 4000);
     assert_eq!(server.calls.last().map(|(at, _)| at.0 / MS), Some(399));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn however_a_job_is_paced_it_issues_its_stream_and_keeps_its_depth(
+        rw in prop::sample::select(vec!["read", "randwrite", "randrw", "rw"]),
+        engine in prop::sample::select(vec!["psync", "libaio", "io_uring", "posixaio"]),
+        (depth, batch, low) in (1u32..20, 0u32..30, 0u32..30),
+        (reap_least, reap_most) in (0u32..30, 0u32..30),
+        (fsync, loops, files, direct) in (0u32..9, 1u32..3, 1u32..4, 0u32..2),
+        (think, think_blocks, at) in (0u32..3000, 1u32..20, prop::sample::select(vec!["issue", "complete"])),
+        rate in prop_oneof![Just(0u32), 1u32..5000],
+        service_us in 0u64..2000,
+    ) {
+        let text = format!(
+            "[j]\nrw={rw}\nioengine={engine}\niodepth={depth}\niodepth_batch={batch}\niodepth_low={low}\n\
+             iodepth_batch_complete_min={reap_least}\niodepth_batch_complete_max={reap_most}\nfsync={fsync}\nloops={loops}\n\
+             nrfiles={files}\ndirect={direct}\nthinktime={think}\nthinktime_blocks={think_blocks}\nthinktime_blocks_type={at}\n\
+             rate_iops={rate}\nsize=200k\n"
+        );
+        let (server, outcome) = run_against(&text, service_us, None);
+        let issued: Vec<_> = server.calls.iter().map(|(_, call)| short(call.action)).collect();
+        let drawn: Vec<_> = placed(&text).requests(0).map(short).collect();
+        // With a rate, reads and writes may change places.
+        if rate == 0 || !rw.ends_with("rw") {
+            prop_assert_eq!(issued, drawn);
+        }
+        prop_assert!(server.most_under_way <= depth as usize, "{} under way", server.most_under_way);
+        prop_assert!(outcome.spans[0].is_some());
+    }
 }

@@ -546,6 +546,7 @@ proptest! {
                 prop_assert!(place.same_track(&first));
                 prop_assert_eq!(u64::from(place.sector), u64::from(first.sector) + offset);
                 prop_assert_eq!(place.angle, first.angle.wrapping_add(width.wrapping_mul(offset)));
+                prop_assert_eq!(layout.further(&first, offset as u32), place);
             }
             let last = layout.track_end(lba, &first) - 1;
             prop_assert!(layout.locate(last).same_track(&first));
