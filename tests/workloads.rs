@@ -7,7 +7,7 @@
 //! ```
 //! Time is left out on both sides: a stream is compared in order of issue. So what only paces a job (rates, think times, delays) is
 //! removed, and a job that only time ends is ended otherwise (see [`Section::bound`]). All others end by themselves, and their counts
-//! must agree.
+//! must agree. Streams that leave nothing to chance must be the same, request by request; of the others, the statistics.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
 use block::Op;
 use sim::host::Action;
@@ -39,7 +40,7 @@ const SIGNIFICANCE: f64 = 0.0001;
 const STANDARD_ERRORS: f64 = 3.89;
 
 /// Up to so many bytes the real fio reads and writes real files with O_DIRECT; beyond, its `null` engine stands in for the disk.
-const REAL_BYTES: u64 = 400 << 20;
+const REAL_BYTES: u64 = 128 << 20;
 
 /// Larger than any of the workloads, in sectors: 64 TiB.
 const CAPACITY: u64 = 128 << 30;
@@ -151,10 +152,75 @@ fn as_many_random_mixes_as_may_be_asked_for_are_taken_by_fio_and_by_us() {
 }
 
 #[test]
+fn fio_replays_the_requests_that_the_program_prints() {
+    let of_job = ["--job", "change", "--limit", "300"];
+    let log = printed(&[&["workload", "requests", "genetic/metadata"][..], &of_job].concat());
+    let lines: Vec<&str> = log.lines().collect();
+    assert_eq!(lines[0], "fio version 2 iolog");
+    let count = |action: &str| lines.iter().filter(|line| line.split(' ').nth(1) == Some(action)).count();
+    assert_eq!(count("read") + count("write") + count("sync"), 300);
+    assert!(count("read") > 50 && count("write") > 30 && count("sync") > 100, "{log}");
+    assert_eq!((count("add"), count("open")), (count("close"), count("close")));
+    if !fio_is_here() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("log"), &log).unwrap();
+    let job = ["--name=replay", "--read_iolog=log", "--ioengine=null", "--output-format=terse"];
+    let output = Command::new("fio").current_dir(folder.path()).args(job).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = String::from_utf8(output.stdout).unwrap();
+    // Fields of fio's terse report, version 3: KiB read and KiB written.
+    let kib = |field: usize| report.split(';').nth(field).unwrap().parse::<usize>().unwrap();
+    assert_eq!((kib(5), kib(46)), (4 * count("read"), 4 * count("write")), "{report}");
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_with_what_could() {
     assert!(complaint(&["workload", "show", "self-learning/web"]).contains("seekwise workload list"));
     assert!(complaint(&["workload", "random", "--count", "513"]).contains("1..=512"));
+    let said = complaint(&["workload", "requests", "youchoose/locality-0", "--job", "locality"]);
+    assert!(said.contains("--job locality") && said.contains("locality-0"), "{said}");
+    assert!(complaint(&["workload", "requests", "fairio/illustration-2"]).contains("--job (class-2, class-1.00, "));
+    assert!(
+        complaint(&["workload", "requests", "fairio/ior1", "--disk", "atlas10k", "--job", "class-1.3"])
+            .contains("12884901888 bytes")
+    );
     assert!(complaint(&["workload", "random", "--output", "/nonexistent/mixes.fio"]).contains("/nonexistent"));
+}
+
+#[test]
+fn every_workload_fits_a_disk_of_9_gb_unless_its_paper_asks_for_more() {
+    let capacity = sim::profile::load("atlas10k").unwrap().capacity_sectors();
+    let larger = |name: &String| Workload::parse(&text(name), name).unwrap().place(capacity, 0).is_err();
+    assert_eq!(names().into_iter().filter(larger).collect::<Vec<_>>(), ["fairio/ior1", "fairio/ior2", "fairio/ior3"]);
+}
+
+#[test]
+fn the_illustrations_of_fairio_are_exactly_as_their_paper_gives_them() {
+    const BLOCK: u64 = 512;
+    for name in ["fairio/illustration-1", "fairio/illustration-2"] {
+        let file = JobFile::parse(&text(name));
+        let streams: Vec<(String, Stream)> = file.processes().map(|job| job.name).zip(ours(&file, name)).collect();
+        let class = |number: u64| -> Vec<Asked> {
+            let of_class = streams.iter().filter(|(job, _)| job.starts_with(&format!("class-{number}")));
+            of_class.flat_map(|(_, stream)| stream.requests.clone()).collect()
+        };
+        let (one, two) = (class(1), class(2));
+        assert_eq!((one.len(), two.len()), (10_000, 10_000), "{name}");
+        assert!(one.iter().chain(&two).all(|request| !request.write));
+        assert!((0..).zip(&two).all(|(j, request)| (request.offset, request.bytes) == (j * 128 * BLOCK, 128 * BLOCK)));
+        if name.ends_with('1') {
+            assert!(one.iter().all(|request| request.bytes == 128 * BLOCK));
+            continue;
+        }
+        let mut offset = 0;
+        for (j, request) in (0..).zip(&one) {
+            let blocks = 16 + 10 * (j / 100);
+            assert_eq!((request.offset, request.bytes), (offset * BLOCK, blocks * BLOCK), "request {j}");
+            offset += blocks + 10 * (1 + j / 100);
+        }
+    }
 }
 
 #[test]
@@ -184,7 +250,7 @@ fn fio_and_we_agree_on_the_workloads_of_fairio() {
 
 #[test]
 fn fio_asks_the_same_of_a_file_and_of_its_null_engine() {
-    if !fio_is_here() {
+    if !fio_is_here() || !Engine::files_are_possible() {
         return;
     }
     for name in ["self-learning/typical-database", "youchoose/locality-50", "self-learning/linux-compilation"] {
@@ -262,6 +328,13 @@ impl Section {
 
     fn is_by_chance(&self) -> bool {
         self.value("rw").unwrap().contains("rand") || self.value("bssplit").is_some()
+    }
+
+    /// Whether nothing is left to chance: then the streams must be the same, request by request.
+    fn is_certain(&self) -> bool {
+        let direction = self.value("rw").unwrap().split(':').next().unwrap();
+        let in_order = self.value("nrfiles").is_none() || self.value("file_service_type") == Some("sequential");
+        matches!(direction, "read" | "write") && self.value("bssplit").is_none() && in_order
     }
 
     /// Removes what only paces the job, and ends it by number where only time would end it.
@@ -427,7 +500,21 @@ impl Engine {
     fn for_streams(streams: &[Stream]) -> Engine {
         let bytes: u64 = streams.iter().flat_map(|stream| &stream.requests).map(|request| request.bytes).sum();
         let syncs: u64 = streams.iter().map(|stream| stream.syncs).sum();
-        if bytes <= REAL_BYTES && syncs <= 100 { Engine::Files } else { Engine::Null }
+        if bytes <= REAL_BYTES && syncs <= 100 && Engine::files_are_possible() { Engine::Files } else { Engine::Null }
+    }
+
+    /// Whether the file system of temporary files takes O_DIRECT.
+    fn files_are_possible() -> bool {
+        static POSSIBLE: LazyLock<bool> = LazyLock::new(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let job = ["--name=probe", "--rw=write", "--size=4k", "--direct=1", "--output=report"];
+            let possible = Command::new("fio").current_dir(folder.path()).args(job).status().unwrap().success();
+            if !possible {
+                eprintln!("{} takes no O_DIRECT: everything runs on fio's null engine", std::env::temp_dir().display());
+            }
+            possible
+        });
+        *POSSIBLE
     }
 }
 
@@ -485,6 +572,9 @@ fn logged(log: &Path, files: &[(String, u64)]) -> Stream {
 
 /// Everything in which two streams differ by more than chance allows.
 fn differences(ours: &Stream, fios: &Stream, process: &Section) -> Vec<String> {
+    if process.is_certain() {
+        return first_difference(ours, fios).into_iter().collect();
+    }
     let mut found = Vec::new();
     let mut compare = |what: &str, ours: f64, fios: f64, limit: f64| {
         if (ours - fios).abs() > limit {
@@ -516,6 +606,20 @@ fn differences(ours: &Stream, fios: &Stream, process: &Section) -> Vec<String> {
         found.push(format!("{what}: the distributions are {distance:.4} apart, and chance allows {limit:.4}"));
     }
     found
+}
+
+/// Where two streams that leave nothing to chance part.
+fn first_difference(ours: &Stream, fios: &Stream) -> Option<String> {
+    let plain = |stream: &Stream| -> Vec<(bool, u64, u64)> {
+        let places = offsets(stream).into_iter();
+        places.zip(&stream.requests).map(|(place, request)| (request.write, place, request.bytes)).collect()
+    };
+    let (a, b) = (plain(ours), plain(fios));
+    if let Some(number) = (0..a.len().max(b.len())).find(|number| a.get(*number) != b.get(*number)) {
+        let (a, b) = (ours.requests.get(number), fios.requests.get(number));
+        return Some(format!("request {number}: {a:?}, {b:?}"));
+    }
+    (ours.syncs != fios.syncs).then(|| format!("syncs: {}, {}", ours.syncs, fios.syncs))
 }
 
 fn share(stream: &Stream, of: impl Fn(&Asked) -> bool) -> f64 {

@@ -39,16 +39,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     print(&placed, job, args.limit)
 }
 
+/// So many names of jobs are enough to see how they are called.
+const SOME: usize = 8;
+
 /// The place of the job that is meant.
 fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
-    let names = || jobs.iter().map(|job| job.name()).collect::<Vec<_>>().join(", ");
+    let names = || {
+        let mut names: Vec<&str> = jobs.iter().take(SOME).map(Job::name).collect();
+        names.extend((jobs.len() > SOME).then_some("…"));
+        names.join(", ")
+    };
     match name {
         Some(name) => jobs
             .iter()
             .position(|job| job.name() == name)
-            .with_context(|| format!("--job {name}: there is no such job; there are {}", names())),
+            .with_context(|| format!("--job {name}: there is no such job, but {}", names())),
         None if jobs.len() == 1 => Ok(0),
-        None => bail!("there are {} jobs: say --job with one of {}", jobs.len(), names()),
+        None => bail!("there are {} jobs: say which one with --job ({})", jobs.len(), names()),
     }
 }
 
