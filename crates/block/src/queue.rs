@@ -171,6 +171,7 @@ impl Queue {
     }
 
     /// Nothing waits in any lane.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -186,6 +187,10 @@ impl Queue {
     pub fn insert(&mut self, lane: usize, expires: Nanos, request: Request) -> Placed {
         while self.lanes.len() <= lane {
             self.lanes.push(Lane::new());
+        }
+        if self.is_empty() {
+            let spot = self.lanes[lane].places.spot(0);
+            return Placed::Queued(self.push(lane, spot, expires, request));
         }
         let partner = match self.limits.merges {
             Merges::All => self.back_merge_partner(lane, &request),
@@ -257,14 +262,34 @@ impl Queue {
         self.from(lane, Place::first_at(lba))
     }
 
+    /// The request of `lane` that a one-way elevator at `head` serves next: the first from there on or, at the end, the lowest.
+    pub fn next_in_sweep(&self, lane: usize, head: u64) -> Option<Slot> {
+        match self.only(lane) {
+            None => self.at_or_after(lane, head).or_else(|| self.first(lane)),
+            only => only,
+        }
+    }
+
+    /// The request of `lane`, if there is one and no other: the disk is often no busier than that, and no search is needed.
+    fn only(&self, lane: usize) -> Option<Slot> {
+        self.lanes.get(lane).and_then(|lane| (lane.places.len() == 1).then_some(Slot(lane.oldest)))
+    }
+
     /// The request at `place` or, if it is gone, the next one of `lane`.
     pub fn from(&self, lane: usize, place: Place) -> Option<Slot> {
-        self.lanes.get(lane)?.places.at_or_after(place.key()).map(|(_, slot)| Slot(slot))
+        let places = &self.lanes.get(lane)?.places;
+        if places.is_empty() {
+            return None;
+        }
+        places.at_or_after(place.key()).map(|(_, slot)| Slot(slot))
     }
 
     /// The request of `lane` that a one-way elevator at `head` serves next, if it may turn back for a short way: at most
     /// `back_max` sectors, each counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
     pub fn nearest(&self, lane: usize, head: u64, back_max: u64, back_penalty: u64) -> Option<Slot> {
+        if let Some(only) = self.only(lane) {
+            return Some(only);
+        }
         let (behind, ahead) = self.lanes.get(lane)?.places.around(Place::first_at(head).key());
         let distance = |(key, slot): (u128, u32)| (Slot(slot), head.abs_diff((key >> 64) as u64));
         let (behind, ahead) = (behind.map(distance), ahead.map(distance));

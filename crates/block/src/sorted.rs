@@ -49,7 +49,12 @@ impl SortedList {
     }
 
     /// Where `key` is or would be: for those who look there first and enter it then.
+    #[inline]
     pub(crate) fn spot(&self, key: u128) -> Spot {
+        if self.len == 0 {
+            // The one chunk that an empty list has.
+            return (0, 0);
+        }
         // The first low is 0, so that at least one is not above the key.
         let chunk = if self.lows.len() == 1 { 0 } else { self.lows.partition_point(|&low| low <= key) - 1 };
         (chunk, self.chunks[chunk].keys.partition_point(|&other| other < key))
@@ -62,8 +67,14 @@ impl SortedList {
             self.split(chunk);
             (chunk, index) = self.spot(key);
         }
-        self.chunks[chunk].keys.insert(index, key);
-        self.chunks[chunk].numbers.insert(index, number);
+        let found = &mut self.chunks[chunk];
+        if index == found.keys.len() {
+            found.keys.push(key);
+            found.numbers.push(number);
+        } else {
+            found.keys.insert(index, key);
+            found.numbers.insert(index, number);
+        }
         self.len += 1;
     }
 
@@ -74,13 +85,21 @@ impl SortedList {
 
     /// Takes a key out if it is in.
     pub(crate) fn remove(&mut self, key: u128) {
+        if self.len == 1 {
+            return self.remove_only(key);
+        }
         let (chunk, index) = self.spot(key);
         let found = &mut self.chunks[chunk];
         if found.keys.get(index) != Some(&key) {
             return;
         }
-        found.keys.remove(index);
-        found.numbers.remove(index);
+        if index + 1 == found.keys.len() {
+            found.keys.pop();
+            found.numbers.pop();
+        } else {
+            found.keys.remove(index);
+            found.numbers.remove(index);
+        }
         self.len -= 1;
         if found.keys.is_empty() && self.chunks.len() > 1 {
             self.spare.push(self.chunks.remove(chunk));
@@ -89,7 +108,17 @@ impl SortedList {
         }
     }
 
+    fn remove_only(&mut self, key: u128) {
+        let only = &mut self.chunks[0];
+        if only.keys.first() == Some(&key) {
+            only.keys.clear();
+            only.numbers.clear();
+            self.len = 0;
+        }
+    }
+
     /// The first key from `key` on, with its number.
+    #[inline]
     pub(crate) fn at_or_after(&self, key: u128) -> Found {
         self.from(self.spot(key))
     }
@@ -106,6 +135,7 @@ impl SortedList {
     }
 
     /// The first key from a spot on, with its number.
+    #[inline]
     pub(crate) fn from(&self, (chunk, index): Spot) -> Found {
         match self.get((chunk, index)) {
             None => self.get((chunk + 1, 0)),
@@ -113,6 +143,7 @@ impl SortedList {
         }
     }
 
+    #[inline]
     pub(crate) fn first(&self) -> Found {
         self.get((0, 0))
     }
@@ -126,6 +157,7 @@ impl SortedList {
         self.chunks.iter().flat_map(|chunk| chunk.numbers.iter().copied())
     }
 
+    #[inline]
     fn get(&self, (chunk, index): Spot) -> Found {
         let chunk = self.chunks.get(chunk)?;
         Some((*chunk.keys.get(index)?, *chunk.numbers.get(index)?))

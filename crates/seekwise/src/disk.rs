@@ -18,7 +18,7 @@ pub enum Command {
     List,
     /// Print a profile
     Show {
-        /// Name of a built-in disk, or a profile's path
+        /// Name of a built-in disk, a profile's path, or an array as in raid5:disk=atlas10k,disks=5
         disk: String,
     },
     /// Turn a DiskSim 4 parameter file (.diskspecs, or .parv with its buses) into a profile
@@ -37,7 +37,7 @@ pub enum Command {
     },
     /// Replay what a real drive was measured doing, and compare the response times
     Validate {
-        /// Name of a built-in disk, or a profile's path
+        /// Name of a built-in disk, a profile's path, or an array as in raid5:disk=atlas10k,disks=5
         disk: String,
         /// CSV with the columns lba, size_blocks, is_read, measured_response_ms, think_after_ms
         measured: PathBuf,
@@ -64,7 +64,7 @@ fn list() -> anyhow::Result<()> {
     let mut text = String::new();
     for (name, _) in BUILT_IN {
         let profile = load(name)?;
-        writeln!(text, "{name:12} {:>9.1} GB  {}", profile.capacity_sectors() as f64 * 512.0 / 1e9, profile.description())?;
+        writeln!(text, "{name:17} {:>9.1} GB  {}", profile.capacity_sectors() as f64 * 512.0 / 1e9, profile.description())?;
     }
     Ok(terminal::print(&text)?)
 }

@@ -3,12 +3,14 @@
 mod compare;
 mod disk;
 mod experiment;
+mod host;
 mod output;
 mod report;
 mod scheduler;
 mod simulate;
 mod terminal;
 mod trace;
+mod tunables;
 mod workload;
 
 use std::process::ExitCode;
@@ -31,6 +33,9 @@ enum Command {
     /// List, show, import and validate disk profiles
     #[command(subcommand)]
     Disk(disk::Command),
+    /// List the tunables of the simulated host
+    #[command(subcommand)]
+    Host(host::Command),
     /// Show the records of a comparison again, as table, JSON or page
     Report(report::Args),
     /// List schedulers and their tunables
@@ -52,6 +57,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Compare(args) => compare::run(args),
         Command::Disk(command) => disk::run(command),
+        Command::Host(command) => host::run(&command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use block::{ALL, Scale, Spec, Tunable, Unit};
+use block::{ALL, Spec};
 
-use crate::terminal;
+use crate::{terminal, tunables};
 
 /// What to do.
 #[derive(clap::Subcommand)]
@@ -41,23 +41,8 @@ fn show(spec: &Spec) -> String {
     if spec.tunables.is_empty() {
         text.push_str("no tunables\n");
     }
-    for tunable in spec.tunables {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "\n{} = {}\n    {}\n    {}\n", tunable.name, value(tunable), range(tunable), tunable.doc);
-    }
+    text.push_str(&tunables::listed(spec.tunables));
     text
-}
-
-fn value(tunable: &Tunable) -> String {
-    format!("{} {}", tunable.default, tunable.unit.symbol()).trim_end().to_owned()
-}
-
-fn range(tunable: &Tunable) -> String {
-    match (tunable.unit, tunable.scale) {
-        (Unit::Flag, _) => "0 (off) or 1 (on)".to_owned(),
-        (_, Scale::Linear) => format!("{} to {}", tunable.min, tunable.max),
-        (_, Scale::Logarithmic) => format!("{} to {}, in equal ratios", tunable.min, tunable.max),
-    }
 }
 
 fn manual() -> String {
@@ -65,15 +50,13 @@ fn manual() -> String {
         "# Schedulers\n\nPrinted by `seekwise scheduler manual`. Set a tunable with `--scheduler NAME:KEY=VALUE,KEY=VALUE`.\n",
     );
     for spec in ALL {
+        // Writing to a String cannot fail.
         let _ = write!(page, "\n## {}\n\n{}. Source: {}.\n", spec.name, sentence(spec.summary), spec.source);
         if spec.tunables.is_empty() {
             page.push_str("\nIt has no tunables.\n");
             continue;
         }
-        page.push_str("\n| tunable | default | range | meaning |\n|---|---|---|---|\n");
-        for tunable in spec.tunables {
-            let _ = writeln!(page, "| `{}` | {} | {} | {} |", tunable.name, value(tunable), range(tunable), tunable.doc);
-        }
+        page.push_str(&tunables::table(spec.tunables));
     }
     page
 }

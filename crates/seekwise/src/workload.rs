@@ -1,8 +1,10 @@
 //! `seekwise workload`: the papers' workloads as fio job files, random ones, and what a job file asks of the disk.
 
+mod requests;
 mod shipped;
 
 use std::fmt::Write as _;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -24,6 +26,8 @@ pub enum Command {
     },
     /// Draw random mixes of disk access as IOPerf does, as an fio job file
     Random(RandomArgs),
+    /// Print what a job asks for, request by request, as fio's own log (iolog version 2)
+    Requests(requests::Args),
 }
 
 /// Arguments of `seekwise workload random`.
@@ -43,12 +47,40 @@ pub struct RandomArgs {
     output: PathBuf,
 }
 
+/// The text of a job file and what errors shall call it; `None` if the path leads to something else, such as a trace.
+///
+/// # Errors
+/// What should be a job file cannot be read.
+pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
+    let name = path.to_string_lossy();
+    let shipped = shipped::ALL.iter().any(|(shipped, _)| *shipped == name);
+    if shipped || path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
+        return workload_text(&name).map(Some);
+    }
+    Ok(None)
+}
+
+/// Whether a file's first line that says anything is a section of a job file. No trace begins so.
+fn begins_with_section(path: &Path) -> bool {
+    const BYTES: u64 = 4096;
+    let mut bytes = Vec::new();
+    // Only a regular file can be looked into without taking something away from its reader.
+    let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
+    if !is_file || std::fs::File::open(path).and_then(|file| file.take(BYTES).read_to_end(&mut bytes)).is_err() {
+        return false;
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
+    lines.next().is_some_and(|line| line.starts_with('[') && line.contains(']'))
+}
+
 /// Does it.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List => Ok(terminal::print(&list())?),
         Command::Show { name } => Ok(terminal::print(&workload_text(&name)?.0)?),
         Command::Random(args) => write(&args.output, &random::job_file(args.seed, args.count, args.seconds)),
+        Command::Requests(args) => requests::run(&args),
     }
 }
 

@@ -47,7 +47,9 @@ fn run_from(start: Nanos, device: &mut dyn Device, depth: u32, writes: u32) -> N
 fn disk(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("random 4 KB");
     group.throughput(Throughput::Elements(u64::from(REQUESTS))).sample_size(10);
-    for (name, depth) in [("atlas10k", 1), ("sata7200", 1), ("sata7200", 32)] {
+    for (name, depth) in
+        [("atlas10k", 1), ("sata7200", 1), ("sata7200", 32), ("raid0:disk=atlas10k,disks=8", 8), ("raid5:disk=atlas10k,disks=8", 8)]
+    {
         #[expect(clippy::expect_used, reason = "a disk that comes with the program loads")]
         let profile = load(name).expect("built-in disk");
         group.bench_function(format!("{name}, depth {depth}"), |bencher| {
@@ -66,9 +68,9 @@ fn flash(criterion: &mut Criterion) {
     group.throughput(Throughput::Elements(u64::from(REQUESTS))).sample_size(10);
     #[expect(clippy::expect_used, reason = "a disk that comes with the program loads")]
     let dftl = load("ssd-dftl").expect("built-in disk");
-    // An eighth of it, so that bringing it into its steady state takes seconds.
-    let steady = dftl.text().replace("\"sequential\"", "\"random\"").replace("31250000", "3906250");
-    let steady = steady.replace("blocks_per_plane = 4096", "blocks_per_plane = 512").replace("131072", "16384");
+    // An eighth of it, with an eighth of the cached entries.
+    let steady = dftl.text().replace("\"sequential\"", "\"random\"").replace("125045424", "15630336");
+    let steady = steady.replace("blocks_per_plane = 9600", "blocks_per_plane = 1200").replace("131072", "16384");
     for (name, text) in [("cached map", steady.clone()), ("whole map", steady.replace("cached_entries", "# cached_entries"))] {
         #[expect(clippy::expect_used, reason = "a changed word leaves the profile good")]
         let profile = Profile::parse(&text, name).expect("a profile");

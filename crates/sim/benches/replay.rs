@@ -62,7 +62,14 @@ impl TraceReader for Random {
 fn random_requests(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replay of random 4 KiB requests");
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10).measurement_time(Duration::from_secs(15));
-    for (disk, scheduler, per_second) in [("atlas10k", "clook", 60), ("atlas10k", "deadline", 60), ("sata7200", "clook", 60)] {
+    for (disk, scheduler, per_second) in [
+        ("atlas10k", "clook", 60),
+        ("atlas10k", "deadline", 60),
+        ("sata7200", "clook", 60),
+        ("raid0:disk=atlas10k,disks=8", "noop", 480),
+        ("raid0:disk=atlas10k,disks=8", "clook", 480),
+        ("raid5:disk=atlas10k,disks=8", "clook", 240),
+    ] {
         let profile = sim::profile::load(disk).expect("a shipped disk");
         let sectors = profile.capacity_sectors();
         let survey = Survey::take(&mut Random::new(per_second, sectors), |_| true).expect("no trace to fail").expect("not stopped");

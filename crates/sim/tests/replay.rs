@@ -8,8 +8,8 @@ use std::sync::atomic::AtomicBool;
 use block::{Insertion, Nanos, Op, Pick, Priority, Request, Scheduler, StreamId};
 use sim::device::{Completion, Device};
 use sim::host::{Queue, QueueSettings};
-use sim::replay::{Fit, Mode, Outcome, Placement, Settings, Survey, replay, replay_alone};
-use sim::run::{Measure, RunError, Watch};
+use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
+use sim::run::{Measure, Outcome, RunError, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 
 const MS: u64 = 1_000_000;

@@ -44,8 +44,7 @@ impl Scheduler for Clook {
     }
 
     fn pick(&mut self, _now: Nanos) -> Pick {
-        let next = self.queue.at_or_after(LANE, self.head).or_else(|| self.queue.first(LANE));
-        let Some(slot) = next else { return Pick::Empty };
+        let Some(slot) = self.queue.next_in_sweep(LANE, self.head) else { return Pick::Empty };
         let request = self.queue.take(slot);
         self.head = request.end();
         Pick::Go(request)

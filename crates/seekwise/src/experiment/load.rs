@@ -3,8 +3,7 @@
 use block::StreamId;
 use report::record::{Replay, TraceDigest};
 use sim::host::Queue;
-use sim::replay::Outcome;
-use sim::run::{Measure, RunError, Watch};
+use sim::run::{Measure, Outcome, RunError, Watch};
 
 use super::World;
 

@@ -1,5 +1,6 @@
 //! What `compare` and `simulate` have in common: a load on a disk under schedulers, and the records that come of it.
 
+mod jobs;
 mod load;
 mod record;
 mod timed;
@@ -15,12 +16,12 @@ use anyhow::{Context, ensure};
 use block::{Spec, StreamId};
 use report::record::{DiskDigest, Record, SCHEMA, SchedulerSetting};
 use sim::device::hdd::spec::QueuePolicy;
-use sim::host::{Queue, QueueSettings};
+use sim::host::{HostSettings, Queue};
 use sim::profile::{BuildOptions, Profile};
-use sim::replay::Outcome;
-use sim::run::{RunError, StreamMeasure, Watch};
+use sim::run::{Outcome, RunError, StreamMeasure, Watch};
 
 use crate::terminal::{self, Interrupted};
+use crate::workload;
 use load::Load;
 use timed::Timed;
 
@@ -31,10 +32,15 @@ const ALONE: &str = "noop";
 /// The arguments that say what is run, and on what.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The trace; `seekwise trace formats` lists what is read
-    trace: PathBuf,
+    /// A trace (`seekwise trace formats` lists what is read), an fio job file, or the name of a workload that comes with the
+    /// program (`seekwise workload list`)
+    #[arg(value_name = "TRACE|JOB.fio|WORKLOAD")]
+    load: PathBuf,
     #[command(flatten)]
     replay: trace::ReplayArguments,
+    /// What the jobs of a job file draw from: where their directories lie, and the requests of jobs with `randrepeat=0`
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
     /// The disk: a profile's name (`seekwise disk list`) or file
     #[arg(long, value_name = "NAME|FILE", default_value = "sata7200")]
     disk: String,
@@ -44,9 +50,9 @@ pub struct Arguments {
     /// The order in which the disk serves them [default: the profile's]
     #[arg(long, value_enum)]
     queue_policy: Option<QueuePolicyArgument>,
-    /// Requests the host's queue holds, synchronous and asynchronous ones each, before whoever issues more must wait
-    #[arg(long, value_name = "REQUESTS", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    nr_requests: u32,
+    /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
     /// Write one record per scheduler into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -117,17 +123,30 @@ impl Setting {
 pub struct World {
     profile: Profile,
     device: BuildOptions,
-    queue: QueueSettings,
+    host: HostSettings,
 }
 
 impl World {
     /// A queue at rest before a disk at rest.
     fn queue(&self, scheduler: Box<dyn block::Scheduler>) -> Queue {
-        Queue::new(scheduler, self.profile.build(self.device), self.queue)
+        Queue::new(scheduler, self.profile.build(self.device), self.host.queue())
     }
 
     fn scheduler(&self, setting: &Setting) -> Box<dyn block::Scheduler> {
-        (setting.spec.build)(&self.queue.limits(), &setting.values)
+        (setting.spec.build)(&self.host.queue().limits(), &setting.values)
+    }
+
+    /// The host's tunables with their values.
+    fn tunables(&self) -> impl Iterator<Item = (String, i64)> {
+        HostSettings::all().map(|tunable| tunable.name.to_owned()).zip(self.host.values())
+    }
+
+    /// Refuses a host of which anything but these tunables is set.
+    fn expect_defaults_but(&self, allowed: &[&str]) -> anyhow::Result<()> {
+        for ((name, value), default) in self.tunables().zip(HostSettings::default().values()) {
+            ensure!(value == default || allowed.contains(&name.as_str()), "--set {name}={value} would change nothing");
+        }
+        Ok(())
     }
 
     fn digest(&self) -> DiskDigest {
@@ -184,9 +203,12 @@ fn plan(args: &Arguments, settings: Vec<Setting>, alone: bool) -> anyhow::Result
     let world = World {
         profile: sim::profile::load(&args.disk)?,
         device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
-        queue: QueueSettings { nr_requests: args.nr_requests, ..QueueSettings::default() },
+        host: HostSettings::parse(&args.settings.join(",")).context("--set")?,
     };
-    let load = Box::new(trace::TraceLoad::new(&args.trace, &args.replay, &world)?);
+    let load: Box<dyn Load> = match workload::job_text(&args.load)? {
+        Some((text, source)) => Box::new(jobs::JobsLoad::new(&text, &source, args, &world)?),
+        None => Box::new(trace::TraceLoad::new(&args.load, &args.replay, &world)?),
+    };
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, StreamId};
-use report::record::{Curves, Figures, ResponseFigures, SamplePoint, StreamFigures};
-use sim::replay::Outcome;
-use sim::run::{Measure, Responses, StreamMeasure};
+use report::record::{Curves, Figures, FlashFigures, MemoryFigures, ResponseFigures, SamplePoint, StreamFigures};
+use sim::device::ssd::FlashTally;
+use sim::host::HostTally;
+use sim::run::{Measure, Outcome, Responses, StreamMeasure};
 
 use super::load::Load;
 
@@ -24,6 +25,7 @@ pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>
     let seconds = measure.duration().as_secs_f64();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
     let mechanical = outcome.tally.mechanical.max(1) as f64;
+    let arm = outcome.flash.is_none();
     let slowdowns: Vec<(u32, f64)> = judged(streams).into_iter().filter_map(|s| Some((s.stream, s.slowdown?))).collect();
     let worst = slowdowns.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)).filter(|_| slowdowns.len() > 1);
     Figures {
@@ -39,13 +41,35 @@ pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>
         worst_slowdown: worst.map(|(_, slowdown)| slowdown),
         worst_slowdown_stream: worst.map(|(stream, _)| stream),
         disk_utilisation: outcome.utilisation(),
-        mean_seek_cylinders: Some(outcome.tally.seek_cylinders as f64 / mechanical),
-        seek_time_share: Some(if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 }),
+        mean_seek_cylinders: arm.then(|| outcome.tally.seek_cylinders as f64 / mechanical),
+        seek_time_share: arm.then(|| if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 }),
         device_requests: outcome.tally.requests,
         scheduler_cpu_ns_per_request: cpu_ns.map(|ns| ns as f64 / measure.all.count().max(1) as f64),
         sustainable_speed: None,
-        flash: None,
-        memory: None,
+        flash: outcome.flash.as_ref().map(flash_figures),
+        memory: outcome.host.as_ref().map(memory_figures),
+    }
+}
+
+fn flash_figures(flash: &FlashTally) -> FlashFigures {
+    FlashFigures {
+        write_amplification: flash.write_amplification(),
+        mapping_hit_ratio: flash.map_hit_ratio(),
+        collection_s: flash.collection.as_secs_f64(),
+        pages_moved: flash.pages_moved,
+        erases: flash.erases,
+    }
+}
+
+fn memory_figures(host: &HostTally) -> MemoryFigures {
+    MemoryFigures {
+        page_cache_hit_ratio: host.hit_ratio(),
+        read_ahead_pages: host.read_ahead,
+        read_ahead_wasted_pages: host.read_ahead_wasted,
+        written_back_pages: host.written_back,
+        throttled_s: host.throttled.as_secs_f64(),
+        swapped_in_pages: host.swapped_in,
+        swapped_out_pages: host.swapped_out,
     }
 }
 

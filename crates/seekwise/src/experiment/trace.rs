@@ -8,8 +8,8 @@ use anyhow::{Context, ensure};
 use block::StreamId;
 use report::record::{Replay, TraceDigest};
 use sim::host::Queue;
-use sim::replay::{Fit, Mode, Outcome, Placement, Settings, Survey, replay, replay_alone};
-use sim::run::{Measure, RunError, Watch};
+use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
+use sim::run::{Measure, Outcome, RunError, Watch};
 use sim::trace::{OpenOptions, TraceReader};
 
 use super::load::{Build, Load};
@@ -45,6 +45,23 @@ enum FitArgument {
     Compact,
 }
 
+impl ReplayArguments {
+    /// The first of them that is given: none of them says anything to jobs.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.format.is_some(), "--format"),
+            (self.skip_bad, "--skip-bad"),
+            (self.closed, "--closed"),
+            (self.speed != 1.0, "--speed"),
+            (matches!(self.fit, FitArgument::Compact), "--fit"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
+}
+
+/// The host's tunables that a block trace meets.
+const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges"];
+
 /// What `--speed` takes.
 const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
 
@@ -73,6 +90,13 @@ pub struct TraceLoad {
 impl TraceLoad {
     /// Reads the trace once, to know its size and its streams and to be sure that it can be read to its end.
     pub fn new(path: &Path, args: &ReplayArguments, world: &World) -> anyhow::Result<TraceLoad> {
+        world.expect_defaults_but(OF_THE_QUEUE).with_context(|| {
+            format!(
+                "{}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
+                path.display(),
+                OF_THE_QUEUE.join(", ")
+            )
+        })?;
         let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
         let (survey, format, sha256) = survey(path, &options)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
@@ -100,7 +124,7 @@ impl TraceLoad {
             survey,
             fit,
             placement,
-            settings: Settings { mode, speed: args.speed, queue: world.queue },
+            settings: Settings { mode, speed: args.speed, queue: world.host.queue() },
         })
     }
 
@@ -141,7 +165,7 @@ impl Load for TraceLoad {
             speed: self.settings.speed,
             fit: if self.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
             seed: None,
-            host: vec![("nr_requests".to_owned(), i64::from(world.queue.nr_requests))],
+            host: world.tunables().filter(|(name, _)| OF_THE_QUEUE.contains(&name.as_str())).collect(),
         }
     }
 

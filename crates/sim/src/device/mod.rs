@@ -1,6 +1,8 @@
 //! Simulated storage devices, one file each behind the [`Device`] trait.
 
 pub mod hdd;
+pub mod learned;
+pub mod raid;
 pub mod ssd;
 
 use block::{Nanos, Request, RequestId};

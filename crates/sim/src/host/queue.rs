@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 
 use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
 
+use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
 use crate::run::Server;
 
@@ -99,20 +100,21 @@ pub struct DeviceTally {
     pub seek_cylinders: u64,
 }
 
-#[derive(Clone, Copy)]
+/// A request on its way, or, with parts elsewhere, the issue they belong to.
 struct Slot {
     /// As inserted; of a request at the device as picked, merges included.
     request: Request,
-    operation: u32,
+    /// The next request merged into the same one.
     next_part: u32,
+    /// Of the first in such a chain: the last.
     last_part: u32,
     dispatched: Nanos,
-}
-
-#[derive(Clone, Copy)]
-struct Operation {
-    issue: Issue,
+    /// The slot of the issue: its first part's.
+    owner: u32,
+    /// Of an owner: parts that are queued or at the device. Its slot is in use as long as there are any.
     open_parts: u32,
+    /// Of an owner: what was issued.
+    issue: Issue,
 }
 
 /// One scheduler in front of one device.
@@ -120,13 +122,13 @@ pub struct Queue {
     scheduler: Box<dyn Scheduler>,
     device: Box<dyn Device>,
     settings: QueueSettings,
+    /// [`Device::queue_depth`], which never changes.
+    depth: usize,
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
-    operations: Vec<Operation>,
-    free_operations: Vec<u32>,
     /// By kind, asynchronous and synchronous: issues for which the queue has no room.
     waiting: [VecDeque<Issue>; 2],
-    /// By kind: the operation that is not yet split up and inserted wholly, and the sectors of it that are.
+    /// By kind: the issue that is not yet split up and inserted wholly, by its owner, and the sectors of it that are.
     pending: [Option<(u32, u32)>; 2],
     /// By kind: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
@@ -141,13 +143,12 @@ impl Queue {
     /// Puts `scheduler` in front of `device`.
     pub fn new(scheduler: Box<dyn Scheduler>, device: Box<dyn Device>, settings: QueueSettings) -> Queue {
         Queue {
+            depth: device.queue_depth(),
             scheduler,
             device,
             settings,
             slots: Vec::new(),
             free_slots: Vec::new(),
-            operations: Vec::new(),
-            free_operations: Vec::new(),
             waiting: [VecDeque::new(), VecDeque::new()],
             pending: [None; 2],
             active: [0; 2],
@@ -174,6 +175,11 @@ impl Queue {
         self.busy_at_completion
     }
 
+    /// What went on inside the device, if it is a flash device.
+    pub fn flash(&self) -> Option<FlashTally> {
+        self.device.flash()
+    }
+
     /// How long the device has been at work so far.
     pub fn busy(&self) -> Nanos {
         self.device.busy()
@@ -192,29 +198,35 @@ impl Queue {
         self.pending[kind].is_some() || !self.waiting[kind].is_empty() || self.active[kind] >= self.settings.nr_requests
     }
 
+    /// Something waits to be let in.
+    fn is_short_of_room(&self) -> bool {
+        self.pending != [None; 2] || self.waiting.iter().any(|waiting| !waiting.is_empty())
+    }
+
     /// Lets in what there is room for.
     fn fill(&mut self, now: Nanos) {
         for kind in 0..2 {
             while self.active[kind] < self.settings.nr_requests {
-                let next = self.pending[kind].or_else(|| {
-                    let issue = self.waiting[kind].pop_front()?;
-                    Some((self.new_operation(issue), 0))
-                });
-                let Some((operation, inserted)) = next else { break };
-                self.insert_part(now, kind, operation, inserted);
+                if let Some((owner, inserted)) = self.pending[kind] {
+                    let issue = self.slots[owner as usize].issue;
+                    self.insert_part(now, kind, &issue, owner, inserted);
+                } else if let Some(issue) = self.waiting[kind].pop_front() {
+                    self.insert_part(now, kind, &issue, NONE, 0);
+                } else {
+                    break;
+                }
             }
         }
     }
 
-    fn insert_part(&mut self, now: Nanos, kind: usize, operation: u32, inserted: u32) {
-        let issue = self.operations[operation as usize].issue;
+    /// Inserts what comes behind the first `inserted` sectors of an issue, at most a request's size. The first part becomes the
+    /// owner of all.
+    fn insert_part(&mut self, now: Nanos, kind: usize, issue: &Issue, owner: u32, inserted: u32) {
         let most = if issue.op.transfers() { self.settings.max_sectors } else { MAX_DISCARD_SECTORS };
         let sectors = (issue.sectors - inserted).min(most);
-        self.operations[operation as usize].open_parts += 1;
-        let rest = inserted + sectors;
-        self.pending[kind] = (rest < issue.sectors).then_some((operation, rest));
+        let id = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
         let request = Request {
-            id: 0,
+            id,
             stream: issue.stream,
             op: issue.op,
             sync: issue.sync,
@@ -224,21 +236,20 @@ impl Queue {
             // Expiry times count from here, as in Linux, however long the issuer had to wait for room.
             arrival: now,
         };
-        let id = self.new_slot(request, operation);
-        let insertion = self.scheduler.insert(now, Request { id, ..request });
+        let owner = if owner == NONE { id } else { owner };
+        let (open_parts, dispatched) = (0, Nanos::ZERO);
+        let slot = Slot { request, next_part: NONE, last_part: id, dispatched, owner, open_parts, issue: *issue };
+        match self.slots.get_mut(id as usize) {
+            Some(place) => *place = slot,
+            None => self.slots.push(slot),
+        }
+        self.slots[owner as usize].open_parts += 1;
+        let rest = inserted + sectors;
+        self.pending[kind] = (rest < issue.sectors).then_some((owner, rest));
+        let insertion = self.scheduler.insert(now, request);
         if !self.follow(id, insertion) {
             self.active[kind] += 1;
         }
-    }
-
-    fn new_operation(&mut self, issue: Issue) -> u32 {
-        let operation = self.free_operations.pop().unwrap_or(self.operations.len() as u32);
-        let entry = Operation { issue, open_parts: 0 };
-        match self.operations.get_mut(operation as usize) {
-            Some(place) => *place = entry,
-            None => self.operations.push(entry),
-        }
-        operation
     }
 
     /// Keeps the chains of parts in step with a merge. True if `id` no longer stands for a request of its own.
@@ -258,19 +269,10 @@ impl Queue {
         self.slots[into as usize].last_part = self.slots[chain as usize].last_part;
     }
 
-    fn new_slot(&mut self, request: Request, operation: u32) -> RequestId {
-        let id = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
-        let slot = Slot { request: Request { id, ..request }, operation, next_part: NONE, last_part: id, dispatched: Nanos::ZERO };
-        match self.slots.get_mut(id as usize) {
-            Some(place) => *place = slot,
-            None => self.slots.push(slot),
-        }
-        id
-    }
-
     fn finish(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
-        let head = self.slots[completion.id as usize];
-        self.scheduler.completed(completion.at, &head.request, completion.at - head.dispatched);
+        let head = &self.slots[completion.id as usize];
+        let dispatched = head.dispatched;
+        self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         self.active[kind(&head.request)] -= 1;
         self.at_device -= 1;
         self.tally.requests += 1;
@@ -282,17 +284,23 @@ impl Queue {
         }
         let mut part = completion.id;
         while part != NONE {
-            let slot = self.slots[part as usize];
-            self.free_slots.push(part);
-            let operation = &mut self.operations[slot.operation as usize];
-            operation.open_parts -= 1;
-            let whole = !self.pending.iter().flatten().any(|&(pending, _)| pending == slot.operation);
-            if operation.open_parts == 0 && whole {
-                finished.push(Finished { issue: operation.issue, dispatched: head.dispatched, at: completion.at });
-                self.free_operations.push(slot.operation);
+            let Slot { owner, next_part, .. } = self.slots[part as usize];
+            if part != owner {
+                self.free_slots.push(part);
             }
-            part = slot.next_part;
+            let whole = self.slots[owner as usize].open_parts == 1 && !self.is_pending(owner);
+            self.slots[owner as usize].open_parts -= 1;
+            if whole {
+                finished.push(Finished { issue: self.slots[owner as usize].issue, dispatched, at: completion.at });
+                self.free_slots.push(owner);
+            }
+            part = next_part;
         }
+    }
+
+    /// Some parts of an issue are still to be inserted.
+    fn is_pending(&self, owner: u32) -> bool {
+        self.pending.iter().flatten().any(|&(pending, _)| pending == owner)
     }
 }
 
@@ -309,7 +317,12 @@ impl Server for Queue {
     }
 
     fn admit(&mut self, now: Nanos, issue: Issue) {
-        self.waiting[usize::from(issue.sync)].push_back(issue);
+        let kind = usize::from(issue.sync);
+        let fits = issue.sectors <= self.settings.max_sectors && self.active[kind] < self.settings.nr_requests;
+        if fits && self.pending[kind].is_none() && self.waiting[kind].is_empty() {
+            return self.insert_part(now, kind, &issue, NONE, 0);
+        }
+        self.waiting[kind].push_back(issue);
         self.fill(now);
     }
 
@@ -326,23 +339,26 @@ impl Server for Queue {
         if !completions.is_empty() {
             self.busy_at_completion = self.device.busy();
         }
-        for completion in completions.drain(..) {
-            self.finish(&completion, finished);
+        for completion in &completions {
+            self.finish(completion, finished);
         }
+        completions.clear();
         self.completions = completions;
-        self.fill(now);
+        if self.is_short_of_room() {
+            self.fill(now);
+        }
     }
 
     fn dispatch(&mut self, now: Nanos) {
         self.wait_until = None;
-        while self.at_device < self.device.queue_depth() {
+        while self.at_device < self.depth {
             match self.scheduler.pick(now) {
                 Pick::Go(request) => {
+                    self.at_device += 1;
+                    self.device.submit(now, &request);
                     let slot = &mut self.slots[request.id as usize];
                     slot.request = request;
                     slot.dispatched = now;
-                    self.at_device += 1;
-                    self.device.submit(now, &request);
                 }
                 Pick::WaitUntil(until) => {
                     debug_assert!(until > now, "a scheduler may wait only for the future");

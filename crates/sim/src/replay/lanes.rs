@@ -11,40 +11,31 @@ use crate::run::Server;
 /// Requests that all lanes together may hold; a stream that overruns even a disk of its own must not fill the memory.
 const ROOM: usize = 1 << 20;
 
-/// One [`Queue`] per followed stream. Other streams' requests pass at once, served by nobody.
+/// One [`Queue`] per stream.
 pub(super) struct Lanes<'a> {
     lanes: BTreeMap<StreamId, Lane>,
     build: &'a dyn Fn() -> Queue,
     /// When each lane wants to be called; entries that no longer hold are dropped when they come up.
     calls: BinaryHeap<Reverse<(Nanos, StreamId)>>,
     touched: Vec<StreamId>,
-    unfollowed: Vec<Finished>,
     inside: usize,
 }
 
 /// A stream's own disk, built at its first request.
-#[derive(Default)]
 struct Lane {
-    queue: Option<Box<Queue>>,
+    queue: Box<Queue>,
     /// Which of its entries among the calls holds: one at most, or every call would ask for as many again.
     call: Option<Nanos>,
 }
 
 impl<'a> Lanes<'a> {
-    pub(super) fn new(followed: impl IntoIterator<Item = StreamId>, build: &'a dyn Fn() -> Queue) -> Lanes<'a> {
-        Lanes {
-            lanes: followed.into_iter().map(|stream| (stream, Lane::default())).collect(),
-            build,
-            calls: BinaryHeap::new(),
-            touched: Vec::new(),
-            unfollowed: Vec::new(),
-            inside: 0,
-        }
+    pub(super) fn new(build: &'a dyn Fn() -> Queue) -> Lanes<'a> {
+        Lanes { lanes: BTreeMap::new(), build, calls: BinaryHeap::new(), touched: Vec::new(), inside: 0 }
     }
 
     fn call_again(&mut self, stream: StreamId) {
         let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        let next = lane.queue.as_ref().and_then(|queue| queue.next_event());
+        let next = lane.queue.next_event();
         if next == lane.call {
             return;
         }
@@ -63,35 +54,25 @@ impl Server for Lanes<'_> {
     }
 
     fn admit(&mut self, now: Nanos, issue: Issue) {
-        match self.lanes.get_mut(&issue.stream) {
-            Some(lane) => {
-                lane.queue.get_or_insert_with(|| Box::new((self.build)())).admit(now, issue);
-                self.inside += 1;
-                self.touched.push(issue.stream);
-            }
-            None => self.unfollowed.push(Finished { issue, dispatched: now, at: now }),
-        }
+        let lane = self.lanes.entry(issue.stream).or_insert_with(|| Lane { queue: Box::new((self.build)()), call: None });
+        lane.queue.admit(now, issue);
+        self.inside += 1;
+        self.touched.push(issue.stream);
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        match self.unfollowed.first() {
-            Some(finished) => Some(finished.at),
-            None => self.calls.peek().map(|Reverse((at, _))| *at),
-        }
+        self.calls.peek().map(|Reverse((at, _))| *at)
     }
 
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
-        finished.append(&mut self.unfollowed);
         while let Some(&Reverse((at, stream))) = self.calls.peek()
             && at <= now
         {
             self.calls.pop();
-            if let Some(lane) = self.lanes.get_mut(&stream).filter(|lane| lane.call == Some(at))
-                && let Some(queue) = &mut lane.queue
-            {
+            if let Some(lane) = self.lanes.get_mut(&stream).filter(|lane| lane.call == Some(at)) {
                 lane.call = None;
                 let before = finished.len();
-                queue.advance(now, finished);
+                lane.queue.advance(now, finished);
                 self.inside -= finished.len() - before;
                 self.touched.push(stream);
             }
@@ -100,8 +81,8 @@ impl Server for Lanes<'_> {
 
     fn dispatch(&mut self, now: Nanos) {
         while let Some(stream) = self.touched.pop() {
-            if let Some(queue) = self.lanes.get_mut(&stream).and_then(|lane| lane.queue.as_mut()) {
-                queue.dispatch(now);
+            if let Some(lane) = self.lanes.get_mut(&stream) {
+                lane.queue.dispatch(now);
             }
             self.call_again(stream);
         }
@@ -124,7 +105,7 @@ mod tests {
             let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
             Queue::new(scheduler, profile.build(BuildOptions::default()), QueueSettings::default())
         };
-        let mut lanes = Lanes::new([1], &build);
+        let mut lanes = Lanes::new(&build);
         for token in 0..1000 {
             let (op, priority) = (Op::Read, Priority::DEFAULT);
             let issue = Issue { arrival: Nanos::ZERO, lba: token * 1000, sectors: 8, op, sync: true, stream: 1, priority, token };

@@ -142,8 +142,8 @@ pub struct Placement {
 
 #[derive(Debug)]
 enum Layout {
-    /// Side by side, each from its base sector on.
-    SideBySide(BTreeMap<u32, u64>),
+    /// Side by side, each from its base sector on: (device, base), by device.
+    SideBySide(Vec<(u32, u64)>),
     /// Touched chunks only, in order.
     Compact(Vec<(u32, u64)>),
 }
@@ -159,10 +159,10 @@ impl Placement {
             let chunks = survey.chunks.iter().copied().collect();
             return Ok(Placement { capacity, layout: Layout::Compact(chunks) });
         }
-        let mut bases = BTreeMap::new();
+        let mut bases = Vec::with_capacity(survey.ends.len());
         let mut needed = 0u64;
         for (&device, &end) in &survey.ends {
-            bases.insert(device, needed);
+            bases.push((device, needed));
             // The next device starts on a chunk of its own, so that alignment survives.
             needed = if bases.len() == survey.ends.len() {
                 needed.saturating_add(end)
@@ -179,7 +179,13 @@ impl Placement {
     /// Where a request of the trace lies on the disk; `None` if it was not there when the trace was surveyed.
     pub fn lba(&self, request: &TraceRequest) -> Option<u64> {
         let lba = match &self.layout {
-            Layout::SideBySide(bases) => bases.get(&request.device)?.checked_add(request.lba)?,
+            Layout::SideBySide(bases) => {
+                let index = match bases[..] {
+                    [(only, _)] if only == request.device => 0,
+                    _ => bases.binary_search_by_key(&request.device, |&(device, _)| device).ok()?,
+                };
+                bases[index].1.checked_add(request.lba)?
+            }
             Layout::Compact(chunks) => {
                 let rank = chunks.binary_search(&(request.device, request.lba / CHUNK_SECTORS)).ok()? as u64;
                 rank * CHUNK_SECTORS + request.lba % CHUNK_SECTORS

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Nanos, StreamId};
 
@@ -18,6 +19,7 @@ const LOOK_AHEAD: usize = 65_536;
 const LOOK_BEHIND: usize = 65_536;
 
 /// Places a request of the trace on the disk.
+#[inline]
 fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, RunError> {
     Ok(Issue {
         arrival,
@@ -36,34 +38,88 @@ fn scaled(span: Nanos, speed: f64) -> Nanos {
     if speed == 1.0 { span } else { Nanos::from_secs_f64(span.as_secs_f64() / speed) }
 }
 
-/// Open loop: every request at its own time, divided by `speed`, whether or not the disk keeps up.
-pub(super) struct Open<'a> {
+/// Requests read in search of some streams between two looks at the flag that stops a run.
+const READS_PER_LOOK: u64 = 4096;
+
+/// A trace's requests with their numbers in it, or those of some streams alone.
+pub(super) struct Numbered<'a> {
     reader: Box<dyn TraceReader + 'a>,
-    placement: &'a Placement,
-    speed: f64,
-    next: Option<Issue>,
+    /// If not all: the streams wanted, in ascending order, and what stops the run, for a search may go on for long.
+    only: Option<(Vec<StreamId>, Option<&'a AtomicBool>)>,
     count: u64,
 }
 
+impl<'a> Numbered<'a> {
+    /// All requests.
+    pub(super) fn all(reader: Box<dyn TraceReader + 'a>) -> Numbered<'a> {
+        Numbered { reader, only: None, count: 0 }
+    }
+
+    /// Those of `streams`, in ascending order. The others cost no more than being read.
+    pub(super) fn only(reader: Box<dyn TraceReader + 'a>, streams: Vec<StreamId>, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
+        Numbered { reader, only: Some((streams, stop)), count: 0 }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<Option<(u64, TraceRequest)>, RunError> {
+        loop {
+            let request = match self.reader.next_request() {
+                Some(Ok(request)) => request,
+                Some(Err(error)) => return Err(error.into()),
+                None => return Ok(None),
+            };
+            let number = self.count;
+            self.count += 1;
+            if self.wants(request.stream)? {
+                return Ok(Some((number, request)));
+            }
+        }
+    }
+
+    #[inline]
+    fn wants(&self, stream: StreamId) -> Result<bool, RunError> {
+        let Some((streams, stop)) = &self.only else { return Ok(true) };
+        if self.count.is_multiple_of(READS_PER_LOOK) && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return Err(RunError::Interrupted);
+        }
+        Ok(streams.binary_search(&stream).is_ok())
+    }
+}
+
+/// Open loop: every request at its own time, divided by `speed`, whether or not the disk keeps up.
+pub(super) struct Open<'a> {
+    requests: Numbered<'a>,
+    placement: &'a Placement,
+    speed: f64,
+    next: Option<Issue>,
+}
+
 impl<'a> Open<'a> {
-    pub(super) fn new(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, speed: f64) -> Open<'a> {
-        Open { reader, placement, speed, next: None, count: 0 }
+    pub(super) fn new(requests: Numbered<'a>, placement: &'a Placement, speed: f64) -> Open<'a> {
+        Open { requests, placement, speed, next: None }
+    }
+
+    fn read(&mut self) -> Result<Option<Nanos>, RunError> {
+        let Some((number, request)) = self.requests.next()? else { return Ok(None) };
+        let next = issue(&request, self.placement, scaled(request.arrival, self.speed), number)?;
+        self.next = Some(next);
+        Ok(Some(next.arrival))
     }
 }
 
 impl Source for Open<'_> {
     type Work = Issue;
 
+    // Asked several times for each request, and nearly always there is the answer of last time.
+    #[inline]
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
-        if self.next.is_none()
-            && let Some(request) = self.reader.next_request().transpose()?
-        {
-            self.next = Some(issue(&request, self.placement, scaled(request.arrival, self.speed), self.count)?);
-            self.count += 1;
+        match &self.next {
+            Some(next) => Ok(Some(next.arrival)),
+            None => self.read(),
         }
-        Ok(self.next.map(|issue| issue.arrival))
     }
 
+    #[inline]
     fn take(&mut self, _now: Nanos) -> Result<Option<Issue>, RunError> {
         Ok(self.next.take())
     }
@@ -78,7 +134,7 @@ impl Source for Open<'_> {
 /// flight keeps four in flight. Asynchronous requests are waited for by nobody. Where the recording has no completions, the whole
 /// gap between two requests counts as think time.
 pub(super) struct Closed<'a> {
-    reader: Box<dyn TraceReader + 'a>,
+    requests: Numbered<'a>,
     placement: &'a Placement,
     speed: f64,
     at_end: bool,
@@ -87,7 +143,6 @@ pub(super) struct Closed<'a> {
     ready: BinaryHeap<Reverse<(Nanos, u64, StreamId)>>,
     /// What is under way here and may be waited for: its number, to when it completed in the recording.
     under_way: BTreeMap<u64, Nanos>,
-    count: u64,
 }
 
 #[derive(Default)]
@@ -127,9 +182,9 @@ impl Stream {
 }
 
 impl<'a> Closed<'a> {
-    pub(super) fn new(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, speed: f64) -> Closed<'a> {
+    pub(super) fn new(requests: Numbered<'a>, placement: &'a Placement, speed: f64) -> Closed<'a> {
         Closed {
-            reader,
+            requests,
             placement,
             speed,
             at_end: false,
@@ -137,7 +192,6 @@ impl<'a> Closed<'a> {
             streams: BTreeMap::new(),
             ready: BinaryHeap::new(),
             under_way: BTreeMap::new(),
-            count: 0,
         }
     }
 
@@ -154,14 +208,13 @@ impl<'a> Closed<'a> {
 
     fn look_ahead(&mut self) -> Result<(), RunError> {
         while !self.at_end && self.buffered < LOOK_AHEAD {
-            let Some(request) = self.reader.next_request().transpose()? else {
+            let Some((number, request)) = self.requests.next()? else {
                 self.at_end = true;
                 break;
             };
             self.buffered += 1;
             let stream = self.streams.entry(request.stream).or_default();
-            stream.ahead.push_back((self.count, request));
-            self.count += 1;
+            stream.ahead.push_back((number, request));
             if stream.ahead.len() == 1 {
                 self.announce(request.stream);
             }

@@ -39,6 +39,15 @@ impl Responses {
         self.max = self.max.max(response.0);
     }
 
+    /// Adds what was recorded elsewhere, to the same number of digits.
+    fn add(&mut self, other: &Responses) {
+        // It grows to whatever the other holds, as it does for single values: only a histogram of fixed size can refuse.
+        #[expect(clippy::expect_used, reason = "both grow by themselves")]
+        self.histogram.add(&other.histogram).expect("a histogram that grows");
+        self.sum += other.sum;
+        self.max = self.max.max(other.max);
+    }
+
     /// How many.
     pub fn count(&self) -> u64 {
         self.histogram.len()
@@ -86,6 +95,31 @@ pub struct StreamMeasure {
     pub responses: Responses,
 }
 
+/// The followed streams while the run lasts, found by one comparison as long as the same one goes on.
+#[derive(Clone, Debug)]
+struct Followed {
+    /// By stream.
+    measures: Vec<(StreamId, StreamMeasure)>,
+    last: usize,
+}
+
+impl Followed {
+    fn new(followed: impl IntoIterator<Item = StreamId>) -> Followed {
+        let mut streams: Vec<StreamId> = followed.into_iter().collect();
+        streams.sort_unstable();
+        streams.dedup();
+        let measure = |stream| (stream, StreamMeasure { bytes: 0, responses: Responses::new(1) });
+        Followed { measures: streams.into_iter().map(measure).collect(), last: 0 }
+    }
+
+    fn get_mut(&mut self, stream: StreamId) -> Option<&mut StreamMeasure> {
+        if self.measures.get(self.last).is_none_or(|&(last, _)| last != stream) {
+            self.last = self.measures.binary_search_by_key(&stream, |&(other, _)| other).ok()?;
+        }
+        Some(&mut self.measures[self.last].1)
+    }
+}
+
 /// One bin of the curves over time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bin {
@@ -112,7 +146,7 @@ pub struct Measure {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// All response times, those of discards too, which are neither reads nor writes.
+    /// All response times, those of discards too, which are neither reads nor writes. Put together when the run ends.
     pub all: Responses,
     /// The reads'.
     pub reads: Responses,
@@ -120,7 +154,9 @@ pub struct Measure {
     pub writes: Responses,
     /// The fsyncs', which count nowhere else: they move nothing.
     pub syncs: Responses,
-    /// The followed streams.
+    /// The discards'.
+    pub discards: Responses,
+    /// The followed streams. Put together when the run ends.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
     /// Width of a bin.
     pub bin: Nanos,
@@ -128,13 +164,16 @@ pub struct Measure {
     pub bins: Vec<Bin>,
     /// Some requests, chosen by their number alone: the same ones in every run of the same trace.
     pub sample: Vec<Finished>,
+    followed: Followed,
     sample_below: u64,
+    /// Of the bin that was filled last: its index, and from when to before when it lasts. Time goes on slowly: mostly it is the
+    /// same one again, and to find it takes no division.
+    current: (usize, Nanos, Nanos),
 }
 
 impl Measure {
     /// Measures a run of about `requests` requests, telling the `followed` streams apart.
     pub fn new(requests: u64, followed: impl IntoIterator<Item = StreamId>) -> Measure {
-        let streams = followed.into_iter().map(|stream| (stream, StreamMeasure { bytes: 0, responses: Responses::new(1) }));
         Measure {
             first_arrival: Nanos::MAX,
             last_arrival: Nanos::ZERO,
@@ -145,11 +184,14 @@ impl Measure {
             reads: Responses::new(3),
             writes: Responses::new(3),
             syncs: Responses::new(3),
-            streams: streams.collect(),
+            discards: Responses::new(3),
+            streams: BTreeMap::new(),
+            followed: Followed::new(followed),
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
             sample: Vec::new(),
             sample_below: (u128::from(SAMPLE) * u128::from(u64::MAX) / u128::from(requests.max(SAMPLE))) as u64,
+            current: (0, Nanos::ZERO, Nanos::ZERO),
         }
     }
 
@@ -165,17 +207,14 @@ impl Measure {
             self.syncs.record(response);
             return;
         }
-        self.all.record(response);
-        let direction = match issue.op {
-            Op::Read => Some((&mut self.reads, &mut self.read_bytes)),
-            Op::Write => Some((&mut self.writes, &mut self.written_bytes)),
-            Op::Discard => None,
+        let (responses, moved) = match issue.op {
+            Op::Read => (&mut self.reads, &mut self.read_bytes),
+            Op::Write => (&mut self.writes, &mut self.written_bytes),
+            Op::Discard => (&mut self.discards, &mut 0),
         };
-        if let Some((responses, moved)) = direction {
-            responses.record(response);
-            *moved += bytes;
-        }
-        if let Some(stream) = self.streams.get_mut(&issue.stream) {
+        responses.record(response);
+        *moved += bytes;
+        if let Some(stream) = self.followed.get_mut(issue.stream) {
             stream.bytes += bytes;
             stream.responses.record(response);
         }
@@ -186,24 +225,56 @@ impl Measure {
     }
 
     fn record_bin(&mut self, at: Nanos, bytes: u64, response: Nanos) {
-        while at.0 / self.bin.0 >= BINS as u64 {
-            for i in 0..BINS / 2 {
-                let (a, b) = (self.bins[2 * i], self.bins[2 * i + 1]);
-                self.bins[i] = Bin {
-                    bytes: a.bytes + b.bytes,
-                    requests: a.requests + b.requests,
-                    response_sum: a.response_sum + b.response_sum,
-                    response_max: a.response_max.max(b.response_max),
-                };
-            }
-            self.bins[BINS / 2..].fill(Bin::default());
-            self.bin = self.bin + self.bin;
-        }
-        let bin = &mut self.bins[(at.0 / self.bin.0) as usize];
+        let (index, begins, ends) = self.current;
+        let index = if begins <= at && at < ends { index } else { self.find_bin(at) };
+        let bin = &mut self.bins[index];
         bin.bytes += bytes;
         bin.requests += 1;
         bin.response_sum += response;
         bin.response_max = bin.response_max.max(response);
+    }
+
+    /// The bin that a time falls into. Bins become wider until there is one.
+    fn find_bin(&mut self, at: Nanos) -> usize {
+        while at.0 / self.bin.0 >= BINS as u64 {
+            self.widen_bins();
+        }
+        let index = at.0 / self.bin.0;
+        let begins = Nanos(index * self.bin.0);
+        self.current = (index as usize, begins, begins + self.bin);
+        index as usize
+    }
+
+    fn widen_bins(&mut self) {
+        for i in 0..BINS / 2 {
+            let (a, b) = (self.bins[2 * i], self.bins[2 * i + 1]);
+            self.bins[i] = Bin {
+                bytes: a.bytes + b.bytes,
+                requests: a.requests + b.requests,
+                response_sum: a.response_sum + b.response_sum,
+                response_max: a.response_max.max(b.response_max),
+            };
+        }
+        self.bins[BINS / 2..].fill(Bin::default());
+        self.bin = self.bin + self.bin;
+    }
+
+    /// Who is followed, in ascending order.
+    pub(crate) fn followed(&self) -> Vec<StreamId> {
+        self.followed.measures.iter().map(|&(stream, _)| stream).collect()
+    }
+
+    /// Requests recorded so far.
+    pub(crate) fn completed(&self) -> u64 {
+        self.reads.count() + self.writes.count() + self.discards.count()
+    }
+
+    /// Puts together what was recorded apart: once, instead of recording every request in all places.
+    pub(crate) fn finish(&mut self) {
+        self.all = self.reads.clone();
+        self.all.add(&self.writes);
+        self.all.add(&self.discards);
+        self.streams = std::mem::take(&mut self.followed.measures).into_iter().collect();
     }
 
     /// From the first arrival to the last completion.
@@ -256,6 +327,7 @@ mod tests {
             };
             measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(1) });
         }
+        measure.finish();
         assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
         assert_eq!((measure.read_bytes, measure.written_bytes, measure.streams[&7].bytes), (4096, 4096, 8192));
         assert_eq!((measure.bins.iter().map(|bin| bin.bytes).sum::<u64>(), measure.streams[&7].responses.count()), (8192, 3));

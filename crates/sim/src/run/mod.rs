@@ -1,14 +1,16 @@
 //! The event loop: something issues work, something serves it, in virtual time, and everything is measured.
 
 mod measure;
+mod outcome;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
 pub use measure::{Bin, Measure, Responses, StreamMeasure};
+pub use outcome::Outcome;
 
-use crate::host::Finished;
+use crate::host::{Finished, HostError};
 use crate::trace::TraceError;
 
 /// Events between two looks at the flag that stops a run.
@@ -70,6 +72,9 @@ pub enum RunError {
     /// The trace is not the one that was surveyed.
     #[error("the trace changed while it was being replayed")]
     Changed,
+    /// There can be no such host.
+    #[error(transparent)]
+    Host(#[from] HostError),
     /// Somebody asked it to stop.
     #[error("interrupted")]
     Interrupted,
@@ -87,7 +92,7 @@ pub struct Watch<'a> {
 impl Watch<'_> {
     fn look(&self, measure: &Measure) -> Result<(), RunError> {
         if let Some(completed) = self.completed {
-            completed.store(measure.all.count(), Ordering::Relaxed);
+            completed.store(measure.completed(), Ordering::Relaxed);
         }
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(RunError::Interrupted);
@@ -112,16 +117,21 @@ pub(crate) fn run<Work>(
             break;
         }
         let event = server.next_event();
-        let Some(next) = [arrival, event].into_iter().flatten().min() else { break };
+        let next = match (arrival, event) {
+            (Some(arrival), Some(event)) => arrival.min(event),
+            (Some(only), None) | (None, Some(only)) => only,
+            (None, None) => break,
+        };
         now = now.max(next);
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);
-            for done in finished.drain(..) {
-                if source.is_measured(&done) {
-                    measure.record(&done);
+            for done in &finished {
+                if source.is_measured(done) {
+                    measure.record(done);
                 }
-                source.completed(&done);
+                source.completed(done);
             }
+            finished.clear();
         }
         // All that arrive at the same instant get into the queue before the device is offered anything.
         while server.has_room()
@@ -138,5 +148,6 @@ pub(crate) fn run<Work>(
         }
     }
     watch.look(&measure)?;
+    measure.finish();
     Ok(measure)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use block::{Nanos, Priority, PriorityClass, StreamId};
 
 use super::error::WorkloadError;
-use super::options::{Amount, BlockSizes, DIRECTIONS, Engine, Kind, Options, SyncMode};
+use super::options::{Amount, BlockSizes, DIRECTIONS, Distribution, Engine, Kind, Options, SyncMode};
 use super::sections::{MAX_JOBS, Section};
 
 /// One process.
@@ -169,6 +169,10 @@ fn check(section: &Section) -> Result<(), (u32, String)> {
     if options.strided && options.zone_size == 0 {
         return fault(&["zonemode"], "zonemode: strided zones need their zonesize");
     }
+    if options.strided && options.distribution.iter().any(|distribution| *distribution != Distribution::Uniform) {
+        let message = "random_distribution with zonemode=strided is not supported; the nearest is random_distribution=zoned:…";
+        return fault(&["random_distribution", "zonemode"], message);
+    }
     if options.unaligned && options.direct {
         return fault(&["bs_unaligned", "direct"], "bs_unaligned and direct=1 exclude each other: direct I/O is in whole sectors");
     }
@@ -188,7 +192,7 @@ fn check_alignment(section: &Section) -> Result<(), (u32, String)> {
         return Ok(());
     }
     let whole = |value: u64, keys: &[&str]| {
-        if value % 512 == 0 {
+        if value.is_multiple_of(512) {
             return Ok(());
         }
         Err((section.line_of(keys), format!("{}: {value} is not a multiple of 512, which direct=1 needs", keys[0])))

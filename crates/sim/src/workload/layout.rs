@@ -27,6 +27,9 @@ const GROUP_METADATA: u64 = 2 + GROUP * 4096 / 16_384 * 256 / 4096;
 /// Super block, group descriptors and the room for them to grow, before the first group and in those that hold a copy.
 const SUPER_BLOCK: u64 = 1 + 1024;
 
+/// A file system is no larger than 256 TiB: each of its groups may cost memory.
+const MOST_BLOCKS: u64 = 1 << 36;
+
 /// The free space of a file system and where its directories are.
 pub(super) struct Layout {
     /// Free pieces: first block, to how many.
@@ -41,7 +44,7 @@ pub(super) struct Layout {
 impl Layout {
     /// A fresh file system on a device of `sectors` sectors.
     pub(super) fn new(sectors: u64, seed: u64) -> Layout {
-        let blocks = sectors / SECTORS_PER_BLOCK;
+        let blocks = (sectors / SECTORS_PER_BLOCK).min(MOST_BLOCKS);
         let mut layout = Layout {
             free: BTreeMap::from([(0, blocks)]),
             free_blocks: blocks,
@@ -209,6 +212,7 @@ mod tests {
             assert_eq!(layout.place("a", room).unwrap().iter().map(|extent| extent.sectors).sum::<u64>(), room / 512);
             assert!(layout.place("b", 1).is_none());
         }
+        assert!(Layout::new(u64::MAX, 1).place("a", 1 << 40).is_some());
     }
 
     proptest! {

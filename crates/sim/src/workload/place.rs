@@ -14,8 +14,11 @@ use super::options::Amount;
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
 
-/// Files that all jobs together may have.
-const MAX_FILES: usize = 1 << 20;
+/// Files that all jobs together may have; one that two jobs share counts twice.
+const MAX_FILES: usize = 1 << 18;
+
+/// Devices beyond 8 EiB are taken to end there: bytes must be countable.
+const MAX_SECTORS: u64 = 1 << 54;
 
 /// Blocks that all random maps together may have: a bit each.
 const MAX_MAPPED: u64 = 1 << 33;
@@ -87,7 +90,9 @@ struct Wanted {
 
 /// Lays out all files of `workload` on a device of `capacity_sectors` sectors.
 pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Result<Placed, WorkloadError> {
-    let capacity = capacity_sectors.saturating_mul(512);
+    let capacity_sectors = capacity_sectors.min(MAX_SECTORS);
+    let capacity = capacity_sectors * 512;
+    let mut targets = 0;
     let mut wanted: Vec<Wanted> = Vec::new();
     let mut by_name: BTreeMap<String, FileId> = BTreeMap::new();
     let (mut plans, mut mapped) = (Vec::new(), 0u64);
@@ -101,7 +106,8 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
             }
             let file = &mut wanted[id as usize];
             file.bytes = file.bytes.max(bytes);
-            if next >= MAX_FILES {
+            targets += 1;
+            if targets > MAX_FILES {
                 Err(format!("with its files there are more than {MAX_FILES} in all; lower nrfiles"))
             } else {
                 Ok(id)
@@ -142,7 +148,7 @@ fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -
     };
     // Before a layout is made: what is far too large must not cost anything.
     if needed / 512 > capacity {
-        return Err(too_large(capacity.saturating_mul(512)));
+        return Err(too_large(capacity * 512));
     }
     let mut layout = Layout::new(capacity, seed);
     let free = layout.free_sectors() * 512;
@@ -333,7 +339,7 @@ mod tests {
             ("[a]\n", ["size is not given", "1g"]),
             ("[a]\nsize=20%\n", ["20%", "filesize"]),
             ("[a]\nrw=trim\nsize=1m\n", ["regular", "/dev/sda"]),
-            ("[a]\nsize=1m\nnrfiles=1m\nbs=1\nnumjobs=2\n", ["1048576", "nrfiles"]),
+            ("[a]\nsize=1m\nnrfiles=200000\nbs=1\nnumjobs=2\n", ["262144", "nrfiles"]),
             ("[a]\nsize=1m\noffset=100%\noffset_increment=16000000t\nnumjobs=3\n", ["2^64", "offset"]),
         ] {
             let error = placed(text).unwrap_err().to_string();

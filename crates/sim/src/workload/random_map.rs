@@ -34,7 +34,7 @@ impl RandomMap {
         for level in &mut self.levels {
             level.fill(0);
             // What is behind the end counts as visited.
-            if bits % 64 != 0
+            if !bits.is_multiple_of(64)
                 && let Some(last) = level.last_mut()
             {
                 *last = u64::MAX << (bits % 64);

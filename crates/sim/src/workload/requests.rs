@@ -496,8 +496,8 @@ impl FileState {
             return None;
         }
         let drawn = match &self.samplers {
-            Some(samplers) if rules.zones.is_none() => samplers[direction].draw(random),
-            _ => below(random, blocks),
+            Some(samplers) => samplers[direction].draw(random),
+            None => below(random, blocks),
         };
         let block = match &mut self.map {
             Some(map) if map.contains(drawn) => match map.next_free(drawn) {

@@ -242,7 +242,7 @@ const REFUSED: &[(&str, &str)] = &[
 /// More in flight than any device or kernel holds.
 const MAX_DEPTH: u32 = 65_536;
 /// Files of one job.
-const MAX_FILES: u32 = 1 << 20;
+const MAX_FILES: u32 = 1 << 18;
 const MICROSECOND: Nanos = Nanos::from_micros(1);
 const SECOND: Nanos = Nanos::from_millis(1000);
 

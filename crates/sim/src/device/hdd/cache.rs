@@ -69,6 +69,9 @@ pub enum Lookup {
     Collision,
 }
 
+/// By [`State`]: what a segment's last use counts from when a new one is sought. What has not reached the media comes never.
+const CLASSES: [u64; 5] = [0, 1 << 62, 2 << 62, u64::MAX, u64::MAX];
+
 /// All segments.
 #[derive(Clone, Debug)]
 pub struct Cache {
@@ -108,6 +111,9 @@ impl Cache {
     /// What a read of `lba..end` finds. Data that wait for the media are the freshest and count first.
     pub fn look_up(&self, lba: u64, end: u64) -> Lookup {
         let mut found = Lookup::Miss;
+        if !self.may_hold(lba, end) {
+            return found;
+        }
         for (index, segment) in self.segments.iter().enumerate() {
             if segment.state == State::Empty || segment.end <= lba || segment.start >= end {
                 continue;
@@ -134,15 +140,22 @@ impl Cache {
         found
     }
 
+    /// Whether a look at the segments' states can find anything of `lba..end`. On which side of it a segment lies is as good as
+    /// random, so that a jump for each would be guessed wrongly half the time: this takes none.
+    fn may_hold(&self, lba: u64, end: u64) -> bool {
+        self.segments.iter().fold(false, |any, segment| any | ((segment.end > lba) & (segment.start < end)))
+    }
+
     /// Some of `lba..end` must reach the media before it may change.
     pub fn collides(&self, lba: u64, end: u64) -> bool {
         self.dirty > 0
+            && self.may_hold(lba, end)
             && self.segments.iter().any(|s| matches!(s.state, State::Dirty | State::Writing) && s.start < end && lba < s.end)
     }
 
     /// A write that waits and that `lba..end` follows on, with room for it.
     pub fn appendable(&self, lba: u64, end: u64) -> Option<usize> {
-        let fits = |s: &Segment| matches!(s.state, State::Dirty | State::Writing) && s.end == lba && end - s.start <= self.size;
+        let fits = |s: &Segment| s.end == lba && matches!(s.state, State::Dirty | State::Writing) && end - s.start <= self.size;
         if self.dirty > 0 { self.segments.iter().position(fits) } else { None }
     }
 
@@ -171,16 +184,13 @@ impl Cache {
     }
 
     fn victim(&self, from: usize) -> Option<usize> {
-        // Uses stay far below 2⁶²: state and age make one number, and the search needs no jumps.
-        let rank = |segment: &Segment| match segment.state {
-            State::Empty => segment.used,
-            State::Clean => 1 << 62 | segment.used,
-            State::Reading => 2 << 62 | segment.used,
-            State::Dirty | State::Writing => u64::MAX,
-        };
-        let ranks = self.segments.iter().map(rank).enumerate().skip(from);
-        let (index, rank) = ranks.reduce(|best, next| if next.1 < best.1 { next } else { best })?;
-        (rank < u64::MAX).then_some(index)
+        let mut best = (u64::MAX, 0);
+        for (index, segment) in self.segments.iter().enumerate().skip(from) {
+            // Uses stay far below 2⁶²: state and age make one number, and the search needs no jumps.
+            let rank = CLASSES[segment.state as usize] | segment.used;
+            best = if rank < best.0 { (rank, index) } else { best };
+        }
+        (best.0 < u64::MAX).then_some(best.1)
     }
 
     /// Notes that a segment was used just now.

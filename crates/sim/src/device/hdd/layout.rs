@@ -11,6 +11,7 @@
 //! skips: every later data position of the region (or of the zone) moves on by one. A sorted table of the positions where the
 //! shift grows turns that into one binary search. The rules are those of DiskSim's `dm_layout_g1` (`layout_g1.modspec`).
 
+use super::reciprocal::Reciprocal32;
 use super::spec::{Geometry, Mapping, Sparing, Zone as ZoneSpec};
 
 /// A fraction of a revolution in units of 2⁻⁶⁴: adding angles wraps by itself.
@@ -71,10 +72,18 @@ pub struct Zone {
     reserved: u32,
     region_sectors: u32,
     region_data: u32,
+    by_region_data: Reciprocal32,
+    by_track: Reciprocal32,
     region_front: u32,
     slips_leave_region: bool,
+    /// Its LBAs follow each other without a break, from its first to its last.
+    unbroken: bool,
     skew_follows_slips: Option<u32>,
+    /// By position; when the zone is ready, with an edge at either end.
     shifts: Box<[Shift]>,
+    /// The step of [`shifts`](Zone::shifts) in which each bucket of 2^`shift_bucket_bits` data positions begins.
+    shift_buckets: Box<[u32]>,
+    shift_bucket_bits: u32,
     slips: Box<[u32]>,
     remaps: Box<[Remap]>,
     origin: Angle,
@@ -90,6 +99,7 @@ pub struct Layout {
     /// LBAs of the disk.
     pub capacity_sectors: u64,
     surfaces: u32,
+    by_surfaces: Reciprocal32,
     mapping: Mapping,
     /// The zone of the first LBA of each bucket of 2^`bucket_bits` LBAs.
     buckets: Box<[u16]>,
@@ -131,6 +141,7 @@ impl Layout {
             zones: built.into(),
             capacity_sectors,
             surfaces: u32::from(geometry.surfaces),
+            by_surfaces: Reciprocal32::new(u32::from(geometry.surfaces)),
             mapping: geometry.mapping,
             buckets,
             bucket_bits,
@@ -141,15 +152,15 @@ impl Layout {
     pub fn locate(&self, lba: u64) -> Place {
         let lba = lba.min(self.capacity_sectors - 1);
         let mut index = usize::from(self.buckets[(lba >> self.bucket_bits) as usize]);
-        while self.zones.get(index + 1).is_some_and(|next| next.first_lba <= lba) {
+        let mut zone = &self.zones[index];
+        // The zones follow each other without a gap, and the disk ends in the last one or before.
+        while lba - zone.first_lba >= u64::from(zone.sectors) {
             index += 1;
+            zone = &self.zones[index];
         }
-        let zone = &self.zones[index];
         let (physical, run) = zone.physical((lba - zone.first_lba) as u32);
-        let track = physical / zone.sectors_per_track;
-        let sector = physical % zone.sectors_per_track;
-        let cylinder = track / self.surfaces;
-        let ordinal = track % self.surfaces;
+        let (track, sector) = zone.by_track.divide(physical);
+        let (cylinder, ordinal) = self.by_surfaces.divide(track);
         Place {
             zone: index as u16,
             head: self.head(zone, cylinder, ordinal),
@@ -158,6 +169,13 @@ impl Layout {
             run: run.min(zone.sectors_per_track - sector),
             angle: zone.angle(track, cylinder, ordinal, sector),
         }
+    }
+
+    /// Where the LBA `sectors` behind the one at `place` lies, which follows on it without a break if the run is longer.
+    pub fn further(&self, place: &Place, sectors: u32) -> Place {
+        debug_assert!(sectors < place.run, "{sectors} sectors leave a run of {}", place.run);
+        let step = self.zones[usize::from(place.zone)].sector_angle.wrapping_mul(u64::from(sectors));
+        Place { sector: place.sector + sectors, run: place.run - sectors, angle: place.angle.wrapping_add(step), ..*place }
     }
 
     /// The LBA behind the last one on the track of `lba`, which lies at `place`.
@@ -179,6 +197,10 @@ impl Layout {
     pub fn track_start(&self, lba: u64, place: &Place) -> u64 {
         // Slips and spares only make this too early.
         let mut start = lba.saturating_sub(u64::from(place.sector));
+        let zone = &self.zones[usize::from(place.zone)];
+        if zone.unbroken && start >= zone.first_lba {
+            return start;
+        }
         while start < lba {
             let there = self.locate(start);
             if there.same_track(place) {
@@ -196,7 +218,9 @@ impl Layout {
             Mapping::SerpentinePerZone => cylinder % 2 == 1,
             Mapping::Serpentine => (zone.first_cylinder + cylinder) % 2 == 1,
         };
-        (if backwards { self.surfaces - 1 - ordinal } else { ordinal }) as u16
+        // No jump: which way a random cylinder goes, nothing foretells.
+        let other_way = (self.surfaces - 1).wrapping_sub(2 * ordinal);
+        ordinal.wrapping_add(u32::from(backwards).wrapping_mul(other_way)) as u16
     }
 }
 
@@ -255,8 +279,11 @@ impl Zone {
             reserved: 0,
             region_sectors: region,
             region_data: region - spares as u32,
+            by_region_data: Reciprocal32::new(region - spares as u32),
+            by_track: Reciprocal32::new(per_track),
             region_front: if at_front { spares as u32 } else { 0 },
             slips_leave_region,
+            unbroken: false,
             skew_follows_slips: match geometry.sparing {
                 Sparing::SectorsPerTrack => Some(1),
                 Sparing::SectorsPerCylinder
@@ -266,6 +293,8 @@ impl Zone {
                 _ => None,
             },
             shifts: Box::default(),
+            shift_buckets: Box::default(),
+            shift_bucket_bits: 0,
             slips: Box::default(),
             remaps: Box::default(),
             origin: angle_of(spec.first_sector_offset, per_track, geometry),
@@ -279,6 +308,8 @@ impl Zone {
         }
         zone.remap(&spec.remaps, unit, total)?;
         zone.reserve(spec.reserved_sectors, total)?;
+        zone.unbroken = zone.shifts.is_empty() && zone.remaps.is_empty() && region >= total;
+        zone.index_shifts(total);
         Ok(zone)
     }
 
@@ -408,21 +439,39 @@ impl Zone {
     /// The physical sector of a zone's LBA, and how many follow it without slip or remap or region boundary.
     fn physical(&self, relative: u32) -> (u32, u32) {
         let mut data = relative + self.reserved;
-        let next = self.shifts.partition_point(|shift| shift.position <= data);
-        let mut run = self.shifts.get(next).map_or(u32::MAX, |shift| shift.position - data);
-        let shift = match next.checked_sub(1).map(|last| self.shifts[last]) {
-            Some(last) if data < last.until => last.shift,
-            _ => 0,
-        };
+        let (shift, mut run) = self.shift_at(data);
         if self.slips_leave_region {
             data = data.wrapping_add_signed(shift);
         }
-        let region = data / self.region_data;
-        let offset = data % self.region_data;
+        let (region, offset) = if data < self.region_data { (0, data) } else { self.by_region_data.divide(data) };
         run = run.min(self.region_data - offset).min(self.sectors - relative);
         let within_region = if self.slips_leave_region { 0 } else { shift };
         let physical = (region * self.region_sectors + self.region_front + offset).wrapping_add_signed(within_region);
         if self.remaps.is_empty() { (physical, run) } else { self.remapped(physical, run) }
+    }
+
+    /// By how much a data position is shifted, and how many follow it before that changes. The step that it lies in is the one
+    /// in which its bucket begins, or soon behind.
+    fn shift_at(&self, data: u32) -> (i32, u32) {
+        let mut step = self.shift_buckets[(data >> self.shift_bucket_bits) as usize] as usize;
+        while self.shifts[step + 1].position <= data {
+            step += 1;
+        }
+        let Shift { until, shift, .. } = self.shifts[step];
+        (if data < until { shift } else { 0 }, self.shifts[step + 1].position - data)
+    }
+
+    /// Prepares [`shift_at`](Zone::shift_at) for a zone of `total` sectors: a step before all others and one behind them, so that
+    /// every position lies in one, and some buckets for each.
+    fn index_shifts(&mut self, total: u32) {
+        let edge = |position| Shift { position, until: 0, shift: 0 };
+        let steps = std::iter::once(edge(0)).chain(self.shifts.iter().copied()).chain([edge(u32::MAX)]);
+        self.shifts = steps.collect();
+        let buckets = 8 * self.shifts.len() as u32;
+        self.shift_bucket_bits = (0..32).find(|bits| total >> bits < buckets).unwrap_or(0);
+        let begins = (0..=total >> self.shift_bucket_bits).map(|bucket| bucket << self.shift_bucket_bits);
+        let step_at = |position| self.shifts.partition_point(|shift| shift.position <= position) as u32 - 1;
+        self.shift_buckets = begins.map(step_at).collect();
     }
 
     #[cold]
@@ -435,13 +484,15 @@ impl Zone {
         }
     }
 
+    /// The skew of some disks is counted in data sectors, so that every slip before the cylinder (or track) pushes it on.
+    fn slips_before(&self, track: u32) -> u64 {
+        let first = track * self.sectors_per_track;
+        self.slips.partition_point(|&slip| slip < first) as u64
+    }
+
     fn angle(&self, track: u32, cylinder: u32, ordinal: u32, sector: u32) -> Angle {
         let skewed_by_slips = match self.skew_follows_slips {
-            // The skew of such disks is counted in data sectors, so every slip before the cylinder (or track) pushes it on.
-            Some(tracks) if !self.slips.is_empty() => {
-                let first = (track - track % tracks) * self.sectors_per_track;
-                self.slips.partition_point(|&slip| slip < first) as u64
-            }
+            Some(tracks) if !self.slips.is_empty() => self.slips_before(track - track % tracks),
             _ => 0,
         };
         self.origin

@@ -3,6 +3,7 @@
 use block::Nanos;
 
 use super::layout::{Angle, Layout, Place};
+use super::reciprocal::Reciprocal64;
 use super::spec::{Geometry, Mechanics as Spec, Seek, Zone};
 
 /// A sector may be missed by this much and still be caught: far more than arithmetic loses, far less than a sector takes.
@@ -55,6 +56,7 @@ pub enum Motion {
 pub struct Mechanics {
     /// One revolution.
     pub period: u64,
+    by_period: Reciprocal64,
     head_switch: u64,
     /// Below zero on drives that write before a read could begin.
     write_settle: i64,
@@ -71,8 +73,10 @@ impl Mechanics {
         if !(60.0..=1e6).contains(&spec.rotation_rpm) {
             return Err(format!("mechanics.rotation_rpm: {} is not within 60 to 1000000", spec.rotation_rpm));
         }
+        let period = (60e9 / spec.rotation_rpm).round() as u64;
         Ok(Mechanics {
-            period: (60e9 / spec.rotation_rpm).round() as u64,
+            period,
+            by_period: Reciprocal64::new(period),
             head_switch: duration("mechanics.head_switch_ms", spec.head_switch_ms)?,
             write_settle: signed_duration("mechanics.write_settle_ms", spec.write_settle_ms)?,
             reacquire: duration("mechanics.reacquire_ms", spec.reacquire_ms)?,
@@ -82,7 +86,7 @@ impl Mechanics {
     }
 
     /// Arm and head from one place to another.
-    fn seek_time(&self, arm: Arm, place: &Place, motion: Motion, write: bool) -> u64 {
+    pub fn seek_time(&self, arm: Arm, place: &Place, motion: Motion, write: bool) -> u64 {
         let distance = arm.cylinder.abs_diff(place.cylinder);
         let mut seek = if distance > 0 {
             u64::from(self.seek[distance as usize])
@@ -105,7 +109,8 @@ impl Mechanics {
 
     /// Time from `at` until an angle passes the head.
     pub fn wait_for(&self, at: u64, angle: Angle) -> u64 {
-        let wait = self.time_at(angle) + self.period - at % self.period;
+        let (_, phase) = self.by_period.divide(at);
+        let wait = self.time_at(angle) + self.period - phase;
         let wait = if wait >= self.period { wait - self.period } else { wait };
         if wait + TOLERANCE_NS >= self.period { 0 } else { wait }
     }
@@ -115,15 +120,15 @@ impl Mechanics {
         ((u128::from(angle) * u128::from(self.period) + (1 << 63)) >> 64) as u64
     }
 
-    /// How long `sectors` (at most a track of them) take to pass.
-    pub fn transfer(&self, layout: &Layout, place: &Place, sectors: u32) -> u64 {
-        self.time_at(layout.zones[usize::from(place.zone)].sector_angle.saturating_mul(u64::from(sectors)))
+    /// How long `sectors` (at most a track of them) take to pass, each of which takes `sector_angle`.
+    pub fn transfer(&self, sector_angle: Angle, sectors: u32) -> u64 {
+        self.time_at(sector_angle.saturating_mul(u64::from(sectors)))
     }
 
     /// How many sectors have passed completely after `elapsed` (at most a revolution).
     pub fn passed(&self, layout: &Layout, place: &Place, elapsed: u64) -> u32 {
         let per_track = u64::from(layout.zones[usize::from(place.zone)].sectors_per_track);
-        (elapsed.min(self.period) * per_track / self.period) as u32
+        self.by_period.divide(elapsed.min(self.period) * per_track).0 as u32
     }
 }
 

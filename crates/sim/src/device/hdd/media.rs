@@ -1,7 +1,7 @@
 //! The stream of sectors under the head, in closed form: track after track, each a start time and a rate.
 
 use super::Model;
-use super::layout::Place;
+use super::layout::{Angle, Place};
 use super::mechanics::{Arm, Motion, Positioning};
 
 /// Sectors that pass the head one after the other, and when.
@@ -17,6 +17,8 @@ pub struct Extent {
     pub settled: u64,
     /// When its first sector began to pass.
     pub start: u64,
+    /// The angle that one of its sectors takes.
+    sector_angle: Angle,
 }
 
 impl Extent {
@@ -25,18 +27,18 @@ impl Extent {
         let positioning = model.mechanics.position(at, arm, &place, motion, write);
         let settled = at.saturating_add(positioning.seek);
         let start = settled.saturating_add(positioning.rotation);
-        (Extent { lba, end: lba + u64::from(place.run), place, settled, start }, positioning)
+        let sector_angle = model.layout.zones[usize::from(place.zone)].sector_angle;
+        (Extent { lba, end: lba + u64::from(place.run), place, settled, start, sector_angle }, positioning)
     }
 
-    /// Goes on behind this extent; the transfer of this one ended at `at`.
-    pub fn next(&self, model: &Model, at: u64, write: bool) -> Extent {
-        let place = model.layout.locate(self.end);
+    /// Goes on behind this extent, at `place`; the transfer of this one ended at `at`.
+    pub fn next(&self, model: &Model, at: u64, place: Place, write: bool) -> Extent {
         Extent::reach(model, at, Arm::from(&self.place), self.end, place, Motion::Continuing, write).0
     }
 
     /// When the sector before `lba` has passed completely.
     pub fn passed_at(&self, model: &Model, lba: u64) -> u64 {
-        self.start.saturating_add(model.mechanics.transfer(&model.layout, &self.place, (lba - self.lba) as u32))
+        self.start.saturating_add(model.mechanics.transfer(self.sector_angle, (lba - self.lba) as u32))
     }
 
     /// The LBA behind the last sector that has passed completely at `at`.
@@ -51,7 +53,7 @@ impl Extent {
         let wanted = (end - self.lba) as u32;
         let wait = self.start - self.settled;
         let gone = model.mechanics.period - wait.min(model.mechanics.period);
-        if wait == 0 || gone >= model.mechanics.transfer(&model.layout, &self.place, wanted) {
+        if wait == 0 || gone >= model.mechanics.transfer(self.sector_angle, wanted) {
             return wanted;
         }
         (model.mechanics.passed(&model.layout, &self.place, gone) + 1).min(wanted)

@@ -29,16 +29,18 @@ pub mod mechanics;
 mod media;
 pub mod model;
 mod reading;
+mod reciprocal;
 pub mod spec;
 #[cfg(test)]
 mod tests;
 mod writing;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
 
-use self::cache::{Cache, Lookup, Segment, State, Waiting};
+use self::cache::{Cache, Lookup, State};
 use self::layout::Place;
 use self::mechanics::{Arm, Motion};
 use self::model::Model;
@@ -93,6 +95,8 @@ pub struct Hdd {
     /// From when until when the bus carries what the media bring.
     bus_reserved: (u64, u64),
     last_was_read: bool,
+    /// The LBA looked up last, and where it lies: read-ahead asks for the next track first to plan, and again to go there.
+    located: Cell<(u64, Place)>,
     /// The LBA behind the last write, and when it reached the media.
     last_write: (u64, u64),
     outstanding: usize,
@@ -117,6 +121,7 @@ impl Hdd {
             bus_free: 0,
             bus_reserved: (0, 0),
             last_was_read: true,
+            located: Cell::new((0, model.layout.locate(0))),
             last_write: (u64::MAX, 0),
             outstanding: 0,
             busy: 0,
@@ -125,8 +130,23 @@ impl Hdd {
         }
     }
 
+    /// Where an LBA lies.
+    fn locate(&self, lba: u64) -> Place {
+        let (known, place) = self.located.get();
+        if known == lba {
+            return place;
+        }
+        let place = self.model.layout.locate(lba);
+        self.located.set((lba, place));
+        place
+    }
+
     /// Queues a completion for the host.
     fn send(&mut self, completion: Completion, read: bool) {
+        let first = self.outbox.last().is_none_or(|(other, _)| other.at > completion.at);
+        if first {
+            return self.outbox.push((completion, read));
+        }
         let later = self.outbox.partition_point(|(other, _)| other.at > completion.at);
         self.outbox.insert(later, (completion, read));
     }
@@ -178,8 +198,12 @@ impl Hdd {
     /// The next thing for the arm by the queue's policy.
     fn choose(&self, at: u64) -> Option<Work> {
         let waiting = self.cache.dirty > 0;
-        if !waiting && self.pending.len() <= 1 {
-            return (!self.pending.is_empty()).then_some(Work::Pending(0));
+        match (self.pending.len(), self.cache.dirty) {
+            (0, 0) => return None,
+            (1, 0) => return Some(Work::Pending(0)),
+            // The arm writes nothing when it chooses: what has not reached the media waits.
+            (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(Work::Destage),
+            _ => {}
         }
         let full = waiting && self.cache.full_of_writes();
         let request = self.best_request(at, full, false).and_then(|best| {
@@ -202,44 +226,66 @@ impl Hdd {
     }
 
     /// The pending request that the policy prefers among those that can go, with its rank.
-    fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<((u64, u64), usize)> {
+    fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<Ranked> {
         let no_room = self.cache.no_room_for_reads();
         let goes = |request: &Pending| {
             !(if request.write { full } else { no_room } || without_collisions && self.cache.collides(request.lba, request.end))
         };
-        let requests = self.pending.iter().enumerate().filter(|(_, request)| goes(request));
-        requests.map(|(index, request)| (self.rank_request(at, request), index)).min()
+        let mut best = None;
+        for (index, request) in self.pending.iter().enumerate().filter(|(_, request)| goes(request)) {
+            if let Some(rank) = self.rank_request(at, request, best) {
+                best = Some((rank, index));
+            }
+        }
+        best
     }
 
-    /// The rank of a pending request. To one that read-ahead is bringing the arm need not move; by where it would have to go for
-    /// it afresh, it would lose a revolution.
-    fn rank_request(&self, at: u64, request: &Pending) -> (u64, u64) {
+    /// The rank of a pending request if it is better than the best so far. To one that read-ahead is bringing the arm need not
+    /// move; by where it would have to go for it afresh, it would lose a revolution.
+    #[inline]
+    fn rank_request(&self, at: u64, request: &Pending, best: Option<Ranked>) -> Option<Rank> {
         if self.policy == QueuePolicy::Sptf && !request.write && self.stream_brings(request.lba) {
-            return (0, request.order);
+            return better((0, request.order), best);
         }
-        self.rank(at, request.order, &request.place, request.write)
+        self.rank(at, request.order, &request.place, request.write, best)
     }
 
     /// The segment waiting to be written that the policy prefers, with its rank.
-    fn best_segment(&self, at: u64) -> Option<((u64, u64), usize)> {
+    fn best_segment(&self, at: u64) -> Option<Ranked> {
+        let mut best = None;
         let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
-        let segments = segments.filter(|(_, (segment, _))| segment.state == State::Dirty);
-        let rank = |segment: &Segment, waiting: &Waiting| {
+        for (index, (segment, waiting)) in segments.filter(|(_, (segment, _))| segment.state == State::Dirty) {
             // The arm is just there: written later, it would have to come back for a revolution.
             let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
-            if follows_on { (0, waiting.order) } else { self.rank(at, waiting.order, &waiting.place, true) }
-        };
-        segments.map(|(index, (segment, waiting))| (rank(segment, waiting), index)).min()
+            let rank = if follows_on {
+                better((0, waiting.order), best)
+            } else {
+                self.rank(at, waiting.order, &waiting.place, true, best)
+            };
+            if let Some(rank) = rank {
+                best = Some((rank, index));
+            }
+        }
+        best
     }
 
-    /// What the policy minimises; ties go to the older.
-    fn rank(&self, at: u64, order: u64, place: &Place, write: bool) -> (u64, u64) {
+    /// What the policy minimises, ties going to the older, if it is better than the best so far.
+    #[inline]
+    fn rank(&self, at: u64, order: u64, place: &Place, write: bool, best: Option<Ranked>) -> Option<Rank> {
+        let mechanics = &self.model.mechanics;
         let cost = match self.policy {
             QueuePolicy::Fifo => 0,
             QueuePolicy::Sstf => u64::from(self.arm.cylinder.abs_diff(place.cylinder)),
-            QueuePolicy::Sptf => self.model.mechanics.position(at, self.arm, place, Motion::Fresh, write).total(),
+            QueuePolicy::Sptf => {
+                // Nothing is there before its sector passes, however short the seek: most need not be looked up in the seek table,
+                // which is larger than a processor's caches.
+                if best.is_some_and(|((cost, _), _)| mechanics.wait_for(at, place.angle) > cost) {
+                    return None;
+                }
+                mechanics.position(at, self.arm, place, Motion::Fresh, write).total()
+            }
         };
-        (cost, order)
+        better((cost, order), best)
     }
 
     /// Counts the time during which there is work.
@@ -264,6 +310,17 @@ impl Hdd {
         self.start_arm(at);
         self.account(at);
     }
+}
+
+/// What a queue policy minimises, and the order of arrival.
+type Rank = (u64, u64);
+
+/// The best so far, and its index.
+type Ranked = (Rank, usize);
+
+#[inline]
+fn better(rank: Rank, best: Option<Ranked>) -> Option<Rank> {
+    best.is_none_or(|(best, _)| rank < best).then_some(rank)
 }
 
 /// Work for the arm.
@@ -302,15 +359,16 @@ impl Device for Hdd {
         self.advance_stream(now.0);
         let connected = self.active.is_none() && self.pending.is_empty();
         let free = connected || self.model.cache.works_during_media_access;
+        let found = if write || !free { Lookup::Miss } else { self.cache.look_up(lba, end) };
         if if write {
             self.take_write(arrived, self.orders, request.id, lba, end, free)
         } else {
-            self.take_hit(arrived, request.id, lba, end, free)
+            self.take_hit(arrived, request.id, lba, end, found)
         } {
             self.start_arm(now.0);
             return;
         }
-        self.pending.push(Pending {
+        let pending = Pending {
             id: request.id,
             write,
             lba,
@@ -321,7 +379,13 @@ impl Device for Hdd {
             after_read: self.last_was_read,
             connected,
             extra_disconnect: write && connected && !self.last_was_read && lba != self.last_write.0,
-        });
+        };
+        if connected && !write && self.cache.dirty == 0 {
+            // Nothing else wants the arm: it need not be chosen, nor looked up again.
+            self.start_read_of(now.0, &pending, found);
+        } else {
+            self.pending.push(pending);
+        }
         self.start_arm(now.0);
     }
 
@@ -377,9 +441,9 @@ impl Hdd {
         }
     }
 
-    /// Serves a read from memory, if it is all there and the drive may.
-    fn take_hit(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
-        let Lookup::Whole(segment) = (if free { self.cache.look_up(lba, end) } else { Lookup::Miss }) else { return false };
+    /// Serves a read from memory, if all of it was found there.
+    fn take_hit(&mut self, arrived: u64, id: RequestId, lba: u64, end: u64, found: Lookup) -> bool {
+        let Lookup::Whole(segment) = found else { return false };
         let delays = &self.model.delays;
         let start = arrived.saturating_add(delays.read_hit.after(self.last_was_read) + delays.data_preparation);
         self.serve_hit(start, id, segment, lba, end);

@@ -28,7 +28,7 @@ impl Hdd {
         let (_, sent) = self.occupy_bus(start, end - lba, sector);
         self.send_hit(id, sent.saturating_add(self.model.delays.read_completion), true);
         self.cache.touch(segment);
-        let limit = self.read_ahead_limit(segment, lba, end);
+        let limit = self.read_ahead_limit(segment, lba, end, None);
         match &mut self.stream {
             Some(stream) if stream.segment == segment => stream.limit = stream.limit.max(limit),
             None if self.model.cache.read_ahead_after_hit && self.active.is_none() => self.read_on(start, segment, limit),
@@ -58,8 +58,8 @@ impl Hdd {
         self.stream = Some(Stream { segment, extent, limit, least: 0, revolution_at: None });
     }
 
-    /// How far the drive reads on after a request for `lba..end`.
-    fn read_ahead_limit(&self, segment: usize, lba: u64, end: u64) -> u64 {
+    /// How far the drive reads on after a request for `lba..end`, in which `extent` is being read, if any is.
+    fn read_ahead_limit(&self, segment: usize, lba: u64, end: u64, extent: Option<&Extent>) -> u64 {
         let cache = &self.model.cache;
         let capacity = self.model.layout.capacity_sectors;
         let longest = u64::from(cache.read_ahead_max_sectors);
@@ -67,14 +67,18 @@ impl Hdd {
         let limit = match cache.read_ahead {
             ReadAhead::None => end,
             _ if end >= capacity => capacity,
-            ReadAhead::Track => self.model.layout.track_end(end, &self.model.layout.locate(end)),
+            ReadAhead::Track => self.model.layout.track_end(end, &self.locate(end)),
             ReadAhead::Cylinder => self.cylinder_end(end),
             ReadAhead::NextTrack if !fills_segment => {
-                let place = self.model.layout.locate(end);
+                let here = extent.filter(|extent| (extent.lba..extent.end).contains(&end));
+                let place = match here {
+                    Some(extent) => self.model.layout.further(&extent.place, (end - extent.lba) as u32),
+                    None => self.locate(end),
+                };
                 let track_end = self.model.layout.track_end(end, &place);
                 let came_from_before = self.cache.segments[segment].start + u64::from(place.sector) < end;
                 if came_from_before && track_end < capacity {
-                    self.model.layout.track_end(track_end, &self.model.layout.locate(track_end))
+                    self.model.layout.track_end(track_end, &self.locate(track_end))
                 } else {
                     track_end
                 }
@@ -105,12 +109,17 @@ impl Hdd {
     /// The arm turns to a read at `at`. It may find that everything is in memory by now.
     pub(super) fn start_read(&mut self, at: u64, request: &Pending) {
         self.advance_stream(at);
+        let found = self.cache.look_up(request.lba, request.end);
+        self.start_read_of(at, request, found);
+    }
+
+    /// The arm turns to a read at `at`, when the stream has been worked out up to then and the read has been looked up.
+    pub(super) fn start_read_of(&mut self, at: u64, request: &Pending, found: Lookup) {
         let (lba, end) = (request.lba, request.end);
         let delays = &self.model.delays;
         let hit = delays.read_hit.after(request.after_read) + delays.data_preparation;
         let back = delays.first_reselect + delays.data_preparation;
         let from_memory = if request.connected { request.arrived.saturating_add(hit) } else { at.saturating_add(back) };
-        let found = self.cache.look_up(lba, end);
         if let Lookup::Whole(segment) = found {
             return self.serve_hit(from_memory, request.id, segment, lba, end);
         }
@@ -142,7 +151,7 @@ impl Hdd {
         let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
         let (extent, positioning) = Extent::reach(&self.model, at, self.arm, from, place, Motion::Fresh, false);
         let revolution_at = self.keep_sectors_on_the_way(segment, &extent);
-        let limit = self.read_ahead_limit(segment, request.lba, request.end);
+        let limit = self.read_ahead_limit(segment, request.lba, request.end, Some(&extent));
         let least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
         let stream = Stream { segment, extent, limit, least, revolution_at };
         let (seek, rotation) = (Nanos(positioning.seek), Nanos(positioning.rotation));
@@ -167,7 +176,7 @@ impl Hdd {
 
     /// A read whose beginning is in memory, or about to be, while the media bring the rest.
     fn read_from_stream(&mut self, at: u64, start: u64, request: &Pending, mut stream: Stream) {
-        stream.limit = stream.limit.max(self.read_ahead_limit(stream.segment, request.lba, request.end));
+        stream.limit = stream.limit.max(self.read_ahead_limit(stream.segment, request.lba, request.end, None));
         stream.least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
         self.cache.touch(stream.segment);
         let none = Nanos::ZERO;
@@ -185,7 +194,8 @@ impl Hdd {
         let zero_latency = self.model.cache.zero_latency_reads;
         let (bus, sectors) = (delays.read_sector, request.end - request.lba);
         let back = delays.first_reselect + delays.data_preparation;
-        let enough = (sectors.min(u64::from(self.model.cache.segment_sectors)) as f64 * self.model.cache.read_watermark) as u64;
+        let enough =
+            (sectors.min(u64::from(self.model.cache.segment_sectors)) as u32 as f64 * self.model.cache.read_watermark) as u64;
         let enough = request.lba + enough.clamp(1, sectors);
         let takes = sectors.saturating_mul(bus);
         let mut sent = connected.unwrap_or(0).max(self.bus_idle()).saturating_add(takes);
@@ -195,23 +205,26 @@ impl Hdd {
             let end = extent.end.min(request.end);
             let last = if zero_latency { extent.lba + u64::from(extent.sectors_in_last_pass(&self.model, end)) } else { end };
             let first = extent.lba.max(held).max(request.lba).min(end - 1);
+            let all = last.max(first + 1);
+            let all_passed = extent.passed_at(&self.model, all);
             // An extent that ends before the request, in a stream that it joins, brings nothing of it.
-            let passes = if end > request.lba { [first + 1, last.max(first + 1)] } else { [end; 2] };
-            for came in passes.into_iter().filter(|&came| came > request.lba) {
-                let left = request.end - (came - 1);
-                sent = sent.max(extent.passed_at(&self.model, came).saturating_add(left.saturating_mul(bus)));
+            if end > request.lba {
+                for (came, passed) in [(first + 1, extent.passed_at(&self.model, first + 1)), (all, all_passed)] {
+                    let left = request.end - (came - 1);
+                    sent = sent.max(passed.saturating_add(left.saturating_mul(bus)));
+                }
             }
             if connected.is_none() && extent.lba < enough && enough <= end {
                 // The drive knows when enough will have come, and is back on the bus by then.
-                let came = extent.passed_at(&self.model, enough.min(last.max(first + 1)));
+                let came = if enough < all { extent.passed_at(&self.model, enough) } else { all_passed };
                 let begin = came.max(extent.settled.saturating_add(back));
                 sent = sent.max(begin.saturating_add(takes));
             }
-            let off_media = extent.passed_at(&self.model, last);
+            let off_media = if last == all { all_passed } else { extent.passed_at(&self.model, last) };
             if extent.end >= request.end {
                 break off_media;
             }
-            stream.extent = extent.next(&self.model, off_media, false);
+            stream.extent = extent.next(&self.model, off_media, self.locate(extent.end), false);
             stream.revolution_at = None;
         };
         let completed = sent.saturating_add(self.model.delays.read_completion);
@@ -261,7 +274,7 @@ impl Hdd {
                 break;
             }
             let off_media = extent.passed_at(&self.model, extent.end);
-            stream.extent = extent.next(&self.model, off_media, false);
+            stream.extent = extent.next(&self.model, off_media, self.locate(extent.end), false);
             stream.revolution_at = None;
         }
         self.arm = Arm::from(&stream.extent.place);
@@ -294,7 +307,7 @@ impl Hdd {
         if self.cache.segments[stream.segment].end < least {
             while stream.extent.end < least {
                 let off_media = stream.extent.passed_at(&self.model, stream.extent.end);
-                stream.extent = stream.extent.next(&self.model, off_media, false);
+                stream.extent = stream.extent.next(&self.model, off_media, self.locate(stream.extent.end), false);
             }
             free = stream.extent.passed_at(&self.model, least);
             self.cache.grow(stream.segment, least);

@@ -153,11 +153,13 @@ impl Hdd {
         let follows_on = self.last_write == (lba, at);
         let motion = if follows_on { Motion::Continuing } else { Motion::Fresh };
         let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
-        let seek = self.model.mechanics.position(at, self.arm, &place, motion, true).seek;
         let mut least = 0;
-        if !follows_on && seek < self.model.mechanics.minimum_write_seek {
-            least = self.model.mechanics.minimum_write_seek;
-            at = at.saturating_add(least - seek);
+        if !follows_on && self.model.mechanics.minimum_write_seek > 0 {
+            let seek = self.model.mechanics.seek_time(self.arm, &place, motion, true);
+            if seek < self.model.mechanics.minimum_write_seek {
+                least = self.model.mechanics.minimum_write_seek;
+                at = at.saturating_add(least - seek);
+            }
         }
         let (extent, positioning) = Extent::reach(&self.model, at, self.arm, lba, place, motion, true);
         let written = self.write_extents(extent, index, self.first_burst(end - lba), least);
@@ -213,7 +215,7 @@ impl Hdd {
                 return written;
             }
             least = 0;
-            extent = extent.next(&self.model, written, true);
+            extent = extent.next(&self.model, written, self.locate(extent.end), true);
         }
     }
 }

@@ -155,15 +155,9 @@ impl Blocks {
         block
     }
 
-    /// A page of an open block was written.
-    #[inline]
-    pub fn gain(&mut self, plane: u32, block: u32) {
-        self.gain_many(plane, block, 1);
-    }
-
     /// So many pages of an open block were written.
     #[inline]
-    pub fn gain_many(&mut self, plane: u32, block: u32, pages: u32) {
+    pub fn gain(&mut self, plane: u32, block: u32, pages: u32) {
         self.get_mut(plane, block).valid += pages as u16;
     }
 

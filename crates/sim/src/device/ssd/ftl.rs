@@ -92,6 +92,8 @@ pub(super) struct Ftl {
     cache: Option<CachedMap>,
     /// Translation pages of a plane to be written anew, and a bit for each that is among them; empty between collections.
     stale: Vec<u32>,
+    /// What is in the pages that a collection moves; empty between collections.
+    moving: Vec<u32>,
     is_stale: Vec<u64>,
     pub tally: FlashTally,
 }
@@ -116,6 +118,7 @@ impl Ftl {
             open: vec![[Open { block: None, next: model.pages }; 2]; planes],
             cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups_of_plane(model) * planes, map_pages)),
             stale: Vec::new(),
+            moving: Vec::new(),
             is_stale: vec![0; (model.translation as usize).div_ceil(64)],
             tally: FlashTally::default(),
             model: model.clone(),
@@ -151,6 +154,7 @@ impl Ftl {
             open: self.open.clone(),
             cache: self.cache.clone(),
             stale: Vec::new(),
+            moving: Vec::new(),
             is_stale: self.is_stale.clone(),
             tally: FlashTally::default(),
         }
@@ -164,7 +168,7 @@ impl Ftl {
             while done < count {
                 let block = self.blocks.take_least_worn(plane, content);
                 let here = (count - done).min(pages);
-                self.blocks.gain_many(plane, block, here);
+                self.blocks.gain(plane, block, here);
                 self.set_all_valid(plane, block * pages, here);
                 if here < pages {
                     self.open[plane as usize][content as usize] = Open { block: Some(block), next: here };
@@ -212,7 +216,7 @@ impl Ftl {
         if let Some(old) = self.lookup(plane, local) {
             self.invalidate(plane, old);
         }
-        self.program(plane, Content::Data, local);
+        self.program(plane, Content::Data, &[local]);
         steps.push(Step { unit, sectors, program: true, collection });
         steps
     }
@@ -310,6 +314,13 @@ impl Ftl {
     /// Gives a translation page a new place, and its cached entries the mark of being on the flash; says whether there was an old
     /// one to read.
     fn write_map_page(&mut self, plane: u32, number: u32) -> bool {
+        let existed = self.retire_map_page(plane, number);
+        self.program(plane, Content::Map, &[number]);
+        existed
+    }
+
+    /// Forgets a translation page that is about to be written anew; says whether there is one to read.
+    fn retire_map_page(&mut self, plane: u32, number: u32) -> bool {
         let map_page = self.directory_index(plane, number);
         let old = self.directory.get(map_page).checked_sub(1);
         self.tally.map_reads += u64::from(old.is_some());
@@ -317,7 +328,6 @@ impl Ftl {
         if let Some(old) = old {
             self.invalidate(plane, old);
         }
-        self.program(plane, Content::Map, number);
         if let Some(cache) = &mut self.cache {
             cache.set_clean(map_page);
         }
@@ -331,13 +341,20 @@ impl Ftl {
         self.blocks.lose(plane, self.model.by_pages.divide(page));
     }
 
-    /// Writes something to the next page of the open block.
-    fn program(&mut self, plane: u32, content: Content, number: u32) {
-        let (block, page) = self.take_page(plane, content);
-        let index = self.page_index(plane, page);
-        *self.valid.get_mut(index / 64) |= 1 << (index % 64);
-        self.blocks.gain(plane, block);
-        self.point(plane, content, number, page);
+    /// Writes these to the next pages of the open block, and of those that follow it.
+    fn program(&mut self, plane: u32, content: Content, mut numbers: &[u32]) {
+        while !numbers.is_empty() {
+            let (block, next) = self.open_block(plane, content);
+            let (now, later) = numbers.split_at(numbers.len().min((self.model.pages - next) as usize));
+            let (page, count) = (block * self.model.pages + next, now.len() as u32);
+            self.open[plane as usize][content as usize].next = next + count;
+            self.set_all_valid(plane, page, count);
+            self.blocks.gain(plane, block, count);
+            for (page, &number) in (page..).zip(now) {
+                self.point(plane, content, number, page);
+            }
+            numbers = later;
+        }
     }
 
     /// Notes what a page holds, and where that is.
@@ -357,20 +374,19 @@ impl Ftl {
     }
 
     /// The open block and its next page; a full one is closed and the least worn free block opened.
-    fn take_page(&mut self, plane: u32, content: Content) -> (u32, u32) {
-        let pages = self.model.pages;
+    fn open_block(&mut self, plane: u32, content: Content) -> (u32, u32) {
         let open = self.open[plane as usize][content as usize];
-        let (block, next) = match open.block {
-            Some(block) if open.next < pages => (block, open.next),
+        match open.block {
+            Some(block) if open.next < self.model.pages => (block, open.next),
             full => {
                 if let Some(full) = full {
                     self.blocks.close(plane, full);
                 }
-                (self.blocks.take_least_worn(plane, content), 0)
+                let block = self.blocks.take_least_worn(plane, content);
+                self.open[plane as usize][content as usize] = Open { block: Some(block), next: 0 };
+                (block, 0)
             }
-        };
-        self.open[plane as usize][content as usize] = Open { block: Some(block), next: next + 1 };
-        (block, block * pages + next)
+        }
     }
 
     /// Collects if a plane has too few free blocks; says how long its unit is at it.
@@ -412,56 +428,64 @@ impl Ftl {
     fn empty(&mut self, plane: u32, victim: u32) -> u64 {
         let content = self.blocks.content(plane, victim);
         self.blocks.drain(plane, victim);
-        let first = self.page_index(plane, victim * self.model.pages);
-        let end = first + self.model.pages as usize;
-        let (mut reads, mut programs) = (0, 0);
-        let mut from = first;
-        while from < end {
-            let to = end.min((from / 64 + 1) * 64);
-            let here = (u64::MAX >> (64 - (to - from))) << (from % 64);
-            let mut valid = self.valid.get(from / 64) & here;
-            while valid != 0 {
-                let index = from / 64 * 64 + valid.trailing_zeros() as usize;
-                valid &= valid - 1;
-                self.move_page(plane, content, victim * self.model.pages + (index - first) as u32);
-                (reads, programs) = (reads + 1, programs + 1);
+        let mut moving = std::mem::take(&mut self.moving);
+        self.take_valid(plane, victim, &mut moving);
+        self.program(plane, content, &moving);
+        self.tally.pages_moved += moving.len() as u64;
+        let (mut reads, mut programs) = (moving.len() as u64, moving.len() as u64);
+        if content == Content::Data {
+            self.note_moves(plane, &moving);
+            let mut stale = std::mem::take(&mut self.stale);
+            for &number in &stale {
+                self.is_stale[number as usize / 64] = 0;
+                reads += u64::from(self.retire_map_page(plane, number));
             }
-            // The block that the pages went to may share the word.
-            *self.valid.get_mut(from / 64) &= !here;
-            from = to;
+            self.program(plane, Content::Map, &stale);
+            programs += stale.len() as u64;
+            stale.clear();
+            self.stale = stale;
         }
-        self.tally.pages_moved += programs;
-        while let Some(number) = self.stale.pop() {
-            self.is_stale[number as usize / 64] = 0;
-            reads += u64::from(self.write_map_page(plane, number));
-            programs += 1;
-        }
+        moving.clear();
+        self.moving = moving;
         self.tally.erases += 1;
         self.blocks.erased(plane, victim);
         reads * self.model.read + programs * self.model.program + self.model.erase
     }
 
-    fn move_page(&mut self, plane: u32, content: Content, page: u32) {
-        let owner = match self.owner_of.get(self.page_index(plane, page)) {
-            0 => page,
-            owner => owner - 1,
-        };
-        self.program(plane, content, owner);
-        if content == Content::Data {
-            self.note_move(plane, owner);
+    /// Lists what the valid pages of a block hold, which then are valid no more.
+    fn take_valid(&mut self, plane: u32, block: u32, into: &mut Vec<u32>) {
+        let first = self.page_index(plane, block * self.model.pages);
+        let end = first + self.model.pages as usize;
+        let mut from = first;
+        while from < end {
+            let to = end.min((from / 64 + 1) * 64);
+            // Other blocks may share the word.
+            let here = (u64::MAX >> (64 - (to - from))) << (from % 64);
+            let word = self.valid.get_mut(from / 64);
+            let mut valid = *word & here;
+            *word &= !here;
+            while valid != 0 {
+                let index = from / 64 * 64 + valid.trailing_zeros() as usize;
+                valid &= valid - 1;
+                let page = block * self.model.pages + (index - first) as u32;
+                into.push(self.owner_of.get(index).checked_sub(1).unwrap_or(page));
+            }
+            from = to;
         }
     }
 
-    /// Sees to it that the map learns of a moved page.
-    fn note_move(&mut self, plane: u32, local: u32) {
-        let group = self.group_index(plane, local);
-        let number = local >> self.model.entries_bits;
-        let map_page = self.directory_index(plane, number);
-        let Some(cache) = &mut self.cache else { return };
-        let (word, bit) = (number as usize / 64, 1 << (number % 64));
-        if self.is_stale[word] & bit == 0 && !cache.set_dirty(group, map_page) {
-            self.is_stale[word] |= bit;
-            self.stale.push(number);
+    /// Sees to it that the map learns of moved pages: cached entries are dirty now, other translation pages stale.
+    fn note_moves(&mut self, plane: u32, locals: &[u32]) {
+        for &local in locals {
+            let group = self.group_index(plane, local);
+            let number = local >> self.model.entries_bits;
+            let map_page = self.directory_index(plane, number);
+            let Some(cache) = &mut self.cache else { return };
+            let (word, bit) = (number as usize / 64, 1 << (number % 64));
+            if self.is_stale[word] & bit == 0 && !cache.set_dirty(group, map_page) {
+                self.is_stale[word] |= bit;
+                self.stale.push(number);
+            }
         }
     }
 

@@ -44,7 +44,7 @@ impl Divisor {
     /// The quotient, exactly: with n = q d + s, (n + 1) (2^64 - 1 - r) / (2^64 d) lies above q + s / d and below q + 1, for r < d.
     #[inline]
     pub fn divide(self, number: u32) -> u32 {
-        ((u128::from(number) + 1) * u128::from(self.0) >> 64) as u32
+        (((u128::from(number) + 1) * u128::from(self.0)) >> 64) as u32
     }
 }
 
@@ -211,6 +211,12 @@ fn check_capacity(spec: &Spec, planes: u32, page_sectors: u32, entries_per_page:
     };
     let row = u64::from(planes) * u64::from(page_sectors);
     let most = largest * row;
+    if most == 0 {
+        return Err(format!(
+            "capacity_sectors: there is no room for {}: collection needs {spare} spare blocks in each plane of {}",
+            spec.capacity_sectors, flash.blocks_per_plane
+        ));
+    }
     if spec.capacity_sectors == 0 || spec.capacity_sectors > most {
         return Err(format!(
             "capacity_sectors: {} is not within 1 to {most}, which leaves {spare} spare blocks to each plane of {}",

@@ -49,8 +49,8 @@ pub enum InitialState {
     Fresh,
     /// Every logical page, written once in order.
     Sequential,
-    /// The same, and then twice as many pages overwritten at random as there are: garbage collection is in its steady state.
-    /// Building such a device takes a few seconds for each million pages.
+    /// Every logical page, overwritten at random for so long that garbage collection is in its steady state. The first such device
+    /// of a profile takes some seconds to build, the others share its work.
     Random,
 }
 

@@ -69,7 +69,7 @@ impl Ftl {
                 self.point(plane, content, number, block * pages + page);
             }
         }
-        self.blocks.gain_many(plane, block, valid);
+        self.blocks.gain(plane, block, valid);
         self.blocks.close(plane, block);
     }
 }

@@ -1,50 +1,73 @@
 //! Tables whose initial content the devices of a profile share: a device copies what it changes, a chunk at a time.
 //!
 //! ```text
-//!  base   |aaaa|bbbb|cccc|dddd|      of the profile, or nothing: then all entries are zero
-//!  place  |  0 |  2 |  0 |  1 |      0: as in the base
-//!  own    |DDDD|BBBB|                in the order in which they were first written
+//!  own    place |  0 |  2 |  0 |  1 |    0: as in the base         entries |DDDD|BBBB|
+//!  base   place |  1 |  0 |  0 |  2 |    0: zeroes                 entries |aaaa|dddd|
 //! ```
+//! Chunks lie one after the other, in the order in which they were first written.
 
 use std::sync::Arc;
 
 /// Bytes of a chunk: small, since requests are scattered, and large beside the four bytes that tell where it is.
 const CHUNK_BYTES: usize = 4096;
 
+/// Those chunks of a table that differ from what is below.
+#[derive(Debug)]
+struct Chunks<T> {
+    /// By chunk: its place among the entries and one, or 0.
+    place: Vec<u32>,
+    entries: Vec<T>,
+}
+
+impl<T: Copy + Default> Chunks<T> {
+    /// The entries of a chunk are a power of two.
+    const BITS: u32 = (CHUNK_BYTES / size_of::<T>()).ilog2();
+    const SIZE: usize = 1 << Self::BITS;
+
+    fn new(chunks: usize) -> Chunks<T> {
+        Chunks { place: vec![0; chunks], entries: Vec::new() }
+    }
+
+    #[inline]
+    fn position(&self, index: usize) -> Option<usize> {
+        let place = self.place[index >> Self::BITS].checked_sub(1)?;
+        Some(((place as usize) << Self::BITS) + (index & (Self::SIZE - 1)))
+    }
+
+    fn chunk(&self, chunk: usize) -> Option<&[T]> {
+        let from = self.position(chunk << Self::BITS)?;
+        Some(&self.entries[from..from + Self::SIZE])
+    }
+}
+
 /// A table of entries that begin as zeroes.
 #[derive(Debug)]
 pub(super) struct Table<T> {
-    /// Empty if all is zero at the beginning.
-    base: Arc<[T]>,
-    /// By chunk: its place in `own` and one, or 0.
-    place: Vec<u32>,
-    own: Vec<Box<[T]>>,
+    base: Arc<Chunks<T>>,
+    own: Chunks<T>,
 }
 
 impl<T: Copy + Default> Table<T> {
-    /// The entries of a chunk are a power of two.
-    const BITS: u32 = (CHUNK_BYTES / size_of::<T>()).ilog2();
-    const MASK: usize = (1 << Self::BITS) - 1;
-
     pub fn new(entries: usize) -> Table<T> {
-        Table { base: Arc::new([]), place: vec![0; entries.div_ceil(1 << Self::BITS)], own: Vec::new() }
+        let chunks = entries.div_ceil(Chunks::<T>::SIZE);
+        Table { base: Arc::new(Chunks::new(chunks)), own: Chunks::new(chunks) }
     }
 
     #[inline]
     pub fn get(&self, index: usize) -> T {
-        match self.place[index >> Self::BITS] {
-            0 => self.base.get(index).copied().unwrap_or_default(),
-            place => self.own[place as usize - 1][index & Self::MASK],
+        match self.own.position(index) {
+            Some(at) => self.own.entries[at],
+            None => self.base.position(index).map(|at| self.base.entries[at]).unwrap_or_default(),
         }
     }
 
     #[inline]
     pub fn get_mut(&mut self, index: usize) -> &mut T {
-        let chunk = index >> Self::BITS;
-        if self.place[chunk] == 0 {
-            self.copy(chunk);
-        }
-        &mut self.own[self.place[chunk] as usize - 1][index & Self::MASK]
+        let at = match self.own.position(index) {
+            Some(at) => at,
+            None => self.copy(index),
+        };
+        &mut self.own.entries[at]
     }
 
     #[inline]
@@ -52,29 +75,30 @@ impl<T: Copy + Default> Table<T> {
         *self.get_mut(index) = value;
     }
 
+    /// Takes the chunk of an entry from the base; says where the entry is now.
     #[cold]
-    fn copy(&mut self, chunk: usize) {
-        let mut copy = vec![T::default(); 1 << Self::BITS].into_boxed_slice();
-        let from = (chunk << Self::BITS).min(self.base.len());
-        let known = &self.base[from..self.base.len().min(from + copy.len())];
-        copy[..known.len()].copy_from_slice(known);
-        self.own.push(copy);
-        self.place[chunk] = self.own.len() as u32;
-    }
-
-    /// Makes what was written the content that others share.
-    pub fn freeze(&mut self) {
-        if !self.own.is_empty() {
-            self.base = (0..self.place.len() << Self::BITS).map(|index| self.get(index)).collect();
-            self.own = Vec::new();
-            self.place.fill(0);
+    fn copy(&mut self, index: usize) -> usize {
+        let (chunk, from) = (index >> Chunks::<T>::BITS, self.own.entries.len());
+        match self.base.chunk(chunk) {
+            Some(known) => self.own.entries.extend_from_slice(known),
+            None => self.own.entries.resize(from + Chunks::<T>::SIZE, T::default()),
         }
+        self.own.place[chunk] = (from >> Chunks::<T>::BITS) as u32 + 1;
+        from + (index & (Chunks::<T>::SIZE - 1))
     }
 
-    /// Another one with the same content; only that of a frozen one is shared.
+    /// Makes what was written since the table was new the content that others share.
+    pub fn freeze(&mut self) {
+        let chunks = self.own.place.len();
+        let mut base = std::mem::replace(&mut self.own, Chunks::new(chunks));
+        base.entries.shrink_to_fit();
+        self.base = Arc::new(base);
+    }
+
+    /// Another one with the same content, which must be frozen.
     pub fn share(&self) -> Table<T> {
-        debug_assert!(self.own.is_empty(), "what is not frozen would be lost");
-        Table { base: self.base.clone(), place: vec![0; self.place.len()], own: Vec::new() }
+        debug_assert!(self.own.entries.is_empty(), "what is not frozen would be lost");
+        Table { base: self.base.clone(), own: Chunks::new(self.own.place.len()) }
     }
 }
 
@@ -82,7 +106,7 @@ impl<T: Copy + Default> Table<T> {
 impl<T> Table<T> {
     /// Bytes that only this one has.
     pub fn own_bytes(&self) -> usize {
-        self.own.iter().map(|chunk| size_of_val(&**chunk)).sum()
+        size_of_val(&*self.own.entries)
     }
 }
 
@@ -99,6 +123,6 @@ mod tests {
         second.set(4998, 8);
         assert_eq!((second.get(4998), second.get(4999), second.get(0)), (8, 7, 0));
         assert_eq!((third.get(4998), third.get(4999)), (0, 7));
-        assert_eq!((second.own.len(), third.own.len()), (1, 0), "only what is written is copied");
+        assert_eq!((second.own.entries.len(), third.own.entries.len()), (1024, 0), "only what is written is copied");
     }
 }

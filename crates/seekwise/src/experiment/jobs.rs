@@ -1,0 +1,110 @@
+//! The jobs of an fio job file as a load: processes that ask, wait and think.
+
+use anyhow::{Context, ensure};
+use block::StreamId;
+use report::record::{Replay, TraceDigest};
+use sha2::Digest;
+use sim::host::{Host, HostSettings, Queue};
+use sim::replay::FOLLOWED_STREAMS;
+use sim::run::{Measure, Outcome, RunError, Watch};
+use sim::workload::{Placed, Workload};
+
+use super::load::{Build, Load};
+use super::{ALONE, Arguments, Setting, World, hexadecimal};
+
+/// What the record calls the format.
+const FORMAT: &str = "fio job file";
+
+/// A job file whose files have their places on the disk.
+pub struct JobsLoad {
+    name: String,
+    sha256: String,
+    placed: Placed,
+    host: HostSettings,
+    seed: u64,
+}
+
+impl JobsLoad {
+    /// Reads a job file's text and lays its files out on the disk.
+    pub fn new(text: &str, source: &str, args: &Arguments, world: &World) -> anyhow::Result<JobsLoad> {
+        if let Some(argument) = args.replay.given() {
+            anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
+        }
+        let workload = Workload::parse(text, source)?;
+        let capacity = world.profile.capacity_sectors();
+        let swap = world.host.swap_mib.unsigned_abs() * 2048;
+        ensure!(swap < capacity, "--set swap_mib={}: {} holds {} MiB", world.host.swap_mib, world.profile.name(), capacity / 2048);
+        let placed = workload.place(capacity - swap, args.seed).with_context(|| format!("on {}", world.profile.name()))?;
+        // Whether there can be such a host is known once it is built: better now than in the middle of the work.
+        Host::new(world.queue(world.scheduler(&Setting::parse(ALONE)?)), placed.files(), world.host).context("--set")?;
+        Ok(JobsLoad {
+            name: source.to_owned(),
+            sha256: hexadecimal(&sha2::Sha256::digest(text)),
+            placed,
+            host: world.host,
+            seed: args.seed,
+        })
+    }
+
+    fn run_on(&self, queue: Queue, only: Option<StreamId>, watch: &Watch) -> Result<Outcome, RunError> {
+        let mut host = Host::new(queue, self.placed.files(), self.host)?;
+        let all = self.placed.jobs().iter().map(|job| job.stream()).take(FOLLOWED_STREAMS);
+        let followed = all.filter(|&stream| only.is_none_or(|only| only == stream));
+        let only = only.map(|stream| stream as usize);
+        let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(1_000_000, followed), watch)?;
+        Ok(Outcome { host: Some(host.tally()), ..Outcome::new(outcome.measure, host.queue()) })
+    }
+}
+
+impl Load for JobsLoad {
+    fn digest(&self) -> TraceDigest {
+        let (name, sha256) = (self.name.clone(), self.sha256.clone());
+        TraceDigest { name, format: FORMAT.to_owned(), sha256, requests: None, skipped_lines: 0 }
+    }
+
+    fn replay(&self, world: &World) -> Replay {
+        Replay {
+            mode: "jobs".to_owned(),
+            speed: 1.0,
+            fit: "exact".to_owned(),
+            seed: Some(self.seed),
+            host: world.tunables().collect(),
+        }
+    }
+
+    fn expected_requests(&self) -> Option<u64> {
+        None
+    }
+
+    fn stream_count(&self) -> usize {
+        self.placed.jobs().len()
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.placed.jobs().get(stream as usize).map(|job| job.name())
+    }
+
+    fn alone_parts(&self, _threads: usize) -> Vec<Vec<StreamId>> {
+        self.placed.jobs().iter().take(FOLLOWED_STREAMS).map(|job| vec![job.stream()]).collect()
+    }
+
+    fn run(&self, queue: Queue, watch: &Watch) -> Result<Outcome, RunError> {
+        self.run_on(queue, None, watch)
+    }
+
+    fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
+        let mut all = Measure::new(1_000_000, []);
+        for &stream in streams {
+            all.streams.extend(self.run_on(build(), Some(stream), watch)?.measure.streams);
+        }
+        Ok(all)
+    }
+
+    fn sustainable_speed(&self, _outcome: &Outcome) -> Option<f64> {
+        None
+    }
+
+    fn warnings(&self, _outcome: &Outcome) -> Vec<String> {
+        Vec::new()
+    }
+}

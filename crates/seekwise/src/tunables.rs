@@ -1,0 +1,36 @@
+//! Tunables as text: their values with units, their ranges, and tables of them.
+
+use std::fmt::Write;
+
+use block::{Scale, Tunable, Unit};
+
+/// Each with its default, its range and its meaning, for a terminal.
+pub fn listed<'a>(tunables: impl IntoIterator<Item = &'a Tunable>) -> String {
+    let mut text = String::new();
+    for tunable in tunables {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n{} = {}\n    {}\n    {}\n", tunable.name, value(tunable), range(tunable), tunable.doc);
+    }
+    text
+}
+
+/// The same as a table in Markdown.
+pub fn table<'a>(tunables: impl IntoIterator<Item = &'a Tunable>) -> String {
+    let mut text = String::from("\n| tunable | default | range | meaning |\n|---|---|---|---|\n");
+    for tunable in tunables {
+        let _ = writeln!(text, "| `{}` | {} | {} | {} |", tunable.name, value(tunable), range(tunable), tunable.doc);
+    }
+    text
+}
+
+fn value(tunable: &Tunable) -> String {
+    format!("{} {}", tunable.default, tunable.unit.symbol()).trim_end().to_owned()
+}
+
+fn range(tunable: &Tunable) -> String {
+    match (tunable.unit, tunable.scale) {
+        (Unit::Flag, _) => "0 (off) or 1 (on)".to_owned(),
+        (_, Scale::Linear) => format!("{} to {}", tunable.min, tunable.max),
+        (_, Scale::Logarithmic) => format!("{} to {}, in equal ratios", tunable.min, tunable.max),
+    }
+}

@@ -1,0 +1,93 @@
+//! `seekwise workload requests`: what a job asks for, in fio's own words.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context as _, bail};
+use block::Op;
+use sim::host::{Action, Files};
+use sim::workload::{Job, Placed, Workload};
+
+use crate::terminal::{self, Interrupted};
+
+/// Arguments of `seekwise workload requests`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// A job file, or the name of a workload that comes with the program
+    #[arg(value_name = "JOB.fio")]
+    workload: String,
+    /// Which process, if the file has several
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+    /// Stop after so many requests: a job that only time ends has no last one
+    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    limit: usize,
+    /// The disk that the files are on: name of a built-in one, or a profile's path
+    #[arg(long, default_value = "sata7200")]
+    disk: String,
+    /// What jobs with randrepeat=0 draw from
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let (text, source) = super::workload_text(&args.workload)?;
+    let workload = Workload::parse(&text, &source)?;
+    let job = chosen(workload.jobs(), args.job.as_deref())?;
+    let placed = workload.place(sim::profile::load(&args.disk)?.capacity_sectors(), args.seed)?;
+    print(&placed, job, args.limit)
+}
+
+/// The place of the job that is meant.
+fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
+    let names = || jobs.iter().map(|job| job.name()).collect::<Vec<_>>().join(", ");
+    match name {
+        Some(name) => jobs
+            .iter()
+            .position(|job| job.name() == name)
+            .with_context(|| format!("--job {name}: there is no such job; there are {}", names())),
+        None if jobs.len() == 1 => Ok(0),
+        None => bail!("there are {} jobs: say --job with one of {}", jobs.len(), names()),
+    }
+}
+
+/// fio's log of requests, version 2: it has no times, and `fio --read_iolog` replays it.
+fn print(placed: &Placed, job: usize, limit: usize) -> anyhow::Result<()> {
+    let files = placed.files();
+    let mut opened = vec![false; files.len()];
+    let mut text = String::from("fio version 2 iolog\n");
+    for action in placed.requests(job).take(limit) {
+        line(&mut text, &files, &mut opened, action)?;
+        if text.len() > 1 << 16 {
+            terminal::print(&text)?;
+            text.clear();
+            if terminal::interrupted().load(Ordering::Relaxed) {
+                return Err(Interrupted.into());
+            }
+        }
+    }
+    for (file, _) in files.iter().zip(&opened).filter(|(_, opened)| **opened) {
+        writeln!(text, "{} close", file.name)?;
+    }
+    Ok(terminal::print(&text)?)
+}
+
+fn line(text: &mut String, files: &Files, opened: &mut [bool], action: Action) -> std::fmt::Result {
+    let (Action::Access { file, .. } | Action::Sync { file }) = action;
+    let name = &files[file as usize].name;
+    if !std::mem::replace(&mut opened[file as usize], true) {
+        writeln!(text, "{name} add\n{name} open")?;
+    }
+    match action {
+        Action::Access { op, offset, bytes, .. } => {
+            let verb = match op {
+                Op::Read => "read",
+                Op::Write => "write",
+                Op::Discard => "trim",
+            };
+            writeln!(text, "{name} {verb} {offset} {bytes}")
+        }
+        Action::Sync { .. } => writeln!(text, "{name} sync 0 0"),
+    }
+}

@@ -1,0 +1,53 @@
+//! Who may work on which sectors of a stripe: first come, first served, and nobody beside somebody who overlaps.
+//!
+//! Parity and mirrors are right only if a write that computes or copies them has their sectors to itself from its first read to its
+//! last write. md locks stripes a page deep (`struct stripe_head`); here the sectors themselves are locked, neither more nor less.
+
+/// Ranges of sectors and who holds or awaits them, in the order in which they came.
+#[derive(Debug, Default)]
+pub struct Locks {
+    holds: Vec<Hold>,
+    waiting: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Hold {
+    first: u64,
+    end: u64,
+    owner: u32,
+    granted: bool,
+}
+
+impl Hold {
+    fn overlaps(&self, other: &Hold) -> bool {
+        self.first < other.end && other.first < self.end
+    }
+}
+
+impl Locks {
+    /// Queues `owner` for a range; says whether it has it already. An owner has one range at most.
+    pub fn acquire(&mut self, (first, end): (u64, u64), owner: u32) -> bool {
+        let mut hold = Hold { first, end, owner, granted: false };
+        hold.granted = !self.holds.iter().any(|earlier| earlier.overlaps(&hold));
+        self.waiting += usize::from(!hold.granted);
+        self.holds.push(hold);
+        hold.granted
+    }
+
+    /// Gives back what `owner` has, and appends to `granted` those whose turn it is now.
+    pub fn release(&mut self, owner: u32, granted: &mut impl Extend<u32>) {
+        let Some(index) = self.holds.iter().position(|hold| hold.owner == owner) else { return };
+        let released = self.holds.remove(index);
+        if self.waiting == 0 {
+            return;
+        }
+        for later in index..self.holds.len() {
+            let hold = self.holds[later];
+            if !hold.granted && hold.overlaps(&released) && !self.holds[..later].iter().any(|earlier| earlier.overlaps(&hold)) {
+                self.holds[later].granted = true;
+                self.waiting -= 1;
+                granted.extend([hold.owner]);
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What a profile says about an array: as TOML, or in one line as `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`.
+
+use block::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::layout::{Layout, Level};
+use super::{Failure, Rate};
+
+/// KiB of a stripe unit if the profile says none.
+const STRIPE_UNIT_KIB: f64 = 4.0;
+
+/// A failure later than this, 100 years, is a slip of the pen.
+const MAX_FAIL_AT_S: f64 = 3.2e9;
+
+/// The schema of an array's profile. Disks are named as everywhere: built-in ones by their names, others by their files, which are
+/// looked for beside the file that names them.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// `"raid"`.
+    pub kind: Kind,
+    /// The profile's name; made up of level and disks if absent.
+    pub name: Option<String>,
+    /// One line for people; made up if absent.
+    pub description: Option<String>,
+    /// 0, 1, 5 or 10.
+    pub level: u32,
+    /// The disks, if they differ.
+    pub members: Option<Vec<String>>,
+    /// The disk, if they are all the same, and how many of it there are. A list's words `member` and `count` are understood too.
+    #[serde(alias = "member")]
+    pub disk: Option<String>,
+    /// How many of `disk`.
+    #[serde(alias = "count")]
+    pub disks: Option<u64>,
+    /// What goes to one disk before the next has its turn (md: chunk), in steps of half a KiB; 4 if absent. RAID 1 has none.
+    pub stripe_unit_kib: Option<f64>,
+    /// The member that fails, counted from 0.
+    pub failed: Option<u64>,
+    /// When it fails, in seconds; from the start if absent.
+    pub fail_at_s: Option<f64>,
+    /// The disk that takes the place of the failed member.
+    pub spare: Option<String>,
+    /// KiB of the spare that are rebuilt in a second at most (md: `speed_limit_max`); 200,000 if absent.
+    pub rebuild_kib_s: Option<u64>,
+    /// The same while the host has requests in the array (md: `speed_limit_min`); 1,000 if absent, or all if that is less.
+    pub rebuild_busy_kib_s: Option<u64>,
+}
+
+/// Tells arrays from other devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// An array.
+    Raid,
+}
+
+/// A spec that makes sense by itself, before its disks are known.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// The level.
+    pub level: Level,
+    /// How many members.
+    pub members: usize,
+    /// Sectors of a stripe unit.
+    pub unit: u64,
+    /// What happens to it.
+    pub failure: Option<Failure>,
+    /// How fast it is rebuilt.
+    pub rate: Rate,
+}
+
+/// Keys whose values are words, whatever they look like.
+const WORDS: &[&str] = &["name", "description", "disk", "member", "spare"];
+
+impl Spec {
+    /// Reads `raid5:key=value,…`: the keys of the file, but for `kind`, `level` and `members`. A value in brackets, `(…)`, may hold
+    /// commas: so an array's disk is an array.
+    ///
+    /// # Errors
+    /// What is wrong, by key and value, and what would be right.
+    pub fn parse_line(line: &str) -> Result<Spec, String> {
+        let (head, settings) = line.split_once(':').unwrap_or((line, ""));
+        let number = head.strip_prefix("raid").and_then(|number| number.parse::<u32>().ok());
+        let number = number.ok_or_else(|| format!("`{head}` is no array: raid0, raid1, raid5 and raid10 are"))?;
+        let mut table = toml::Table::new();
+        for setting in split(settings)? {
+            let (key, value) = setting
+                .split_once('=')
+                .ok_or_else(|| format!("`{setting}` should be key=value, as in raid5:disk=atlas10k,disks=5,stripe_unit_kib=64"))?;
+            if ["kind", "level", "members"].contains(&key) {
+                return Err(format!(
+                    "{key}: for profile files only; here the name says the level, and disk= and disks= the members"
+                ));
+            }
+            let value = value.strip_prefix('(').and_then(|value| value.strip_suffix(')')).unwrap_or(value);
+            let typed = match (value.parse::<i64>(), value.parse::<f64>()) {
+                (Ok(whole), _) if !WORDS.contains(&key) => toml::Value::Integer(whole),
+                (_, Ok(number)) if !WORDS.contains(&key) => toml::Value::Float(number),
+                _ => toml::Value::String(value.to_owned()),
+            };
+            if table.insert(key.to_owned(), typed).is_some() {
+                return Err(format!("{key} is given twice; once is right"));
+            }
+        }
+        table.insert("kind".to_owned(), "raid".into());
+        table.insert("level".to_owned(), i64::from(number).into());
+        Spec::deserialize(table).map_err(|error| error.to_string().trim().replace('\n', " "))
+    }
+
+    /// The disks by name, in order.
+    ///
+    /// # Errors
+    /// None named, named twice, or too many.
+    pub fn member_names(&self) -> Result<Vec<&str>, String> {
+        let names = match (&self.members, &self.disk, self.disks) {
+            (Some(members), None, None) => members.iter().map(String::as_str).collect(),
+            (None, Some(disk), Some(count)) => {
+                let most = super::layout::MAX_MEMBERS;
+                let count = usize::try_from(count).ok().filter(|&count| count <= most);
+                vec![
+                    disk.as_str();
+                    count.ok_or_else(|| format!("disks: {} is too many: {most} is the most", self.disks.unwrap_or(0)))?
+                ]
+            }
+            (None, Some(_), None) => return Err("disks is missing: how many of `disk` there are".to_owned()),
+            (None, None, Some(_)) => return Err("disk is missing: a disk's name or file".to_owned()),
+            (None, None, None) => return Err("no disks: either `disk` and `disks`, or `members`, say which".to_owned()),
+            (Some(_), ..) => {
+                return Err("both members and disk or disks: either a list or one disk and its number is right".to_owned());
+            }
+        };
+        Ok(names)
+    }
+
+    /// Checks all that can be checked without knowing the disks.
+    ///
+    /// # Errors
+    /// What is wrong, by key and value, and what would be right.
+    pub fn check(&self) -> Result<Settings, String> {
+        let level = Level::from_number(self.level).ok_or_else(|| format!("level: {} is none of 0, 1, 5 and 10", self.level))?;
+        let members = self.member_names()?.len();
+        let kib = self.stripe_unit_kib.unwrap_or(STRIPE_UNIT_KIB);
+        let sectors = kib * 2.0;
+        if !(sectors >= 1.0 && sectors <= 2f64.powi(50) && sectors.fract() == 0.0) {
+            return Err(format!("stripe_unit_kib: {kib} should be a multiple of 0.5, from 0.5 to the size of the smallest disk"));
+        }
+        // Too few or too many members are worth knowing before their files are read.
+        Layout::new(level, members, 1, u64::MAX)?;
+        Ok(Settings { level, members, unit: sectors as u64, failure: self.failure(level, members)?, rate: self.rate()? })
+    }
+
+    fn failure(&self, level: Level, members: usize) -> Result<Option<Failure>, String> {
+        let Some(failed) = self.failed else {
+            return match (self.fail_at_s, &self.spare) {
+                (Some(_), _) => Err("fail_at_s without failed, the number of the member that fails".to_owned()),
+                (_, Some(_)) => Err("spare without failed, the number of the member that it replaces".to_owned()),
+                _ => Ok(None),
+            };
+        };
+        if level == Level::Raid0 {
+            return Err(format!("failed: {failed}, but RAID 0 does not survive a failure; levels 1, 5 and 10 do"));
+        }
+        let member = usize::try_from(failed).ok().filter(|&member| member < members);
+        let member = member.ok_or_else(|| format!("failed: {failed} should be 0 to {}, the number of a member", members - 1))?;
+        let at = self.fail_at_s.unwrap_or(0.0);
+        if !(0.0..=MAX_FAIL_AT_S).contains(&at) {
+            return Err(format!("fail_at_s: {at} should be 0 to {MAX_FAIL_AT_S} seconds"));
+        }
+        Ok(Some(Failure { member, at: Nanos::from_secs_f64(at) }))
+    }
+
+    fn rate(&self) -> Result<Rate, String> {
+        let default = Rate::default();
+        let idle_kib_s = self.rebuild_kib_s.unwrap_or(default.idle_kib_s);
+        let busy_kib_s = self.rebuild_busy_kib_s.unwrap_or(default.busy_kib_s.min(idle_kib_s));
+        if idle_kib_s == 0 {
+            return Err("rebuild_kib_s: 0 would never end; 1 or more is right".to_owned());
+        }
+        if busy_kib_s == 0 || busy_kib_s > idle_kib_s {
+            return Err(format!("rebuild_busy_kib_s: {busy_kib_s} should be 1 to {idle_kib_s}, which is rebuild_kib_s"));
+        }
+        Ok(Rate { idle_kib_s, busy_kib_s })
+    }
+}
+
+/// Splits at the commas that stand in no brackets.
+fn split(settings: &str) -> Result<Vec<&str>, String> {
+    let (mut parts, mut start, mut depth) = (Vec::new(), 0, 0usize);
+    for (at, character) in settings.char_indices() {
+        match character {
+            '(' => depth += 1,
+            ')' => depth = depth.checked_sub(1).ok_or_else(|| format!("`{settings}`: a `)` without its `(`"))?,
+            ',' if depth == 0 => {
+                parts.push(&settings[start..at]);
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 {
+        return Err(format!("`{settings}`: a `(` without its `)`"));
+    }
+    if !settings.is_empty() {
+        parts.push(&settings[start..]);
+    }
+    Ok(parts)
+}

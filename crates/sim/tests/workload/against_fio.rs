@@ -1,0 +1,172 @@
+//! The real fio, where it is installed, is asked what it would issue: its null engine and `--write_iolog` tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::Command;
+
+use super::{Short, stream};
+
+/// What fio issues for a job `j` with these options; `None` if there is no fio.
+fn fio(options: &str) -> Option<Vec<Short>> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new("fio");
+    command.current_dir(folder.path()).args(["--name=j", "--ioengine=null", "--write_iolog=log", "--output=out"]);
+    let run = command.args(options.split(' ').map(|option| format!("--{option}"))).output().ok()?;
+    assert!(run.status.success(), "{options}: {}", String::from_utf8_lossy(&run.stderr));
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    let (mut files, mut issued) = (BTreeMap::new(), Vec::new());
+    for line in log.lines().skip(1) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let number = files.len() as u32;
+        let file = *files.entry(fields[1].to_owned()).or_insert(number);
+        let letter = match fields[2] {
+            "read" => 'r',
+            "write" => 'w',
+            "trim" => 't',
+            "sync" | "datasync" => 'S',
+            _ => continue,
+        };
+        let place = if letter == 'S' { (0, 0) } else { (fields[3].parse().unwrap(), fields[4].parse().unwrap()) };
+        issued.push((letter, file, place.0, place.1));
+    }
+    Some(issued)
+}
+
+fn skip() {
+    println!("skipped: there is no fio here");
+}
+
+#[test]
+fn streams_without_chance_are_fios_own_action_by_action() {
+    for options in [
+        "rw=read size=64k",
+        "rw=read size=10k",
+        "rw=write size=33k bs=4k nrfiles=2",
+        "rw=read size=32k nrfiles=3",
+        "rw=write:4k size=64k",
+        "rw=read:4 size=64k",
+        "rw=read:-8k size=32k",
+        "rw=read:4 rw_sequencer=identical size=64k",
+        "rw=read size=32k nrfiles=2 file_service_type=roundrobin:2",
+        "rw=read size=48k nrfiles=3 file_service_type=sequential",
+        "rw=read size=32k io_size=64k",
+        "rw=read size=16k io_size=24k",
+        "rw=read size=32k io_size=8k",
+        "rw=read size=32k filesize=64k offset=16k",
+        "rw=read size=32k offset=16k",
+        "rw=read filesize=64k offset=16k",
+        "rw=read size=64k offset=30%",
+        "rw=read size=16k filesize=64k loops=2",
+        "rw=read size=48k filesize=16k nrfiles=2",
+        "rw=write size=32k fsync=3",
+        "rw=write size=32k fsync=3 end_fsync=1",
+        "rw=write size=24k fsync=3 fdatasync=2",
+        "rw=write size=32k fdatasync=4 fsync_on_close=1",
+        "rw=write size=48k fsync=2 nrfiles=2",
+        "rw=write size=48k fsync=3 nrfiles=2 end_fsync=1",
+        "rw=write size=16k loops=2 end_fsync=1",
+        "rw=read size=16k number_ios=6",
+        "rw=read size=16k number_ios=6 io_size=64k",
+        "rw=read size=128k zonemode=strided zonesize=8k zonerange=32k zoneskip=0",
+        "rw=read size=128k zonemode=strided zonesize=8k zoneskip=16k",
+        "rw=read size=128k zonemode=strided zonesize=16k zonerange=8k zoneskip=8k",
+        "rw=read size=16k zonemode=strided zonesize=10k",
+        "rw=randread rwmixread=50 size=64k percentage_random=0",
+        "rw=rw rwmixread=100 size=64k",
+        "rw=rw rwmixread=0 size=64k bs=4k,8k",
+        "rw=read filename=a:b filesize=16k bs=4k",
+    ] {
+        let Some(real) = fio(options) else { return skip() };
+        assert_eq!(stream(options), real, "{options}");
+    }
+}
+
+#[test]
+fn blocks_are_trimmed_and_then_written_as_fio_does() {
+    for options in
+        ["rw=trimwrite size=32k", "rw=trimwrite size=32k number_ios=5", "rw=trimwrite size=32k io_size=8k", "rw=trim size=32k"]
+    {
+        let Some(real) = fio(options) else { return skip() };
+        assert_eq!(stream(&format!("{options} filename=/dev/sda")), real, "{options}");
+    }
+    let pairs = stream("rw=randtrimwrite size=1m filename=/dev/sda");
+    assert!(pairs.chunks(2).all(|pair| (pair[0].0, pair[1].0) == ('t', 'w') && pair[0].2 == pair[1].2));
+}
+
+#[test]
+fn random_maps_cover_the_same_blocks_with_as_many_ios() {
+    for options in [
+        "rw=randread size=1m",
+        "rw=randread size=1030k",
+        "rw=randwrite size=1m nrfiles=3",
+        "rw=randrw size=1m",
+        "rw=randread size=1m loops=2",
+        "rw=randread size=1m io_size=1536k",
+        "rw=randwrite size=1m fsync=5",
+    ] {
+        let Some(real) = fio(options) else { return skip() };
+        let ours = stream(options);
+        let places = |stream: &[Short]| stream.iter().map(|s| (s.1, s.2, s.3)).collect::<BTreeSet<_>>();
+        assert_eq!(ours.len(), real.len(), "{options}");
+        if !options.contains("io_size") {
+            assert_eq!(places(&ours), places(&real), "{options}");
+        }
+    }
+}
+
+#[test]
+fn mixed_sequential_io_has_a_position_for_each_direction_and_ends_with_the_first_at_its_end() {
+    for options in ["rw=rw size=1m rwmixread=70", "rw=rw size=1m bs=4k,16k", "rw=rw size=1m io_size=4m", "rw=rw size=1m fsync=4"] {
+        let Some(real) = fio(options) else { return skip() };
+        for stream in [&stream(options), &real] {
+            for letter in ['r', 'w'] {
+                let one: Vec<&Short> = stream.iter().filter(|s| s.0 == letter).collect();
+                let goes_on = |pair: &[&Short]| pair[1].2 == pair[0].2 + u64::from(pair[0].3) || pair[1].2 == 0;
+                assert!(one.len() > 10 && one.windows(2).all(goes_on), "{options}: {one:?}");
+            }
+        }
+        let total = |stream: &[Short]| stream.iter().map(|s| u64::from(s.3)).sum::<u64>();
+        assert!(total(&stream(options)).abs_diff(total(&real)) <= 16384, "{options}");
+    }
+}
+
+#[test]
+fn chance_has_the_same_shares_as_fios() {
+    /// Share of I/Os for which something holds.
+    fn share(stream: &[Short], holds: impl Fn(&Short) -> bool) -> f64 {
+        stream.iter().filter(|s| holds(s)).count() as f64 / stream.len() as f64
+    }
+    for (options, mib) in [
+        ("rw=randread size=4m io_size=100m norandommap bsrange=3k-9k", 4),
+        ("rw=randread size=4m io_size=100m norandommap bssplit=4k/30:8k/50:12k/20", 4),
+        ("rw=randread size=4096k io_size=100m random_distribution=zipf:1.1:0.25", 4),
+        ("rw=randread size=4096k io_size=100m random_distribution=pareto:0.2:0.5", 4),
+        ("rw=randread size=4096k io_size=100m random_distribution=normal:10", 4),
+        ("rw=randread size=4000k io_size=100m random_distribution=normal:30:0.75", 4),
+        ("rw=randread size=4096k io_size=100m random_distribution=zoned:50/10:30/20:20/70", 4),
+        ("rw=randrw size=64m io_size=100m norandommap rwmixread=25", 64),
+        ("rw=randread:8 size=64m io_size=400m norandommap", 64),
+        ("rw=randread size=64m io_size=100m norandommap ba=64k", 64),
+        ("rw=randread size=64m io_size=800m percentage_random=20 norandommap", 64),
+        ("rw=randread size=4m io_size=64m zonemode=strided zonesize=256k zonerange=512k zoneskip=512k", 4),
+    ] {
+        let Some(real) = fio(options) else { return skip() };
+        let ours = stream(options);
+        assert!(ours.len().abs_diff(real.len()) * 50 < real.len(), "{options}: {} against {}", ours.len(), real.len());
+        for eighth in 0..8 {
+            let end = (mib as u64) << 20;
+            let inside = |s: &Short| s.2 * 8 / end == eighth;
+            let (a, b) = (share(&ours, inside), share(&real, inside));
+            assert!((a - b).abs() < 0.02, "{options}: {a} of the I/O in eighth {eighth}, fio has {b}");
+        }
+        for bytes in [3072, 4096, 6144, 8192, 9216, 12288] {
+            let (a, b) = (share(&ours, |s| s.3 == bytes), share(&real, |s| s.3 == bytes));
+            assert!((a - b).abs() < 0.02, "{options}: {a} of the I/O of {bytes} bytes, fio has {b}");
+        }
+        let (a, b) = (share(&ours, |s| s.0 == 'r'), share(&real, |s| s.0 == 'r'));
+        assert!((a - b).abs() < 0.02, "{options}: {a} reads, fio has {b}");
+        let following = |stream: &[Short]| {
+            stream.windows(2).filter(|p| p[1].2 == p[0].2 + u64::from(p[0].3)).count() as f64 / stream.len() as f64
+        };
+        assert!((following(&ours) - following(&real)).abs() < 0.02, "{options}");
+    }
+}

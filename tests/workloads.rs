@@ -1,0 +1,563 @@
+//! The job files of `workloads/`: complete in the program, taken by the real fio, and asking for the same requests in both.
+//!
+//! ```text
+//!  workloads/PAPER/NAME.fio --bounded--+--> sim::workload --------------------------> requests of each job --+
+//!                                      |                                                                     +--> same?
+//!                                      +--one section per process--> fio --write_iolog--> requests of each job --+
+//! ```
+//! Time is left out on both sides: a stream is compared in order of issue. So what only paces a job (rates, think times, delays) is
+//! removed, and a job that only time ends is ended otherwise (see [`Section::bound`]). All others end by themselves, and their counts
+//! must agree.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use block::Op;
+use sim::host::Action;
+use sim::workload::Workload;
+
+/// After so many requests a job ends that is else ended by time. A share of 50% then has a standard error of 0.35%.
+const REQUESTS: u64 = 20_000;
+
+/// Where chance decides, files are made so many times as large as a job's requests at least: starting over, fio and we draw again what
+/// was drawn before, and that tells nothing new.
+const ROOM: u64 = 64;
+
+/// What a share may differ by, and what part of a count. Where chance alone would let the shares of a short job differ by more, at
+/// [`SIGNIFICANCE`], it is that.
+const TOLERANCE: f64 = 0.02;
+
+/// The chance that a test tells two samples of one distribution apart. Some hundred jobs are compared; the seeds on both sides are
+/// fixed, so that the verdict is always the same.
+const SIGNIFICANCE: f64 = 0.0001;
+
+/// So many standard errors is a normal variable off with a probability of [`SIGNIFICANCE`].
+const STANDARD_ERRORS: f64 = 3.89;
+
+/// Up to so many bytes the real fio reads and writes real files with O_DIRECT; beyond, its `null` engine stands in for the disk.
+const REAL_BYTES: u64 = 400 << 20;
+
+/// Larger than any of the workloads, in sectors: 64 TiB.
+const CAPACITY: u64 = 128 << 30;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../workloads")
+}
+
+/// The names of the job files in the folder, sorted.
+fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    for paper in std::fs::read_dir(folder()).unwrap().map(Result::unwrap).filter(|entry| entry.path().is_dir()) {
+        for file in std::fs::read_dir(paper.path()).unwrap() {
+            let path = file.unwrap().path();
+            assert_eq!(path.extension().unwrap(), "fio", "{} is no job file", path.display());
+            let (paper, stem) = (paper.file_name(), path.file_stem().unwrap());
+            names.push(format!("{}/{}", paper.to_str().unwrap(), stem.to_str().unwrap()));
+        }
+    }
+    names.sort();
+    names
+}
+
+fn text(name: &str) -> String {
+    std::fs::read_to_string(folder().join(format!("{name}.fio"))).unwrap()
+}
+
+fn seekwise(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).output().unwrap()
+}
+
+/// What the program prints, which must have gone well.
+fn printed(arguments: &[&str]) -> String {
+    let output = seekwise(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the program complains of, and that it calls it bad input.
+fn complaint(arguments: &[&str]) -> String {
+    let output = seekwise(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn fio_is_here() -> bool {
+    let here = Command::new("fio").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !here {
+        eprintln!("skipped: fio is not installed");
+    }
+    here
+}
+
+#[test]
+fn every_job_file_of_the_folder_comes_with_the_program() {
+    let list = printed(&["workload", "list"]);
+    let listed: Vec<&str> = list.lines().filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next()).collect();
+    assert_eq!(listed, names());
+    for name in names() {
+        assert_eq!(printed(&["workload", "show", &name]), text(&name), "{name}");
+    }
+}
+
+#[test]
+fn every_job_file_says_what_it_does_and_where_it_is_from() {
+    for name in names() {
+        let text = text(&name);
+        let head: Vec<&str> = text.lines().take_while(|line| line.starts_with('#')).collect();
+        assert!((10..=100).contains(&head[0].len()), "{name}: the summary is {:?}", head[0]);
+        assert!(head[1].starts_with("# From: ") && head[1].contains("; "), "{name}: {:?}", head[1]);
+        assert!(head.iter().any(|line| line.contains("Given: ") || line.contains("Stand-in for ")), "{name}: what was given?");
+        assert!(text.lines().all(|line| line.len() <= 132), "{name}: a line is too long");
+    }
+}
+
+#[test]
+fn fio_takes_every_job_file() {
+    if !fio_is_here() {
+        return;
+    }
+    for name in names() {
+        let output = Command::new("fio").arg("--parse-only").arg(folder().join(format!("{name}.fio"))).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.is_empty(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn the_mixes_of_ioperf_are_the_first_of_their_seeds() {
+    for name in names().iter().filter(|name| name.starts_with("ioperf/")) {
+        let seed = name.strip_prefix("ioperf/mix-").unwrap();
+        assert_eq!(printed(&["workload", "random", "--seed", seed]), text(name), "{name}");
+    }
+}
+
+#[test]
+fn as_many_random_mixes_as_may_be_asked_for_are_taken_by_fio_and_by_us() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mixes.fio");
+    let path = path.to_str().unwrap();
+    assert_eq!(printed(&["workload", "random", "--count", "512", "--output", path]), "");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert_eq!(text, printed(&["workload", "random", "--count", "512"]));
+    Workload::parse(&text, path).unwrap();
+    if fio_is_here() {
+        let output = Command::new("fio").args(["--parse-only", path]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_could() {
+    assert!(complaint(&["workload", "show", "self-learning/web"]).contains("seekwise workload list"));
+    assert!(complaint(&["workload", "random", "--count", "513"]).contains("1..=512"));
+    assert!(complaint(&["workload", "random", "--output", "/nonexistent/mixes.fio"]).contains("/nonexistent"));
+}
+
+#[test]
+fn fio_and_we_agree_on_the_workloads_of_self_learning() {
+    agree("self-learning/");
+}
+
+#[test]
+fn fio_and_we_agree_on_the_workloads_of_genetic() {
+    agree("genetic/");
+}
+
+#[test]
+fn fio_and_we_agree_on_the_workloads_of_ioperf() {
+    agree("ioperf/");
+}
+
+#[test]
+fn fio_and_we_agree_on_the_workloads_of_youchoose() {
+    agree("youchoose/");
+}
+
+#[test]
+fn fio_and_we_agree_on_the_workloads_of_fairio() {
+    agree("fairio/");
+}
+
+#[test]
+fn fio_asks_the_same_of_a_file_and_of_its_null_engine() {
+    if !fio_is_here() {
+        return;
+    }
+    for name in ["self-learning/typical-database", "youchoose/locality-50", "self-learning/linux-compilation"] {
+        let file = JobFile::bounded(&text(name));
+        let (real, null) = (fios(&file, Engine::Files), fios(&file, Engine::Null));
+        assert!(real.iter().all(|stream| stream.requests.len() > 500), "{name}");
+        assert!(real == null, "{name}: fio's engines differ, so that `null` cannot stand in for a disk");
+    }
+}
+
+/// Compares all job files of a paper and complains of every difference.
+fn agree(paper: &str) {
+    if !fio_is_here() {
+        return;
+    }
+    let mut complaints = String::new();
+    let mut jobs = 0;
+    for name in names().iter().filter(|name| name.starts_with(paper)) {
+        let file = JobFile::bounded(&text(name));
+        let ours = ours(&file, name);
+        let engine = Engine::for_streams(&ours);
+        let fios = fios(&file, engine);
+        assert_eq!(ours.len(), fios.len(), "{name}: processes");
+        assert_eq!(ours.len(), Workload::parse(&text(name), name).unwrap().jobs().len(), "{name}: processes");
+        for ((ours, fios), process) in ours.iter().zip(&fios).zip(file.processes()) {
+            jobs += 1;
+            for difference in differences(ours, fios, &process) {
+                writeln!(complaints, "{name} [{}] ({engine:?}): {difference}", process.name).unwrap();
+            }
+        }
+    }
+    assert!(jobs >= 5, "only {jobs} jobs were compared");
+    assert!(complaints.is_empty(), "ours, fio's:\n{complaints}");
+    println!("{paper}: {jobs} jobs agree");
+}
+
+/// A job file taken apart: only as far as needed to give every process a section, and so a log, of its own.
+struct JobFile {
+    sections: Vec<Section>,
+}
+
+#[derive(Clone)]
+struct Section {
+    name: String,
+    /// Key and value, those of [global] first.
+    options: Vec<(String, String)>,
+}
+
+impl Section {
+    fn value(&self, key: &str) -> Option<&str> {
+        self.options.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
+    }
+
+    fn set(&mut self, key: &str, value: String) {
+        self.options.retain(|(name, _)| name != key);
+        self.options.push((key.to_owned(), value));
+    }
+
+    fn remove(&mut self, key: &str) -> bool {
+        let before = self.options.len();
+        self.options.retain(|(name, _)| name != key);
+        self.options.len() < before
+    }
+
+    fn bytes(&self, key: &str) -> Option<u64> {
+        self.value(key).map(bytes)
+    }
+
+    /// The mean size of a request.
+    fn mean(&self) -> u64 {
+        let Some(split) = self.value("bssplit") else { return self.bytes("bs").unwrap() };
+        let parts = split.split(':').map(|part| part.split_once('/').unwrap());
+        parts.map(|(size, percent)| bytes(size) * percent.parse::<u64>().unwrap()).sum::<u64>() / 100
+    }
+
+    fn is_by_chance(&self) -> bool {
+        self.value("rw").unwrap().contains("rand") || self.value("bssplit").is_some()
+    }
+
+    /// Removes what only paces the job, and ends it by number where only time would end it.
+    fn bound(&mut self) {
+        for pace in ["runtime", "rate", "rate_iops", "thinktime", "startdelay"] {
+            self.remove(pace);
+        }
+        if !self.remove("time_based") {
+            return;
+        }
+        let by_chance = self.is_by_chance();
+        if by_chance && self.value("nrfiles").is_some() {
+            // It ends when it has gone through all files.
+            return;
+        }
+        self.set("number_ios", REQUESTS.to_string());
+        // A job that came to its end, or whose sequential requests met the end of its files, starts over.
+        self.set("io_size", "1t".to_owned());
+        while by_chance && self.bytes("size").unwrap() < ROOM * REQUESTS * self.mean() {
+            for key in ["size", "offset_increment"] {
+                if let Some(bytes) = self.bytes(key) {
+                    self.set(key, (bytes * 2).to_string());
+                }
+            }
+        }
+    }
+
+    fn text(&self) -> String {
+        let options = self.options.iter();
+        let lines = options.map(|(key, value)| if value.is_empty() { format!("{key}\n") } else { format!("{key}={value}\n") });
+        format!("[{}]\n{}", self.name, lines.collect::<String>())
+    }
+
+    /// The files that fio will use, with their sizes.
+    fn files(&self) -> Vec<(String, u64)> {
+        let count: u64 = self.value("nrfiles").map_or(1, |value| value.parse().unwrap());
+        let (size, offset) = (self.bytes("size").unwrap(), self.bytes("offset").unwrap_or(0));
+        let each = self.bytes("filesize").unwrap_or(offset + size / count);
+        match self.value("filename") {
+            Some(file) => vec![(file.to_owned(), each)],
+            None => (0..count).map(|file| (format!("{}.0.{file}", self.name), each)).collect(),
+        }
+    }
+}
+
+/// A number with a unit, as the job files write it.
+fn bytes(value: &str) -> u64 {
+    let digits = value.trim_end_matches(['k', 'm', 'g']);
+    let unit = match &value[digits.len()..] {
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        _ => 0,
+    };
+    digits.parse::<u64>().unwrap() << unit
+}
+
+impl JobFile {
+    /// Without time: see [`Section::bound`].
+    fn bounded(text: &str) -> JobFile {
+        let mut file = JobFile::parse(text);
+        file.sections.iter_mut().for_each(Section::bound);
+        file
+    }
+
+    fn parse(text: &str) -> JobFile {
+        let mut global = Vec::new();
+        let mut sections: Vec<Section> = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+            if let Some(name) = line.strip_prefix('[') {
+                let name = name.strip_suffix(']').unwrap();
+                if name != "global" {
+                    sections.push(Section { name: name.to_owned(), options: global.clone() });
+                }
+                continue;
+            }
+            let (key, value) = line.split_once('=').unwrap_or((line, ""));
+            let options = sections.last_mut().map_or(&mut global, |section| &mut section.options);
+            options.push((key.to_owned(), value.to_owned()));
+        }
+        JobFile { sections }
+    }
+
+    /// As text again.
+    fn text(&self) -> String {
+        self.sections.iter().map(Section::text).collect()
+    }
+
+    /// One section for every process.
+    fn processes(&self) -> impl Iterator<Item = Section> {
+        self.sections.iter().flat_map(|section| {
+            let count: u64 = section.value("numjobs").map_or(1, |value| value.parse().unwrap());
+            (0..count).map(move |number| {
+                let mut process = section.clone();
+                process.set("numjobs", "1".to_owned());
+                if count > 1 {
+                    process.name = format!("{}.{number}", section.name);
+                }
+                if let Some(step) = section.bytes("offset_increment") {
+                    process.set("offset_increment", "0".to_owned());
+                    process.set("offset", (section.bytes("offset").unwrap_or(0) + number * step).to_string());
+                }
+                process
+            })
+        })
+    }
+}
+
+/// What a job asks for.
+#[derive(Debug, Default, PartialEq)]
+struct Stream {
+    requests: Vec<Asked>,
+    syncs: u64,
+}
+
+impl Stream {
+    /// Syncs for each request since the first write, before which there is nothing to sync.
+    fn syncs_per_write(&self) -> f64 {
+        let unsynced = self.requests.iter().take_while(|request| !request.write).count();
+        self.syncs as f64 / (self.requests.len() - unsynced).max(1) as f64
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Asked {
+    write: bool,
+    file: usize,
+    offset: u64,
+    bytes: u64,
+}
+
+/// What our engine makes of a job file: a stream for each process.
+fn ours(file: &JobFile, name: &str) -> Vec<Stream> {
+    let workload = Workload::parse(&file.text(), name).unwrap();
+    let placed = workload.place(CAPACITY, 0).unwrap();
+    (0..workload.jobs().len())
+        .map(|job| {
+            let mut stream = Stream::default();
+            for action in placed.requests(job) {
+                match action {
+                    Action::Access { op, file, offset, bytes, .. } => {
+                        stream.requests.push(Asked { write: op == Op::Write, file: file as usize, offset, bytes: u64::from(bytes) })
+                    }
+                    Action::Sync { .. } => stream.syncs += 1,
+                }
+                assert!(stream.requests.len() < 1_000_000, "{name}: job {job} has no end");
+            }
+            stream
+        })
+        .collect()
+}
+
+/// What stands under the real fio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Engine {
+    /// Files opened with O_DIRECT. Those that are read are sparse: nothing but fio's own choice is looked at.
+    Files,
+    /// Nothing: for what would take long on a disk.
+    Null,
+}
+
+impl Engine {
+    fn for_streams(streams: &[Stream]) -> Engine {
+        let bytes: u64 = streams.iter().flat_map(|stream| &stream.requests).map(|request| request.bytes).sum();
+        let syncs: u64 = streams.iter().map(|stream| stream.syncs).sum();
+        if bytes <= REAL_BYTES && syncs <= 100 { Engine::Files } else { Engine::Null }
+    }
+}
+
+/// What the real fio makes of it.
+fn fios(file: &JobFile, engine: Engine) -> Vec<Stream> {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job_file = String::new();
+    let mut logs = Vec::new();
+    for (number, mut process) in file.processes().enumerate() {
+        let log = folder.path().join(format!("{number}.log"));
+        process.set("write_iolog", log.to_str().unwrap().to_owned());
+        if engine == Engine::Null {
+            process.set("ioengine", "null".to_owned());
+            // It turns requests away when it holds as many, and fio 3.33 then logs them twice. A depth is a matter of time alone.
+            process.set("iodepth", "1".to_owned());
+        } else {
+            process.set("direct", "1".to_owned());
+            for (name, bytes) in process.files() {
+                let file = std::fs::OpenOptions::new().create(true).truncate(false).write(true).open(folder.path().join(name));
+                let file = file.unwrap();
+                file.set_len(bytes.max(file.metadata().unwrap().len())).unwrap();
+            }
+        }
+        job_file += &process.text();
+        logs.push((log, process.files()));
+    }
+    let path = folder.path().join("job.fio");
+    std::fs::write(&path, job_file).unwrap();
+    let output = Command::new("fio").current_dir(folder.path()).arg("--output=report").arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    logs.iter().map(|(log, files)| logged(log, files)).collect()
+}
+
+/// Reads a log of fio, of version 3: time, file, action, offset, length.
+fn logged(log: &Path, files: &[(String, u64)]) -> Stream {
+    let text = std::fs::read_to_string(log).unwrap();
+    let numbers: BTreeMap<&str, usize> = files.iter().enumerate().map(|(number, (name, _))| (name.as_str(), number)).collect();
+    let mut stream = Stream::default();
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        match fields[..] {
+            [_, _, "add" | "open" | "close"] => {}
+            [_, _, "sync", ..] => stream.syncs += 1,
+            [_, name, action @ ("read" | "write"), offset, bytes] => stream.requests.push(Asked {
+                write: action == "write",
+                file: numbers[name],
+                offset: offset.parse().unwrap(),
+                bytes: bytes.parse().unwrap(),
+            }),
+            _ => panic!("{}: what is {line:?}?", log.display()),
+        }
+    }
+    stream
+}
+
+/// Everything in which two streams differ by more than chance allows.
+fn differences(ours: &Stream, fios: &Stream, process: &Section) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut compare = |what: &str, ours: f64, fios: f64, limit: f64| {
+        if (ours - fios).abs() > limit {
+            found.push(format!("{what}: {ours:.4}, {fios:.4}"));
+        }
+    };
+    let count = fios.requests.len() as f64;
+    compare("requests", ours.requests.len() as f64, count, TOLERANCE * count);
+    compare("syncs", ours.syncs_per_write(), fios.syncs_per_write(), TOLERANCE);
+    compare("files", files(ours) as f64, files(fios) as f64, 0.0);
+    let mut compare_shares = |what: &str, ours: f64, fios: f64| {
+        let mean = (ours + fios) / 2.0;
+        compare(what, ours, fios, TOLERANCE.max(STANDARD_ERRORS * (2.0 * mean * (1.0 - mean) / count).sqrt()));
+    };
+    compare_shares("share of reads", share(ours, |request| !request.write), share(fios, |request| !request.write));
+    compare_shares("share of sequential requests", sequential(ours), sequential(fios));
+    let sizes: BTreeSet<u64> = ours.requests.iter().chain(&fios.requests).map(|request| request.bytes).collect();
+    for size in sizes {
+        let of_size = |request: &Asked| request.bytes == size;
+        compare_shares(&format!("share of {size} bytes"), share(ours, of_size), share(fios, of_size));
+    }
+    let popular = process.value("random_distribution").is_some();
+    let (what, places): (_, fn(&Stream) -> Vec<u64>) = if popular { ("popularity", popularity) } else { ("offsets", offsets) };
+    // Of a run of sequential requests only the first is drawn. Runs of random length, of geometric distribution with a chance `s` to go
+    // on, tell as much as (1 - s) / (1 + s) times as many single draws.
+    let s = if process.is_by_chance() { sequential(fios) } else { 0.0 };
+    let (distance, limit) = kolmogorov_smirnov(places(ours), places(fios), (1.0 - s) / (1.0 + s));
+    if distance > limit {
+        found.push(format!("{what}: the distributions are {distance:.4} apart, and chance allows {limit:.4}"));
+    }
+    found
+}
+
+fn share(stream: &Stream, of: impl Fn(&Asked) -> bool) -> f64 {
+    stream.requests.iter().filter(|request| of(request)).count() as f64 / stream.requests.len() as f64
+}
+
+fn files(stream: &Stream) -> usize {
+    stream.requests.iter().map(|request| request.file).collect::<BTreeSet<_>>().len()
+}
+
+/// The share of requests that begin where the file's last one of the same direction ended.
+fn sequential(stream: &Stream) -> f64 {
+    let mut ends = BTreeMap::new();
+    let follows =
+        |request: &&Asked| ends.insert((request.file, request.write), request.offset + request.bytes) == Some(request.offset);
+    stream.requests.iter().filter(follows).count() as f64 / stream.requests.len() as f64
+}
+
+/// Where in its files, laid end to end, each request begins.
+fn offsets(stream: &Stream) -> Vec<u64> {
+    let numbers: BTreeSet<usize> = stream.requests.iter().map(|request| request.file).collect();
+    let ranks: BTreeMap<usize, u64> = numbers.into_iter().zip(0..).collect();
+    stream.requests.iter().map(|request| (ranks[&request.file] << 40) + request.offset).collect()
+}
+
+/// For each request how many places are asked for more often than its own. Where the popular places are is drawn from the seed,
+/// which is not the same on both sides: how popular they are is not.
+fn popularity(stream: &Stream) -> Vec<u64> {
+    let mut counts = BTreeMap::<u64, u64>::new();
+    offsets(stream).into_iter().for_each(|place| *counts.entry(place).or_default() += 1);
+    let mut counts: Vec<u64> = counts.into_values().collect();
+    counts.sort_unstable_by(|a, b| b.cmp(a));
+    counts.iter().zip(0..).flat_map(|(count, rank)| std::iter::repeat_n(rank, *count as usize)).collect()
+}
+
+/// The largest distance between two samples' cumulative distributions, and what it may be at [`SIGNIFICANCE`] if they are worth so
+/// many times their number of independent ones.
+fn kolmogorov_smirnov(mut a: Vec<u64>, mut b: Vec<u64>, worth: f64) -> (f64, f64) {
+    a.sort_unstable();
+    b.sort_unstable();
+    let (m, n) = (a.len() as f64, b.len() as f64);
+    let below = |sample: &[u64], value: u64| sample.partition_point(|other| *other <= value) as f64;
+    let distance = a.iter().chain(&b).map(|value| (below(&a, *value) / m - below(&b, *value) / n).abs()).fold(0.0, f64::max);
+    (distance, (-(SIGNIFICANCE / 2.0).ln() / 2.0 * (m + n) / (m * n * worth)).sqrt())
+}
