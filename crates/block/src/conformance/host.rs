@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::script::Script;
-use crate::{Insertion, Nanos, Patience, Pick, Request, RequestId, Scheduler, Spec, switch};
+use crate::{Insertion, Merges, Nanos, Patience, Pick, Request, RequestId, Scheduler, Spec, switch};
 
 /// With nothing at the device, a scheduler may put its host off so often in a row.
 const PUT_OFF_MAX: u32 = 64;
@@ -150,6 +150,9 @@ impl<'a> Host<'a> {
     fn join(&mut self, into: RequestId, part: RequestId) -> Checked {
         let part = self.waiting.remove(&part).ok_or(format!("{part} was merged but does not wait"))?;
         let whole = self.waiting.get_mut(&into).ok_or(format!("something was merged into {into}, which does not wait"))?;
+        if self.script.limits.merges == Merges::Never {
+            return Err(format!("{part:?} was merged, though nothing may be", part = part.request));
+        }
         let (a, b) = (&mut whole.request, &part.request);
         if (a.op, a.sync, a.priority) != (b.op, b.sync, b.priority) {
             return Err(format!("unequal requests were merged: {a:?} and {b:?}"));

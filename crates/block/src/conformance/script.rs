@@ -69,7 +69,7 @@ fn value(tunable: &Tunable, setting: u16) -> i64 {
 pub fn scripts() -> impl Strategy<Value = Script> {
     let service = prop_oneof![3 => 50..2_000u64, 2 => 2_000..15_000u64, 1 => 50_000..700_000u64];
     let max_sectors = prop_oneof![1 => Just(0), 2 => 8..64u32, 2 => Just(2560u32)];
-    let merges = prop_oneof![3 => Just(Merges::All), 1 => Just(Merges::WithLast), 1 => Just(Merges::Never)];
+    let merges = prop_oneof![8 => Just(Merges::All), 1 => Just(Merges::WithLast), 1 => Just(Merges::Never)];
     let change = proptest::option::of(any::<Index>());
     let settings = proptest::collection::vec(prop_oneof![any::<u16>(), Just(0), Just(u16::MAX)], 1..8);
     (

@@ -310,6 +310,15 @@ mod tests {
     }
 
     #[test]
+    fn what_concerns_the_queue_reaches_it_in_its_own_units() {
+        let queue = |text| HostSettings::parse(text).unwrap().queue();
+        assert_eq!(queue(""), QueueSettings::default());
+        let expected = QueueSettings { nr_requests: 8, max_sectors: 128, merges: Merges::Never };
+        assert_eq!(queue("nr_requests=8,max_sectors_kb=64,nomerges=2"), expected);
+        assert_eq!(queue("nomerges=1").merges, Merges::WithLast);
+    }
+
+    #[test]
     fn defaults_lie_in_their_ranges_and_an_empty_text_means_them() {
         HostSettings::default().check().unwrap();
         assert_eq!(HostSettings::parse("").unwrap(), HostSettings::default());

@@ -340,6 +340,7 @@ mod tests {
         let (arrival, priority, token) = (Nanos::ZERO, block::Priority::DEFAULT, 0);
         let issue = crate::host::Issue { arrival, lba, sectors, op, sync, stream, priority, token };
         measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(3) });
+        measure.finish();
         assert_eq!((measure.syncs.count(), measure.syncs.max()), (1, Nanos::from_millis(3)));
         assert_eq!((measure.all.count(), measure.writes.count(), measure.streams[&7].responses.count()), (0, 0, 0));
         assert_eq!(measure.last_completion, Nanos::from_millis(3));
