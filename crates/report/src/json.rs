@@ -88,6 +88,7 @@ fn schedulers(comparison: &Comparison) -> Vec<Value> {
             "write_mb_s": record.figures.write_mb_s,
             "read_response": record.figures.read_response,
             "write_response": record.figures.write_response,
+            "sync_response": record.figures.sync_response,
             "worst_slowdown_stream": record.figures.worst_slowdown_stream,
             "device_requests": record.figures.device_requests,
             "sustainable_speed": record.figures.sustainable_speed,

@@ -127,6 +127,8 @@ pub struct Figures {
     pub read_response: Option<ResponseFigures>,
     /// Writes; `None` where there are none.
     pub write_response: Option<ResponseFigures>,
+    /// Calls of fsync, which count nowhere else; `None` where there are none.
+    pub sync_response: Option<ResponseFigures>,
     /// Jain's index over the streams' progress (response time alone on the disk over response time here, at most 1): 1 when all
     /// are slowed down alike, 1/n when one of n gets everything. Over the streams with at least 100 requests, or over all where
     /// fewer than two have so many; `None` with fewer than two streams.

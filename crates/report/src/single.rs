@@ -60,17 +60,28 @@ fn responses(out: &mut Lines, record: &Record) {
         ("longest ms", |response| response.max_ms),
     ];
     let figures = &record.figures;
-    let groups = [Some(&figures.response), figures.read_response.as_ref(), figures.write_response.as_ref()];
-    let mut row =
-        |label: &str, cells: [String; 3]| out.line(&format!("{label:22} {:>11} {:>11} {:>11}", cells[0], cells[1], cells[2]));
-    row("", ["all", "reads", "writes"].map(str::to_owned));
-    let cells = |value: &dyn Fn(&ResponseFigures) -> String| groups.map(|group| group.map_or_else(|| MISSING.to_owned(), value));
+    let mut groups = vec![
+        ("all", Some(&figures.response), three_digits(figures.throughput_mb_s)),
+        ("reads", figures.read_response.as_ref(), three_digits(figures.read_mb_s)),
+        ("writes", figures.write_response.as_ref(), three_digits(figures.write_mb_s)),
+    ];
+    if figures.sync_response.is_some() {
+        groups.push(("fsyncs", figures.sync_response.as_ref(), MISSING.to_owned()));
+    }
+    let mut row = |label: &str, cells: Vec<String>| {
+        let cells: String = cells.iter().map(|cell| format!(" {cell:>11}")).collect();
+        out.line(&format!("{label:22}{cells}"));
+    };
+    let cells = |value: &dyn Fn(&ResponseFigures) -> String| {
+        groups.iter().map(|(_, group, _)| group.map_or_else(|| MISSING.to_owned(), value)).collect()
+    };
+    row("", groups.iter().map(|(name, ..)| (*name).to_owned()).collect());
     row("requests", cells(&|response| grouped(response.requests)));
     let rate = |response: &ResponseFigures| {
         three_digits(if figures.duration_s > 0.0 { response.requests as f64 / figures.duration_s } else { 0.0 })
     };
     row("requests/s", cells(&rate));
-    row("MB/s", [figures.throughput_mb_s, figures.read_mb_s, figures.write_mb_s].map(three_digits));
+    row("MB/s", groups.iter().map(|(.., throughput)| throughput.clone()).collect());
     for (label, value) in ROWS {
         row(label, cells(&|response| three_digits(value(response))));
     }

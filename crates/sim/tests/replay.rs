@@ -123,7 +123,7 @@ fn run(trace: &[TraceRequest], mode: Mode, speed: f64, queue: Queue) -> Outcome 
     let (survey, placement) = survey(trace);
     let followed: Vec<_> = survey.followed().iter().map(|&(stream, _)| stream).collect();
     let settings = Settings { mode, speed, queue: QueueSettings::default() };
-    let measure = Measure::new(survey.requests, followed);
+    let measure = Measure::new(followed);
     replay(list(trace), &placement, queue, &settings, measure, &Watch::default()).unwrap()
 }
 
@@ -224,7 +224,7 @@ fn a_stream_alone_gets_what_it_would_get_without_the_others() {
     let (_, placement) = survey(&trace);
     let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
     let build = || default_queue(8, 1);
-    let alone = replay_alone(list(&trace), &placement, &build, &settings, Measure::new(200, [1, 2]), &Watch::default()).unwrap();
+    let alone = replay_alone(list(&trace), &placement, &build, &settings, Measure::new([1, 2]), &Watch::default()).unwrap();
     let together = run(&trace, Mode::Open, 1.0, build());
     for stream in [1, 2] {
         assert_eq!(alone.streams[&stream].responses.mean(), Nanos(8 * MS));
@@ -244,7 +244,7 @@ fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
     for mode in [Mode::Open, Mode::Closed] {
         let settings = Settings { mode, speed: 1.0, queue: QueueSettings::default() };
         let alone = |streams: &[StreamId]| {
-            let measure = Measure::new(3000, streams.iter().copied());
+            let measure = Measure::new(streams.iter().copied());
             replay_alone(list(&trace), &placement, &build, &settings, measure, &Watch::default()).unwrap()
         };
         let whole = alone(&[1, 2, 3, 4, 5, 6, 7]);
@@ -274,7 +274,7 @@ fn a_search_for_one_stream_stops_when_told_to() {
     let build = || default_queue(8, 1);
     let stop = AtomicBool::new(true);
     let watch = Watch { stop: Some(&stop), completed: None };
-    let outcome = replay_alone(list(&trace), &placement, &build, &settings, Measure::new(1, [2]), &watch);
+    let outcome = replay_alone(list(&trace), &placement, &build, &settings, Measure::new([2]), &watch);
     assert!(matches!(outcome, Err(RunError::Interrupted)));
 }
 
@@ -285,7 +285,7 @@ fn a_replay_stops_when_told_to() {
     let stop = AtomicBool::new(true);
     let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
     let watch = Watch { stop: Some(&stop), completed: None };
-    let outcome = replay(list(&trace), &placement, default_queue(1, 1), &settings, Measure::new(1, []), &watch);
+    let outcome = replay(list(&trace), &placement, default_queue(1, 1), &settings, Measure::new([]), &watch);
     assert!(matches!(outcome, Err(RunError::Interrupted)));
 }
 

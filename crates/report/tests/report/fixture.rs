@@ -135,6 +135,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             iops: 60_000.0 / (DURATION_S - 40.0 + 12.0 * manner.factor),
             read_response: Some(response.clone()),
             write_response: None,
+            sync_response: None,
             response,
             fairness_jain: Some(1.0 - manner.inequality * 0.55),
             worst_slowdown: worst.and_then(|stream| stream.slowdown),

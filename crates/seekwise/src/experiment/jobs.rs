@@ -51,7 +51,7 @@ impl JobsLoad {
         let all = self.placed.jobs().iter().map(|job| job.stream()).take(FOLLOWED_STREAMS);
         let followed = all.filter(|&stream| only.is_none_or(|only| only == stream));
         let only = only.map(|stream| stream as usize);
-        let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(1_000_000, followed), watch)?;
+        let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(followed), watch)?;
         Ok(Outcome { host: Some(host.tally()), ..Outcome::new(outcome.measure, host.queue()) })
     }
 }
@@ -93,7 +93,7 @@ impl Load for JobsLoad {
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
-        let mut all = Measure::new(1_000_000, []);
+        let mut all = Measure::new([]);
         for &stream in streams {
             all.streams.extend(self.run_on(build(), Some(stream), watch)?.measure.streams);
         }

@@ -37,6 +37,7 @@ pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>
         response: response_figures(&measure.all),
         read_response: (measure.reads.count() > 0).then(|| response_figures(&measure.reads)),
         write_response: (measure.writes.count() > 0).then(|| response_figures(&measure.writes)),
+        sync_response: (measure.syncs.count() > 0).then(|| response_figures(&measure.syncs)),
         fairness_jain: jain(slowdowns.iter().map(|&(_, slowdown)| (1.0 / slowdown).min(1.0))),
         worst_slowdown: worst.map(|(_, slowdown)| slowdown),
         worst_slowdown_stream: worst.map(|(stream, _)| stream),

@@ -196,12 +196,12 @@ impl Load for TraceLoad {
     }
 
     fn run(&self, queue: Queue, watch: &Watch) -> Result<Outcome, RunError> {
-        let measure = Measure::new(self.survey.requests, self.survey.followed().into_iter().map(|(stream, _)| stream));
+        let measure = Measure::new(self.survey.followed().into_iter().map(|(stream, _)| stream));
         replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch)
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
-        let measure = Measure::new(self.survey.requests, streams.iter().copied());
+        let measure = Measure::new(streams.iter().copied());
         replay_alone(self.reader()?, &self.placement, build, &self.settings, measure, watch)
     }
 

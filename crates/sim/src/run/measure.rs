@@ -9,8 +9,8 @@ use crate::host::Finished;
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
 const BINS: usize = 240;
-/// Requests kept for the scatter plots.
-const SAMPLE: u64 = 4_000;
+/// Requests kept for the scatter plots, at most; of a run with more, at least about half as many.
+const SAMPLE: usize = 6_000;
 
 /// A distribution of response times: exact count, mean and maximum, quantiles to three significant digits.
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ pub struct Measure {
     pub bin: Nanos,
     /// The run in bins, from time zero on.
     pub bins: Vec<Bin>,
-    /// Some requests, chosen by their number alone: the same ones in every run of the same trace.
+    /// Some requests, chosen by their number alone: the same ones in every run of as many requests.
     pub sample: Vec<Finished>,
     followed: Followed,
     sample_below: u64,
@@ -172,8 +172,8 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// Measures a run of about `requests` requests, telling the `followed` streams apart.
-    pub fn new(requests: u64, followed: impl IntoIterator<Item = StreamId>) -> Measure {
+    /// Measures a run, telling the `followed` streams apart.
+    pub fn new(followed: impl IntoIterator<Item = StreamId>) -> Measure {
         Measure {
             first_arrival: Nanos::MAX,
             last_arrival: Nanos::ZERO,
@@ -190,7 +190,7 @@ impl Measure {
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
             sample: Vec::new(),
-            sample_below: (u128::from(SAMPLE) * u128::from(u64::MAX) / u128::from(requests.max(SAMPLE))) as u64,
+            sample_below: u64::MAX,
             current: (0, Nanos::ZERO, Nanos::ZERO),
         }
     }
@@ -220,7 +220,16 @@ impl Measure {
         }
         self.record_bin(finished.at, bytes, response);
         if scramble(issue.token) <= self.sample_below {
-            self.sample.push(*finished);
+            self.take_sample(finished);
+        }
+    }
+
+    /// Of a long run ever fewer are kept, so that their number stays within bounds whatever its length.
+    fn take_sample(&mut self, finished: &Finished) {
+        self.sample.push(*finished);
+        if self.sample.len() > SAMPLE {
+            self.sample_below /= 2;
+            self.sample.retain(|kept| scramble(kept.issue.token) <= self.sample_below);
         }
     }
 
@@ -313,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_discard_counts_among_all_and_as_neither_read_nor_write_and_moves_nothing() {
-        let mut measure = Measure::new(3, [7]);
+        let mut measure = Measure::new([7]);
         for (token, op) in [(0, Op::Read), (1, Op::Write), (2, Op::Discard)] {
             let issue = crate::host::Issue {
                 arrival: Nanos::ZERO,
@@ -335,7 +344,7 @@ mod tests {
 
     #[test]
     fn an_fsync_counts_among_fsyncs_and_nowhere_else() {
-        let mut measure = Measure::new(1, [7]);
+        let mut measure = Measure::new([7]);
         let (lba, sectors, op, sync, stream) = (0, 0, Op::Write, true, 7);
         let (arrival, priority, token) = (Nanos::ZERO, block::Priority::DEFAULT, 0);
         let issue = crate::host::Issue { arrival, lba, sectors, op, sync, stream, priority, token };
@@ -347,8 +356,29 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_of_a_run_of_any_length_is_neither_small_nor_large_and_the_same_again() {
+        let sample = |requests: u64| {
+            let mut measure = Measure::new([]);
+            for token in 0..requests {
+                let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
+                let issue = crate::host::Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
+                measure.record(&Finished { issue, dispatched: at, at });
+            }
+            measure.sample.iter().map(|kept| kept.issue.token).collect::<Vec<_>>()
+        };
+        assert_eq!(sample(100).len(), 100);
+        for requests in [6_000, 50_000, 300_000] {
+            let tokens = sample(requests);
+            assert!((2_700..=6_000).contains(&tokens.len()), "{} of {requests}", tokens.len());
+            let late = tokens.iter().filter(|&&token| token >= requests / 2).count();
+            assert!((0.45..0.55).contains(&(late as f64 / tokens.len() as f64)), "{late} of {} from the second half", tokens.len());
+            assert_eq!(tokens, sample(requests));
+        }
+    }
+
+    #[test]
     fn bins_hold_everything_however_long_the_run() {
-        let mut measure = Measure::new(3, []);
+        let mut measure = Measure::new([]);
         for seconds in [0, 1, 100_000] {
             measure.record_bin(Nanos::from_millis(seconds * 1000), 512, Nanos::from_millis(2));
         }
