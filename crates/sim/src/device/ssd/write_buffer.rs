@@ -109,7 +109,7 @@ impl WriteBuffer {
     }
 
     /// Pages that are here, leaving ones among them.
-    fn len(&self) -> usize {
+    pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
