@@ -120,7 +120,9 @@ impl WriteBuffer {
 
     /// The next flush whose pages have all gone.
     pub fn flushed(&mut self) -> Option<RequestId> {
-        self.flushes.pop_front_if(|flush| flush.left == 0).map(|flush| flush.id)
+        let id = self.flushes.front().filter(|flush| flush.left == 0)?.id;
+        self.flushes.pop_front();
+        Some(id)
     }
 
     /// The next page for the flash, if one must go; it stays readable until [`remove`](WriteBuffer::remove).
