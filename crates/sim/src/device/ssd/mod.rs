@@ -84,8 +84,8 @@ pub struct Ssd {
     to_buffer: VecDeque<u32>,
     /// Buffered pages on their way to the flash.
     leaving: usize,
-    link_in_free: u64,
-    link_out_free: u64,
+    /// When each way of the link is free again: that of writes, and the other one if there is another.
+    link_free: [u64; 2],
     busy: u64,
     busy_until: u64,
 }
@@ -106,8 +106,7 @@ impl Ssd {
             to_chips: VecDeque::with_capacity(depth),
             to_buffer: VecDeque::with_capacity(depth),
             leaving: 0,
-            link_in_free: 0,
-            link_out_free: 0,
+            link_free: [0; 2],
             busy: 0,
             busy_until: 0,
             model,
@@ -298,10 +297,16 @@ impl Ssd {
         let at = if ticket.op != Op::Read {
             now
         } else {
-            self.link_out_free = now.max(self.link_out_free).saturating_add(self.link_time(&ticket));
-            self.link_out_free
+            self.cross_link(self.model.link_out, now, &ticket)
         };
         self.schedule(at, Event::Done(slot));
+    }
+
+    /// When a request's data that are ready to cross the link one way have crossed it.
+    fn cross_link(&mut self, way: usize, ready: u64, ticket: &Ticket) -> u64 {
+        let done = ready.max(self.link_free[way]).saturating_add(self.link_time(ticket));
+        self.link_free[way] = done;
+        done
     }
 
     fn link_time(&self, ticket: &Ticket) -> u64 {
@@ -346,8 +351,7 @@ impl Device for Ssd {
         };
         let mut at = now.0.saturating_add(self.model.overhead);
         if ticket.op == Op::Write {
-            at = at.max(self.link_in_free).saturating_add(self.link_time(&ticket));
-            self.link_in_free = at;
+            at = self.cross_link(0, at, &ticket);
         }
         self.schedule(at, Event::Arrived(slot));
     }
