@@ -294,11 +294,7 @@ impl Ssd {
         if ticket.open > 0 || ticket.next < ticket.pages_end {
             return;
         }
-        let at = if ticket.op != Op::Read {
-            now
-        } else {
-            self.cross_link(self.model.link_out, now, &ticket)
-        };
+        let at = if ticket.op != Op::Read { now } else { self.cross_link(self.model.link_out, now, &ticket) };
         self.schedule(at, Event::Done(slot));
     }
 
