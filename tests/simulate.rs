@@ -72,15 +72,16 @@ fn every_workload_of_the_papers_runs_on_disk_flash_and_arrays() {
 }
 
 #[test]
-fn reading_ahead_further_lets_readers_side_by_side_get_more_of_a_disk() {
+fn reading_ahead_further_lets_readers_side_by_side_get_more_of_a_disk_that_serves_them_in_turn() {
     let folder = tempfile::tempdir().unwrap();
     let job = job(folder.path(), "readers.fio", BUFFERED_READERS);
     let throughput = |read_ahead: &str| {
-        let record = record(&[job.to_str().unwrap(), "--disk", "sata7200", "--scheduler", "noop", "--set", read_ahead]);
+        let job = job.to_str().unwrap();
+        let record = record(&[job, "--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--set", read_ahead]);
         assert!(record["replay"]["host"].to_string().contains(read_ahead.split_once('=').unwrap().1));
         record["figures"]["throughput_mb_s"].as_f64().unwrap()
     };
-    let (little, much) = (throughput("read_ahead_kb=16"), throughput("read_ahead_kb=4096"));
+    let (little, much) = (throughput("read_ahead_kb=128"), throughput("read_ahead_kb=4096"));
     assert!(much > 2.0 * little, "{little} and {much} MB/s");
 }
 
