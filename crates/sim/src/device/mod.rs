@@ -43,6 +43,14 @@ pub trait Device: Send {
     /// Takes a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
     fn submit(&mut self, now: Nanos, request: &Request);
 
+    /// Empties the volatile write cache (ATA's FLUSH CACHE, SCSI's SYNCHRONIZE CACHE, NVMe's Flush). True: `advance` reports a
+    /// completion of this `id` when everything is on the media that was reported as written before `now`. False: there is no such
+    /// cache, it is done already, and no completion comes. Call `advance` first, as for `submit`. It takes no place in the queue, and
+    /// several may be under way.
+    fn flush(&mut self, _now: Nanos, _id: RequestId) -> bool {
+        false
+    }
+
     /// When the device next has something to do by itself (complete a request, end a seek, start a write-back);
     /// `None`: nothing until the next `submit`. Background work that no host can see (read-ahead) need not be announced.
     fn wake_at(&self) -> Option<Nanos>;

@@ -35,7 +35,7 @@ pub enum Action {
         /// How.
         access: Access,
     },
-    /// fsync(2): everything written to the file is on the device before it returns.
+    /// fsync(2): everything written to the file is on the media before it returns.
     Sync {
         /// Which file.
         file: FileId,
@@ -49,6 +49,6 @@ pub enum Access {
     Direct,
     /// Through the page cache.
     Buffered,
-    /// Through the page cache with O_SYNC: a write returns when it is on the device.
+    /// Through the page cache with O_SYNC: a write returns when it is on the media.
     Synchronous,
 }

@@ -8,6 +8,9 @@
 //! Synchronous and asynchronous requests have `nr_requests` each, so that write-back cannot lock readers out (the two counts of
 //! `struct request_list` in Linux's single-queue block layer, to which the schedulers here belong).
 //!
+//! Flushes of the device's write cache go past all this (`block/blk-flush.c`): one is at the device at a time, and those that come
+//! meanwhile share the next one. What they must hold back, their issuer has waited for already.
+//!
 //! A merged request carries its parts as a chain through the slots, so that one completion ends them all.
 
 use std::collections::VecDeque;
@@ -19,6 +22,9 @@ use crate::device::{Completion, Device};
 use crate::run::Server;
 
 const NONE: u32 = u32::MAX;
+
+/// The id of a flush at the device; slots never number as many.
+const FLUSH: RequestId = RequestId::MAX;
 
 /// What a discard is split at, which is not what transfers are (`max_discard_sectors` in `blk-settings.c`, at most 2^32 - 1 bytes).
 const MAX_DISCARD_SECTORS: u32 = u32::MAX >> 9;
@@ -34,7 +40,7 @@ pub struct Issue {
     pub arrival: Nanos,
     /// The first sector.
     pub lba: u64,
-    /// How many sectors; never 0.
+    /// How many sectors; 0 only of a flush that is done.
     pub sectors: u32,
     /// Read, write or discard.
     pub op: Op,
@@ -117,6 +123,13 @@ struct Slot {
     issue: Issue,
 }
 
+/// Somebody waits for the device's write cache.
+#[derive(Clone, Copy)]
+struct Flush {
+    since: Nanos,
+    token: u64,
+}
+
 /// One scheduler in front of one device.
 pub struct Queue {
     scheduler: Box<dyn Scheduler>,
@@ -133,6 +146,9 @@ pub struct Queue {
     /// By kind: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
     at_device: usize,
+    /// Flushes that the one at the device ends, and those that wait for the next.
+    flushing: Vec<Flush>,
+    to_flush: Vec<Flush>,
     wait_until: Option<Nanos>,
     completions: Vec<Completion>,
     busy_at_completion: Nanos,
@@ -153,6 +169,8 @@ impl Queue {
             pending: [None; 2],
             active: [0; 2],
             at_device: 0,
+            flushing: Vec::new(),
+            to_flush: Vec::new(),
             wait_until: None,
             completions: Vec::new(),
             busy_at_completion: Nanos::ZERO,
@@ -196,6 +214,34 @@ impl Queue {
     pub fn is_full(&self, sync: bool) -> bool {
         let kind = usize::from(sync);
         self.pending[kind].is_some() || !self.waiting[kind].is_empty() || self.active[kind] >= self.settings.nr_requests
+    }
+
+    /// Has the device's volatile write cache emptied (`blkdev_issue_flush`): all that has completed by now is on the media when
+    /// [`Finished`] hands back `token`, with no sectors. False if the device has no such cache: nothing is handed back then.
+    pub fn flush(&mut self, now: Nanos, token: u64) -> bool {
+        let flush = Flush { since: now, token };
+        if !self.flushing.is_empty() {
+            self.to_flush.push(flush);
+        } else if self.device.flush(now, FLUSH) {
+            self.flushing.push(flush);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The flush at the device is done: the next one goes, on behalf of all that wait.
+    fn flushed(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
+        let done = |Flush { since, token }: Flush| {
+            let (op, priority) = (Op::Write, Priority::DEFAULT);
+            let issue = Issue { arrival: since, lba: 0, sectors: 0, op, sync: true, stream: 0, priority, token };
+            Finished { issue, dispatched: since, at }
+        };
+        finished.extend(self.flushing.drain(..).map(done));
+        if !self.to_flush.is_empty() && self.device.flush(at, FLUSH) {
+            std::mem::swap(&mut self.flushing, &mut self.to_flush);
+        }
+        finished.extend(self.to_flush.drain(..).map(done));
     }
 
     /// Something waits to be let in.
@@ -340,7 +386,10 @@ impl Server for Queue {
             self.busy_at_completion = self.device.busy();
         }
         for completion in &completions {
-            self.finish(completion, finished);
+            match completion.id {
+                FLUSH => self.flushed(now, finished),
+                _ => self.finish(completion, finished),
+            }
         }
         completions.clear();
         self.completions = completions;

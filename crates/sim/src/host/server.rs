@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Call --+-- buffered read ------ Read ----------------------------------------------+--> Finished
-//!        +-- buffered write ----- Write --(O_SYNC)--> Flush -> Settle ---------------+
-//!        +-- fsync -------------- Flush -> Settle -----------------------------------+
+//!        +-- buffered write ----- Write --(O_SYNC)--> Flush -> Settle -> Barrier ----+
+//!        +-- fsync -------------- Flush -> Settle -> Barrier ------------------------+
 //!        +-- direct read -------- Flush -> Settle ---------> Issue -> Pieces --------+
 //!        +-- direct write ------- Flush -> Settle -> Drop -> Issue -> Pieces --------+
 //!        +-- discard ----------------------------- > Drop -> Issue -> Pieces --------+
@@ -47,8 +47,8 @@ const PLUG_SECTORS: u32 = 256;
 const BIO_PAGES: u64 = 256;
 /// No file is longer, so that no arithmetic on its bytes can overflow.
 const LONGEST_FILE: u64 = 1 << 62;
-/// Marks the tokens of direct calls' pieces.
-const DIRECT: u64 = 1 << 63;
+/// Marks the tokens of what belongs to a call and not to a [`Transfer`]: direct calls' pieces, flushes.
+pub(super) const OF_CALL: u64 = 1 << 63;
 
 /// The stream of the kernel's flusher thread.
 pub const FLUSHER_STREAM: StreamId = StreamId::MAX;
@@ -104,6 +104,10 @@ pub(super) enum Stage {
     Flush,
     /// Waits for all write-back of its range that has begun.
     Settle,
+    /// Has the device empty its write cache.
+    Barrier,
+    /// Waits for that.
+    Drained,
     /// Takes the pages of its range out of the cache.
     Drop,
     /// Sends its own pieces to the device.
@@ -141,7 +145,7 @@ pub(super) struct Running {
     /// It has waited for room in the queue, and may send one more now even if others have filled it meanwhile.
     pub may_overfill: bool,
     pub copied: u64,
-    /// Pieces of its own that are not done.
+    /// Pieces of its own, or flushes, that are not done.
     pub open: u32,
     /// It waits for transfers that began before the one of this number.
     pub before: u64,
@@ -477,6 +481,9 @@ impl Host {
                 Stage::Write => self.write(now, id),
                 Stage::Flush => self.flush_range(now, id),
                 Stage::Settle => self.settle(id),
+                Stage::Barrier => self.barrier(now, id),
+                Stage::Drained if self.calls[id].open > 0 => Step::Waits,
+                Stage::Drained => Step::Done,
                 Stage::Drop => self.drop_range(id),
                 Stage::Issue => self.issue(now, id),
                 Stage::Pieces => self.pieces(id),
@@ -521,7 +528,7 @@ impl Host {
         let files = Arc::clone(&self.files);
         for (lba, sectors) in files[file as usize].pieces(from / 512, to.div_ceil(512) - from / 512) {
             self.calls[id].open += 1;
-            let token = DIRECT | id as u64;
+            let token = OF_CALL | id as u64;
             self.submit(now, Issue { arrival: now, lba, sectors: sectors as u32, op, sync, stream, priority, token });
         }
         Step::Next(Stage::Pieces)
@@ -728,7 +735,7 @@ impl Host {
         self.queue.advance(now, &mut done);
         for piece in done.drain(..) {
             let token = piece.issue.token;
-            if token & DIRECT == 0 {
+            if token & OF_CALL == 0 {
                 let transfer = &mut self.transfers[token as usize];
                 transfer.open -= 1;
                 if transfer.open == 0 {
@@ -736,7 +743,7 @@ impl Host {
                 }
                 continue;
             }
-            let id = (token & !DIRECT) as usize;
+            let id = (token & !OF_CALL) as usize;
             let running = &mut self.calls[id];
             running.open -= 1;
             running.dispatched = piece.dispatched;

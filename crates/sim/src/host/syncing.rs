@@ -1,13 +1,14 @@
 //! Making the device and the cache agree on a range of a file: for fsync, O_SYNC, and before direct input and output.
 //!
-//! Follows `mm/filemap.c` (`filemap_write_and_wait_range`, `kiocb_invalidate_pages`) and `mm/truncate.c`. Simplified: Linux tags the
-//! pages that are dirty when it begins and writes these; here one pass through the range writes what is dirty as it comes by.
+//! Follows `mm/filemap.c` (`filemap_write_and_wait_range`, `kiocb_invalidate_pages`) and `mm/truncate.c`, for the flush at the end
+//! `block/fops.c` and `fs/ext4/fsync.c`. Simplified: Linux tags the pages that are dirty when it begins and writes these; here one
+//! pass through the range writes what is dirty as it comes by.
 //! Metadata and journals are left out.
 
 use block::{Nanos, Op};
 
 use super::memory::{PAGE, flag};
-use super::server::{Host, Running, Stage, Step};
+use super::server::{Host, OF_CALL, Running, Stage, Step};
 use super::{Access, Action};
 
 impl Host {
@@ -43,8 +44,18 @@ impl Host {
         match running.call.action {
             Action::Access { access: Access::Direct, op: Op::Read, .. } => Step::Next(Stage::Issue),
             Action::Access { access: Access::Direct, .. } => Step::Next(Stage::Drop),
-            _ => Step::Done,
+            _ => Step::Next(Stage::Barrier),
         }
+    }
+
+    /// What is at the device must also be on its media. Linux asks for it even if there was nothing to write (`ext4_sync_file`,
+    /// `blkdev_fsync`): it may be somebody else's write-back that the drive still has in memory.
+    pub(super) fn barrier(&mut self, now: Nanos, id: usize) -> Step {
+        if !self.queue.flush(now, OF_CALL | id as u64) {
+            return Step::Done;
+        }
+        self.calls[id].open = 1;
+        Step::Next(Stage::Drained)
     }
 
     /// Takes the range's pages out of the cache, before the device holds something else there. A page that was made dirty

@@ -153,6 +153,12 @@ impl Cache {
             && self.segments.iter().any(|s| matches!(s.state, State::Dirty | State::Writing) && s.start < end && lba < s.end)
     }
 
+    /// A write that came no later than `upto`, by the order of arrival, is not on the media.
+    pub fn holds_write(&self, upto: u64) -> bool {
+        let mut writes = self.segments.iter().zip(&self.waiting);
+        self.dirty > 0 && writes.any(|(s, waiting)| matches!(s.state, State::Dirty | State::Writing) && waiting.order <= upto)
+    }
+
     /// A write that waits and that `lba..end` follows on, with room for it.
     pub fn appendable(&self, lba: u64, end: u64) -> Option<usize> {
         let fits = |s: &Segment| s.end == lba && matches!(s.state, State::Dirty | State::Writing) && end - s.start <= self.size;

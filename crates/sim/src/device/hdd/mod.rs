@@ -14,6 +14,9 @@
 //!
 //! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but no sector is an event:
 //! a request costs one look-up in tables per track it touches, and read-ahead is worked out when somebody asks how far it got.
+//! A flush empties the write cache before the arm does anything else: a drive on SATA is given nothing beside a FLUSH CACHE, which is
+//! not a queued command. Here reads that hit are still answered meanwhile.
+//!
 //! It differs from DiskSim where the drives of its validation traces do:
 //!
 //! * an access on the arm's own cylinder takes [`spec::Mechanics::reacquire_ms`], not nothing;
@@ -36,11 +39,12 @@ mod tests;
 mod writing;
 
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
 
-use self::cache::{Cache, Lookup, State};
+use self::cache::{Cache, Lookup, Segment, State, Waiting};
 use self::layout::Place;
 use self::mechanics::{Arm, Motion};
 use self::model::Model;
@@ -77,6 +81,16 @@ struct Active {
     writing: Option<usize>,
 }
 
+/// A flush that waits for writes in memory.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    id: RequestId,
+    /// The last write it waits for, by the order of arrival.
+    upto: u64,
+    /// When the drive knew of it.
+    ready: u64,
+}
+
 /// A hard disk at work.
 #[derive(Debug)]
 pub struct Hdd {
@@ -91,6 +105,8 @@ pub struct Hdd {
     /// What the host has not heard yet, latest first.
     outbox: Vec<(Completion, bool)>,
     orders: u64,
+    /// Oldest first.
+    flushes: VecDeque<Flush>,
     bus_free: u64,
     /// From when until when the bus carries what the media bring.
     bus_reserved: (u64, u64),
@@ -118,6 +134,7 @@ impl Hdd {
             pending: Vec::with_capacity(depth),
             outbox: Vec::with_capacity(depth),
             orders: 0,
+            flushes: VecDeque::new(),
             bus_free: 0,
             bus_reserved: (0, 0),
             last_was_read: true,
@@ -205,6 +222,12 @@ impl Hdd {
             (0, 1) => return self.cache.segments.iter().position(|segment| segment.state == State::Dirty).map(Work::Destage),
             _ => {}
         }
+        // Flushes grow: the last one's writes hold those of all.
+        if let Some(flush) = self.flushes.back()
+            && let Some((_, segment)) = self.best_segment(at, flush.upto)
+        {
+            return Some(Work::Destage(segment));
+        }
         let full = waiting && self.cache.full_of_writes();
         let request = self.best_request(at, full, false).and_then(|best| {
             // Collisions are rare: look for them once it matters.
@@ -217,7 +240,7 @@ impl Hdd {
         }
         // Writes that nobody waits for go when nothing else does, when there is no more room, or when it is their turn.
         let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
-        let segment = if turn { self.best_segment(at) } else { None };
+        let segment = if turn { self.best_segment(at, u64::MAX) } else { None };
         let segment = segment.map(|(rank, index)| (rank, Work::Destage(index)));
         match (request, segment) {
             (Some(request), Some(segment)) => Some(if segment.0 < request.0 { segment.1 } else { request.1 }),
@@ -250,11 +273,12 @@ impl Hdd {
         self.rank(at, request.order, &request.place, request.write, best)
     }
 
-    /// The segment waiting to be written that the policy prefers, with its rank.
-    fn best_segment(&self, at: u64) -> Option<Ranked> {
+    /// The segment waiting to be written that the policy prefers, with its rank, among those that came no later than `upto`.
+    fn best_segment(&self, at: u64, upto: u64) -> Option<Ranked> {
         let mut best = None;
         let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
-        for (index, (segment, waiting)) in segments.filter(|(_, (segment, _))| segment.state == State::Dirty) {
+        let goes = |(_, (segment, waiting)): &(usize, (&Segment, &Waiting))| segment.state == State::Dirty && waiting.order <= upto;
+        for (index, (segment, waiting)) in segments.filter(goes) {
             // The arm is just there: written later, it would have to come back for a revolution.
             let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
             let rank = if follows_on {
@@ -305,6 +329,7 @@ impl Hdd {
     fn end_active(&mut self, at: u64) {
         if let Some(segment) = self.active.take().and_then(|active| active.writing) {
             self.cache.end_write(segment);
+            self.end_flushes(at);
             self.admit_writes(at);
         }
         self.start_arm(at);
@@ -387,6 +412,19 @@ impl Device for Hdd {
             self.pending.push(pending);
         }
         self.start_arm(now.0);
+    }
+
+    fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
+        if self.model.cache.write_cache == WriteCache::Off {
+            return false;
+        }
+        self.outstanding += 1;
+        self.account(now.0);
+        let delays = &self.model.delays;
+        let ready = now.0.saturating_add(delays.request + delays.write.after(self.last_was_read));
+        self.flushes.push_back(Flush { id, upto: self.orders, ready });
+        self.end_flushes(now.0);
+        true
     }
 
     fn wake_at(&self) -> Option<Nanos> {

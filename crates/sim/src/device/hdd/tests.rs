@@ -635,3 +635,93 @@ fn a_discard_takes_the_command_and_moves_nothing() {
     let (with, without) = (times(&[(Op::Discard, 3000), (Op::Read, 0)]), times(&[(Op::Discard, 0), (Op::Read, 0)]));
     assert_eq!(with, without);
 }
+
+/// Lets time pass until `now` and flushes; says when that is done.
+fn flush(disk: &mut Hdd, now: Nanos) -> Nanos {
+    disk.advance(now, &mut Vec::new());
+    assert!(disk.flush(now, u32::MAX));
+    let done = finish(disk);
+    assert_eq!(done.iter().filter(|completion| completion.id == u32::MAX).count(), 1);
+    done.iter().find(|completion| completion.id == u32::MAX).unwrap().at
+}
+
+#[test]
+fn a_flush_is_done_when_the_last_buffered_write_is_on_the_media_and_without_one_after_the_command() {
+    let mut spec = tiny();
+    assert!(!disk(&spec).flush(Nanos::ZERO, 7), "a drive that writes through has nothing to flush");
+    spec.cache.write_cache = WriteCache::On;
+    let mut cached = disk(&spec);
+    cached.submit(Nanos::ZERO, &request(0, Op::Write, 200 + 40, 2));
+    // See above: the write is acknowledged after 20 µs, and on the media after 7.2 ms.
+    assert_eq!(flush(&mut cached, micros(20)), micros(7_200));
+    assert_eq!(cached.busy(), micros(7_200));
+    spec.overheads.write_completion_ms = 0.1;
+    spec.overheads.request_ms = 0.3;
+    assert_eq!(flush(&mut disk(&spec), micros(50)), micros(450));
+}
+
+/// Reads on one cylinder come as fast as they are served, while writes to another are in memory. How many reads are done before these
+/// are on the media.
+fn reads_before_writes_are_down(flushes: bool) -> usize {
+    let mut spec = tiny();
+    (spec.cache.write_cache, spec.cache.segments, spec.cache.write_segments) = (WriteCache::On, 8, 4);
+    (spec.cache.works_during_media_access, spec.queue.policy) = (true, QueuePolicy::Sptf);
+    let mut disk = disk(&spec);
+    for id in 0..4 {
+        disk.submit(Nanos::ZERO, &request(id, Op::Read, u64::from(id) * 23, 1));
+    }
+    let (mut now, mut done, mut reads) = (Nanos::ZERO, Vec::new(), 0);
+    for id in [90, 91] {
+        disk.submit(now, &request(id, Op::Write, 2000 + u64::from(id) * 10, 1));
+    }
+    while reads < 200 && disk.cache.dirty > 0 {
+        now = disk.wake_at().unwrap();
+        disk.advance(now, &mut done);
+        for completion in done.drain(..) {
+            match completion.id {
+                91 if flushes => assert!(disk.flush(now, 99)),
+                90.. => {}
+                _ => {
+                    reads += 1;
+                    disk.submit(now, &request(completion.id, Op::Read, (reads as u64 * 37) % 200, 1));
+                }
+            }
+        }
+    }
+    reads
+}
+
+#[test]
+fn a_flush_goes_before_the_reads_that_would_keep_writes_in_memory() {
+    let (with, without) = (reads_before_writes_are_down(true), reads_before_writes_are_down(false));
+    assert!(with <= 4 && without == 200, "{with} reads with a flush, {without} without");
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn a_flush_is_done_once_and_leaves_nothing_in_memory_that_came_before_it(spec in disks(), loads in loads(), at in 0usize..40) {
+        let mut disk = disk(&spec);
+        let (mut now, mut done) = (Nanos::ZERO, Vec::new());
+        let count = loads.len().min(disk.queue_depth()).min(at + 1);
+        for (id, &(lba, sectors, read, gap)) in loads[..count].iter().enumerate() {
+            disk.submit(now, &request(id as u32, if read { Op::Read } else { Op::Write }, lba, sectors));
+            now += Nanos(gap * 100);
+            disk.advance(now, &mut done);
+        }
+        let flushes = u32::from(disk.flush(now, 1000)) + u32::from(disk.flush(now, 1001));
+        let acknowledged = done.len();
+        let mut flushed = 0;
+        while let Some(at) = disk.wake_at() {
+            let before = done.len();
+            disk.advance(at, &mut done);
+            flushed += done[before..].iter().filter(|completion| completion.id >= 1000).count() as u32;
+            if flushed == flushes && acknowledged == count {
+                prop_assert_eq!(disk.cache.dirty, 0);
+            }
+        }
+        prop_assert_eq!((flushed, flushes == 0), (flushes, spec.cache.write_cache == WriteCache::Off));
+        prop_assert_eq!(done.len(), count + flushes as usize);
+    }
+}

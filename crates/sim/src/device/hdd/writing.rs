@@ -7,7 +7,7 @@ use super::layout::Place;
 use super::mechanics::{Arm, Motion};
 use super::media::Extent;
 use super::spec::WriteCache;
-use super::{Active, Completion, Hdd, Pending};
+use super::{Active, Completion, Flush, Hdd, Pending};
 
 /// A write that is reported when it is on the media.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,17 @@ impl Hdd {
             && self.take_write(at.max(request.arrived), request.order, request.id, request.lba, request.end, true)
         {
             self.pending.swap_remove(index);
+        }
+    }
+
+    /// Reports the flushes whose writes are all on the media at `at`.
+    pub(super) fn end_flushes(&mut self, at: u64) {
+        while let Some(&Flush { id, upto, ready }) = self.flushes.front()
+            && !self.cache.holds_write(upto)
+        {
+            self.flushes.pop_front();
+            let done = at.max(ready).saturating_add(self.model.delays.write_completion);
+            self.send_hit(id, done, self.last_was_read);
         }
     }
 

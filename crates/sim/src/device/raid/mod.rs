@@ -17,6 +17,8 @@
 //! A discard goes to the members as a write does, but a RAID 5 passes on only whole stripes, as md does: discarded sectors read as
 //! zeros, and the parity of zeros is zero.
 //!
+//! A flush goes to all members and is done when all have done it, as md does (`submit_flushes` in `drivers/md/md.c`).
+//!
 //! Two unequal members count as two of the smaller one. One member may fail, from the start or at a time. What it was doing is
 //! repeated on the others; from then on it is reconstructed, until a spare holds everything.
 //!
@@ -112,6 +114,17 @@ struct Access {
     lba: u64,
 }
 
+/// A flush that members have not all done: a bit for each that has not. No bit: this place is free.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    id: RequestId,
+    members: u64,
+}
+
+/// Marks the ids of flushes at members; below it the flush's place and, in the last bits, the member.
+const FLUSH: RequestId = 1 << 31;
+const FLUSH_MEMBER_BITS: u32 = 6;
+
 /// A device of the array and what waits for it.
 struct Member {
     device: Box<dyn Device>,
@@ -152,6 +165,8 @@ pub struct Raid {
     free_operations: Vec<u32>,
     accesses: Vec<Access>,
     free_accesses: Vec<u32>,
+    flushes: Vec<Flush>,
+    free_flushes: Vec<u32>,
     locks: Locks,
     /// Operations that got their lock.
     granted: VecDeque<u32>,
@@ -195,6 +210,8 @@ impl Raid {
             free_operations: Vec::new(),
             accesses: Vec::new(),
             free_accesses: Vec::new(),
+            flushes: Vec::new(),
+            free_flushes: Vec::new(),
             locks: Locks::default(),
             granted: VecDeque::new(),
             outstanding: 0,
@@ -286,6 +303,10 @@ impl Raid {
 
     /// A member has done what it was asked.
     fn access_done(&mut self, now: u64, completion: &Completion) {
+        if completion.id & FLUSH != 0 {
+            let key = completion.id & !FLUSH;
+            return self.member_flushed(now, key >> FLUSH_MEMBER_BITS, 1 << (key & ((1 << FLUSH_MEMBER_BITS) - 1)));
+        }
         let access = self.accesses[completion.id as usize];
         self.free_access(completion.id);
         let member = &mut self.members[access.member as usize];
@@ -303,6 +324,30 @@ impl Raid {
         operation.seek_cylinders = completion.seek_cylinders;
         if operation.open == 0 {
             self.proceed(now, access.operation);
+        }
+    }
+
+    /// A member, by its bit, has done a flush, or is gone.
+    fn member_flushed(&mut self, now: u64, index: u32, member: u64) {
+        let flush = &mut self.flushes[index as usize];
+        if flush.members & member == 0 {
+            return;
+        }
+        flush.members &= !member;
+        if flush.members == 0 {
+            let (id, none) = (flush.id, Nanos::ZERO);
+            self.free_flushes.push(index);
+            self.report(Completion { id, at: Nanos(now), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true });
+        }
+    }
+
+    /// The host will hear of what it asked for.
+    fn report(&mut self, completion: Completion) {
+        let now = completion.at.0;
+        self.ready.push(completion);
+        self.outstanding -= 1;
+        if let Some(rebuild) = self.rebuild.as_mut().filter(|_| self.outstanding == 0) {
+            rebuild.host_idle(now);
         }
     }
 
@@ -426,12 +471,8 @@ impl Raid {
             return false;
         }
         let Operation { id, seek, rotation, seek_cylinders, hit, .. } = *operation;
-        self.ready.push(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit });
         self.free_operations.push(index);
-        self.outstanding -= 1;
-        if let Some(rebuild) = self.rebuild.as_mut().filter(|_| self.outstanding == 0) {
-            rebuild.host_idle(now);
-        }
+        self.report(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit });
         true
     }
 
@@ -455,7 +496,7 @@ impl Raid {
     }
 
     /// Sends off what was added last, by bits of members.
-    fn flush(&mut self, now: u64, operation: u32, mut members: u64, op: Op) {
+    fn send_off(&mut self, now: u64, operation: u32, mut members: u64, op: Op) {
         while members != 0 {
             let member = members.trailing_zeros() as usize;
             members &= members - 1;
@@ -484,7 +525,7 @@ impl Raid {
             }
             (Op::Read, Level::Raid10) => self.access_mirrored(now, index),
         };
-        self.flush(now, index, used, Op::Read);
+        self.send_off(now, index, used, Op::Read);
     }
 
     /// Writes what a write or a rebuild writes.
@@ -508,7 +549,7 @@ impl Raid {
             (_, Level::Raid5) => self.access_stripes(now, index, Stage::Write),
             (_, Level::Raid10) => self.access_mirrored(now, index),
         };
-        self.flush(now, index, used, op);
+        self.send_off(now, index, used, op);
     }
 
     /// RAID 0: goes through the operation's stripe units.
@@ -677,6 +718,9 @@ impl Raid {
         for operation in over {
             self.proceed(now, operation);
         }
+        for index in 0..self.flushes.len() {
+            self.member_flushed(now, index as u32, 1 << failed);
+        }
     }
 
     /// Rebuilds the next piece if it is time.
@@ -778,6 +822,28 @@ impl Device for Raid {
         let index = place(&mut self.operations, &mut self.free_operations, operation);
         self.proceed(now.0, index);
         self.settle();
+    }
+
+    fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
+        self.catch_up(now.0);
+        self.account(now.0);
+        let index = place(&mut self.flushes, &mut self.free_flushes, Flush { id, members: 0 });
+        let gone = self.failed.filter(|_| self.rebuild.is_none());
+        for number in (0..self.members.len()).filter(|&number| Some(number) != gone) {
+            let device = &mut self.members[number].device;
+            if device.flush(now, FLUSH | index << FLUSH_MEMBER_BITS | number as u32) {
+                self.flushes[index as usize].members |= 1 << number;
+                self.wakes[number] = device.wake_at().map_or(NEVER, |at| at.0);
+            }
+        }
+        let waits = self.flushes[index as usize].members != 0;
+        if waits {
+            self.outstanding += 1;
+        } else {
+            self.free_flushes.push(index);
+        }
+        self.settle();
+        waits
     }
 
     fn wake_at(&self) -> Option<Nanos> {

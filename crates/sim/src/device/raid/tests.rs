@@ -628,3 +628,79 @@ fn the_largest_request_and_one_beyond_the_end_do_not_overflow() {
     assert!(done > 0.0);
     assert!(raid.accesses.len() < 10_000, "{}", raid.accesses.len());
 }
+
+/// A device whose flushes take their time, and nothing else does.
+struct Flushes {
+    takes: Nanos,
+    under_way: Vec<(Nanos, u32)>,
+}
+
+impl Device for Flushes {
+    fn capacity_sectors(&self) -> u64 {
+        1 << 20
+    }
+
+    fn queue_depth(&self) -> usize {
+        1
+    }
+
+    fn submit(&mut self, now: Nanos, request: &Request) {
+        self.under_way.push((now, request.id));
+    }
+
+    fn flush(&mut self, now: Nanos, id: u32) -> bool {
+        self.under_way.push((now + self.takes, id));
+        true
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.under_way.iter().map(|(at, _)| *at).min()
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        let none = Nanos::ZERO;
+        for (at, id) in self.under_way.extract_if(.., |(at, _)| *at <= now) {
+            done.push(Completion { id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false });
+        }
+    }
+
+    fn busy(&self) -> Nanos {
+        Nanos::ZERO
+    }
+}
+
+/// When two flushes of a mirror are done, one sent at 0 and one at 1 ms. A member's takes so many milliseconds.
+fn flushes(takes_ms: [u64; 3], failure: Option<Failure>, spare_ms: Option<u64>) -> Vec<(u32, Nanos)> {
+    let device = |ms| Box::new(Flushes { takes: Nanos::from_millis(ms), under_way: Vec::new() }) as Box<dyn Device>;
+    let layout = Layout::new(Level::Raid1, 3, 1, 1 << 20).unwrap();
+    let members = takes_ms.into_iter().map(device).collect();
+    let mut raid = Raid::new(layout, members, None, failure, spare_ms.map(device), Rate { idle_kib_s: 1, busy_kib_s: 1 });
+    let mut done = Vec::new();
+    for (id, now) in [(7, Nanos::ZERO), (8, Nanos::from_millis(1))] {
+        raid.advance(now, &mut done);
+        assert!(raid.flush(now, id));
+    }
+    while done.len() < 2 {
+        raid.advance(raid.wake_at().unwrap(), &mut done);
+    }
+    done.iter().map(|completion| (completion.id, completion.at)).collect()
+}
+
+#[test]
+fn a_flush_waits_for_the_slowest_member_that_has_not_failed() {
+    let ms = Nanos::from_millis;
+    assert_eq!(flushes([2, 9, 4], None, None), [(7, ms(9)), (8, ms(10))]);
+    let failure = |at| Some(Failure { member: 1, at });
+    assert_eq!(flushes([2, 9, 4], failure(Nanos::ZERO), None), [(7, ms(4)), (8, ms(5))]);
+    assert_eq!(flushes([2, 9, 4], failure(ms(3)), None), [(7, ms(4)), (8, ms(5))]);
+    assert_eq!(flushes([2, 9, 4], failure(ms(6)), None), [(7, ms(6)), (8, ms(6))], "what it alone was waited for is over");
+    assert_eq!(flushes([2, 9, 4], failure(Nanos::ZERO), Some(20)), [(7, ms(20)), (8, ms(21))], "a spare is a member");
+}
+
+#[test]
+fn an_array_of_devices_without_a_write_cache_has_nothing_to_flush() {
+    let layout = Layout::new(Level::Raid0, 2, 8, 1 << 20).unwrap();
+    let mut raid = Raid::new(layout, plain(2), None, None, None, Rate::default());
+    assert!(!raid.flush(Nanos::ZERO, 0));
+    assert_eq!(raid.wake_at(), None);
+}

@@ -10,6 +10,9 @@
 //! once, in the order in which pages are let in; the chips then take their time. There is no faster mode of the cells for writes that
 //! come in bursts, and no work in idle time.
 //!
+//! The write buffer is volatile, as those of client drives are: a flush sends all of it to the flash. Changes of the map in memory,
+//! which real drives also write down then, cost nothing here.
+//!
 //! A discard unmaps the pages that lie in it wholly; as on real drives, parts of pages stay. It costs what the map costs: nothing if
 //! all of that is in memory. What was discarded is read without the flash.
 
@@ -64,6 +67,10 @@ enum Event {
     Arrived(u32),
     /// The host may hear of the request in this slot.
     Done(u32),
+    /// A flush of this id is in the controller.
+    FlushArrived(RequestId),
+    /// The host may hear of it.
+    Flushed(RequestId),
 }
 
 /// A flash device at work.
@@ -84,6 +91,8 @@ pub struct Ssd {
     to_buffer: VecDeque<u32>,
     /// Buffered pages on their way to the flash.
     leaving: usize,
+    /// Flushes that the host has not heard of.
+    flushes: usize,
     /// When each way of the link is free again: that of writes, and the other one if there is another.
     link_free: [u64; 2],
     busy: u64,
@@ -106,6 +115,7 @@ impl Ssd {
             to_chips: VecDeque::with_capacity(depth),
             to_buffer: VecDeque::with_capacity(depth),
             leaving: 0,
+            flushes: 0,
             link_free: [0; 2],
             busy: 0,
             busy_until: 0,
@@ -121,7 +131,7 @@ impl Ssd {
 
     /// Counts the time since the last call as busy if there was something to do. Whatever happens at `now` comes after.
     fn account(&mut self, now: u64) {
-        if self.tickets.len() > self.free.len() || self.chips.live() > 0 {
+        if self.tickets.len() > self.free.len() || self.flushes > 0 || self.chips.live() > 0 {
             self.busy += now.saturating_sub(self.busy_until);
         }
         self.busy_until = now.max(self.busy_until);
@@ -148,10 +158,12 @@ impl Ssd {
                 Some(Reverse((_, _, Event::Done(slot)))) => {
                     let Ticket { id, flash, .. } = self.tickets[slot as usize];
                     self.free.push(slot);
-                    let none = Nanos::ZERO;
-                    let completion =
-                        Completion { id, at: Nanos(now), seek: none, rotation: none, seek_cylinders: 0, cache_hit: !flash };
-                    done.push(completion);
+                    done.push(completion(id, now, !flash));
+                }
+                Some(Reverse((_, _, Event::FlushArrived(id)))) => self.buffer.flush(id),
+                Some(Reverse((_, _, Event::Flushed(id)))) => {
+                    self.flushes -= 1;
+                    done.push(completion(id, now, true));
                 }
                 None => {}
             }
@@ -197,6 +209,9 @@ impl Ssd {
             let Some((slot, page)) = self.buffer.leave(self.page_mask()) else { break };
             let steps = self.ftl.write(page.page, page.sectors == self.page_mask());
             self.leaving += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
+        }
+        while let Some(id) = self.buffer.flushed() {
+            self.schedule(now, Event::Flushed(id));
         }
         while self.chips.live() - self.leaving < PAGES_AT_ONCE {
             let Some(&slot) = self.to_chips.front() else { break };
@@ -310,6 +325,11 @@ impl Ssd {
     }
 }
 
+/// No flash device has an arm.
+fn completion(id: RequestId, at: u64, cache_hit: bool) -> Completion {
+    Completion { id, at: Nanos(at), seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit }
+}
+
 impl Device for Ssd {
     fn capacity_sectors(&self) -> u64 {
         self.model.capacity_sectors
@@ -350,6 +370,16 @@ impl Device for Ssd {
             at = self.cross_link(0, at, &ticket);
         }
         self.schedule(at, Event::Arrived(slot));
+    }
+
+    fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
+        if self.model.buffer_pages == 0 {
+            return false;
+        }
+        self.account(now.0);
+        self.flushes += 1;
+        self.schedule(now.0.saturating_add(self.model.overhead), Event::FlushArrived(id));
+        true
     }
 
     fn wake_at(&self) -> Option<Nanos> {

@@ -685,3 +685,63 @@ proptest! {
         device.ftl.assert_consistent();
     }
 }
+
+/// Flushes at `now`; says when that is done.
+fn flush(device: &mut Ssd, now: Nanos) -> Nanos {
+    assert!(device.flush(now, u32::MAX));
+    let done = finish(device);
+    assert_eq!((done.len(), done[0].id), (1, u32::MAX));
+    done[0].at
+}
+
+#[test]
+fn a_flush_is_done_when_all_that_was_in_the_buffer_is_on_the_flash() {
+    let mut spec = tiny();
+    let mut through = ssd(&spec);
+    assert!(!through.flush(Nanos::ZERO, 7), "what writes through has nothing to flush");
+    let written = serve(&mut through, &[(Op::Write, 0, 2)])[0];
+    spec.write_buffer.pages = 8;
+    let mut device = ssd(&spec);
+    assert_eq!(serve(&mut device, &[(Op::Write, 0, 2)]), [12]);
+    assert_eq!(device.tally().data_programs, 0, "half a page waits for the rest");
+    // As long as the same write without a buffer takes, less 2 µs on the link.
+    assert_eq!(flush(&mut device, micros(100)), micros(100 + written - 2));
+    assert_eq!(device.tally().data_programs, 1);
+    assert_eq!(flush(&mut device, micros(1000)), micros(1010), "then there is nothing left but the command");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_flush_is_done_once_whatever_comes_before_and_behind_it_and_the_last_leaves_the_buffer_empty(
+        spec in specs(),
+        requests in prop::collection::vec((0u64..1 << 40, 1u32..60, prop::sample::select(OPS), any::<bool>()), 1..60),
+    ) {
+        let mut device = Ssd::new(model(&spec), Some(64));
+        let (capacity, mut now, mut done) = (device.capacity_sectors(), Nanos::ZERO, Vec::new());
+        let mut flushes = BTreeSet::new();
+        for (id, &(lba, sectors, op, flush)) in requests.iter().enumerate() {
+            let lba = lba % capacity;
+            device.submit(now, &request(id as u32, op, lba, u64::from(sectors).min(capacity - lba) as u32));
+            for _ in 0..id % 5 {
+                let Some(at) = device.wake_at() else { break };
+                now = at;
+                device.advance(now, &mut done);
+            }
+            if flush && device.flush(now, 1000 + id as u32) {
+                flushes.insert(1000 + id as u32);
+            }
+        }
+        done.extend(finish(&mut device));
+        let mut ids: Vec<u32> = done.iter().map(|completion| completion.id).collect();
+        ids.sort_unstable();
+        prop_assert_eq!(ids, (0..requests.len() as u32).chain(flushes).collect::<Vec<_>>());
+        let end = Nanos(u64::MAX / 2);
+        device.advance(end, &mut done);
+        if device.flush(end, 9999) {
+            prop_assert_eq!(finish(&mut device).len(), 1);
+            prop_assert_eq!(device.buffer.len(), 0);
+        }
+    }
+}

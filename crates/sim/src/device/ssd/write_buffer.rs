@@ -1,9 +1,11 @@
 //! Memory that takes written pages before the flash does, and gathers the sectors of a page.
 //!
-//! Pages leave oldest first: at once if all their sectors are there, otherwise when more than half of the buffer is taken. What is
-//! left then stays: the device has no idle-time policy.
+//! Pages leave oldest first: at once if all their sectors are there, otherwise when more than half of the buffer is taken, or when a
+//! flush waits for them. What is left then stays: the device has no idle-time policy.
 
 use std::collections::VecDeque;
+
+use block::RequestId;
 
 const NONE: u32 = u32::MAX;
 
@@ -16,6 +18,18 @@ pub(super) struct Buffered {
     pub sectors: u64,
     leaving: bool,
     next_in_bucket: u32,
+    /// How many pages came before it.
+    number: u64,
+}
+
+/// A flush that waits for pages.
+#[derive(Clone, Copy, Debug)]
+struct Flush {
+    id: RequestId,
+    /// It waits for the pages numbered below this …
+    before: u64,
+    /// … of which so many are here.
+    left: usize,
 }
 
 /// The buffer.
@@ -27,16 +41,21 @@ pub(super) struct WriteBuffer {
     buckets: Vec<u32>,
     /// Slots that have not left, oldest first.
     order: VecDeque<u32>,
+    entered: u64,
+    /// Oldest first.
+    flushes: VecDeque<Flush>,
 }
 
 impl WriteBuffer {
     pub fn new(pages: u32) -> WriteBuffer {
-        let empty = Buffered { page: 0, sectors: 0, leaving: false, next_in_bucket: NONE };
+        let empty = Buffered { page: 0, sectors: 0, leaving: false, next_in_bucket: NONE, number: 0 };
         WriteBuffer {
             slots: vec![empty; pages as usize],
             free: (0..pages).rev().collect(),
             buckets: vec![NONE; (pages as usize * 2).next_power_of_two()],
             order: VecDeque::with_capacity(pages as usize),
+            entered: 0,
+            flushes: VecDeque::new(),
         }
     }
 
@@ -69,7 +88,9 @@ impl WriteBuffer {
         }
         let Some(slot) = self.free.pop() else { return false };
         let bucket = self.bucket(page);
-        self.slots[slot as usize] = Buffered { page, sectors, leaving: false, next_in_bucket: self.buckets[bucket] };
+        let (next_in_bucket, number) = (self.buckets[bucket], self.entered);
+        self.slots[slot as usize] = Buffered { page, sectors, leaving: false, next_in_bucket, number };
+        self.entered += 1;
         self.buckets[bucket] = slot;
         self.order.push_back(slot);
         true
@@ -87,12 +108,29 @@ impl WriteBuffer {
         }
     }
 
+    /// Pages that are here, leaving ones among them.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Makes all that is here leave.
+    pub fn flush(&mut self, id: RequestId) {
+        self.flushes.push_back(Flush { id, before: self.entered, left: self.len() });
+    }
+
+    /// The next flush whose pages have all gone.
+    pub fn flushed(&mut self) -> Option<RequestId> {
+        self.flushes.pop_front_if(|flush| flush.left == 0).map(|flush| flush.id)
+    }
+
     /// The next page for the flash, if one must go; it stays readable until [`remove`](WriteBuffer::remove).
     pub fn leave(&mut self, all_sectors: u64) -> Option<(u32, Buffered)> {
         let &slot = self.order.front()?;
-        let crowded = (self.slots.len() - self.free.len()) * 2 > self.slots.len();
+        let crowded = self.len() * 2 > self.slots.len();
+        // Flushes grow: the last one waits for the pages of all.
+        let flushed = self.flushes.back().map_or(0, |flush| flush.before);
         let buffered = &mut self.slots[slot as usize];
-        if !crowded && buffered.sectors != all_sectors {
+        if !crowded && buffered.number >= flushed && buffered.sectors != all_sectors {
             return None;
         }
         buffered.leaving = true;
@@ -102,7 +140,10 @@ impl WriteBuffer {
 
     /// Frees the slot of a page that is on the flash, or discarded.
     pub fn remove(&mut self, slot: u32) {
-        let Buffered { page, next_in_bucket, .. } = self.slots[slot as usize];
+        let Buffered { page, next_in_bucket, number, .. } = self.slots[slot as usize];
+        for flush in self.flushes.iter_mut().filter(|flush| number < flush.before) {
+            flush.left -= 1;
+        }
         let bucket = self.bucket(page);
         if self.buckets[bucket] == slot {
             self.buckets[bucket] = next_in_bucket;
