@@ -120,7 +120,10 @@ impl WriteBuffer {
 
     /// The next flush whose pages have all gone.
     pub fn flushed(&mut self) -> Option<RequestId> {
-        self.flushes.pop_front_if(|flush| flush.left == 0).map(|flush| flush.id)
+        if self.flushes.front()?.left > 0 {
+            return None;
+        }
+        self.flushes.pop_front().map(|flush| flush.id)
     }
 
     /// The next page for the flash, if one must go; it stays readable until [`remove`](WriteBuffer::remove).
