@@ -56,7 +56,8 @@ fn every_command_of_the_readme_runs() {
         }
         let output = run(command, scratch.path());
         assert!(output.status.success(), "{command}\n{}", String::from_utf8_lossy(&output.stderr));
-        assert!(!output.stdout.is_empty() || command.contains("convert") || command.contains("import"), "{command}: says nothing");
+        let writes_a_file = ["convert", "import", "--output"].iter().any(|word| command.contains(word));
+        assert!(!output.stdout.is_empty() || writes_a_file, "{command}: says nothing");
     }
 }
 

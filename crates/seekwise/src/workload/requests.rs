@@ -81,7 +81,7 @@ fn print(placed: &Placed, job: usize, limit: usize) -> anyhow::Result<()> {
 }
 
 fn line(text: &mut String, files: &Files, opened: &mut [bool], action: Action) -> std::fmt::Result {
-    let (Action::Access { file, .. } | Action::Sync { file }) = action;
+    let (Action::Access { file, .. } | Action::Sync { file } | Action::Invalidate { file, .. }) = action;
     let name = &files[file as usize].name;
     if !std::mem::replace(&mut opened[file as usize], true) {
         writeln!(text, "{name} add\n{name} open")?;
@@ -96,5 +96,7 @@ fn line(text: &mut String, files: &Files, opened: &mut [bool], action: Action) -
             writeln!(text, "{name} {verb} {offset} {bytes}")
         }
         Action::Sync { .. } => writeln!(text, "{name} sync 0 0"),
+        // fio does it by itself when it opens a file.
+        Action::Invalidate { .. } => Ok(()),
     }
 }

@@ -40,6 +40,16 @@ pub enum Action {
         /// Which file.
         file: FileId,
     },
+    /// posix_fadvise(2) with POSIX_FADV_DONTNEED: the whole pages of a piece of a file leave the page cache if they are clean; those
+    /// that are dirty are sent to the device and stay. The caller goes on meanwhile: no [`Finished`](super::Finished) comes.
+    Invalidate {
+        /// Which file.
+        file: FileId,
+        /// The first byte.
+        offset: u64,
+        /// How many.
+        bytes: u64,
+    },
 }
 
 /// How a file was opened.

@@ -118,6 +118,11 @@ impl Memory {
         self.total - self.used
     }
 
+    /// Frames that were ever in use: those below this number.
+    pub fn frames(&self) -> u32 {
+        self.pages.len() as u32
+    }
+
     pub fn len(&self, list: usize) -> u32 {
         self.lists[list].len
     }

@@ -4,6 +4,7 @@
 //! Call --+-- buffered read ------ Read ----------------------------------------------+--> Finished
 //!        +-- buffered write ----- Write --(O_SYNC)--> Flush -> Settle -> Barrier ----+
 //!        +-- fsync -------------- Flush -> Settle -> Barrier ------------------------+
+//!        +-- fadvise(DONTNEED) -- Forget -> Flush
 //!        +-- direct read -------- Flush -> Settle ---------> Issue -> Pieces --------+
 //!        +-- direct write ------- Flush -> Settle -> Drop -> Issue -> Pieces --------+
 //!        +-- discard ----------------------------- > Drop -> Issue -> Pieces --------+
@@ -108,6 +109,8 @@ pub(super) enum Stage {
     Barrier,
     /// Waits for that.
     Drained,
+    /// Takes those pages of its range out of the cache that are clean.
+    Forget,
     /// Takes the pages of its range out of the cache.
     Drop,
     /// Sends its own pieces to the device.
@@ -170,7 +173,7 @@ impl Running {
     fn access(&self) -> Option<Access> {
         match self.call.action {
             Action::Access { access, .. } => Some(access),
-            Action::Sync { .. } => None,
+            Action::Sync { .. } | Action::Invalidate { .. } => None,
         }
     }
 
@@ -430,9 +433,15 @@ impl Host {
         let (op, file, from, bytes) = match call.action {
             Action::Access { op, file, offset, bytes, .. } => (op, file, offset, u64::from(bytes)),
             Action::Sync { file } => (Op::Write, file, 0, u64::MAX),
+            Action::Invalidate { file, offset, bytes } => (Op::Write, file, offset, bytes),
         };
         let end = self.files.get(file as usize).map_or(0, |file| file.bytes).min(LONGEST_FILE);
-        let to = from.saturating_add(bytes).min(end);
+        let (mut from, mut to) = (from, from.saturating_add(bytes).min(end));
+        if let Action::Invalidate { .. } = call.action {
+            // Of a page in part the rest may be needed (`generic_fadvise` in `mm/fadvise.c`).
+            from = from.min(end).next_multiple_of(PAGE);
+            to = if to == end { to } else { to / PAGE * PAGE };
+        }
         let open_file = if from < to { self.open_file(call.stream, file) } else { 0 };
         let mut running = Running {
             call,
@@ -453,6 +462,7 @@ impl Host {
         };
         running.stage = match (running.access(), op) {
             _ if running.is_empty() => Stage::Pieces,
+            _ if matches!(call.action, Action::Invalidate { .. }) => Stage::Forget,
             (None, _) => Stage::Flush,
             (_, Op::Discard) => Stage::Drop,
             (Some(Access::Direct), _) if self.inodes[file as usize].cached == 0 => Stage::Issue,
@@ -484,6 +494,10 @@ impl Host {
                 Stage::Barrier => self.barrier(now, id),
                 Stage::Drained if self.calls[id].open > 0 => Step::Waits,
                 Stage::Drained => Step::Done,
+                Stage::Forget => {
+                    self.drop_clean(id);
+                    Step::Next(Stage::Flush)
+                }
                 Stage::Drop => self.drop_range(id),
                 Stage::Issue => self.issue(now, id),
                 Stage::Pieces => self.pieces(id),
@@ -493,6 +507,10 @@ impl Host {
                 Step::Next(stage) => {
                     let running = &mut self.calls[id];
                     (running.stage, running.page) = (stage, running.first_page());
+                }
+                Step::Done if matches!(self.calls[id].call.action, Action::Invalidate { .. }) => {
+                    self.calls.remove(id);
+                    return;
                 }
                 Step::Done => {
                     let running = &self.calls[id];
@@ -790,6 +808,9 @@ impl Server for Host {
     fn admit(&mut self, now: Nanos, call: Call) {
         let running = self.running(now, call);
         let is_empty = running.is_empty();
+        if is_empty && matches!(call.action, Action::Invalidate { .. }) {
+            return;
+        }
         let id = self.calls.insert(running);
         // Of nothing, or of what is not there: over at once.
         if is_empty { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }

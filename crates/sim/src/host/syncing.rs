@@ -9,7 +9,7 @@ use block::{Nanos, Op};
 
 use super::memory::{PAGE, flag};
 use super::server::{Host, OF_CALL, Running, Stage, Step};
-use super::{Access, Action};
+use super::{Access, Action, FileId};
 
 impl Host {
     /// Starts write-back of the range's dirty pages, in the caller's name.
@@ -19,6 +19,9 @@ impl Host {
             let Running { file, page, .. } = running;
             let last = running.last_page();
             let Some(dirty) = self.dirty.next(file, page).filter(|&dirty| dirty <= last) else {
+                if let Action::Invalidate { .. } = running.call.action {
+                    return Step::Done;
+                }
                 self.calls[id].before = self.next_transfer();
                 return Step::Next(Stage::Settle);
             };
@@ -87,12 +90,24 @@ impl Host {
         if self.inodes[running.file as usize].cached == 0 {
             return;
         }
-        for page in running.first_page()..=running.last_page() {
-            if let Some(frame) = self.memory.find(running.file, page)
-                && !self.memory.has(frame, flag::LOCKED | flag::WRITEBACK | flag::DIRTY)
-            {
-                self.remove_page(frame, false);
+        let (first, last) = (running.first_page(), running.last_page());
+        if last - first < u64::from(self.memory.frames()) {
+            return (first..=last).for_each(|page| self.drop_page_if_clean(running.file, page));
+        }
+        // A file much larger than memory.
+        for frame in 0..self.memory.frames() {
+            let page = *self.memory.page(frame);
+            if page.file == running.file && (first..=last).contains(&page.index) {
+                self.drop_page_if_clean(page.file, page.index);
             }
+        }
+    }
+
+    fn drop_page_if_clean(&mut self, file: FileId, page: u64) {
+        if let Some(frame) = self.memory.find(file, page)
+            && !self.memory.has(frame, flag::LOCKED | flag::WRITEBACK | flag::DIRTY)
+        {
+            self.remove_page(frame, false);
         }
     }
 }

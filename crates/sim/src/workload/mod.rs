@@ -6,8 +6,9 @@
 //!                                              run: processes that think, wait, keep a depth --Call--> Host
 //! ```
 //! The meaning of every option is that of fio 3.33, so that the same file drives the simulator and the real fio. Options that are
-//! not simulated are errors. Three things that fio does by itself are not simulated: it advises the kernel of how a file will be read
-//! (`fadvise_hint`), it drops a file's pages before each job (`invalidate`), and it creates the files.
+//! not simulated are errors. Two things that fio does by itself are not simulated: it advises the kernel of how a file will be read
+//! (`fadvise_hint`), and it creates the files. Before a job its parts of the files are dropped from the page cache (`invalidate`); fio
+//! does that whenever it opens a file, here it is done once, not before each of several `loops`.
 
 mod distribution;
 mod error;

@@ -180,6 +180,8 @@ pub struct Options {
     pub engine: Engine,
     /// `direct`.
     pub direct: bool,
+    /// `invalidate`: the job's parts of its files leave the page cache when it starts.
+    pub invalidate: bool,
     /// `sync`.
     pub sync: SyncMode,
     /// `fsync`: after how many writes; 0 for never.
@@ -281,6 +283,7 @@ impl Default for Options {
             depth_low: 0,
             engine: Engine::Sync,
             direct: false,
+            invalidate: true,
             sync: SyncMode::None,
             fsync: 0,
             fdatasync: 0,

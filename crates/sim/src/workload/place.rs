@@ -75,6 +75,11 @@ impl Placed {
         Requests::new(self.jobs[job].options(), &self.plans[job])
     }
 
+    /// What a job drops from the page cache when it opens its files.
+    pub(super) fn to_invalidate(&self, job: usize) -> &[Target] {
+        if self.jobs[job].options().invalidate { &self.plans[job].targets } else { &[] }
+    }
+
     pub(super) fn plan(&self, job: usize) -> &Plan {
         &self.plans[job]
     }

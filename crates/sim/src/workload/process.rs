@@ -167,8 +167,6 @@ impl Process {
             match self.prepare(now) {
                 None if self.in_flight == 0 && self.held.is_empty() => return Next::Done(now),
                 None => self.quiet(Wait::Quieting),
-                Some(Action::Sync { .. }) if self.in_flight > 0 || !self.held.is_empty() => self.quiet(Wait::Quieting),
-                Some(Action::Sync { .. }) => return Next::At(now),
                 Some(Action::Access { op, .. }) => {
                     let due = self.rate.due(direction(op));
                     if due <= now {
@@ -181,6 +179,9 @@ impl Process {
                         now = due;
                     }
                 }
+                // A sync.
+                Some(_) if self.in_flight > 0 || !self.held.is_empty() => self.quiet(Wait::Quieting),
+                Some(_) => return Next::At(now),
             }
         }
     }
@@ -189,14 +190,14 @@ impl Process {
     pub(super) fn go(&mut self) -> Option<Action> {
         if self.going == 0 {
             match self.prepared.take()? {
-                sync @ Action::Sync { .. } => {
+                access @ Action::Access { .. } => self.hold(access),
+                sync => {
                     self.in_flight += 1;
                     self.depth += 1;
                     self.syncs += 1;
                     self.wait = if self.syncs_in_queue && self.depth < self.depth_most { Wait::Nothing } else { Wait::Quieting };
                     return Some(sync);
                 }
-                access => self.hold(access),
             }
         }
         self.going = self.going.checked_sub(1)?;

@@ -7,9 +7,9 @@ use block::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::place::Placed;
+use super::place::{Placed, Target};
 use super::process::{Next, Process};
-use crate::host::{Call, Finished};
+use crate::host::{Action, Call, Finished};
 use crate::run::{Measure, RunError, Server, Source, Watch};
 
 /// When a job ran.
@@ -75,6 +75,8 @@ struct Processes<'a> {
     order: u64,
     /// Of each job, whether it is in `ready`.
     is_ready: Vec<bool>,
+    /// Of each job, its files that it has still to drop from the page cache before it begins.
+    to_invalidate: Vec<&'a [Target]>,
     calls: u64,
 }
 
@@ -88,6 +90,7 @@ impl<'a> Processes<'a> {
             ready: BinaryHeap::with_capacity(number),
             order: 0,
             is_ready: vec![false; number],
+            to_invalidate: (0..number).map(|index| placed.to_invalidate(index)).collect(),
             calls: 0,
         };
         processes.start_those_that_may();
@@ -158,8 +161,17 @@ impl Source for &mut Processes<'_> {
     }
 
     fn take(&mut self, now: Nanos) -> Result<Option<Call>, RunError> {
-        while self.ready.peek().is_some_and(|Reverse((at, ..))| *at <= now) {
-            let Some(Reverse((_, _, index))) = self.ready.pop() else { break };
+        while let Some(&Reverse((at, _, index))) = self.ready.peek()
+            && at <= now
+        {
+            if let Some((&Target { file, start, bytes }, rest)) = self.to_invalidate[index].split_first() {
+                self.to_invalidate[index] = rest;
+                let job = &self.placed.jobs()[index];
+                let action = Action::Invalidate { file, offset: start, bytes };
+                // Nothing comes back by the token.
+                return Ok(Some(Call { arrival: now, stream: job.stream(), priority: job.priority(), token: u64::MAX, action }));
+            }
+            self.ready.pop();
             self.is_ready[index] = false;
             let State::Running(process, ..) = &mut self.states[index] else { continue };
             let action = process.go();

@@ -93,8 +93,7 @@ const MEANT: &[Entry] = &[
     (&["random_generator"], Value(|_, v, _| choice(v, &[("tausworthe", ()), ("tausworthe64", ())]))),
     (&["io_submit_mode"], Value(|_, v, _| choice(v, &[("inline", ())]))),
     (&["fadvise_hint"], Value(|_, v, _| choice(v, &[("0", ()), ("1", ())]))),
-    // Every file is out of the cache when a workload begins. A later job that finds what an earlier one left is not simulated.
-    (&["invalidate"], Value(|_, v, _| choice(v, &[("1", ())]))),
+    (&["invalidate"], Value(|o, v, _| { o.invalidate = boolean(v)?; Ok(()) })),
 ];
 
 /// Options without an effect on the simulated disk.

@@ -112,6 +112,10 @@ impl Machine {
         Machine::on(queue(scheduler, profile.build(BuildOptions::default())), Log::default(), files, settings)
     }
 
+    pub fn on_device(device: Box<dyn Device>, files: Files, settings: &str) -> Machine {
+        Machine::on(queue("noop", device), Log::default(), files, settings)
+    }
+
     fn on(queue: Queue, log: Log, files: Files, settings: &str) -> Machine {
         let host = Host::new(queue, Arc::new(files), HostSettings::parse(settings).unwrap()).unwrap();
         Machine { host, now: Nanos::ZERO, log, calls: 0, finished: Vec::new() }

@@ -238,3 +238,39 @@ fn scattered_dirty_pages_go_down_in_the_order_of_the_file() {
     machine.call(0, fsync(0));
     assert!(machine.seen().windows(2).all(|pair| pair[0].lba < pair[1].lba));
 }
+
+#[test]
+fn to_invalidate_drops_the_clean_pages_of_the_range_writes_the_dirty_ones_and_keeps_those() {
+    let mut machine = Machine::new(files(&[MIB, MIB]), "read_ahead_kb=0");
+    machine.call(1, read(0, 0, MIB));
+    machine.call(1, read(1, 0, MIB));
+    machine.call(1, write(0, 256 * KIB, 64 * KIB));
+    machine.forget();
+    // From the middle of a page, which stays, to the middle of another.
+    machine.start(1, Action::Invalidate { file: 0, offset: 126 * KIB, bytes: 512 * KIB });
+    machine.pass_until(machine.now + seconds(1));
+    assert!(machine.take_finished().is_empty(), "nobody hears of it");
+    let seen = machine.seen();
+    assert!(seen.iter().all(|seen| seen.op == Op::Write) && seen.iter().map(|seen| seen.sectors).sum::<u32>() == 128);
+    machine.forget();
+    machine.call(1, read(1, 0, MIB));
+    for (from, to, there) in [(0, 128, true), (128, 256, false), (256, 320, true), (320, 636, false), (636, 1024, true)] {
+        machine.forget();
+        machine.call(1, read(0, from * KIB, (to - from) * KIB));
+        let read: u32 = machine.seen().iter().map(|seen| seen.sectors).sum();
+        assert_eq!(u64::from(read), if there { 0 } else { (to - from) * 2 }, "{from} to {to}");
+    }
+}
+
+#[test]
+fn to_invalidate_a_file_much_larger_than_what_is_cached_of_all_drops_no_page_of_another() {
+    let mut machine = Machine::new(files(&[1024 * MIB, MIB]), "read_ahead_kb=0");
+    machine.call(1, read(0, 900 * MIB, 64 * KIB));
+    machine.call(1, read(1, 0, 64 * KIB));
+    machine.start(1, Action::Invalidate { file: 0, offset: 0, bytes: u64::MAX });
+    machine.forget();
+    machine.call(1, read(1, 0, 64 * KIB));
+    assert!(machine.seen().is_empty());
+    machine.call(1, read(0, 900 * MIB, 64 * KIB));
+    assert_eq!(machine.seen().iter().map(|seen| seen.sectors).sum::<u32>(), 128);
+}

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic, too")]
 
 mod against_fio;
+mod invalidating;
 mod parser;
 mod streams;
 mod timing;
@@ -34,6 +35,7 @@ fn short(action: Action) -> Short {
             (letter, file, offset, bytes)
         }
         Action::Sync { file } => ('S', file, 0, 0),
+        Action::Invalidate { file, offset, bytes } => ('I', file, offset, bytes as u32),
     }
 }
 

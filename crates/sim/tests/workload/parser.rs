@@ -92,7 +92,7 @@ fn what_is_not_says_line_option_value_and_what_is_right() {
         ("[j]\nkb_base=1025\n", "kb_base: `1025` is not supported; it must be 1000 or 1024"),
         ("[j]\nsize=99999999999999999999\n", "too large"),
         ("[j]\nruntime=1.5\n", "runtime: `1.5` is not a time"),
-        ("[j]\ninvalidate=0\n", "invalidate: `0` is not supported; it must be 1"),
+        ("[j]\ninvalidate=2\n", "invalidate: `2` is not supported; it must be one of 0, 1"),
     ] {
         let error = parse(text).expect_err(text);
         assert!(error.contains(words), "{text}: {error}");
