@@ -11,3 +11,11 @@ fn the_schedulers_page_is_current() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(kept == printed, "docs/schedulers.md is out of date: run `seekwise scheduler manual >docs/schedulers.md`");
 }
+
+#[test]
+fn the_hosts_page_is_current() {
+    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["host", "manual"]).output().unwrap();
+    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/host.md")).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(kept == printed, "docs/host.md is out of date: run `seekwise host manual >docs/host.md`");
+}

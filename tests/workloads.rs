@@ -479,6 +479,7 @@ fn ours(file: &JobFile, name: &str) -> Vec<Stream> {
                         stream.requests.push(Asked { write: op == Op::Write, file: file as usize, offset, bytes: u64::from(bytes) })
                     }
                     Action::Sync { .. } => stream.syncs += 1,
+                    // fio does not log it.
                     Action::Invalidate { .. } => {}
                 }
                 assert!(stream.requests.len() < 1_000_000, "{name}: job {job} has no end");

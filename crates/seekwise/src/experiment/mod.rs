@@ -41,8 +41,9 @@ pub struct Arguments {
     /// What the jobs of a job file draw from: where their directories lie, and the requests of jobs with `randrepeat=0`
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// The disk: a profile's name (`seekwise disk list`) or file
-    #[arg(long, value_name = "NAME|FILE", default_value = "sata7200")]
+    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of them in a line, as in
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
+    #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = "sata7200")]
     disk: String,
     /// Requests the disk takes at once [default: the profile's]
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=1024))]

@@ -253,6 +253,8 @@ impl Requests {
         }
         self.loops_left = self.loops_left.saturating_sub(1);
         (self.pass_ios, self.pass_writes) = (0, 0);
+        // fio forgets that it has just synced, and so does it again.
+        self.synced_last = false;
         self.stage = Stage::Running;
         self.unfinished = self.files.len();
         self.current = self.files.len() - 1;

@@ -93,8 +93,8 @@ pub struct Ssd {
     leaving: usize,
     /// Flushes that the host has not heard of.
     flushes: usize,
-    link_in_free: u64,
-    link_out_free: u64,
+    /// When each way of the link is free again: that of writes, and the other one if there is another.
+    link_free: [u64; 2],
     busy: u64,
     busy_until: u64,
 }
@@ -116,8 +116,7 @@ impl Ssd {
             to_buffer: VecDeque::with_capacity(depth),
             leaving: 0,
             flushes: 0,
-            link_in_free: 0,
-            link_out_free: 0,
+            link_free: [0; 2],
             busy: 0,
             busy_until: 0,
             model,
@@ -310,13 +309,15 @@ impl Ssd {
         if ticket.open > 0 || ticket.next < ticket.pages_end {
             return;
         }
-        let at = if ticket.op != Op::Read {
-            now
-        } else {
-            self.link_out_free = now.max(self.link_out_free).saturating_add(self.link_time(&ticket));
-            self.link_out_free
-        };
+        let at = if ticket.op != Op::Read { now } else { self.cross_link(self.model.link_out, now, &ticket) };
         self.schedule(at, Event::Done(slot));
+    }
+
+    /// When a request's data that are ready to cross the link one way have crossed it.
+    fn cross_link(&mut self, way: usize, ready: u64, ticket: &Ticket) -> u64 {
+        let done = ready.max(self.link_free[way]).saturating_add(self.link_time(ticket));
+        self.link_free[way] = done;
+        done
     }
 
     fn link_time(&self, ticket: &Ticket) -> u64 {
@@ -366,8 +367,7 @@ impl Device for Ssd {
         };
         let mut at = now.0.saturating_add(self.model.overhead);
         if ticket.op == Op::Write {
-            at = at.max(self.link_in_free).saturating_add(self.link_time(&ticket));
-            self.link_in_free = at;
+            at = self.cross_link(0, at, &ticket);
         }
         self.schedule(at, Event::Arrived(slot));
     }

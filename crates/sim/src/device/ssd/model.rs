@@ -93,6 +93,8 @@ pub struct Parameters {
     pub channel_sector_ps: u64,
     /// A sector to or from the host, in picoseconds.
     pub link_sector_ps: u64,
+    /// Which of the link's two ways what is read takes: the other one than writes, or the same.
+    pub link_out: usize,
     /// What the controller adds to a request.
     pub overhead: u64,
     /// A plane with fewer free blocks collects.
@@ -151,6 +153,7 @@ impl Model {
             program: micros("flash.program_us", flash.program_us)?,
             erase: micros("flash.erase_us", flash.erase_us)?,
             channel_sector_ps: sector_ps("flash.channel_mb_s", flash.channel_mb_s)?,
+            link_out: usize::from(spec.interface.full_duplex),
             link_sector_ps: sector_ps("interface.transfer_mb_s", spec.interface.transfer_mb_s)?,
             overhead: micros("interface.overhead_us", spec.interface.overhead_us)?,
             low_free: spec.garbage_collection.low_free_blocks,

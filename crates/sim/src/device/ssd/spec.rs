@@ -87,8 +87,10 @@ pub struct Flash {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
-    /// Speed of the link in 10^6 bytes a second, in each direction.
+    /// Speed of the link in 10^6 bytes a second.
     pub transfer_mb_s: f64,
+    /// It carries data both ways at once, as PCIe does; SATA and SAS in one direction at a time (each way has that speed).
+    pub full_duplex: bool,
     /// What the controller adds to every request, in microseconds. It delays a request but keeps no other waiting.
     pub overhead_us: f64,
 }

@@ -33,7 +33,7 @@ fn tiny() -> Spec {
             erase_us: 2000.0,
             channel_mb_s: 512.0,
         },
-        interface: Interface { transfer_mb_s: 512.0, overhead_us: 10.0 },
+        interface: Interface { transfer_mb_s: 512.0, full_duplex: true, overhead_us: 10.0 },
         mapping: Mapping::default(),
         garbage_collection: GarbageCollection { low_free_blocks: 4, high_free_blocks: 4, wear_spread: None },
         write_buffer: WriteBuffer { pages: 0 },
@@ -114,6 +114,17 @@ fn dies_on_one_channel_take_turns_in_transferring() {
     let mut spec = tiny();
     (spec.flash.channels, spec.flash.dies_per_channel) = (1, 2);
     assert_eq!(serve(&mut ssd(&spec), &[(Op::Read, 0, 8)]), [10 + 32 + 4 + 4 + 8]);
+}
+
+#[test]
+fn reads_wait_for_writes_to_cross_the_link_only_where_it_has_one_way() {
+    let mut spec = tiny();
+    spec.initial_state = InitialState::Fresh;
+    // What was never written needs no flash: only the link counts.
+    let read_beside_a_write = |spec: &Spec| serve(&mut ssd(spec), &[(Op::Write, 0, 4), (Op::Read, 40, 4)])[1];
+    assert_eq!(read_beside_a_write(&spec), 10 + 4);
+    spec.interface.full_duplex = false;
+    assert_eq!(read_beside_a_write(&spec), 10 + 4 + 4);
 }
 
 #[test]

@@ -120,9 +120,10 @@ impl WriteBuffer {
 
     /// The next flush whose pages have all gone.
     pub fn flushed(&mut self) -> Option<RequestId> {
-        let id = self.flushes.front().filter(|flush| flush.left == 0)?.id;
-        self.flushes.pop_front();
-        Some(id)
+        if self.flushes.front()?.left > 0 {
+            return None;
+        }
+        self.flushes.pop_front().map(|flush| flush.id)
     }
 
     /// The next page for the flash, if one must go; it stays readable until [`remove`](WriteBuffer::remove).

@@ -1,0 +1,178 @@
+//! `seekwise simulate`, and `compare` of job files, as a person meets them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The record of a simulation.
+fn record(arguments: &[&str]) -> serde_json::Value {
+    let arguments = [&["simulate", "--json", "--no-cpu-time"], arguments].concat();
+    serde_json::from_str(&succeeds(&arguments)).unwrap()
+}
+
+fn job(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+const BUFFERED_READERS: &str = "[global]\nioengine=psync\nrw=read\nbs=64k\nsize=32m\n[a]\n[b]\n[c]\n[d]\n";
+
+/// Names of all workloads that come with the program.
+fn shipped() -> Vec<String> {
+    let list = succeeds(&["workload", "list"]);
+    list.lines().filter_map(|line| Some(line.strip_prefix("  ")?.split_whitespace().next()?.to_owned())).collect()
+}
+
+/// The job file with every job ended after a second: long enough for each of them to do its work on any device.
+fn shortened(name: &str) -> String {
+    let text = succeeds(&["workload", "show", name]);
+    let kept: Vec<&str> = text.lines().filter(|line| !line.trim_start().starts_with("runtime")).collect();
+    kept.join("\n").replace("[global]", "[global]\nruntime=1")
+}
+
+#[test]
+fn every_workload_of_the_papers_runs_on_disk_flash_and_arrays() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = shipped();
+    assert!(names.len() >= 40, "only {} workloads", names.len());
+    let disks =
+        ["sata7200", "ssd-dftl", "raid0:disk=sata7200,disks=3", "raid1:disk=sata7200,disks=2", "raid5:disk=sata7200,disks=3"];
+    let runs: Vec<(PathBuf, &str)> = names
+        .iter()
+        .map(|name| job(folder.path(), &format!("{}.fio", name.replace('/', "-")), &shortened(name)))
+        .flat_map(|path| disks.map(|disk| (path.clone(), disk)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((path, disk)) = runs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let record = record(&[path.to_str().unwrap(), "--disk", disk]);
+            let figures = &record["figures"];
+            assert!(figures["response"]["requests"].as_u64().unwrap() > 0, "{} on {disk}: {figures:#}", path.display());
+            assert_eq!(figures["flash"].is_object(), *disk == "ssd-dftl", "{} on {disk}", path.display());
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
+}
+
+#[test]
+fn reading_ahead_further_lets_readers_side_by_side_get_more_of_a_disk_that_serves_them_in_turn() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = job(folder.path(), "readers.fio", BUFFERED_READERS);
+    let throughput = |read_ahead: &str| {
+        let job = job.to_str().unwrap();
+        let record = record(&[job, "--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--set", read_ahead]);
+        assert!(record["replay"]["host"].to_string().contains(read_ahead.split_once('=').unwrap().1));
+        record["figures"]["throughput_mb_s"].as_f64().unwrap()
+    };
+    let (little, much) = (throughput("read_ahead_kb=128"), throughput("read_ahead_kb=4096"));
+    assert!(much > 2.0 * little, "{little} and {much} MB/s");
+}
+
+#[test]
+fn jobs_are_compared_under_all_schedulers_and_the_same_on_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let text_of_job =
+        "[global]\nioengine=libaio\ndirect=1\niodepth=4\nsize=64m\nnumber_ios=300\n[reader]\nrw=read\n[writer]\nrw=randwrite\n";
+    let job = job(folder.path(), "two.fio", text_of_job);
+    let compare = |threads: &str| {
+        succeeds(&["compare", job.to_str().unwrap(), "--disk", "atlas10k", "--json", "--no-cpu-time", "--threads", threads])
+    };
+    let one = compare("1");
+    assert!(one == compare("3"));
+    let json: serde_json::Value = serde_json::from_str(&one).unwrap();
+    let schedulers = json["schedulers"].as_array().unwrap();
+    assert_eq!(schedulers.len(), block::ALL.len());
+    for scheduler in schedulers {
+        assert!(scheduler["figures"]["fairness_jain"].as_f64().unwrap() > 0.0, "{scheduler:#}");
+        let names: Vec<&str> =
+            scheduler["streams"].as_array().unwrap().iter().map(|stream| stream["name"].as_str().unwrap()).collect();
+        assert!(names.contains(&"reader") && names.contains(&"writer"), "{names:?}");
+    }
+    assert_eq!(json["replay"]["mode"], "jobs");
+}
+
+#[test]
+fn another_seed_places_files_elsewhere_and_the_same_one_gives_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let job =
+        job(folder.path(), "seeded.fio", "[global]\nioengine=psync\nrw=randread\nsize=16m\nnumber_ios=200\nnrfiles=4\n[a]\n[b]\n");
+    let with = |seed: &str| succeeds(&["simulate", job.to_str().unwrap(), "--json", "--no-cpu-time", "--seed", seed]);
+    assert!(with("5") == with("5"));
+    assert!(with("5") != with("6"));
+}
+
+#[test]
+fn a_trace_runs_under_one_scheduler_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("few.csv");
+    std::fs::write(&path, "time_us,stream,op,lba,sectors\n0,1,R,0,8\n5000,2,W,1000,8\n9000,1,R,8,8\n").unwrap();
+    let table =
+        succeeds(&["simulate", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "clook", "--set", "nr_requests=8"]);
+    for part in ["few.csv on atlas10k under clook", "nr_requests = 8", "reads", "longest ms"] {
+        assert!(table.contains(part), "no '{part}' in\n{table}");
+    }
+}
+
+#[test]
+fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| job(folder.path(), name, text).to_str().unwrap().to_owned();
+    let good = file("good.fio", BUFFERED_READERS);
+    let unknown = file("unknown.fio", "[a]\nrw=read\nsize=1m\nverify=crc32c\n");
+    let impossible = file("impossible.fio", "[a]\nrw=sideways\nsize=1m\n");
+    let large = file("large.fio", "[a]\nrw=read\nsize=100g\n");
+    let empty = file("empty.fio", "");
+    let by_content = file("jobs.ini", "; a comment\n[a]\nrw=read\nsize=1m\nnot_an_option=1\n");
+    let array = "raid5:disk=atlas10k,disks=2";
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["no-such-load"], &["no-such-load", "seekwise workload list"]),
+        (&[&unknown], &["unknown.fio:4", "verify"]),
+        (&[&impossible], &["impossible.fio:2", "sideways"]),
+        (&[&large, "--disk", "atlas10k"], &["large.fio", "atlas10k"]),
+        (&[&empty], &["empty.fio"]),
+        (&[&by_content], &["jobs.ini:5", "not_an_option"]),
+        (&[&good, "--closed"], &["--closed", "good.fio", "job file"]),
+        (&[&good, "--speed", "2"], &["--speed", "job file"]),
+        (&[&good, "--set", "read_ahead_kb=lots"], &["--set", "read_ahead_kb=lots", "0 to 65536 KiB"]),
+        (&[&good, "--set", "readahead_kb=1"], &["readahead_kb", "read_ahead_kb"]),
+        (&[&good, "--set", "swap_mib=100000", "--disk", "atlas10k"], &["swap_mib=100000", "atlas10k"]),
+        (&[&good, "--set", "dirty_ratio=5", "--set", "dirty_ratio=6"], &["dirty_ratio", "twice"]),
+        (&[&good, "--set", "anonymous_mib=4096"], &["--set", "anonymous"]),
+        (&[&good, "--disk", array], &[array, "3 to 64"]),
+        (&[&good, "--disk", "raid0:disk=nothing,disks=2"], &["nothing"]),
+        (&[&good, "--disk", "raid1:disk=atlas10k,disks=2,failed=7"], &["failed", "7"]),
+        (&[&good, "--disk", "raid0:disk=atlas10k,disks=2,stripe_unit_kib=0"], &["stripe_unit_kib", "0"]),
+        (&["traces/mixed.parquet", "--set", "read_ahead_kb=512"], &["read_ahead_kb=512", "page cache"]),
+    ];
+    for (arguments, expected) in cases {
+        let output = Command::new(env!("CARGO_BIN_EXE_seekwise"))
+            .arg("simulate")
+            .args(*arguments)
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .output()
+            .unwrap();
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+        for part in *expected {
+            assert!(message.contains(part), "{arguments:?} should speak of {part}: {message}");
+        }
+        assert_eq!(message.lines().count(), 1, "{message}");
+    }
+}
