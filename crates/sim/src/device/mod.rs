@@ -3,6 +3,7 @@
 pub mod hdd;
 pub mod learned;
 pub mod raid;
+mod reciprocal;
 pub mod ssd;
 
 use block::{Nanos, Request, RequestId};

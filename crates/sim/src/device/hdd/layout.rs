@@ -11,8 +11,8 @@
 //! skips: every later data position of the region (or of the zone) moves on by one. A sorted table of the positions where the
 //! shift grows turns that into one binary search. The rules are those of DiskSim's `dm_layout_g1` (`layout_g1.modspec`).
 
-use super::reciprocal::Reciprocal32;
 use super::spec::{Geometry, Mapping, Sparing, Zone as ZoneSpec};
+use crate::device::reciprocal::Reciprocal32;
 
 /// A fraction of a revolution in units of 2⁻⁶⁴: adding angles wraps by itself.
 pub type Angle = u64;

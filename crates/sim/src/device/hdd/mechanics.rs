@@ -3,8 +3,8 @@
 use block::Nanos;
 
 use super::layout::{Angle, Layout, Place};
-use super::reciprocal::Reciprocal64;
 use super::spec::{Geometry, Mechanics as Spec, Seek, Zone};
+use crate::device::reciprocal::Reciprocal64;
 
 /// A sector may be missed by this much and still be caught: far more than arithmetic loses, far less than a sector takes.
 const TOLERANCE_NS: u64 = 200;

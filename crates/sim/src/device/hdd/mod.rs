@@ -32,7 +32,6 @@ pub mod mechanics;
 mod media;
 pub mod model;
 mod reading;
-mod reciprocal;
 pub mod spec;
 #[cfg(test)]
 mod tests;

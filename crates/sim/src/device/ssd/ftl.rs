@@ -338,7 +338,7 @@ impl Ftl {
     fn invalidate(&mut self, plane: u32, page: u32) {
         let index = self.page_index(plane, page);
         *self.valid.get_mut(index / 64) &= !(1 << (index % 64));
-        self.blocks.lose(plane, self.model.by_pages.divide(page));
+        self.blocks.lose(plane, self.model.by_pages.quotient(page));
     }
 
     /// Writes these to the next pages of the open block, and of those that follow it.
@@ -512,7 +512,7 @@ impl Ftl {
 
     #[inline]
     fn split(&self, logical: u32) -> (u32, u32) {
-        let local = self.model.by_planes.divide(logical);
+        let local = self.model.by_planes.quotient(logical);
         (logical - local * self.model.planes, local)
     }
 

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::ftl::Ftl;
 use super::spec::{InitialState, Spec};
+use crate::device::reciprocal::Reciprocal32;
 
 /// Bytes of an entry of the map: four, as DFTL has it (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
 const ENTRY_BYTES: u32 = 4;
@@ -28,23 +29,6 @@ impl Deref for Model {
 
     fn deref(&self) -> &Parameters {
         &self.parameters
-    }
-}
-
-/// Division by what is known only at run time, without the processor's slow instruction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Divisor(u64);
-
-impl Divisor {
-    /// By `divisor`, which is not 0.
-    fn new(divisor: u32) -> Divisor {
-        Divisor(u64::MAX / u64::from(divisor))
-    }
-
-    /// The quotient, exactly: with n = q d + s, (n + 1) (2^64 - 1 - r) / (2^64 d) lies above q + s / d and below q + 1, for r < d.
-    #[inline]
-    pub fn divide(self, number: u32) -> u32 {
-        (((u128::from(number) + 1) * u128::from(self.0)) >> 64) as u32
     }
 }
 
@@ -76,11 +60,11 @@ pub struct Parameters {
     /// Of the number of entries that come and go together the binary logarithm.
     pub fetch_bits: u32,
     /// Divides by [`Parameters::planes`].
-    pub by_planes: Divisor,
+    pub by_planes: Reciprocal32,
     /// Divides by [`Parameters::units`].
-    pub by_units: Divisor,
+    pub by_units: Reciprocal32,
     /// Divides by [`Parameters::pages`].
-    pub by_pages: Divisor,
+    pub by_pages: Reciprocal32,
     /// Groups of so many entries that fit in memory; none: all do.
     pub cached_groups: Option<u32>,
     /// From the cells to the register.
@@ -145,9 +129,9 @@ impl Model {
             translation,
             entries_bits: entries_per_page.ilog2(),
             fetch_bits: entries_per_fetch.ilog2(),
-            by_planes: Divisor::new(planes),
-            by_units: Divisor::new(units),
-            by_pages: Divisor::new(flash.pages_per_block),
+            by_planes: Reciprocal32::new(planes),
+            by_units: Reciprocal32::new(units),
+            by_pages: Reciprocal32::new(flash.pages_per_block),
             cached_groups,
             read: micros("flash.read_us", flash.read_us)?,
             program: micros("flash.program_us", flash.program_us)?,
@@ -170,7 +154,7 @@ impl Parameters {
     /// The unit to which a plane belongs: channels change fastest, then dies, then planes, so units are the remainder.
     #[inline]
     pub fn unit_of(&self, plane: u32) -> u32 {
-        plane - self.by_units.divide(plane) * self.units
+        plane - self.by_units.quotient(plane) * self.units
     }
 }
 

@@ -1,6 +1,6 @@
 //! Division by numbers that never change: one multiplication instead of a division, with the same quotient.
 //!
-//! The disk divides by its sectors per track, surfaces and revolution for every request; a processor takes several times as long
+//! A disk divides by its sectors per track, surfaces and revolution for every request, a flash device by its planes; a processor takes several times as long
 //! to divide as to multiply. Granlund and Montgomery, Division by invariant integers using multiplication, PLDI 1994.
 
 /// A divisor of 32-bit numbers.
@@ -18,13 +18,19 @@ impl Reciprocal32 {
         Reciprocal32 { divisor, inverse: u64::MAX / divisor as u64 }
     }
 
-    /// Quotient and remainder.
+    /// The quotient.
     ///
     /// With i the inverse, (n + 1)·i / 2⁶⁴ lies below (n + 1) / d by more than 0 and less than 2⁻³² ≤ 1 / d: rounded down it is
     /// the quotient of n, never the next one.
     #[inline]
+    pub const fn quotient(self, number: u32) -> u32 {
+        (((number as u64 + 1) as u128 * self.inverse as u128) >> 64) as u32
+    }
+
+    /// Quotient and remainder.
+    #[inline]
     pub const fn divide(self, number: u32) -> (u32, u32) {
-        let quotient = (((number as u64 + 1) as u128 * self.inverse as u128) >> 64) as u32;
+        let quotient = self.quotient(number);
         (quotient, number - quotient * self.divisor)
     }
 }
