@@ -176,3 +176,14 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
         assert_eq!(message.lines().count(), 1, "{message}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_job_file_may_have_a_name_that_is_no_text() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(std::ffi::OsStr::from_bytes(b"odd\xff.fio"));
+    std::fs::write(&path, "[a]\nrw=read\nsize=1m\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["simulate", "--json"]).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}

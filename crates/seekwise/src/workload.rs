@@ -53,9 +53,11 @@ pub struct RandomArgs {
 /// What should be a job file cannot be read.
 pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     let name = path.to_string_lossy();
-    let shipped = shipped::ALL.iter().any(|(shipped, _)| *shipped == name);
-    if shipped || path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
+    if shipped::ALL.iter().any(|(shipped, _)| *shipped == name) {
         return workload_text(&name).map(Some);
+    }
+    if path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
+        return shipped::file_text(path).map(Some);
     }
     ensure!(
         path.symlink_metadata().is_ok(),

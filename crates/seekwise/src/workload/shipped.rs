@@ -92,17 +92,23 @@ pub fn workload_text(name_or_path: &str) -> anyhow::Result<(String, String)> {
     if let Some((name, text)) = ALL.iter().find(|(name, _)| *name == name_or_path) {
         return Ok(((*text).to_owned(), (*name).to_owned()));
     }
-    let path = Path::new(name_or_path);
+    file_text(Path::new(name_or_path))
+}
+
+/// The text of a job file and what errors in it shall call it. Its name need not be UTF-8.
+///
+/// # Errors
+/// If it cannot be read, is no text or longer than any job file is.
+pub fn file_text(path: &Path) -> anyhow::Result<(String, String)> {
+    let name = path.to_string_lossy();
     let file = File::open(path).with_context(|| {
-        format!(
-            "{name_or_path} is neither a job file nor the name of one that comes with the program (see `seekwise workload list`)"
-        )
+        format!("{name} is neither a job file nor the name of one that comes with the program (see `seekwise workload list`)")
     })?;
     let mut text = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut text).with_context(|| format!("{name_or_path} cannot be read"))?;
+    file.take(MAX_BYTES + 1).read_to_end(&mut text).with_context(|| format!("{name} cannot be read"))?;
     if text.len() as u64 > MAX_BYTES {
-        bail!("{name_or_path} is longer than {} MiB: that is no job file", MAX_BYTES >> 20);
+        bail!("{name} is longer than {} MiB: that is no job file", MAX_BYTES >> 20);
     }
-    let text = String::from_utf8(text).ok().with_context(|| format!("{name_or_path} is not UTF-8 text: a job file of fio is"))?;
-    Ok((text, name_or_path.to_owned()))
+    let text = String::from_utf8(text).ok().with_context(|| format!("{name} is not UTF-8 text: a job file of fio is"))?;
+    Ok((text, name.into_owned()))
 }
