@@ -130,6 +130,27 @@ fn a_trace_runs_under_one_scheduler_too() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_pipe_is_refused_without_waiting_for_its_writer() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let output = run(&["simulate", pipe.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("not a regular file"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_arms_of_an_array_move_for_a_share_of_the_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let text_of_job = "[a]\nioengine=libaio\ndirect=1\niodepth=16\nrw=randread\nsize=8g\nnumber_ios=500\n";
+    let job = job(folder.path(), "random.fio", text_of_job);
+    let record = record(&[job.to_str().unwrap(), "--disk", "raid0:disk=sata7200,disks=8"]);
+    let share = record["figures"]["seek_time_share"].as_f64().unwrap();
+    assert!((0.05..1.0).contains(&share), "{share}");
+}
+
 #[test]
 fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();

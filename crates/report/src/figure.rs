@@ -143,7 +143,7 @@ pub static ALL: &[&Figure] = &[
         key: "seek_time_percent",
         heading: ["seek", "time %"],
         better: Better::Neither,
-        meaning: "share of the duration in which the arm moved, of an array the sum over its disks; no best, as waiting on purpose lowers it too",
+        meaning: "share of the duration in which the arm moved, of an array the mean over its disks; no best, as waiting on purpose lowers it too",
         get: |r| r.figures.seek_time_share.map(|share| share * 100.0),
     },
     &Figure {

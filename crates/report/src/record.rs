@@ -142,7 +142,7 @@ pub struct Figures {
     pub disk_utilisation: f64,
     /// Mean cylinders crossed by requests that needed the mechanics; `None` of a device without an arm.
     pub mean_seek_cylinders: Option<f64>,
-    /// Share of the duration in which the arm moved, 0 to 1; of an array the sum over its disks.
+    /// Share of the duration in which the arm moved, 0 to 1; of an array the mean over its disks. `None` of a device without an arm.
     pub seek_time_share: Option<f64>,
     /// Requests at the device, after merging.
     pub device_requests: u64,

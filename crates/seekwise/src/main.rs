@@ -17,8 +17,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Disk I/O that tunes itself: replays a trace of real requests on a faithful disk under every I/O scheduler and shows which
-/// serves it best.
+/// Disk I/O that tunes itself: runs a trace of real requests or the jobs of an fio job file on faithful simulated storage under
+/// every I/O scheduler and shows which serves it best.
 #[derive(Parser)]
 #[command(name = "seekwise", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -28,7 +28,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Replay a trace under all or some schedulers and say which serves it best
+    /// Run a trace or an fio job file under all or some schedulers and say which serves it best
     Compare(compare::Args),
     /// List, show, import and validate disk profiles
     #[command(subcommand)]

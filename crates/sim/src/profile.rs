@@ -273,7 +273,7 @@ impl Profile {
     }
 
     /// How many disks there are in it.
-    fn disks(&self) -> usize {
+    pub fn disks(&self) -> usize {
         match &self.disk {
             Disk::Raid(raid) => raid.disks,
             Disk::Hdd(_) | Disk::Ssd { .. } => 1,

@@ -303,7 +303,7 @@ impl Plan {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
         let one = |(setting, (outcome, cpu)): (&Setting, &(Outcome, Option<u64>))| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
-            let mut figures = record::figures(outcome, &streams, *cpu);
+            let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu);
             figures.sustainable_speed = self.load.sustainable_speed(outcome);
             let mut warnings = self.load.warnings(outcome);
             let (judged, all) = (record::judged(&streams).len(), self.load.stream_count());

@@ -20,7 +20,7 @@ pub fn judged(streams: &[StreamFigures]) -> Vec<&StreamFigures> {
 }
 
 /// The table's figures.
-pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
+pub fn figures(outcome: &Outcome, disks: usize, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
     let measure = &outcome.measure;
     let seconds = measure.duration().as_secs_f64();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
@@ -43,7 +43,7 @@ pub fn figures(outcome: &Outcome, streams: &[StreamFigures], cpu_ns: Option<u64>
         worst_slowdown_stream: worst.map(|(stream, _)| stream),
         disk_utilisation: outcome.utilisation(),
         mean_seek_cylinders: arm.then(|| outcome.tally.seek_cylinders as f64 / mechanical),
-        seek_time_share: arm.then(|| if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds } else { 0.0 }),
+        seek_time_share: arm.then(|| if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds / disks as f64 } else { 0.0 }),
         device_requests: outcome.tally.requests,
         scheduler_cpu_ns_per_request: cpu_ns.map(|ns| ns as f64 / measure.all.count().max(1) as f64),
         sustainable_speed: None,

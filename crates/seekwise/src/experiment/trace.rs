@@ -135,6 +135,13 @@ impl TraceLoad {
 
 /// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
 fn survey(path: &Path, options: &OpenOptions) -> anyhow::Result<(Survey, &'static str, String)> {
+    // Before it is opened: opening a pipe would wait for somebody to write into it.
+    let metadata = path.metadata().with_context(|| path.display().to_string())?;
+    ensure!(
+        metadata.is_file() || metadata.is_dir(),
+        "{}: is not a regular file; its requests are read several times",
+        path.display()
+    );
     let mut opened = sim::trace::open(path, options)?;
     let sha256 = sha256(&sim::trace::files(path))?;
     let bar = terminal::progress_bar(0, "reading the trace, requests:");

@@ -26,7 +26,7 @@ pub struct Args {
     #[arg(long, default_value = "sata7200")]
     disk: String,
     /// What jobs with randrepeat=0 draw from
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
