@@ -8,6 +8,7 @@ pub mod host;
 pub mod profile;
 pub mod replay;
 pub mod run;
+mod scramble;
 pub mod trace;
 pub mod validate;
 pub mod workload;

@@ -14,6 +14,7 @@
 //! A page costs 32 bytes, its place in the hash 4 to 8, its shadow 8 to 16.
 
 use crate::host::FileId;
+use crate::scramble::scramble;
 
 pub(super) const PAGE: u64 = 4096;
 pub(super) const NONE: u32 = u32::MAX;
@@ -371,12 +372,9 @@ impl Memory {
     }
 }
 
-/// Spreads pages over 64 bits (the finaliser of SplitMix64).
+/// Spreads pages over 64 bits.
 fn scatter(file: FileId, index: u64) -> u64 {
-    let mut z = index ^ (u64::from(file) << 40) ^ u64::from(file);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    scramble(index ^ (u64::from(file) << 40) ^ u64::from(file))
 }
 
 #[cfg(test)]

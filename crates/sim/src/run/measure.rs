@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
-use crate::host::Finished;
+use crate::host::{Finished, Issue};
+use crate::scramble::scramble;
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
 const BINS: usize = 240;
@@ -219,7 +220,7 @@ impl Measure {
             stream.responses.record(response);
         }
         self.record_bin(finished.at, bytes, response);
-        if scramble(issue.token) <= self.sample_below {
+        if rank(issue) <= self.sample_below {
             self.take_sample(finished);
         }
     }
@@ -229,7 +230,7 @@ impl Measure {
         self.sample.push(*finished);
         if self.sample.len() > SAMPLE {
             self.sample_below /= 2;
-            self.sample.retain(|kept| scramble(kept.issue.token) <= self.sample_below);
+            self.sample.retain(|kept| rank(&kept.issue) <= self.sample_below);
         }
     }
 
@@ -292,12 +293,9 @@ impl Measure {
     }
 }
 
-/// Spreads request numbers evenly over all 64 bits (the finaliser of SplitMix64), so that a sample has no rhythm of its own.
-fn scramble(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+/// Where a request stands in the order in which samples are taken.
+fn rank(issue: &Issue) -> u64 {
+    scramble(issue.token.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]
