@@ -142,6 +142,22 @@ fn a_pipe_is_refused_without_waiting_for_its_writer() {
 }
 
 #[test]
+fn a_recording_of_blktrace_may_be_named_without_its_ending() {
+    let folder = tempfile::tempdir().unwrap();
+    // struct blk_io_trace of include/uapi/linux/blktrace_api.h: a queued read (BLK_TA_QUEUE) and its completion (BLK_TA_COMPLETE).
+    let event = |sequence: u32, time: u64, action: u32| {
+        let (magic, sector, bytes) = (0x6561_7407u32, 64u64, 4096u32);
+        let head = [&magic.to_le_bytes()[..], &sequence.to_le_bytes(), &time.to_le_bytes(), &sector.to_le_bytes()].concat();
+        let numbers = [bytes, action | 1 << 16, 7, 8 << 20, 0, 0];
+        [head, numbers.iter().flat_map(|number| number.to_le_bytes()).collect()].concat()
+    };
+    let trace = [event(1, 0, 1 | 1 << 20), event(2, 5_000_000, 8 | 1 << 23)].concat();
+    std::fs::write(folder.path().join("sda.blktrace.0"), trace).unwrap();
+    let simulated = record(&[folder.path().join("sda").to_str().unwrap(), "--disk", "atlas10k"]);
+    assert_eq!(simulated["trace"]["requests"], 1, "{simulated:#}");
+}
+
+#[test]
 fn the_arms_of_an_array_move_for_a_share_of_the_time() {
     let folder = tempfile::tempdir().unwrap();
     let text_of_job = "[a]\nioengine=libaio\ndirect=1\niodepth=16\nrw=randread\nsize=8g\nnumber_ios=500\n";

@@ -53,14 +53,15 @@ pub struct RandomArgs {
 /// What should be a job file cannot be read.
 pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     let name = path.to_string_lossy();
-    if shipped::ALL.iter().any(|(shipped, _)| *shipped == name) {
-        return workload_text(&name).map(Some);
+    if let Some(found) = shipped::find(&name) {
+        return Ok(Some(found));
     }
     if path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
         return shipped::file_text(path).map(Some);
     }
+    // A trace may be named by less than a file's name, as blktrace's recordings are.
     ensure!(
-        path.symlink_metadata().is_ok(),
+        sim::trace::files(path).iter().any(|file| file.symlink_metadata().is_ok()),
         "{name}: neither a file nor a workload that comes with the program; `seekwise workload list` shows those"
     );
     Ok(None)

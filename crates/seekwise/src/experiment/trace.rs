@@ -133,17 +133,22 @@ impl TraceLoad {
     }
 }
 
+/// Refuses what can be read only once, before it is opened: opening a pipe would wait for somebody to write into it. What is
+/// missing, or a folder, is left to whoever reads it.
+fn expect_regular(files: &[PathBuf]) -> anyhow::Result<()> {
+    for path in files {
+        let special = path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+        ensure!(!special, "{}: is not a regular file; a comparison reads its trace several times", path.display());
+    }
+    Ok(())
+}
+
 /// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
 fn survey(path: &Path, options: &OpenOptions) -> anyhow::Result<(Survey, &'static str, String)> {
-    // Before it is opened: opening a pipe would wait for somebody to write into it.
-    let metadata = path.metadata().with_context(|| path.display().to_string())?;
-    ensure!(
-        metadata.is_file() || metadata.is_dir(),
-        "{}: is not a regular file; its requests are read several times",
-        path.display()
-    );
+    let files = sim::trace::files(path);
+    expect_regular(&files)?;
     let mut opened = sim::trace::open(path, options)?;
-    let sha256 = sha256(&sim::trace::files(path))?;
+    let sha256 = sha256(&files)?;
     let bar = terminal::progress_bar(0, "reading the trace, requests:");
     let survey = Survey::take(&mut *opened.reader, |requests| {
         bar.set_position(requests);

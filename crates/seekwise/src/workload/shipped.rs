@@ -89,10 +89,13 @@ pub fn head(text: &str) -> Head<'_> {
 /// # Errors
 /// If there is neither, or the file cannot be read, is no text or longer than any job file is.
 pub fn workload_text(name_or_path: &str) -> anyhow::Result<(String, String)> {
-    if let Some((name, text)) = ALL.iter().find(|(name, _)| *name == name_or_path) {
-        return Ok(((*text).to_owned(), (*name).to_owned()));
-    }
-    file_text(Path::new(name_or_path))
+    find(name_or_path).map_or_else(|| file_text(Path::new(name_or_path)), Ok)
+}
+
+/// Text and name of the job file of that name that comes with the program.
+pub fn find(name: &str) -> Option<(String, String)> {
+    let (name, text) = ALL.iter().find(|(shipped, _)| *shipped == name)?;
+    Some(((*text).to_owned(), (*name).to_owned()))
 }
 
 /// The text of a job file and what errors in it shall call it. Its name need not be UTF-8.
