@@ -75,14 +75,14 @@ fn random_requests(criterion: &mut Criterion) {
         let survey = Survey::take(&mut Random::new(per_second, sectors), |_| true).expect("no trace to fail").expect("not stopped");
         let placement = Placement::new(&survey, sectors, Fit::Exact).expect("it fits");
         let (spec, values) = block::parse(scheduler).expect("a scheduler");
-        let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
+        let settings = Settings { mode: Mode::Open, speed: 1.0 };
         let id = BenchmarkId::new(scheduler, format!("{disk}, {per_second} requests per second"));
         group.bench_function(id, |bencher| {
             bencher.iter(|| {
                 let queue = Queue::new(
                     (spec.build)(&block::Limits::default(), &values),
                     profile.build(BuildOptions::default()),
-                    settings.queue,
+                    QueueSettings::default(),
                 );
                 let measure = Measure::new([1]);
                 let reader = Box::new(Random::new(per_second, sectors));

@@ -12,3 +12,7 @@ mod scramble;
 pub mod trace;
 pub mod validate;
 pub mod workload;
+
+#[cfg(test)]
+#[path = "../tests/cases/mod.rs"]
+mod cases;

@@ -2,9 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
+mod cases;
+
 use std::path::Path;
 
 use block::{Nanos, Op, Priority, Request};
+use cases::cases;
 use proptest::prelude::*;
 use sim::diskspecs::{ImportOptions, import_text};
 use sim::profile::{BUILT_IN, BuildOptions, Profile, load};
@@ -188,12 +191,6 @@ fn a_file_that_names_itself_and_deep_nesting_are_errors() {
     assert!(error.contains("names itself"), "{error}");
     let error = imported(&format!("a {{ b = {}", "[".repeat(100_000))).unwrap_err();
     assert!(error.contains("deep"), "{error}");
-}
-
-/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
-fn cases(default: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -122,7 +122,7 @@ fn survey(trace: &[TraceRequest]) -> (Survey, Placement) {
 fn run(trace: &[TraceRequest], mode: Mode, speed: f64, queue: Queue) -> Outcome {
     let (survey, placement) = survey(trace);
     let followed: Vec<_> = survey.followed().iter().map(|&(stream, _)| stream).collect();
-    let settings = Settings { mode, speed, queue: QueueSettings::default() };
+    let settings = Settings { mode, speed };
     let measure = Measure::new(followed);
     replay(list(trace), &placement, queue, &settings, measure, &Watch::default()).unwrap()
 }
@@ -222,7 +222,7 @@ fn an_overloaded_disk_is_recognised_and_the_load_it_would_take_is_true() {
 fn a_stream_alone_gets_what_it_would_get_without_the_others() {
     let trace: Vec<_> = (0..100).flat_map(|n| [read(1, 20 * n, None), read(2, 20 * n + 1, None)]).collect();
     let (_, placement) = survey(&trace);
-    let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
+    let settings = Settings { mode: Mode::Open, speed: 1.0 };
     let build = || default_queue(8, 1);
     let alone = replay_alone(list(&trace), &placement, &build, &settings, Measure::new([1, 2]), &Watch::default()).unwrap();
     let together = run(&trace, Mode::Open, 1.0, build());
@@ -242,7 +242,7 @@ fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
     let (_, placement) = survey(&trace);
     let build = || default_queue(8, 2);
     for mode in [Mode::Open, Mode::Closed] {
-        let settings = Settings { mode, speed: 1.0, queue: QueueSettings::default() };
+        let settings = Settings { mode, speed: 1.0 };
         let alone = |streams: &[StreamId]| {
             let measure = Measure::new(streams.iter().copied());
             replay_alone(list(&trace), &placement, &build, &settings, measure, &Watch::default()).unwrap()
@@ -270,7 +270,7 @@ fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
 fn a_search_for_one_stream_stops_when_told_to() {
     let trace: Vec<_> = (0..100_000).map(|n| read(1, n, None)).collect();
     let (_, placement) = survey(&trace);
-    let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
+    let settings = Settings { mode: Mode::Open, speed: 1.0 };
     let build = || default_queue(8, 1);
     let stop = AtomicBool::new(true);
     let watch = Watch { stop: Some(&stop), completed: None };
@@ -283,7 +283,7 @@ fn a_replay_stops_when_told_to() {
     let trace: Vec<_> = (0..10_000).map(|n| read(1, n, None)).collect();
     let (_, placement) = survey(&trace);
     let stop = AtomicBool::new(true);
-    let settings = Settings { mode: Mode::Open, speed: 1.0, queue: QueueSettings::default() };
+    let settings = Settings { mode: Mode::Open, speed: 1.0 };
     let watch = Watch { stop: Some(&stop), completed: None };
     let outcome = replay(list(&trace), &placement, default_queue(1, 1), &settings, Measure::new([]), &watch);
     assert!(matches!(outcome, Err(RunError::Interrupted)));

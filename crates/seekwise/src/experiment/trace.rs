@@ -124,7 +124,7 @@ impl TraceLoad {
             survey,
             fit,
             placement,
-            settings: Settings { mode, speed: args.speed, queue: world.host.queue() },
+            settings: Settings { mode, speed: args.speed },
         })
     }
 

@@ -6,7 +6,7 @@ mod source;
 
 pub use placement::{FOLLOWED_STREAMS, Fit, FitError, Placement, Survey};
 
-use crate::host::{Queue, QueueSettings};
+use crate::host::Queue;
 use crate::run::{Measure, Outcome, RunError, Watch, run};
 use crate::trace::TraceReader;
 use lanes::Lanes;
@@ -28,8 +28,6 @@ pub struct Settings {
     pub mode: Mode,
     /// The trace's times (open) or think times (closed) are divided by this; positive and finite.
     pub speed: f64,
-    /// The device's queue.
-    pub queue: QueueSettings,
 }
 
 /// Replays a trace through `queue`. `placement` must come from a survey of the same trace.

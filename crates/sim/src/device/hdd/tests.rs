@@ -10,6 +10,7 @@ use super::Hdd;
 use super::layout::Layout;
 use super::model::Model;
 use super::spec::*;
+use crate::cases::cases;
 use crate::device::{Completion, Device};
 
 /// One revolution is 10 ms, a track has 100 sectors (0.1 ms each), there are 2 surfaces and 20 cylinders.
@@ -503,12 +504,6 @@ fn work(spec: &Spec, loads: &[Load], always: bool, looks: bool) -> Result<Outcom
         prop_assert!(completed[before..].iter().all(|completion| completion.at <= now));
     }
     Ok(Outcome { submitted, completed, disk, end: now })
-}
-
-/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
-fn cases(default: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {

@@ -7,6 +7,7 @@ use block::ServiceTime;
 use proptest::prelude::*;
 
 use super::*;
+use crate::cases::cases;
 use crate::device::learned::Learned;
 
 /// What all devices of an array hold and did. A sector holds a number that tells who wrote it last; a parity the exclusive or of its
@@ -286,12 +287,6 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
     let sectors = prop_oneof![1u32..9, 1u32..9, 1u32..200];
     let op = prop::sample::select(vec![Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Discard]);
     prop::collection::vec((lba, sectors, op, prop::sample::select(vec![0u64, 5, 60, 400])), 1..120)
-}
-
-/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
-fn cases(default: u32) -> ProptestConfig {
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 proptest! {
