@@ -26,6 +26,6 @@ pub use queue::{Limits, Merges};
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, StreamId};
 pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, Spec, switch};
 pub use service_time::ServiceTime;
-pub use setting::{SettingError, find, parse, parse_settings};
+pub use setting::{SettingError, find, parse, parse_among, parse_settings};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, Unit};

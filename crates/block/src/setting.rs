@@ -18,11 +18,25 @@ pub fn find(name: &str) -> Option<&'static Spec> {
 /// # Errors
 /// An unknown scheduler or key, a key given twice, a value that is no whole number or lies outside the tunable's range.
 pub fn parse(text: &str) -> Result<(&'static Spec, Vec<i64>), SettingError> {
+    parse_among(ALL.iter().copied(), text)
+}
+
+/// As [`parse`], with other schedulers to choose from: a crate may bring its own.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_among(
+    specs: impl Iterator<Item = &'static Spec> + Clone,
+    text: &str,
+) -> Result<(&'static Spec, Vec<i64>), SettingError> {
     let (name, settings) = match text.split_once(':') {
         Some((name, settings)) => (name, Some(settings)),
         None => (text, None),
     };
-    let spec = find(name).ok_or_else(|| SettingError::UnknownScheduler { name: name.to_string() })?;
+    let spec = specs.clone().find(|spec| spec.name == name).ok_or_else(|| SettingError::UnknownScheduler {
+        name: name.to_string(),
+        known: specs.map(|spec| spec.name).collect(),
+    })?;
     let given = match settings {
         Some(settings) => parse_pairs(spec.name, &[spec.tunables], settings)?,
         None => alloc::vec![None; spec.tunables.len()],
@@ -90,6 +104,8 @@ pub enum SettingError {
     UnknownScheduler {
         /// What was asked for.
         name: String,
+        /// The schedulers that there are.
+        known: Vec<&'static str>,
     },
     /// There is no such tunable.
     UnknownKey {
@@ -130,9 +146,9 @@ pub enum SettingError {
 impl fmt::Display for SettingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SettingError::UnknownScheduler { name } => {
+            SettingError::UnknownScheduler { name, known } => {
                 write!(f, "there is no scheduler '{name}'; known are ")?;
-                list(f, ALL.iter().map(|spec| spec.name))
+                list(f, known.iter().copied())
             }
             SettingError::UnknownKey { owner, known, key } => {
                 write!(f, "{owner} has no tunable '{key}'; ")?;

@@ -1,0 +1,1 @@
+//! The knowledge base: one SQLite file with windows, requests, models and decisions.

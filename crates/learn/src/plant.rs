@@ -1,0 +1,50 @@
+//! The seam to what is controlled ("plant" is control theory's word): a simulated host, a Linux block device, our block server.
+
+use block::{Nanos, Spec, Tunable};
+
+use crate::setting::Setting;
+
+/// Something whose scheduler and settings can be chosen while it runs.
+///
+/// Its host tells a [`Steering`](crate::Steering) what happens and asks it when a window ends; what is decided comes back here.
+pub trait Plant {
+    /// What kind it is, and which device: knowledge is kept under both names.
+    fn identity(&self) -> Identity;
+
+    /// Schedulers it can run.
+    fn schedulers(&self) -> Vec<&'static Spec>;
+
+    /// Tunables of the host that can be set while it runs.
+    fn tunables(&self) -> Vec<&'static Tunable>;
+
+    /// What is in force, read back.
+    fn setting(&self) -> Setting;
+
+    /// How long the device stands idle for a change from one setting to the other, as far as that is known.
+    fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos;
+
+    /// Puts a setting in force and reads it back.
+    ///
+    /// # Errors
+    /// It was refused, or something else is in force than was asked for. The one before is in force then.
+    fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), PlantError>;
+}
+
+/// What a plant is, for the knowledge base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The kind of plant: `simulator`, `linux`, `server`.
+    pub plant: String,
+    /// The device's name or model.
+    pub device: String,
+}
+
+/// Why a setting is not in force.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot set {setting}: {reason}")]
+pub struct PlantError {
+    /// What was to be set.
+    pub setting: String,
+    /// What stood in the way.
+    pub reason: String,
+}
