@@ -252,6 +252,12 @@ impl Queue {
         self.lanes.get(lane).and_then(|lane| (lane.oldest != NONE).then_some(Slot(lane.oldest)))
     }
 
+    /// The request of the same lane that came next after the one in `slot`.
+    pub fn newer(&self, slot: Slot) -> Option<Slot> {
+        let newer = self.entries[slot.0 as usize].newer;
+        (newer != NONE).then_some(Slot(newer))
+    }
+
     /// The request of `lane` with the lowest LBA.
     pub fn first(&self, lane: usize) -> Option<Slot> {
         self.lanes.get(lane)?.places.first().map(|(_, slot)| Slot(slot))

@@ -1,0 +1,276 @@
+//! What a request will take: learned from requests that are done.
+//!
+//! ```text
+//! sent                    under way: overhead and seek,          turns past       the last sector
+//!  |                      at least s(distance)                   the head         is under the head
+//!  |--------------------------------------------|----- wait -----|---- transfer ----|
+//!  0                                            s                                   at T times (angle + any whole number)
+//! ```
+//! Two things are learned. The shortest time s after which the head can be at work at a distance, in steps of half an octave: it is
+//! raised when a request took a turn longer than foreseen, and lowered, slowly or by proof, when it did not. And when the sectors pass
+//! under the head: every request that came from the media is a landmark, whose last sector passes again after any number of turns, and
+//! the line of [`rotation`](super::rotation) tells when those around it do. Where no line is known half a turn is expected.
+//!
+//! On a device where nothing turns no line is ever found, and the shortest way goes first.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use block::{Nanos, Op, Request};
+
+use super::rotation::{End, Finder};
+
+/// Lines are learned for regions of this many sectors (a power of two): 1 GiB. Tracks of a region are about as long.
+const REGION_SHIFT: u32 = 21;
+/// Ends that are kept of each region, and regions that are followed: the one that was used longest ago goes.
+const ENDS: usize = 512;
+const REGIONS: usize = 256;
+/// The line of a region is looked for when so many ends are there, and whenever twice as many are.
+const FIRST_SEARCH: u64 = 96;
+/// Landmarks that are kept; the oldest goes.
+const LANDMARKS: usize = 16_384;
+/// A landmark tells nothing of sectors farther away: the line is not exact enough, or another zone begins.
+const REACH: u64 = 1 << 17;
+/// What ends sooner after it was sent came from the drive's memory, or went there.
+const FROM_MEMORY: Nanos = Nanos::from_micros(400);
+/// Steps of half an octave.
+const STEPS: usize = 128;
+/// Time of half a turn where the speed is not known: of 7,200 rpm.
+const HALF_TURN_NS: f64 = 4.17e6;
+/// A foreseen end is met if it comes this close, in turns.
+const MET: f64 = 0.12;
+/// Waits shorter than this many turns may be missed.
+const MARGIN: f64 = 0.06;
+
+/// What is known of a device. Bounded: 16,384 landmarks and 256 regions of 512 ends need 3.5 MiB.
+pub struct Positioning {
+    finder: Finder,
+    turn_ns: Option<f64>,
+    regions: BTreeMap<u64, Region>,
+    landmarks: BTreeMap<u64, f64>,
+    by_age: VecDeque<u64>,
+    /// By operation: the shortest times, in nanoseconds.
+    reach_ns: [[f64; STEPS]; 2],
+    /// Grows whenever what was foreseen before may be wrong now.
+    generation: u32,
+    uses: u64,
+}
+
+struct Region {
+    ends: Vec<End>,
+    seen: u64,
+    search_at: u64,
+    per_sector: Option<f64>,
+    /// Share of foreseen ends that came about, lately.
+    met: f64,
+    used: u64,
+}
+
+/// When a request's last sector passes under the head, give or take whole turns; `None` where that is not known.
+pub(super) type Anchor = Option<f64>;
+
+/// What was foreseen of a request that is sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Foreseen {
+    distance: u64,
+    anchor: Anchor,
+    /// When it should end, in nanoseconds, and how long it waits for the platter before.
+    end_ns: f64,
+    wait_ns: f64,
+}
+
+impl Default for Positioning {
+    fn default() -> Positioning {
+        Positioning::new()
+    }
+}
+
+impl Positioning {
+    /// Knows nothing.
+    pub fn new() -> Positioning {
+        let mut reach_ns = [[0.0; STEPS]; 2];
+        for (step, reach) in reach_ns.iter_mut().flat_map(|of_one| of_one.iter_mut().enumerate()) {
+            // Something to begin with; too short, so that the first misses say more.
+            *reach = 0.5e6 + 6e6 * 2f64.powf((step as f64 / 2.0 - 33.0) / 2.0).min(1.0);
+        }
+        Positioning {
+            finder: Finder::new(),
+            turn_ns: None,
+            regions: BTreeMap::new(),
+            landmarks: BTreeMap::new(),
+            by_age: VecDeque::new(),
+            reach_ns,
+            generation: 0,
+            uses: 0,
+        }
+    }
+
+    /// Time of a turn in nanoseconds, if the device turns and that is known.
+    pub fn turn_ns(&self) -> Option<f64> {
+        self.turn_ns
+    }
+
+    /// Regions whose tracks' length is known.
+    pub fn known_regions(&self) -> usize {
+        self.regions.values().filter(|region| region.per_sector.is_some()).count()
+    }
+
+    pub(super) fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    fn per_sector(&self, lba: u64) -> Option<f64> {
+        self.regions.get(&(lba >> REGION_SHIFT))?.per_sector
+    }
+
+    /// When `end`, the sector behind a request, passes.
+    pub(super) fn anchor(&self, end: u64) -> Anchor {
+        let turn_ns = self.turn_ns?;
+        let per_sector = self.per_sector(end)?;
+        let below = self.landmarks.range(..=end).next_back().map(|(&lba, &at)| (lba, at));
+        let above = self.landmarks.range(end..).next().map(|(&lba, &at)| (lba, at));
+        let nearest = [below, above].into_iter().flatten().min_by_key(|(lba, _)| lba.abs_diff(end));
+        let (lba, at) = nearest.filter(|(lba, _)| lba.abs_diff(end) <= REACH)?;
+        let angle = (end as f64 - lba as f64) * per_sector;
+        Some(at + angle * turn_ns)
+    }
+
+    /// Foresees when a request ends that is sent now, with the head at `head`; and the time until then with the danger counted in that
+    /// it is missed.
+    #[inline]
+    pub(super) fn foresee(&self, now: Nanos, head: u64, request: &Request, anchor: Anchor) -> (Foreseen, f64) {
+        let distance = head.abs_diff(request.lba);
+        let reach = self.reach_ns[usize::from(request.op.is_write())][step(distance)];
+        let now_ns = now.0 as f64;
+        match (anchor, self.turn_ns) {
+            (Some(anchor_ns), Some(turn_ns)) => {
+                let transfer = f64::from(request.sectors) * turn_ns * self.per_sector(request.end()).unwrap_or(0.0);
+                let ready = now_ns + reach + transfer;
+                let turns = (anchor_ns - ready) / turn_ns;
+                let wait = (turns - turns.floor()) * turn_ns;
+                let danger = (1.0 - wait / (MARGIN * turn_ns)).max(0.0) * 0.5;
+                let end_ns = ready + wait;
+                (Foreseen { distance, anchor, end_ns, wait_ns: wait }, end_ns - now_ns + danger * turn_ns)
+            }
+            _ => {
+                let half = self.turn_ns.map_or(HALF_TURN_NS, |turn_ns| turn_ns / 2.0);
+                let end_ns = now_ns + reach + half;
+                (Foreseen { distance, anchor: None, end_ns, wait_ns: half }, reach + half)
+            }
+        }
+    }
+
+    /// Learns from a request that is done. `foreseen` if it was alone at the device, and so its whole time was its own.
+    pub(super) fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: Option<Foreseen>) {
+        if request.op == Op::Discard || at - dispatched < FROM_MEMORY {
+            return;
+        }
+        if let Some(foreseen) = foreseen {
+            self.learn_reach(request, dispatched, at, &foreseen);
+        }
+        self.learn_turning(request, at, foreseen.and_then(|foreseen| foreseen.anchor));
+    }
+
+    fn learn_reach(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: &Foreseen) {
+        let turn_ns = self.turn_ns.unwrap_or(2.0 * HALF_TURN_NS);
+        let transfer = f64::from(request.sectors) * turn_ns * self.per_sector(request.end()).unwrap_or(0.0);
+        let reach = &mut self.reach_ns[usize::from(request.op.is_write())][step(foreseen.distance)];
+        let service = (at - dispatched).0 as f64;
+        *reach = reach.min((service - transfer).max(0.0));
+        if foreseen.anchor.is_none() {
+            return;
+        }
+        let late = (at.0 as f64 - foreseen.end_ns) / turn_ns;
+        if (late - 1.0).abs() < MET {
+            // It was there a turn too late. What was proved is that the wait was too short; a little more is taken.
+            *reach += (foreseen.wait_ns + 0.02 * turn_ns).min(0.25 * turn_ns);
+        } else if late.abs() < MET && foreseen.wait_ns < 0.15 * turn_ns {
+            *reach -= 0.002 * turn_ns;
+        }
+    }
+
+    fn learn_turning(&mut self, request: &Request, at: Nanos, anchor: Anchor) {
+        let (end, at_ns) = (request.end(), at.0 as f64);
+        self.uses += 1;
+        if let Some(turn_ns) = self.turn_ns {
+            if let Some(anchor_ns) = anchor {
+                self.follow(end, at_ns, anchor_ns, turn_ns);
+            }
+        }
+        self.mark(End { lba: end, at_ns });
+        let region = self.region(end);
+        let slot = (region.seen % ENDS as u64) as usize;
+        match region.ends.get_mut(slot) {
+            Some(place) => *place = End { lba: end, at_ns },
+            None => region.ends.push(End { lba: end, at_ns }),
+        }
+        region.seen += 1;
+        if region.seen >= region.search_at {
+            region.search_at = region.seen.saturating_mul(2);
+            self.search(end >> REGION_SHIFT);
+        }
+    }
+
+    /// Keeps step with the platter: a small part of each difference goes into the time of a turn, which ages landmarks well.
+    fn follow(&mut self, end: u64, at_ns: f64, anchor_ns: f64, turn_ns: f64) {
+        let turns = (at_ns - anchor_ns) / turn_ns;
+        let off = turns - turns.round();
+        let is_met = off.abs() < MET;
+        if is_met && turns.abs() > 20.0 {
+            self.turn_ns = Some(turn_ns * (1.0 + 0.05 * off / turns));
+        }
+        let region = self.region(end);
+        region.met += 0.02 * (f64::from(u8::from(is_met)) - region.met);
+        if region.met < 0.4 {
+            // Chance alone meets 2 * MET of all: this line is none.
+            region.per_sector = None;
+            region.search_at = region.seen + FIRST_SEARCH;
+            region.met = 1.0;
+            self.generation = self.generation.wrapping_add(1);
+        }
+    }
+
+    fn mark(&mut self, end: End) {
+        if self.landmarks.insert(end.lba, end.at_ns).is_none() {
+            self.by_age.push_back(end.lba);
+            if self.by_age.len() > LANDMARKS
+                && let Some(oldest) = self.by_age.pop_front()
+            {
+                self.landmarks.remove(&oldest);
+            }
+        }
+    }
+
+    fn region(&mut self, lba: u64) -> &mut Region {
+        let number = lba >> REGION_SHIFT;
+        if !self.regions.contains_key(&number) && self.regions.len() >= REGIONS {
+            let oldest = self.regions.iter().min_by_key(|(_, region)| region.used).map(|(&number, _)| number);
+            oldest.map(|number| self.regions.remove(&number));
+        }
+        let used = self.uses;
+        let fresh = || Region { ends: Vec::new(), seen: 0, search_at: FIRST_SEARCH, per_sector: None, met: 1.0, used };
+        let region = self.regions.entry(number).or_insert_with(fresh);
+        region.used = used;
+        region
+    }
+
+    fn search(&mut self, number: u64) {
+        let Some(region) = self.regions.get_mut(&number) else { return };
+        let line = self.finder.find(&region.ends, self.turn_ns);
+        let Some(line) = line else { return };
+        region.per_sector = Some(line.per_sector);
+        region.met = 1.0;
+        self.turn_ns = Some(line.turn_ns);
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
+/// The step of a distance.
+#[inline]
+fn step(distance: u64) -> usize {
+    if distance == 0 {
+        return 0;
+    }
+    let octave = distance.ilog2();
+    let half = if octave == 0 { 0 } else { (distance >> (octave - 1)) & 1 };
+    (2 * octave as usize + half as usize).min(STEPS - 1)
+}

@@ -1,0 +1,246 @@
+//! Where the platter stands: learned from nothing but the times at which requests end.
+//!
+//! A request that comes from the media ends when its last sector has passed under the head. So the times at which two requests ended
+//! differ by whole turns and by the angle between their last sectors, and between sectors of neighbouring tracks the angle grows
+//! evenly with the distance: 1/L turns for each sector, if a track and its skew take the time of L sectors. Both unknowns, the time
+//! of a turn T and the angle per sector f, are found as a spectral line is found. Over pairs of requests, with dt the time and d the
+//! sectors between their ends,
+//!
+//! ```text
+//! C(f) = sum exp(2 pi i (dt / T - f d))          is large only at the right T and f
+//! ```
+//! One Fourier transform over d gives C for all f. A few speeds are common among drives, and each is tried with its neighbourhood.
+//!
+//! That a host can know the position of the head was shown with measured geometry by Lumb, Schindler and Ganger (Freeblock
+//! scheduling outside of disk firmware, FAST 2002) and by Yu and others (Trading capacity for performance in a disk array, OSDI
+//! 2000), with a table over distances by Popovici and others (Robust, portable I/O scheduling with the Disk Mimic, USENIX 2003,
+//! which the paper cites as [4]).
+//! To find it as a spectral line in everyday traffic, without any test of the drive, is done here.
+
+use rustfft::num_complex::Complex;
+use rustfft::{Fft, FftPlanner};
+use std::f64::consts::TAU;
+use std::sync::Arc;
+
+/// Speeds of drives in turns a minute. A drive keeps its speed within about 0.2%, and some are sold under a rounded one.
+const RPM: [f64; 8] = [4_500.0, 5_400.0, 5_900.0, 6_400.0, 7_200.0, 10_000.0, 12_000.0, 15_000.0];
+/// How far around each of them is searched, and in what steps.
+const SPREAD: f64 = 0.003;
+const STEP: f64 = 0.0004;
+/// Distances are counted in steps of a page.
+const QUANTUM: u64 = 8;
+/// Requests up to this many quanta apart make a pair. The transform is twice as long, so that no line falls between two of its values.
+const APART: usize = 4096;
+const LENGTH: usize = 2 * APART;
+/// Ends may lie so far apart in time, in nanoseconds, while the time of a turn is known only to a step.
+const NEAR_NS: f64 = 0.8e9;
+/// No track has more sectors, with its skew.
+const LONGEST_TRACK: f64 = 8_000.0;
+/// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations.
+const AGREEMENT: f64 = 0.3;
+const DEVIATIONS: f64 = 6.0;
+/// Pairs that are looked at when a line is followed to finer resolution.
+const PAIRS: usize = 1_500;
+
+/// A request that came from the media: the sector behind it, and when it ended, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct End {
+    pub lba: u64,
+    pub at_ns: f64,
+}
+
+/// The platter's turning and the tracks' length in a region.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Line {
+    /// Time of a turn.
+    pub turn_ns: f64,
+    /// Turns per sector.
+    pub per_sector: f64,
+    /// Share of pairs that agree: 1 all, 0 as many as by chance.
+    pub agreement: f64,
+}
+
+/// Finds lines. Keeps its tables, so that nothing is allocated again.
+pub(super) struct Finder {
+    transform: Arc<dyn Fft<f64>>,
+    bins: Vec<Complex<f64>>,
+    scratch: Vec<Complex<f64>>,
+    /// Distance in sectors, and time between.
+    pairs: Vec<(f64, f64)>,
+}
+
+impl Finder {
+    pub fn new() -> Finder {
+        let transform = FftPlanner::new().plan_fft_forward(LENGTH);
+        Finder {
+            bins: vec![Complex::ZERO; LENGTH],
+            scratch: vec![Complex::ZERO; transform.get_inplace_scratch_len()],
+            transform,
+            pairs: Vec::new(),
+        }
+    }
+
+    /// The line in these ends; `turn_ns` is the time of a turn if it is known already. `None` if there is none, or too little to see
+    /// it.
+    pub fn find(&mut self, ends: &[End], turn_ns: Option<f64>) -> Option<Line> {
+        let far_ns = if turn_ns.is_some() { 60e9 } else { NEAR_NS };
+        self.pair(ends, (APART as u64 - 1) * QUANTUM, far_ns);
+        let enough = DEVIATIONS / (2.0 * self.pairs.len() as f64).sqrt();
+        if self.pairs.len() < 40 {
+            return None;
+        }
+        let threshold = enough.max(AGREEMENT);
+        let best = match turn_ns {
+            Some(turn_ns) => self.strongest(turn_ns),
+            None => {
+                let around = (SPREAD / STEP) as i32;
+                let turns = RPM.iter().flat_map(|rpm| {
+                    (-around..=around).map(move |step| 60e9 / rpm * (1.0 + f64::from(step) * STEP))
+                });
+                turns.map(|turn_ns| self.strongest(turn_ns)).fold(None::<Line>, |best, line| match best {
+                    Some(best) if best.agreement >= line.agreement => Some(best),
+                    _ => Some(line),
+                })?
+            }
+        };
+        (best.agreement >= threshold).then(|| self.sharpen(ends, best, turn_ns.is_none()))
+    }
+
+    /// Collects pairs that are near enough to each other in place and time.
+    fn pair(&mut self, ends: &[End], far: u64, far_ns: f64) {
+        self.pairs.clear();
+        for (i, a) in ends.iter().enumerate() {
+            for b in &ends[..i] {
+                let distance = a.lba.abs_diff(b.lba);
+                if distance == 0 || distance > far || (a.at_ns - b.at_ns).abs() > far_ns {
+                    continue;
+                }
+                let between = if a.lba > b.lba { a.at_ns - b.at_ns } else { b.at_ns - a.at_ns };
+                self.pairs.push((distance as f64, between));
+            }
+        }
+    }
+
+    /// The strongest line for this time of a turn.
+    fn strongest(&mut self, turn_ns: f64) -> Line {
+        self.bins.fill(Complex::ZERO);
+        for &(distance, between) in &self.pairs {
+            let bin = (distance / QUANTUM as f64) as usize;
+            self.bins[bin.min(APART - 1)] += Complex::from_polar(1.0, TAU * (between / turn_ns).fract());
+        }
+        self.transform.process_with_scratch(&mut self.bins, &mut self.scratch);
+        let resolution = 1.0 / (LENGTH as f64 * QUANTUM as f64);
+        let lowest = (1.0 / LONGEST_TRACK / resolution) as usize;
+        let highest = LENGTH / 8;
+        let strongest = (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
+        let agreement = self.bins[strongest].norm() / self.pairs.len().max(1) as f64;
+        Line { turn_ns, per_sector: strongest as f64 * resolution, agreement }
+    }
+
+    /// Share of the pairs, at most [`PAIRS`] of them, that agree with a line.
+    fn agreement(&self, turn_ns: f64, per_sector: f64) -> f64 {
+        let step = self.pairs.len().div_ceil(PAIRS).max(1);
+        let pairs = self.pairs.iter().step_by(step);
+        let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), &(distance, between)| {
+            (sum + (TAU * (between / turn_ns - per_sector * distance)).cos(), count + 1.0)
+        });
+        sum / f64::max(count, 1.0)
+    }
+
+    /// Follows a line through pairs ever farther apart, in place and, as long as the time of a turn is new, in time.
+    fn sharpen(&mut self, ends: &[End], line: Line, in_time: bool) -> Line {
+        let mut line = line;
+        let mut width = 2.0 / (LENGTH as f64 * QUANTUM as f64);
+        let mut turn_width = STEP * line.turn_ns;
+        let mut far_ns = if in_time { NEAR_NS } else { 60e9 };
+        for octave in 0..3 {
+            self.pair(ends, (APART as u64) * QUANTUM << (2 * octave), far_ns);
+            if self.pairs.len() < 40 {
+                break;
+            }
+            for _ in 0..2 {
+                if in_time {
+                    line.turn_ns = self.best(line.turn_ns, turn_width, |finder, turn_ns| finder.agreement(turn_ns, line.per_sector));
+                }
+                line.per_sector = self.best(line.per_sector, width, |finder, f| finder.agreement(line.turn_ns, f));
+            }
+            let agreement = self.agreement(line.turn_ns, line.per_sector);
+            if octave == 0 {
+                line.agreement = agreement;
+            }
+            width /= 6.0;
+            turn_width /= 4.0;
+            far_ns *= 3.0;
+        }
+        line
+    }
+
+    /// Of the values within `width` around `middle` the best by `judge`.
+    fn best(&self, middle: f64, width: f64, judge: impl Fn(&Finder, f64) -> f64) -> f64 {
+        let steps = 12;
+        let values = (-steps..=steps).map(|step| middle + width * f64::from(step) / f64::from(steps));
+        let judged = values.map(|value| (judge(self, value), value));
+        judged.max_by(|a, b| a.0.total_cmp(&b.0)).map_or(middle, |(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{Rng, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    /// Ends of requests on a disk with `sectors` a track and a skew in turns, drawn from `span` sectors.
+    fn ends(rpm: f64, sectors: f64, skew: f64, span: u64, count: usize, jitter_ns: f64) -> Vec<End> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
+        let turn_ns = 60e9 / rpm;
+        let mut now = 0.0;
+        (0..count)
+            .map(|_| {
+                let lba = random.random_range(0..span / 8) * 8;
+                let track = (lba as f64 / sectors).floor();
+                let angle = (lba as f64 / sectors + track * skew).fract();
+                now += random.random_range(1e6..6e6);
+                let turns: f64 = (now / turn_ns - angle).ceil();
+                now = (turns + angle) * turn_ns;
+                End { lba, at_ns: now + random.random_range(0.0..=jitter_ns) }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_speed_and_the_tracks_length_are_found_in_the_times_of_random_requests() {
+        for (rpm, sectors, skew) in [(7_200.0, 3_290.0, 0.145), (10_025.0, 334.0, 0.12), (5_404.0, 1_100.0, 0.2), (15_000.0, 900.0, 0.1)] {
+            let ends = ends(rpm, sectors, skew, 400_000, 300, 50_000.0);
+            let line = Finder::new().find(&ends, None).expect("a line");
+            assert!((line.turn_ns / (60e9 / rpm) - 1.0).abs() < 1e-4, "{rpm}: {line:?}");
+            let expected = (1.0 + skew) / sectors;
+            assert!((line.per_sector / expected - 1.0).abs() < 2e-3, "{rpm}: {line:?}, expected {expected}");
+        }
+    }
+
+    #[test]
+    fn where_nothing_turns_no_line_is_found() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+        for _ in 0..5 {
+            let mut now = 0.0;
+            let ends: Vec<End> = (0..400)
+                .map(|_| {
+                    now += random.random_range(50e3..400e3);
+                    End { lba: random.random_range(0..50_000) * 8, at_ns: now }
+                })
+                .collect();
+            assert_eq!(Finder::new().find(&ends, None), None);
+        }
+    }
+
+    #[test]
+    fn little_or_strange_input_finds_nothing_and_does_no_harm() {
+        let mut finder = Finder::new();
+        assert_eq!(finder.find(&[], None), None);
+        let same = vec![End { lba: 8, at_ns: 1.0 }; 300];
+        assert_eq!(finder.find(&same, None), None);
+        let wide: Vec<End> = (0..300).map(|i| End { lba: u64::MAX - i * 8, at_ns: 1e18 + i as f64 }).collect();
+        let _ = finder.find(&wide, None);
+    }
+}
