@@ -38,6 +38,10 @@ const STEPS: usize = 128;
 const HALF_TURN_NS: f64 = 4.17e6;
 /// A foreseen end is met if it comes this close, in turns.
 const MET: f64 = 0.12;
+/// Variances, in turns and as shares of a turn: of a foreseen end, of a speed just found, and of its drift from one request to the next.
+const END_VARIANCE: f64 = 0.05 * 0.05;
+const FOUND_VARIANCE: f64 = 1e-4 * 1e-4;
+const DRIFT_VARIANCE: f64 = 1e-8 * 1e-8;
 /// Waits shorter than this many turns may be missed.
 const MARGIN: f64 = 0.06;
 
@@ -45,6 +49,8 @@ const MARGIN: f64 = 0.06;
 pub struct Positioning {
     finder: Finder,
     turn_ns: Option<f64>,
+    /// How far off that may be, as the variance of a share of it.
+    turn_variance: f64,
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,
     by_age: VecDeque<u64>,
@@ -95,6 +101,7 @@ impl Positioning {
         Positioning {
             finder: Finder::new(),
             turn_ns: None,
+            turn_variance: FOUND_VARIANCE,
             regions: BTreeMap::new(),
             landmarks: BTreeMap::new(),
             by_age: VecDeque::new(),
@@ -180,12 +187,13 @@ impl Positioning {
             return;
         }
         let late = (at.0 as f64 - foreseen.end_ns) / turn_ns;
+        let is_tight = foreseen.wait_ns < 0.15 * turn_ns;
         if (late - 1.0).abs() < MET {
-            // It was there a turn too late. What was proved is that the wait was too short; a little more is taken.
-            *reach += (foreseen.wait_ns + 0.02 * turn_ns).min(0.25 * turn_ns);
-        } else if late.abs() < MET && foreseen.wait_ns < 0.15 * turn_ns {
-            *reach -= 0.002 * turn_ns;
+            *reach += 0.03 * turn_ns;
+        } else if late.abs() < MET {
+            *reach -= turn_ns * if is_tight { 0.004 } else { 0.0005 };
         }
+        *reach = reach.max(0.0);
     }
 
     fn learn_turning(&mut self, request: &Request, at: Nanos, anchor: Anchor) {
@@ -215,8 +223,11 @@ impl Positioning {
         let turns = (at_ns - anchor_ns) / turn_ns;
         let off = turns - turns.round();
         let is_met = off.abs() < MET;
-        if is_met && turns.abs() > 20.0 {
-            self.turn_ns = Some(turn_ns * (1.0 + 0.05 * off / turns));
+        if is_met {
+            // Kalman's filter for the one unknown: what a difference says of the time of a turn grows with the turns it took to come about.
+            let gain = self.turn_variance * turns / (turns * turns * self.turn_variance + END_VARIANCE);
+            self.turn_ns = Some(turn_ns * (1.0 + gain * off));
+            self.turn_variance = (1.0 - gain * turns) * self.turn_variance + DRIFT_VARIANCE;
         }
         let region = self.region(end);
         region.met += 0.02 * (f64::from(u8::from(is_met)) - region.met);

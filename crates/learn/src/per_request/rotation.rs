@@ -94,9 +94,8 @@ impl Finder {
             Some(turn_ns) => self.strongest(turn_ns),
             None => {
                 let around = (SPREAD / STEP) as i32;
-                let turns = RPM.iter().flat_map(|rpm| {
-                    (-around..=around).map(move |step| 60e9 / rpm * (1.0 + f64::from(step) * STEP))
-                });
+                let turns =
+                    RPM.iter().flat_map(|rpm| (-around..=around).map(move |step| 60e9 / rpm * (1.0 + f64::from(step) * STEP)));
                 turns.map(|turn_ns| self.strongest(turn_ns)).fold(None::<Line>, |best, line| match best {
                     Some(best) if best.agreement >= line.agreement => Some(best),
                     _ => Some(line),
@@ -132,7 +131,8 @@ impl Finder {
         let resolution = 1.0 / (LENGTH as f64 * QUANTUM as f64);
         let lowest = (1.0 / LONGEST_TRACK / resolution) as usize;
         let highest = LENGTH / 8;
-        let strongest = (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
+        let strongest =
+            (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
         let agreement = self.bins[strongest].norm() / self.pairs.len().max(1) as f64;
         Line { turn_ns, per_sector: strongest as f64 * resolution, agreement }
     }
@@ -160,7 +160,8 @@ impl Finder {
             }
             for _ in 0..2 {
                 if in_time {
-                    line.turn_ns = self.best(line.turn_ns, turn_width, |finder, turn_ns| finder.agreement(turn_ns, line.per_sector));
+                    line.turn_ns =
+                        self.best(line.turn_ns, turn_width, |finder, turn_ns| finder.agreement(turn_ns, line.per_sector));
                 }
                 line.per_sector = self.best(line.per_sector, width, |finder, f| finder.agreement(line.turn_ns, f));
             }
@@ -210,7 +211,9 @@ mod tests {
 
     #[test]
     fn the_speed_and_the_tracks_length_are_found_in_the_times_of_random_requests() {
-        for (rpm, sectors, skew) in [(7_200.0, 3_290.0, 0.145), (10_025.0, 334.0, 0.12), (5_404.0, 1_100.0, 0.2), (15_000.0, 900.0, 0.1)] {
+        for (rpm, sectors, skew) in
+            [(7_200.0, 3_290.0, 0.145), (10_025.0, 334.0, 0.12), (5_404.0, 1_100.0, 0.2), (15_000.0, 900.0, 0.1)]
+        {
             let ends = ends(rpm, sectors, skew, 400_000, 300, 50_000.0);
             let line = Finder::new().find(&ends, None).expect("a line");
             assert!((line.turn_ns / (60e9 / rpm) - 1.0).abs() < 1e-4, "{rpm}: {line:?}");
