@@ -14,6 +14,7 @@
 
 pub mod controller;
 pub mod event;
+pub mod experience;
 pub mod knowledge;
 pub mod model;
 pub mod per_request;
