@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Dataset;
 use crate::preference::Preference;
+use crate::window::{FEATURES, Features, Outcome};
 
 /// The version of the file's form.
 pub const SCHEMA: u32 = 1;
@@ -61,6 +62,21 @@ impl Served {
         let ln = |value: f32| f64::from(value).max(1e-12).ln();
         throughput * ln(self.throughput) - response * ln(self.response_s) + fairness * ln(self.fairness)
     }
+}
+
+/// What a window is described by in a [`Case`]: its features, then these of its outcome.
+const OF_OUTCOME: [&str; 3] = ["service_mean_s", "at_device_mean", "throughput_bytes_per_s"];
+
+/// The names of what [`describe`] gives.
+pub fn names() -> Vec<String> {
+    FEATURES.iter().map(|feature| feature.name).chain(OF_OUTCOME).map(str::to_owned).collect()
+}
+
+/// A window as a row of numbers in the order of [`names`]; NaN where there is no value.
+pub fn describe(features: &Features, outcome: &Outcome) -> Vec<f64> {
+    let seconds = outcome.duration.as_secs_f64();
+    let at_device = outcome.requests as f64 * outcome.mean_service_s / seconds;
+    features.0.iter().copied().chain([outcome.mean_service_s, at_device, outcome.throughput()]).collect()
 }
 
 /// Why something is no experience.

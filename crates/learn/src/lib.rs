@@ -21,6 +21,7 @@ pub mod per_request;
 pub mod plant;
 pub mod preference;
 pub mod setting;
+pub mod similarity;
 pub mod steering;
 pub mod window;
 

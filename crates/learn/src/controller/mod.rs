@@ -1,10 +1,12 @@
 //! The seam to what decides: given what was observed, what shall be set now, and why?
 
 mod fixed;
+mod seekwise;
 
 use block::Nanos;
 
 pub use fixed::Fixed;
+pub use seekwise::Seekwise;
 
 use crate::event::Event;
 use crate::plant::Plant;

@@ -1,0 +1,447 @@
+//! The scheme `seekwise`: expects, tries under guard, measures, and remembers.
+//!
+//! ```text
+//! slice of 250 ms ──▶ another workload? ──yes──▶ new segment: recall one like it, or begin with what similar cases say
+//!                       │ no
+//!                       ▼
+//!        measured under what is in force ──▶ worth trying another?  expected improvement x time left  >  loss + switch
+//!                       ▲                       │ yes, and the guard allows the loss
+//!                       └──── back, or stay ◀── trial: measured against what was before, ended as soon as it is clear
+//! ```
+//! Beyond the paper's schemes:
+//!
+//! * *Gains, not classes.* What each candidate would bring is expected from similar cases, with a standard deviation
+//!   ([`similarity`](crate::similarity)), and replaced by what is measured as soon as it is.
+//! * *Worth it.* A candidate is tried if the expected improvement (Jones, Schonlau, Welch: Efficient global optimization, 1998) over
+//!   the time that the workload should go on exceeds what the trial and two switches cost. How long it goes on is taken from how long it
+//!   has lasted (Lindy's law: as long again).
+//! * *Windows as long as the workload.* Slices are joined until a cumulative sum of their distances (Page, Continuous inspection
+//!   schemes, 1954) says that the workload is another one; a slice far away says so at once.
+//! * *Guarded.* Trials may cost a fixed share of the time, and half of what was gained over the baseline, so that the regret against the
+//!   baseline stays below [`ALLOWED_S`] + [`ALLOWED_SHARE`] t whatever happens, but for one slice (conservative bandits: Wu, Shariff,
+//!   Lattimore, Szepesvari, ICML 2016). A trial that is clearly worse ends at its next slice.
+//! * *Remembered.* What was measured in a segment is recalled when a workload like it comes back.
+
+use std::sync::Arc;
+
+use block::Nanos;
+
+use super::{Controller, Decision};
+use crate::experience::{Experience, describe};
+use crate::plant::Plant;
+use crate::preference::Preference;
+use crate::setting::Setting;
+use crate::similarity::{Expected, NOWHERE, Point, Similar, distance};
+use crate::window::{Extent, Outcome, Window};
+
+/// Length of a slice, of one in a trial, and of the time after a change that is not judged, besides the change itself.
+const SLICE: Nanos = Nanos::from_millis(250);
+const TRIAL_SLICE: Nanos = Nanos::from_millis(150);
+const SETTLE: Nanos = Nanos::from_millis(60);
+/// A slice with fewer requests done is joined with the next one.
+const FEWEST: u64 = 12;
+/// Slices of a trial: before it may be won, and at most.
+const TRIAL_SLICES: (f64, f64) = (2.0, 6.0);
+/// A gain below this is none: switching for it is not worth explaining.
+const LEAST_GAIN: f64 = 0.01;
+/// What trials may cost against the baseline: seconds, and a share of the time.
+const ALLOWED_S: f64 = 0.25;
+const ALLOWED_SHARE: f64 = 0.005;
+/// A workload is expected to go on for at least this long, in seconds.
+const GOES_ON_S: f64 = 10.0;
+/// Slices differ by at least this much, as a standard deviation of scores.
+const LEAST_NOISE: f64 = 0.03;
+/// Slices of the past that count in what is measured.
+const MEMORY: f64 = 40.0;
+/// Squared distances of slices beyond this add up; at this sum, or this distance of one, the workload is another one.
+const DRIFT: f64 = 1.0;
+const CHANGED: f64 = 2.5;
+/// Segments that are remembered, and how near one must be to be recalled.
+const SEGMENTS: usize = 64;
+const ALIKE: f64 = 1.0;
+/// The aspects of a [`Point`] that do not depend on how fast the device serves.
+const OF_LOAD: std::ops::Range<usize> = 0..5;
+
+/// What was measured of one candidate in a segment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    slices: f64,
+    score_sum: f64,
+    square_sum: f64,
+    last_s: f64,
+}
+
+impl Measured {
+    fn add(&mut self, score: f64, at_s: f64) {
+        if self.slices >= MEMORY {
+            let keep = 1.0 - 1.0 / MEMORY;
+            (self.slices, self.score_sum, self.square_sum) = (self.slices * keep, self.score_sum * keep, self.square_sum * keep);
+        }
+        self.slices += 1.0;
+        self.score_sum += score;
+        self.square_sum += score * score;
+        self.last_s = at_s;
+    }
+
+    fn mean(&self) -> f64 {
+        self.score_sum / self.slices
+    }
+
+    fn squares_about_mean(&self) -> f64 {
+        (self.square_sum - self.score_sum * self.score_sum / self.slices.max(1.0)).max(0.0)
+    }
+}
+
+/// A stretch of one workload.
+#[derive(Clone, Debug)]
+struct Segment {
+    from_s: f64,
+    /// Mean of its slices' points as seen under what was in force, and how many.
+    point: Point,
+    points: f64,
+    drift: f64,
+    measured: Vec<Measured>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// The home is in force and serves.
+    Home,
+    /// Another one is, to be measured.
+    Trial { arm: usize, expected: Expected, slices: f64 },
+}
+
+/// The controller.
+pub struct Seekwise {
+    preference: Preference,
+    arms: Vec<Setting>,
+    similar: Arc<Similar>,
+    /// The arm that the guard measures against.
+    baseline: usize,
+    home: usize,
+    state: State,
+    segment: Segment,
+    past: Vec<Segment>,
+    /// What was in force began then; until it has settled nothing is judged.
+    settled_at: Nanos,
+    /// Slices with too few requests, waiting for more.
+    carried: Option<(Outcome, Vec<f64>)>,
+    spent_s: f64,
+    credit_s: f64,
+}
+
+impl Seekwise {
+    /// Chooses among `candidates`; those that the plant cannot run are left out. What similar cases say is asked of `experience`.
+    /// `baseline` is what it begins with, and what the guard measures against; it becomes a candidate if it is none.
+    pub fn new(preference: Preference, candidates: Vec<Setting>, baseline: Setting, experience: &Experience) -> Seekwise {
+        let mut arms = candidates;
+        let baseline = arms.iter().position(|arm| *arm == baseline).unwrap_or_else(|| {
+            arms.insert(0, baseline);
+            0
+        });
+        let segment = Segment::new(0.0, arms.len());
+        Seekwise {
+            preference,
+            similar: Arc::new(Similar::new(experience, &preference)),
+            arms,
+            baseline,
+            home: baseline,
+            state: State::Home,
+            segment,
+            past: Vec::new(),
+            settled_at: Nanos::ZERO,
+            carried: None,
+            spent_s: 0.0,
+            credit_s: 0.0,
+        }
+    }
+
+    fn in_force(&self) -> usize {
+        match self.state {
+            State::Home => self.home,
+            State::Trial { arm, .. } => arm,
+        }
+    }
+
+    /// The standard deviation of a slice's score, from all that were measured in this segment.
+    fn noise(&self) -> f64 {
+        let (squares, freedom) = self
+            .segment
+            .measured
+            .iter()
+            .filter(|measured| measured.slices > 1.0)
+            .fold((0.0, 0.0), |(a, b), m| (a + m.squares_about_mean(), b + m.slices - 1.0));
+        // Two slices' worth of a guess, 10%, until more is known.
+        ((squares + 2.0 * 0.01) / (freedom + 2.0)).sqrt().max(LEAST_NOISE)
+    }
+
+    /// The score of an arm and its variance, measured or expected.
+    fn belief(&self, arm: usize, expected: &[Expected], now_s: f64) -> (f64, f64) {
+        let noise = self.noise();
+        let of_measured = |measured: &Measured| {
+            let aged = 0.02_f64.powi(2) * (now_s - measured.last_s) / 30.0;
+            (measured.mean(), noise * noise / measured.slices + aged)
+        };
+        let measured = &self.segment.measured[arm];
+        if measured.slices > 0.0 {
+            return of_measured(measured);
+        }
+        let (home, variance) = of_measured(&self.segment.measured[self.home]);
+        (home + expected[arm].gain, variance + expected[arm].deviation.powi(2))
+    }
+
+    /// The arm most worth a trial, with what is expected of it; `None` if none is worth it.
+    fn worth_trying(&self, now: Nanos, expected: &[Expected], plant: &dyn Plant) -> Option<(usize, Expected)> {
+        let now_s = now.as_secs_f64();
+        let (home, home_variance) = self.belief(self.home, expected, now_s);
+        let goes_on_s = (now_s - self.segment.from_s).max(GOES_ON_S);
+        let trial_s = (SETTLE + TRIAL_SLICE + TRIAL_SLICE).as_secs_f64();
+        let mut best: Option<(f64, usize, Expected)> = None;
+        for arm in (0..self.arms.len()).filter(|&arm| arm != self.home) {
+            let (score, variance) = self.belief(arm, expected, now_s);
+            let (gain, deviation) = (score - home, (variance + home_variance).sqrt());
+            if gain + 2.0 * deviation < LEAST_GAIN {
+                continue;
+            }
+            let switching_s = plant.switching_time(&self.arms[self.home], &self.arms[arm]).as_secs_f64();
+            let (improvement, worsening) = (partial_mean(gain - LEAST_GAIN, deviation), partial_mean(-gain, deviation));
+            let cost_s = trial_s * (1.0 - (-worsening).exp()) + 2.0 * switching_s;
+            let value_s = improvement * goes_on_s - cost_s;
+            let allowed_s = ALLOWED_S + ALLOWED_SHARE * now_s + self.credit_s - self.spent_s;
+            if value_s > 0.0 && cost_s <= allowed_s && best.as_ref().is_none_or(|(value, ..)| value_s > *value) {
+                best = Some((value_s, arm, Expected { gain, deviation, cases: expected[arm].cases }));
+            }
+        }
+        best.map(|(_, arm, expected)| (arm, expected))
+    }
+
+    /// Puts an arm in force.
+    fn put(&mut self, now: Nanos, arm: usize, plant: &dyn Plant, why: String, expected_gain: Option<f64>) -> Decision {
+        let switching = plant.switching_time(&plant.setting(), &self.arms[arm]);
+        self.settled_at = now + switching + SETTLE;
+        self.carried = None;
+        Decision { setting: Some(self.arms[arm].clone()), why, expected_gain }
+    }
+
+    fn judge_trial(&mut self, now: Nanos, plant: &dyn Plant) -> Decision {
+        let State::Trial { arm, expected, slices } = self.state else { return Decision::keep("no trial") };
+        let noise = self.noise();
+        let (tried, home) = (self.segment.measured[arm], self.segment.measured[self.home]);
+        let gain = tried.mean() - home.mean();
+        let deviation = noise * (1.0 / tried.slices.max(1.0) + 1.0 / home.slices.max(1.0)).sqrt();
+        let (tried_name, home_name) = (self.arms[arm].to_string(), self.arms[self.home].to_string());
+        let is_over = slices >= TRIAL_SLICES.1;
+        if slices >= TRIAL_SLICES.0 && gain > deviation.max(LEAST_GAIN) || is_over && gain > LEAST_GAIN {
+            (self.home, self.state) = (arm, State::Home);
+            return Decision::keep(format!("{tried_name} stays: {} than {home_name}", percent(gain)));
+        }
+        if gain + deviation < 0.0 || is_over {
+            self.state = State::Home;
+            let why =
+                format!("trial of {tried_name}: {} than {home_name}, {} was expected; back", percent(gain), percent(expected.gain));
+            return self.put(now, self.home, plant, why, Some(-gain));
+        }
+        Decision::keep(format!("trial of {tried_name} goes on: {} so far", percent(gain)))
+    }
+
+    /// Begins another segment if this slice does not belong to the one that goes on. What it says then.
+    fn change(&mut self, now: Nanos, point: &Point) -> Option<String> {
+        if self.segment.points < 2.0 {
+            return None;
+        }
+        let apart = load_distance(point, &self.segment.point);
+        self.segment.drift = (self.segment.drift + apart - DRIFT).max(0.0);
+        if self.segment.drift < CHANGED {
+            return None;
+        }
+        let ended = std::mem::replace(&mut self.segment, Segment::new(now.as_secs_f64(), self.arms.len()));
+        self.past.retain(|past| load_distance(&past.point, &ended.point) >= ALIKE / 4.0);
+        self.past.push(ended);
+        if self.past.len() > SEGMENTS {
+            self.past.remove(0);
+        }
+        Some("the workload is another one".to_owned())
+    }
+
+    /// The first slice of a segment: recalls a past one like it.
+    fn recall(&mut self, point: &Point) -> Option<usize> {
+        let like = self.past.iter().map(|past| (load_distance(&past.point, point), past));
+        let (apart, like) = like.min_by(|a, b| a.0.total_cmp(&b.0))?;
+        if apart >= ALIKE {
+            return None;
+        }
+        let best = (0..self.arms.len()).filter(|&arm| like.measured[arm].slices > 0.0);
+        best.max_by(|&a, &b| like.measured[a].mean().total_cmp(&like.measured[b].mean()))
+    }
+}
+
+impl Segment {
+    fn new(from_s: f64, arms: usize) -> Segment {
+        Segment { from_s, point: NOWHERE, points: 0.0, drift: 0.0, measured: vec![Measured::default(); arms] }
+    }
+
+    /// Takes a slice's point into the mean.
+    fn add(&mut self, point: &Point) {
+        self.points += 1.0;
+        let share = 1.0 / self.points.min(MEMORY);
+        for (mean, &value) in self.point.iter_mut().zip(point) {
+            if mean.is_nan() {
+                *mean = value;
+            } else if !value.is_nan() {
+                *mean += share * (value - *mean);
+            }
+        }
+    }
+}
+
+/// Distance in what does not depend on the device.
+fn load_distance(a: &Point, b: &Point) -> f64 {
+    let only_load = |point: &Point| {
+        let mut only = NOWHERE;
+        only[OF_LOAD].copy_from_slice(&point[OF_LOAD]);
+        only
+    };
+    distance(&only_load(a), &only_load(b), f64::INFINITY)
+}
+
+/// The mean of what is above zero of a normal variable (the expected improvement).
+fn partial_mean(mean: f64, deviation: f64) -> f64 {
+    if deviation <= 0.0 {
+        return mean.max(0.0);
+    }
+    let z = mean / deviation;
+    let density = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+    (mean * normal(z) + deviation * density).max(0.0)
+}
+
+/// The normal distribution function, to seven digits (Abramowitz and Stegun, 26.2.17).
+fn normal(z: f64) -> f64 {
+    let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
+    let series = t * (0.319_381_530 + t * (-0.356_563_782 + t * (1.781_477_937 + t * (-1.821_255_978 + t * 1.330_274_429))));
+    let tail = (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt() * series;
+    if z >= 0.0 { 1.0 - tail } else { tail }
+}
+
+/// A difference of scores for a person.
+fn percent(gain: f64) -> String {
+    let percent = (gain.exp() - 1.0) * 100.0;
+    if percent >= 0.0 { format!("{percent:.0}% better") } else { format!("{:.0}% worse", -percent) }
+}
+
+impl Controller for Seekwise {
+    fn name(&self) -> &'static str {
+        "seekwise"
+    }
+
+    fn begin(&mut self, now: Nanos, plant: &dyn Plant) -> Decision {
+        let baseline = self.arms[self.baseline].clone();
+        let known = plant.schedulers();
+        self.arms.retain(|arm| *arm == baseline || known.iter().any(|spec| spec.name == arm.spec.name));
+        self.baseline = self.arms.iter().position(|arm| *arm == baseline).unwrap_or(0);
+        self.home = self.baseline;
+        self.segment = Segment::new(now.as_secs_f64(), self.arms.len());
+        self.settled_at = now;
+        Decision::set(baseline, "nothing is known yet")
+    }
+
+    fn extent(&self) -> Extent {
+        let time = if matches!(self.state, State::Trial { .. }) { TRIAL_SLICE } else { SLICE };
+        Extent { time: Some(time), requests: None }
+    }
+
+    fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+        let now = window.to;
+        if window.from < self.settled_at && window.duration() + window.from < self.settled_at + TRIAL_SLICE {
+            return Decision::keep("settling");
+        }
+        if window.outcome.requests < FEWEST {
+            return Decision::keep("too little to judge by");
+        }
+        let row = describe(&window.features, &window.outcome);
+        let point = self.similar.point(&row);
+        let changed = self.change(now, &point);
+        if changed.is_some() {
+            // A trial on the old workload says nothing of the new one; what is in force stays until that is known.
+            self.home = self.in_force();
+            self.state = State::Home;
+        }
+        let (now_s, score) = (now.as_secs_f64(), window.outcome.score(&self.preference));
+        if !score.is_finite() {
+            return Decision::keep("too little to judge by");
+        }
+        let arm = self.in_force();
+        self.segment.measured[arm].add(score, now_s);
+        if let State::Trial { slices, .. } = &mut self.state {
+            *slices += 1.0;
+            let home = self.segment.measured[self.home].mean();
+            self.spent_s += (1.0 - (score - home).exp()).max(0.0) * window.duration().as_secs_f64();
+            return self.judge_trial(now, plant);
+        }
+        let is_new = self.segment.points == 0.0;
+        self.segment.add(&point);
+        let expected = self.similar.expect(&self.segment.point, &self.arms[self.home], &self.arms);
+        self.count_credit(window, &expected, now_s);
+        if is_new
+            && let Some(best) = self.recall(&point)
+            && best != self.home
+        {
+            self.home = best;
+            let why = format!(
+                "{}like one before, which {} served best",
+                changed.map_or(String::new(), |why| why + ", "),
+                self.arms[best]
+            );
+            return self.put(now, best, plant, why, None);
+        }
+        match self.worth_trying(now, &expected, plant) {
+            Some((arm, expected)) => {
+                let switching = plant.switching_time(&self.arms[self.home], &self.arms[arm]);
+                self.spent_s += 2.0 * switching.as_secs_f64();
+                self.state = State::Trial { arm, expected, slices: 0.0 };
+                let why = self.reason(arm, &expected, changed);
+                self.put(now, arm, plant, why, Some(expected.gain))
+            }
+            None => Decision::keep(changed.unwrap_or_else(|| "nothing better is expected".to_owned())),
+        }
+    }
+
+    fn refused(&mut self, setting: &Setting, _reason: &str) {
+        // It is not asked for again in this segment: as measured it is far behind.
+        if let Some(arm) = self.arms.iter().position(|arm| arm == setting) {
+            self.segment.measured[arm].add(-1e6, f64::MAX);
+        }
+        self.state = State::Home;
+    }
+}
+
+impl Seekwise {
+    /// Half of what is gained over the baseline may be spent on trials.
+    fn count_credit(&mut self, window: &Window, expected: &[Expected], now_s: f64) {
+        let (home, _) = self.belief(self.home, expected, now_s);
+        let (baseline, _) = self.belief(self.baseline, expected, now_s);
+        let gained = 1.0 - (baseline - home).exp();
+        self.credit_s += 0.5 * gained.max(0.0) * window.duration().as_secs_f64();
+    }
+
+    fn reason(&self, arm: usize, expected: &Expected, changed: Option<String>) -> String {
+        let begin = changed.map_or(String::new(), |why| why + "; ");
+        let name = &self.arms[arm];
+        if self.segment.measured[arm].slices > 0.0 {
+            return format!(
+                "{begin}trying {name} again: {} expected, give or take {:.0}%",
+                percent(expected.gain),
+                100.0 * expected.deviation
+            );
+        }
+        let deviation = 100.0 * expected.deviation;
+        match expected.cases {
+            cases if cases >= 1.0 => {
+                format!(
+                    "{begin}trying {name}: {} in {cases:.0} similar cases, give or take {deviation:.0}%",
+                    percent(expected.gain)
+                )
+            }
+            _ => format!("{begin}trying {name}: no similar case is known"),
+        }
+    }
+}

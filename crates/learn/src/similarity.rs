@@ -1,0 +1,168 @@
+//! What was lived through in cases like this one: gains to expect, and how sure that is.
+//!
+//! Kernel regression (Nadaraya, On estimating regression, 1964; Watson, Smooth regression analysis, 1964) over the cases of an
+//! [`Experience`]: each case counts by its likeness to the window at hand, and the spread of what they say, together with how few
+//! they are, is the uncertainty. Device and workload are both part of the likeness, so what was learned on one system serves a related
+//! one as far as it is related, which the paper names as future work (section 6).
+
+use crate::experience::{Experience, names};
+use crate::preference::Preference;
+use crate::setting::Setting;
+
+/// How a number enters the likeness: as it is, or as a ratio.
+#[derive(Clone, Copy, PartialEq)]
+enum Scale {
+    Linear,
+    Ratio,
+}
+
+/// What makes two windows alike, and the difference that makes them half strange. Chosen so that a difference of one in any of them
+/// is one that an administrator would call another workload, or another kind of disk.
+const ASPECTS: &[(&str, Scale, f64)] = &[
+    ("read_share", Scale::Linear, 0.2),
+    ("sync_share", Scale::Linear, 0.2),
+    ("sequential_share", Scale::Linear, 0.2),
+    ("size_mean_bytes", Scale::Ratio, 0.7),
+    ("streams", Scale::Ratio, 0.6),
+    ("streams_effective", Scale::Ratio, 0.6),
+    ("stream_distance_mean_log2", Scale::Linear, 5.0),
+    ("depth_mean", Scale::Ratio, 0.7),
+    ("idle_arrival_share", Scale::Linear, 0.3),
+    ("service_mean_s", Scale::Ratio, 0.7),
+    ("at_device_mean", Scale::Ratio, 0.5),
+];
+/// A value that one of two windows has and the other has not counts as this far apart.
+const MISSING: f64 = 1.0;
+/// Cases farther away than this, squared, count nothing.
+const FAR: f64 = 12.0;
+/// What is believed of a gain that nothing is known of: none, give or take this. As strong as one case of full likeness.
+const UNKNOWN_DEVIATION: f64 = 0.4;
+
+/// A place among the cases.
+pub type Point = [f64; ASPECTS.len()];
+
+/// Nowhere: no aspect has a value.
+pub const NOWHERE: Point = [f64::NAN; ASPECTS.len()];
+
+/// What is expected of a setting against the one that was in force.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Expected {
+    /// Difference of scores: 0.01 is one percent.
+    pub gain: f64,
+    /// Standard deviation of that.
+    pub deviation: f64,
+    /// Cases like this one, each counted by its likeness.
+    pub cases: f64,
+}
+
+impl Expected {
+    /// Nothing is known.
+    pub const UNKNOWN: Expected = Expected { gain: 0.0, deviation: UNKNOWN_DEVIATION, cases: 0.0 };
+}
+
+/// An [`Experience`] made ready to be asked, for one preference.
+#[derive(Clone, Debug)]
+pub struct Similar {
+    columns: [Option<usize>; ASPECTS.len()],
+    settings: Vec<String>,
+    cases: Vec<Known>,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    under: usize,
+    point: Point,
+    /// NaN where nothing was measured.
+    scores: Vec<f64>,
+}
+
+impl Similar {
+    /// Makes it ready.
+    pub fn new(experience: &Experience, preference: &Preference) -> Similar {
+        let column = |name: &str, names: &[String]| names.iter().position(|known| known == name);
+        let theirs: Vec<Option<usize>> = ASPECTS.iter().map(|(name, ..)| column(name, &experience.features)).collect();
+        let cases = experience.cases.iter().map(|case| Known {
+            under: case.under,
+            point: point(|aspect| theirs[aspect].and_then(|column| case.features[column]).map_or(f64::NAN, f64::from)),
+            scores: case.results.iter().map(|served| served.map_or(f64::NAN, |served| served.score(preference))).collect(),
+        });
+        let ours = names();
+        Similar {
+            columns: std::array::from_fn(|aspect| column(ASPECTS[aspect].0, &ours)),
+            settings: experience.settings.clone(),
+            cases: cases.collect(),
+        }
+    }
+
+    /// Where a window stands that [`describe`](crate::experience::describe) made a row of.
+    pub fn point(&self, row: &[f64]) -> Point {
+        point(|aspect| self.columns[aspect].and_then(|column| row.get(column).copied()).unwrap_or(f64::NAN))
+    }
+
+    /// What each of `settings` is expected to bring against `under`, which is in force at `point`.
+    pub fn expect(&self, point: &Point, under: &Setting, settings: &[Setting]) -> Vec<Expected> {
+        let number = |setting: &Setting| {
+            let text = setting.to_string();
+            self.settings.iter().position(|known| *known == text)
+        };
+        let numbers: Vec<Option<usize>> = settings.iter().map(number).collect();
+        let Some(under) = number(under) else { return vec![Expected::UNKNOWN; settings.len()] };
+        // Weight, weighted gain, and weighted square of it, for each setting.
+        let mut sums = vec![[0.0_f64; 3]; settings.len()];
+        for case in self.cases.iter().filter(|case| case.under == under) {
+            let distance = distance(point, &case.point, FAR);
+            let now = case.scores[under];
+            if distance >= FAR || now.is_nan() {
+                continue;
+            }
+            let weight = (-distance / 2.0).exp();
+            for (sum, number) in sums.iter_mut().zip(&numbers) {
+                let gain = number.map_or(f64::NAN, |number| case.scores[number] - now);
+                if !gain.is_nan() {
+                    *sum = [sum[0] + weight, sum[1] + weight * gain, sum[2] + weight * gain * gain];
+                }
+            }
+        }
+        sums.into_iter().map(expected).collect()
+    }
+}
+
+/// The gain and its deviation from weighted sums, shrunk towards nothing as far as there is little evidence.
+fn expected([weight, gains, squares]: [f64; 3]) -> Expected {
+    if weight <= 0.0 {
+        return Expected::UNKNOWN;
+    }
+    let mean = gains / weight;
+    let spread = (squares / weight - mean * mean).max(0.0);
+    let trust = weight / (weight + 0.1);
+    let variance = trust * spread + (1.0 - trust) * UNKNOWN_DEVIATION.powi(2) + 0.015_f64.powi(2);
+    Expected { gain: trust * mean, deviation: variance.sqrt(), cases: weight }
+}
+
+fn point(value: impl Fn(usize) -> f64) -> Point {
+    std::array::from_fn(|aspect| {
+        let (_, scale, width) = ASPECTS[aspect];
+        let value = value(aspect);
+        match scale {
+            Scale::Linear => value / width,
+            Scale::Ratio if value.is_nan() => value,
+            Scale::Ratio => value.max(1e-9).ln() / width,
+        }
+    })
+}
+
+/// Squared distance; gives up at `far`.
+pub fn distance(a: &Point, b: &Point, far: f64) -> f64 {
+    let mut sum = 0.0;
+    for (a, b) in a.iter().zip(b) {
+        sum += match (a.is_nan(), b.is_nan()) {
+            (false, false) => (a - b) * (a - b),
+            (true, true) => 0.0,
+            _ => MISSING,
+        };
+        if sum >= far {
+            break;
+        }
+    }
+    sum
+}
