@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use block::{SettingError, Spec};
+use block::{SettingError, Spec, Tunable};
 
 use crate::per_request;
 
@@ -49,10 +49,15 @@ impl Setting {
 
     /// The scheduler's name, and its tunables that are not at their defaults.
     pub fn scheduler(&self) -> String {
-        let changed = self.spec.tunables.iter().zip(&self.values).filter(|(tunable, value)| tunable.default != **value);
-        let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={value}", tunable.name)).collect();
-        if changed.is_empty() { self.spec.name.to_owned() } else { format!("{}:{}", self.spec.name, changed.join(",")) }
+        label(self.spec.name, self.spec.tunables, &self.values)
     }
+}
+
+/// A name with those of its tunables that are not at their defaults: enough to tell any two settings apart.
+pub fn label(name: &str, tunables: &[Tunable], values: &[i64]) -> String {
+    let changed = tunables.iter().zip(values).filter(|(tunable, value)| tunable.default != **value);
+    let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={value}", tunable.name)).collect();
+    if changed.is_empty() { name.to_owned() } else { format!("{name}:{}", changed.join(",")) }
 }
 
 impl PartialEq for Setting {

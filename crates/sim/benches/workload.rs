@@ -82,7 +82,7 @@ fn processes(bench: &mut Criterion) {
             Workload::parse(&text, "bench").and_then(|workload| workload.place(1 << 31, 1)).unwrap_or_else(|e| panic!("{e}"));
         group.bench_function(name, |bench| {
             bench.iter(|| {
-                let outcome = run(&placed, &mut Constant::default(), None, Measure::new([]), &Watch::default());
+                let outcome = run(&placed, &mut Constant::default(), None, Measure::new([]), &Watch::default(), None);
                 assert!(outcome.is_ok_and(|outcome| outcome.measure.all.count() == REQUESTS));
             });
         });

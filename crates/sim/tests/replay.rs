@@ -124,7 +124,7 @@ fn run(trace: &[TraceRequest], mode: Mode, speed: f64, queue: Queue) -> Outcome 
     let followed: Vec<_> = survey.followed().iter().map(|&(stream, _)| stream).collect();
     let settings = Settings { mode, speed };
     let measure = Measure::new(followed);
-    replay(list(trace), &placement, queue, &settings, measure, &Watch::default()).unwrap()
+    replay(list(trace), &placement, queue, &settings, measure, &Watch::default(), None).unwrap()
 }
 
 /// (arrival, completion) in ms, in the order of completion; the trace is short enough to be sampled whole.
@@ -285,7 +285,7 @@ fn a_replay_stops_when_told_to() {
     let stop = AtomicBool::new(true);
     let settings = Settings { mode: Mode::Open, speed: 1.0 };
     let watch = Watch { stop: Some(&stop), completed: None };
-    let outcome = replay(list(&trace), &placement, default_queue(1, 1), &settings, Measure::new([]), &watch);
+    let outcome = replay(list(&trace), &placement, default_queue(1, 1), &settings, Measure::new([]), &watch, None);
     assert!(matches!(outcome, Err(RunError::Interrupted)));
 }
 

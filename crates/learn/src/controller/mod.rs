@@ -2,15 +2,18 @@
 
 mod fixed;
 mod seekwise;
+mod rotate;
 
-use block::Nanos;
+use block::{Nanos, SettingError, Tunable};
 
 pub use fixed::Fixed;
 pub use seekwise::Seekwise;
+pub use rotate::Rotate;
 
 use crate::event::Event;
 use crate::plant::Plant;
-use crate::setting::Setting;
+use crate::preference::Preference;
+use crate::setting::{self, Setting};
 use crate::window::{Extent, Window};
 
 /// Decides, window by window, what is set.
@@ -39,6 +42,104 @@ pub trait Controller: Send {
     }
 }
 
+/// A controller as the rest of the program sees it before there is one.
+#[derive(Debug)]
+pub struct Spec {
+    /// What a person types.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The paper it follows, or what it is for.
+    pub source: &'static str,
+    /// Its parameters.
+    pub tunables: &'static [Tunable],
+    /// Makes one; the values stand in the order of `tunables` and within their ranges.
+    pub build: fn(&Brief, &[i64]) -> Box<dyn Controller>,
+}
+
+/// All controllers.
+pub static ALL: &[&Spec] = &[&fixed::SPEC, &rotate::SPEC];
+
+/// What every controller is told before it begins.
+#[derive(Clone, Debug)]
+pub struct Brief {
+    /// What the user wants.
+    pub preference: Preference,
+    /// What it chooses among, at least one.
+    pub candidates: Vec<Setting>,
+    /// What it draws its random numbers from.
+    pub seed: u64,
+}
+
+impl Default for Brief {
+    /// Every scheduler of [`block::ALL`] with its defaults, the host left alone.
+    fn default() -> Brief {
+        Brief { preference: Preference::default(), candidates: block::ALL.iter().map(|spec| Setting::of(spec)).collect(), seed: 1 }
+    }
+}
+
+/// A controller and the values of its tunables.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The controller.
+    pub spec: &'static Spec,
+    /// In the order of its tunables.
+    pub values: Vec<i64>,
+}
+
+/// Why a text names no controller with its settings.
+#[derive(Debug, thiserror::Error)]
+pub enum ChosenError {
+    /// There is no controller of that name.
+    #[error("there is no controller '{name}'; known are {}", known.join(", "))]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// The controllers that there are.
+        known: Vec<&'static str>,
+    },
+    /// Its settings are wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+}
+
+impl Chosen {
+    /// Reads a controller's name and, behind a colon, any of its tunables as `key=value` with commas between. What is not named keeps
+    /// its default.
+    ///
+    /// # Errors
+    /// An unknown controller or key, a key given twice, a value that is no whole number or lies outside the tunable's range.
+    pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
+        let (name, settings) = text.split_once(':').map_or((text, None), |(name, settings)| (name, Some(settings)));
+        let known = || ALL.iter().map(|spec| spec.name).collect();
+        let spec = find(name).ok_or_else(|| ChosenError::Unknown { name: name.to_owned(), known: known() })?;
+        if settings == Some("") {
+            let known = spec.tunables.iter().map(|tunable| tunable.name).collect();
+            return Err(SettingError::NoValue { owner: spec.name, known, setting: String::new() }.into());
+        }
+        let given = block::parse_settings(spec.name, &[spec.tunables], settings.unwrap_or_default())?;
+        let values = given.iter().zip(spec.tunables).map(|(given, tunable)| given.unwrap_or(tunable.default)).collect();
+        Ok(Chosen { spec, values })
+    }
+
+    /// Makes one.
+    pub fn build(&self, brief: &Brief) -> Box<dyn Controller> {
+        (self.spec.build)(brief, &self.values)
+    }
+
+    /// The name, and the tunables that are not at their defaults. Where a scheduler has the same name, it says that it is a controller.
+    pub fn label(&self) -> String {
+        let label = setting::label(self.spec.name, self.spec.tunables, &self.values);
+        let is_scheduler = setting::schedulers().any(|scheduler| scheduler.name == self.spec.name);
+        if is_scheduler { format!("{label} (controller)") } else { label }
+    }
+}
+
+/// The controller of that name.
+pub fn find(name: &str) -> Option<&'static Spec> {
+    ALL.iter().copied().find(|spec| spec.name == name)
+}
+
 /// What a controller says.
 #[derive(Clone, Debug)]
 pub struct Decision {
@@ -59,5 +160,44 @@ impl Decision {
     /// This shall be set.
     pub fn set(setting: Setting, why: impl Into<String>) -> Decision {
         Decision { setting: Some(setting), why: why.into(), expected_gain: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_in_the_folder_is_listed_and_every_controller_has_its_file() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/controller")).unwrap();
+        let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        // A folder beside a controller's file holds the parts that would make the file too long.
+        let files = names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned));
+        let mut files: Vec<String> = files.filter(|name| name != "mod").collect();
+        let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();
+        files.sort();
+        listed.sort();
+        assert_eq!(files, listed);
+    }
+
+    #[test]
+    fn every_controller_is_built_from_its_defaults_and_goes_by_its_name() {
+        for spec in ALL {
+            let chosen = Chosen::parse(spec.name).unwrap();
+            for (value, tunable) in chosen.values.iter().zip(spec.tunables) {
+                tunable.check(spec.name, *value).unwrap();
+            }
+            assert_eq!(chosen.build(&Brief::default()).name(), spec.name);
+        }
+    }
+
+    #[test]
+    fn what_is_no_controller_is_refused_with_what_would_be_right() {
+        let message = |text: &str| Chosen::parse(text).unwrap_err().to_string();
+        assert!(message("nonsense").starts_with("there is no controller 'nonsense'; known are fixed, rotate"));
+        assert!(message("rotate:window=5").starts_with("rotate has no tunable 'window'; known are window_ms"));
+        assert_eq!(message("rotate:window_ms=0"), "rotate: window_ms=0 should be a whole number from 1 to 3600000 ms");
+        assert!(message("rotate:").starts_with("rotate: '' should be"));
+        assert!(message("rotate:window_ms=5,window_ms=6").contains("twice"));
     }
 }

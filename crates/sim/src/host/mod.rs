@@ -7,7 +7,7 @@
 //! ```
 //! [`server`] leads calls through the host. What they meet there stands beside it, one file each: [`memory`] (frames and lists),
 //! [`reading`] and [`read_ahead`], [`writing`] and [`throttle`], [`flusher`] and [`dirty`], [`syncing`], [`reclaim`],
-//! [`background`] (anonymous memory) and [`swap_area`].
+//! [`background`] (anonymous memory) and [`swap_area`]; [`steering`] is how queue and host are set while they run.
 
 mod background;
 mod call;
@@ -21,6 +21,7 @@ mod reading;
 mod reclaim;
 mod server;
 mod settings;
+mod steering;
 mod swap_area;
 mod syncing;
 mod tally;
@@ -30,7 +31,7 @@ mod writing;
 pub use background::BACKGROUND_PROCESSES;
 pub use call::{Access, Action, Call};
 pub use files::{Extent, File, FileId, Files};
-pub use queue::{DeviceTally, Finished, Issue, Queue, QueueSettings};
+pub use queue::{DeviceTally, Finished, Issue, Noted, Queue, QueueSettings};
 pub use server::{BACKGROUND_STREAM, FLUSHER_STREAM, Host, HostError, KSWAPD_STREAM};
 pub use settings::{HostSettings, MACHINE, TUNABLES};
 pub use tally::HostTally;

@@ -12,6 +12,10 @@
 //! meanwhile share the next one. What they must hold back, their issuer has waited for already.
 //!
 //! A merged request carries its parts as a chain through the slots, so that one completion ends them all.
+//!
+//! The scheduler can be exchanged while requests are under way. As in Linux (`elevator_switch` in `block/elevator.c`, between
+//! `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`) nothing reaches the device meanwhile. Linux has the old scheduler serve what it
+//! holds before that, and what arrives waits outside; here the successor takes both over.
 
 use std::collections::VecDeque;
 
@@ -19,7 +23,7 @@ use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, Reque
 
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
-use crate::run::Server;
+use crate::run::{Server, Steerable};
 
 const NONE: u32 = u32::MAX;
 
@@ -75,6 +79,8 @@ pub struct QueueSettings {
     pub max_sectors: u32,
     /// Which requests the scheduler may merge.
     pub merges: Merges,
+    /// How long at least nothing goes to the device when the scheduler is exchanged.
+    pub switch_time: Nanos,
 }
 
 impl QueueSettings {
@@ -85,9 +91,9 @@ impl QueueSettings {
 }
 
 impl Default for QueueSettings {
-    /// What Linux gives a disk under a scheduler: 256 requests, 1,280 KiB.
+    /// What Linux gives a disk under a scheduler: 256 requests, 1,280 KiB; and the 35 ms that it takes to exchange that.
     fn default() -> QueueSettings {
-        QueueSettings { nr_requests: 256, max_sectors: 2560, merges: Merges::All }
+        QueueSettings { nr_requests: 256, max_sectors: 2560, merges: Merges::All, switch_time: Nanos::from_millis(35) }
     }
 }
 
@@ -123,11 +129,29 @@ struct Slot {
     issue: Issue,
 }
 
+/// What happened to an [`Issue`], for whoever steers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// It was issued: not yet split, not yet merged.
+    Issued(Issue),
+    /// It is done.
+    Finished(Finished),
+}
+
 /// Somebody waits for the device's write cache.
 #[derive(Clone, Copy)]
 struct Flush {
     since: Nanos,
     token: u64,
+}
+
+impl Flush {
+    fn done(self, at: Nanos) -> Finished {
+        let Flush { since, token } = self;
+        let (op, priority) = (Op::Write, Priority::DEFAULT);
+        let issue = Issue { arrival: since, lba: 0, sectors: 0, op, sync: true, stream: 0, priority, token };
+        Finished { issue, dispatched: since, at }
+    }
 }
 
 /// One scheduler in front of one device.
@@ -150,6 +174,11 @@ pub struct Queue {
     flushing: Vec<Flush>,
     to_flush: Vec<Flush>,
     wait_until: Option<Nanos>,
+    /// The scheduler was exchanged: nothing goes to the device before this time, nor while anything is there that the one before
+    /// had picked.
+    frozen_until: Option<Nanos>,
+    /// What happened since it was last taken; `None` if nobody wants to know.
+    notes: Option<Vec<Noted>>,
     completions: Vec<Completion>,
     busy_at_completion: Nanos,
     tally: DeviceTally,
@@ -172,6 +201,8 @@ impl Queue {
             flushing: Vec::new(),
             to_flush: Vec::new(),
             wait_until: None,
+            frozen_until: None,
+            notes: None,
             completions: Vec::new(),
             busy_at_completion: Nanos::ZERO,
             tally: DeviceTally::default(),
@@ -210,6 +241,57 @@ impl Queue {
         self.fill(now);
     }
 
+    /// What is set.
+    pub fn settings(&self) -> QueueSettings {
+        self.settings
+    }
+
+    /// Gives the tunables of the scheduler new values, in their order. Costs nothing: requests stay where they are.
+    pub fn retune(&mut self, values: &[i64]) {
+        self.scheduler.retune(values);
+    }
+
+    /// Puts another scheduler in the place of the present one, which hands over what it holds. Nothing goes to the device from now
+    /// on until all that is there is done and [`switch_time`](QueueSettings::switch_time) has passed; what arrives meanwhile waits in
+    /// the successor. In a queue that never had a request there is nothing to be held up.
+    pub fn switch(&mut self, now: Nanos, mut successor: Box<dyn Scheduler>) {
+        successor.set_limits(&self.settings.limits());
+        let mut merges = Vec::new();
+        block::switch(&mut *self.scheduler, &mut *successor, now, |request, insertion| merges.push((*request, insertion)));
+        self.scheduler = successor;
+        for (request, insertion) in merges {
+            if self.follow(request.id, insertion) {
+                self.active[kind(&request)] -= 1;
+            }
+        }
+        self.wait_until = None;
+        if !self.slots.is_empty() {
+            self.frozen_until = Some(self.frozen_until.unwrap_or(now).max(now + self.settings.switch_time));
+        }
+        self.fill(now);
+    }
+
+    /// Whether the device must be left alone at `now`. Ends the freeze whose time has come.
+    fn is_frozen(&mut self, now: Nanos) -> bool {
+        let Some(until) = self.frozen_until else { return false };
+        if now >= until && self.at_device == 0 && self.flushing.is_empty() {
+            self.frozen_until = None;
+        }
+        self.frozen_until.is_some()
+    }
+
+    /// From now on notes down what happens to each issue, until it is [taken](Queue::take_notes).
+    pub fn note(&mut self) {
+        self.notes.get_or_insert_default();
+    }
+
+    /// Appends what was noted down, in the order in which it happened.
+    pub fn take_notes(&mut self, into: &mut Vec<Noted>) {
+        if let Some(notes) = &mut self.notes {
+            into.append(notes);
+        }
+    }
+
     /// Whether a further issue, synchronous or not, would have to wait outside.
     pub fn is_full(&self, sync: bool) -> bool {
         let kind = usize::from(sync);
@@ -220,7 +302,7 @@ impl Queue {
     /// [`Finished`] hands back `token`, with no sectors. False if the device has no such cache: nothing is handed back then.
     pub fn flush(&mut self, now: Nanos, token: u64) -> bool {
         let flush = Flush { since: now, token };
-        if !self.flushing.is_empty() {
+        if !self.flushing.is_empty() || self.is_frozen(now) {
             self.to_flush.push(flush);
         } else if self.device.flush(now, FLUSH) {
             self.flushing.push(flush);
@@ -230,23 +312,31 @@ impl Queue {
         true
     }
 
-    /// The flush at the device is done: the next one goes, on behalf of all that wait.
+    /// The flush at the device is done, on behalf of all that waited for it.
     fn flushed(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
-        let done = |Flush { since, token }: Flush| {
-            let (op, priority) = (Op::Write, Priority::DEFAULT);
-            let issue = Issue { arrival: since, lba: 0, sectors: 0, op, sync: true, stream: 0, priority, token };
-            Finished { issue, dispatched: since, at }
-        };
-        finished.extend(self.flushing.drain(..).map(done));
-        if !self.to_flush.is_empty() && self.device.flush(at, FLUSH) {
+        finished.extend(self.flushing.drain(..).map(|flush| flush.done(at)));
+        self.flush_next(at, finished);
+    }
+
+    /// Sends the next flush to the device, on behalf of all that wait, if there is none and it may go.
+    fn flush_next(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
+        if self.to_flush.is_empty() || !self.flushing.is_empty() || self.is_frozen(at) {
+            return;
+        }
+        if self.device.flush(at, FLUSH) {
             std::mem::swap(&mut self.flushing, &mut self.to_flush);
         }
-        finished.extend(self.to_flush.drain(..).map(done));
+        finished.extend(self.to_flush.drain(..).map(|flush| flush.done(at)));
     }
 
     /// Something waits to be let in.
     fn is_short_of_room(&self) -> bool {
         self.pending != [None; 2] || self.waiting.iter().any(|waiting| !waiting.is_empty())
+    }
+
+    /// Something waits for the device.
+    fn has_work_to_send(&self) -> bool {
+        (self.active[0] + self.active[1]) as usize > self.at_device || !self.to_flush.is_empty()
     }
 
     /// Lets in what there is room for.
@@ -318,7 +408,10 @@ impl Queue {
     fn finish(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
         let head = &self.slots[completion.id as usize];
         let dispatched = head.dispatched;
-        self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
+        // As long as the freeze lasts, all that is at the device was picked by a scheduler that is gone.
+        if self.frozen_until.is_none() {
+            self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
+        }
         self.active[kind(&head.request)] -= 1;
         self.at_device -= 1;
         self.tally.requests += 1;
@@ -337,7 +430,11 @@ impl Queue {
             let whole = self.slots[owner as usize].open_parts == 1 && !self.is_pending(owner);
             self.slots[owner as usize].open_parts -= 1;
             if whole {
-                finished.push(Finished { issue: self.slots[owner as usize].issue, dispatched, at: completion.at });
+                let done = Finished { issue: self.slots[owner as usize].issue, dispatched, at: completion.at };
+                finished.push(done);
+                if let Some(notes) = &mut self.notes {
+                    notes.push(Noted::Finished(done));
+                }
                 self.free_slots.push(owner);
             }
             part = next_part;
@@ -363,6 +460,9 @@ impl Server for Queue {
     }
 
     fn admit(&mut self, now: Nanos, issue: Issue) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(Noted::Issued(issue));
+        }
         let kind = usize::from(issue.sync);
         let fits = issue.sectors <= self.settings.max_sectors && self.active[kind] < self.settings.nr_requests;
         if fits && self.pending[kind].is_none() && self.waiting[kind].is_empty() {
@@ -393,13 +493,22 @@ impl Server for Queue {
         }
         completions.clear();
         self.completions = completions;
+        self.flush_next(now, finished);
         if self.is_short_of_room() {
             self.fill(now);
         }
     }
 
+    fn steerable(&mut self) -> Option<&mut dyn Steerable> {
+        Some(self)
+    }
+
     fn dispatch(&mut self, now: Nanos) {
         self.wait_until = None;
+        if self.is_frozen(now) {
+            self.wait_until = self.frozen_until.filter(|&until| until > now && self.has_work_to_send());
+            return;
+        }
         while self.at_device < self.depth {
             match self.scheduler.pick(now) {
                 Pick::Go(request) => {

@@ -28,9 +28,10 @@ use super::flusher::{Flusher, Queued};
 use super::memory::{ANON, FILE, Memory, NONE, PAGE, flag};
 use super::read_ahead::ReadAhead;
 use super::reclaim::Watermarks;
+use super::settings::settable;
 use super::throttle::{Limits, Throttle};
 use super::{Access, Action, Call, File, FileId, Files, Finished, HostSettings, HostTally, Issue, Queue, TUNABLES};
-use crate::run::Server;
+use crate::run::{Server, Steerable};
 
 /// Calls that may be under way at once.
 const CALLS: usize = 65_536;
@@ -362,11 +363,7 @@ impl Host {
     /// # Errors
     /// There is no such tunable, or the value is out of its range; nothing changes then.
     pub fn set(&mut self, now: Nanos, index: usize, value: i64) -> Result<(), SettingError> {
-        let Some(tunable) = TUNABLES.get(index) else {
-            let known = TUNABLES.iter().map(|tunable| tunable.name).collect();
-            return Err(SettingError::UnknownKey { owner: "host", known, key: format!("number {index}") });
-        };
-        tunable.check("host", value)?;
+        settable(TUNABLES, index, value)?;
         let before = self.settings;
         *self.settings.fields_mut()[index] = value;
         if self.settings.queue() != before.queue() {
@@ -849,5 +846,9 @@ impl Server for Host {
 
     fn is_at_leisure(&self) -> bool {
         self.calls.is_empty()
+    }
+
+    fn steerable(&mut self) -> Option<&mut dyn Steerable> {
+        Some(self)
     }
 }

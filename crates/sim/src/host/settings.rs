@@ -1,6 +1,6 @@
 //! What is set on a host, and what kind of machine it is.
 
-use block::{Merges, Scale, SettingError, Tunable, Unit};
+use block::{Merges, Nanos, Scale, SettingError, Tunable, Unit};
 
 use super::QueueSettings;
 
@@ -152,6 +152,16 @@ pub static MACHINE: &[Tunable] = &[
               64% to the hottest quarter.",
     },
     Tunable {
+        name: "scheduler_switch_ms",
+        unit: Unit::Milliseconds,
+        min: 0,
+        max: 10_000,
+        default: 35,
+        scale: Scale::Logarithmic,
+        doc: "How long nothing goes to the device when its scheduler is exchanged in the middle of a run; longer if the device needs \
+              longer for what it has. Measured on Linux 6.18: 31 to 40 ms.",
+    },
+    Tunable {
         name: "seed",
         unit: Unit::Count,
         min: 0,
@@ -161,6 +171,58 @@ pub static MACHINE: &[Tunable] = &[
         doc: "Draws which pages are touched, and when.",
     },
 ];
+
+/// The first of the [`TUNABLES`]: those of the queue, which it has without a host too.
+pub(super) fn of_the_queue() -> &'static [Tunable] {
+    TUNABLES.split_at(3).0
+}
+
+/// What a value of `nomerges` means.
+fn merges(nomerges: i64) -> Merges {
+    match nomerges {
+        0 => Merges::All,
+        1 => Merges::WithLast,
+        _ => Merges::Never,
+    }
+}
+
+impl QueueSettings {
+    /// The value of the tunable at `index` of [`TUNABLES`]; `None` if it is not the queue's.
+    pub fn value(&self, index: usize) -> Option<i64> {
+        match index {
+            0 => Some(i64::from(self.nr_requests)),
+            1 => Some(i64::from(self.max_sectors / 2)),
+            2 => Some(match self.merges {
+                Merges::All => 0,
+                Merges::WithLast => 1,
+                Merges::Never => 2,
+            }),
+            _ => None,
+        }
+    }
+
+    /// These with another value, in its range, of the tunable at `index` of [`TUNABLES`], which is the queue's.
+    pub(super) fn with(mut self, index: usize, value: i64) -> QueueSettings {
+        match index {
+            0 => self.nr_requests = value as u32,
+            1 => self.max_sectors = 2 * value as u32,
+            _ => self.merges = merges(value),
+        }
+        self
+    }
+}
+
+/// The tunable at `index` of the first `tunables` of [`TUNABLES`], which may take this value.
+///
+/// # Errors
+/// There is none, or the value is out of its range.
+pub(super) fn settable(tunables: &'static [Tunable], index: usize, value: i64) -> Result<(), SettingError> {
+    let Some(tunable) = tunables.get(index) else {
+        let known = tunables.iter().map(|tunable| tunable.name).collect();
+        return Err(SettingError::UnknownKey { owner: "host", known, key: format!("number {index}") });
+    };
+    tunable.check("host", value)
+}
 
 /// Every setting of a host: the [`TUNABLES`], then the [`MACHINE`]. Meaning, unit and range of a field stand there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,6 +243,7 @@ pub struct HostSettings {
     pub anonymous_mib: i64,
     pub anonymous_touches: i64,
     pub anonymous_skew: i64,
+    pub scheduler_switch_ms: i64,
     pub seed: i64,
 }
 
@@ -203,6 +266,7 @@ impl Default for HostSettings {
             anonymous_mib: 0,
             anonymous_touches: 0,
             anonymous_skew: 0,
+            scheduler_switch_ms: 0,
             seed: 0,
         };
         for (field, tunable) in settings.fields_mut().into_iter().zip(HostSettings::all()) {
@@ -232,7 +296,7 @@ impl HostSettings {
     }
 
     /// Each setting's value, in the order of [`HostSettings::all`].
-    pub fn values(mut self) -> [i64; 16] {
+    pub fn values(mut self) -> [i64; 17] {
         self.fields_mut().map(|field| *field)
     }
 
@@ -257,16 +321,13 @@ impl HostSettings {
         QueueSettings {
             nr_requests: self.nr_requests as u32,
             max_sectors: 2 * self.max_sectors_kb as u32,
-            merges: match self.nomerges {
-                0 => Merges::All,
-                1 => Merges::WithLast,
-                _ => Merges::Never,
-            },
+            merges: merges(self.nomerges),
+            switch_time: Nanos::from_millis(self.scheduler_switch_ms as u64),
         }
     }
 
     /// By [`HostSettings::all`].
-    pub(super) fn fields_mut(&mut self) -> [&mut i64; 16] {
+    pub(super) fn fields_mut(&mut self) -> [&mut i64; 17] {
         [
             &mut self.nr_requests,
             &mut self.max_sectors_kb,
@@ -283,6 +344,7 @@ impl HostSettings {
             &mut self.anonymous_mib,
             &mut self.anonymous_touches,
             &mut self.anonymous_skew,
+            &mut self.scheduler_switch_ms,
             &mut self.seed,
         ]
     }
@@ -313,9 +375,22 @@ mod tests {
     fn what_concerns_the_queue_reaches_it_in_its_own_units() {
         let queue = |text| HostSettings::parse(text).unwrap().queue();
         assert_eq!(queue(""), QueueSettings::default());
-        let expected = QueueSettings { nr_requests: 8, max_sectors: 128, merges: Merges::Never };
+        let expected = QueueSettings { nr_requests: 8, max_sectors: 128, merges: Merges::Never, ..QueueSettings::default() };
         assert_eq!(queue("nr_requests=8,max_sectors_kb=64,nomerges=2"), expected);
         assert_eq!(queue("nomerges=1").merges, Merges::WithLast);
+        assert_eq!(queue("scheduler_switch_ms=7").switch_time, Nanos::from_millis(7));
+    }
+
+    #[test]
+    fn a_queue_and_its_host_give_the_same_values_for_the_queues_tunables() {
+        let settings = HostSettings::parse("nr_requests=8,max_sectors_kb=64,nomerges=1").unwrap();
+        let mut queue = QueueSettings::default();
+        for index in 0..of_the_queue().len() {
+            assert_eq!(settings.queue().value(index), settings.value(index));
+            queue = queue.with(index, settings.value(index).unwrap());
+        }
+        assert_eq!(queue, settings.queue());
+        assert_eq!(queue.value(of_the_queue().len()), None);
     }
 
     #[test]

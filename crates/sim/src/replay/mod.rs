@@ -7,7 +7,7 @@ mod source;
 pub use placement::{FOLLOWED_STREAMS, Fit, FitError, Placement, Survey};
 
 use crate::host::Queue;
-use crate::run::{Measure, Outcome, RunError, Watch, run};
+use crate::run::{Measure, Outcome, Pilot, RunError, Watch, run};
 use crate::trace::TraceReader;
 use lanes::Lanes;
 use source::{Closed, Numbered, Open};
@@ -30,7 +30,7 @@ pub struct Settings {
     pub speed: f64,
 }
 
-/// Replays a trace through `queue`. `placement` must come from a survey of the same trace.
+/// Replays a trace through `queue`, steered by `pilot` if there is one. `placement` must come from a survey of the same trace.
 pub fn replay(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
@@ -38,11 +38,12 @@ pub fn replay(
     settings: &Settings,
     measure: Measure,
     watch: &Watch,
+    pilot: Option<&mut dyn Pilot>,
 ) -> Result<Outcome, RunError> {
     let requests = Numbered::all(reader);
     let measure = match settings.mode {
-        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch)?,
-        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch)?,
+        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
+        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
     };
     Ok(Outcome::new(measure, &queue))
 }
@@ -61,7 +62,7 @@ pub fn replay_alone(
     let mut lanes = Lanes::new(build);
     let requests = Numbered::only(reader, measure.followed(), watch.stop);
     match settings.mode {
-        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut lanes, measure, watch),
-        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut lanes, measure, watch),
+        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut lanes, measure, watch, None),
+        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut lanes, measure, watch, None),
     }
 }

@@ -2,6 +2,7 @@
 
 mod measure;
 mod outcome;
+mod pilot;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -9,9 +10,11 @@ use block::Nanos;
 
 pub use measure::{Bin, Measure, Responses, StreamMeasure};
 pub use outcome::Outcome;
+pub use pilot::{Pilot, Steerable};
 
 use crate::host::{Finished, HostError};
 use crate::trace::TraceError;
+use pilot::Steered;
 
 /// Events between two looks at the flag that stops a run.
 const EVENTS_PER_LOOK: u32 = 4096;
@@ -61,6 +64,11 @@ pub trait Server {
     fn is_at_leisure(&self) -> bool {
         false
     }
+
+    /// Itself, if it can be set in the middle of a run.
+    fn steerable(&mut self) -> Option<&mut dyn Steerable> {
+        None
+    }
 }
 
 /// A run that came to no result.
@@ -101,13 +109,16 @@ impl Watch<'_> {
     }
 }
 
-/// The loop: three sources of events (an arrival, the device, a scheduler that waits), the earliest first.
+/// The loop: four sources of events (an arrival, the device, a scheduler that waits, a pilot who wants to look), the earliest first.
+/// The run is over when only the last is left.
 pub(crate) fn run<Work>(
     mut source: impl Source<Work = Work>,
     server: &mut impl Server<Work = Work>,
     mut measure: Measure,
     watch: &Watch,
+    pilot: Option<&mut dyn Pilot>,
 ) -> Result<Measure, RunError> {
+    let mut steered = Steered::new(pilot, server.steerable());
     let mut now = Nanos::ZERO;
     let mut finished = Vec::new();
     let mut until_look = EVENTS_PER_LOOK;
@@ -122,7 +133,7 @@ pub(crate) fn run<Work>(
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => break,
         };
-        now = now.max(next);
+        now = now.max(steered.next_look(now).map_or(next, |look| look.min(next)));
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);
             for done in &finished {
@@ -140,6 +151,8 @@ pub(crate) fn run<Work>(
         {
             server.admit(now, work);
         }
+        // What is decided now holds for what the device is offered now.
+        steered.turn(now, server.steerable());
         server.dispatch(now);
         until_look -= 1;
         if until_look == 0 {

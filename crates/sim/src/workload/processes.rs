@@ -10,7 +10,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use super::place::{Placed, Target};
 use super::process::{Next, Process};
 use crate::host::{Action, Call, Finished};
-use crate::run::{Measure, RunError, Server, Source, Watch};
+use crate::run::{Measure, Pilot, RunError, Server, Source, Watch};
 
 /// When a job ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Outcome {
 }
 
 /// Runs all jobs of `placed` against `server`, or `only` one of them, alone and from the beginning: what it would get without the
-/// others.
+/// others. `pilot` steers the server, if there is one and the server can be steered.
 ///
 /// # Errors
 /// If it is interrupted through `watch`.
@@ -43,9 +43,10 @@ pub fn run(
     only: Option<usize>,
     measure: Measure,
     watch: &Watch,
+    pilot: Option<&mut dyn Pilot>,
 ) -> Result<Outcome, RunError> {
     let mut processes = Processes::new(placed, only);
-    let measure = crate::run::run(&mut processes, server, measure, watch)?;
+    let measure = crate::run::run(&mut processes, server, measure, watch, pilot)?;
     Ok(Outcome { measure, spans: processes.states.iter().map(State::span).collect() })
 }
 

@@ -17,7 +17,7 @@ fn on_a_host(text: &str) -> (HostTally, Outcome) {
     let settings = HostSettings::parse("memory_mib=256").unwrap();
     let queue = Queue::new(scheduler, device, QueueSettings::default());
     let mut host = Host::new(queue, Arc::clone(&placed.files()), settings).unwrap();
-    let outcome = run(&placed, &mut host, None, Measure::new([]), &Watch::default()).unwrap();
+    let outcome = run(&placed, &mut host, None, Measure::new([]), &Watch::default(), None).unwrap();
     (host.tally(), outcome)
 }
 

@@ -69,7 +69,7 @@ const MS: u64 = 1_000_000;
 fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, Outcome) {
     let placed = placed(text);
     let mut server = Constant::new(Nanos::from_micros(service_us));
-    let outcome = run(&placed, &mut server, only, Measure::new([]), &Watch::default()).unwrap();
+    let outcome = run(&placed, &mut server, only, Measure::new([]), &Watch::default(), None).unwrap();
     (server, outcome)
 }
 

@@ -1,0 +1,85 @@
+//! A queue and a host as something that can be set in the middle of a run.
+
+use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
+
+use super::settings::{of_the_queue, settable};
+use super::{Host, Noted, Queue, TUNABLES};
+use crate::run::Steerable;
+
+impl Steerable for Queue {
+    fn note(&mut self) {
+        Queue::note(self);
+    }
+
+    fn take_notes(&mut self, into: &mut Vec<Noted>) {
+        Queue::take_notes(self, into);
+    }
+
+    fn limits(&self) -> Limits {
+        self.settings().limits()
+    }
+
+    fn switch_time(&self) -> Nanos {
+        self.settings().switch_time
+    }
+
+    fn switch(&mut self, now: Nanos, scheduler: Box<dyn Scheduler>) {
+        Queue::switch(self, now, scheduler);
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        Queue::retune(self, values);
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        of_the_queue()
+    }
+
+    fn value(&self, index: usize) -> Option<i64> {
+        self.settings().value(index)
+    }
+
+    fn set(&mut self, now: Nanos, index: usize, value: i64) -> Result<(), SettingError> {
+        settable(of_the_queue(), index, value)?;
+        self.set_settings(now, self.settings().with(index, value));
+        Ok(())
+    }
+}
+
+impl Steerable for Host {
+    fn note(&mut self) {
+        self.queue.note();
+    }
+
+    fn take_notes(&mut self, into: &mut Vec<Noted>) {
+        self.queue.take_notes(into);
+    }
+
+    fn limits(&self) -> Limits {
+        self.queue.settings().limits()
+    }
+
+    fn switch_time(&self) -> Nanos {
+        self.queue.settings().switch_time
+    }
+
+    fn switch(&mut self, now: Nanos, scheduler: Box<dyn Scheduler>) {
+        self.queue.switch(now, scheduler);
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        self.queue.retune(values);
+    }
+
+    fn tunables(&self) -> &'static [Tunable] {
+        TUNABLES
+    }
+
+    fn value(&self, index: usize) -> Option<i64> {
+        self.settings.value(index)
+    }
+
+    fn set(&mut self, now: Nanos, index: usize, value: i64) -> Result<(), SettingError> {
+        Host::set(self, now, index, value)
+    }
+}

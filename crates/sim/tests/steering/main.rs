@@ -1,0 +1,9 @@
+//! A queue whose scheduler and settings change while requests are under way, and who changes them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+#[path = "../cases/mod.rs"]
+mod cases;
+mod device;
+mod pilot;
+mod switching;

@@ -1,0 +1,165 @@
+//! Whoever steers: when it is asked, what it is told, and what its doing does.
+
+use block::{Nanos, Op, Priority};
+use sim::host::{Noted, Queue, QueueSettings};
+use sim::profile::BuildOptions;
+use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
+use sim::run::{Measure, Outcome, Pilot, Steerable, Watch};
+use sim::trace::{TraceError, TraceReader, TraceRequest};
+use sim::workload::Workload;
+
+use crate::device::{Log, Logged, Spy};
+
+const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+/// Looks every so often, and at once when told to; switches every time if it shall.
+#[derive(Default)]
+struct Recorder {
+    every: Option<Nanos>,
+    /// Looks as soon as it learns of this many events.
+    at_event: Option<usize>,
+    switches: bool,
+    next: Nanos,
+    looks: Vec<Nanos>,
+    noted: Vec<Noted>,
+    begun: usize,
+    values: Vec<(Option<i64>, Option<i64>)>,
+}
+
+impl Pilot for Recorder {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        assert!(self.noted.is_empty());
+        self.begun += 1;
+        self.next = self.every.unwrap_or(Nanos::MAX);
+        self.values.push((plant.value(0), plant.value(3)));
+    }
+    fn events(&mut self, noted: &[Noted]) {
+        self.noted.extend(noted);
+    }
+    fn next_look(&self) -> Option<Nanos> {
+        if self.at_event.is_some_and(|events| self.noted.len() >= events) { Some(Nanos::ZERO) } else { Some(self.next) }
+    }
+    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) {
+        self.looks.push(now);
+        self.at_event = None;
+        self.next = self.every.map_or(Nanos::MAX, |every| now + every);
+        if self.switches {
+            plant.switch(now, Spy::on(block::ALL[self.looks.len() % block::ALL.len()]));
+            plant.set(now, 0, 64).unwrap();
+        }
+        self.values.push((plant.value(0), plant.value(3)));
+    }
+}
+
+struct List(std::vec::IntoIter<TraceRequest>);
+
+impl TraceReader for List {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+        self.0.next().map(Ok)
+    }
+}
+
+fn trace(requests: u64, gap: Nanos) -> Vec<TraceRequest> {
+    let one = |n: u64| TraceRequest {
+        arrival: Nanos(n * gap.0),
+        device: 0,
+        lba: 1000 * n,
+        sectors: 8,
+        op: Op::Read,
+        sync: None,
+        stream: 1,
+        priority: Priority::DEFAULT,
+        response: None,
+    };
+    (0..requests).map(one).collect()
+}
+
+/// A replay on a device that takes a millisecond for each.
+fn run(trace: &[TraceRequest], pilot: Option<&mut dyn Pilot>) -> Outcome {
+    let list = || Box::new(List(trace.to_vec().into_iter()));
+    let survey = Survey::take(&mut *list(), |_| true).unwrap().unwrap();
+    let placement = Placement::new(&survey, 1 << 30, Fit::Exact).unwrap();
+    let queue = Queue::new(Spy::on(block::ALL[0]), Logged::boxed(&Log::default(), MS(1), 1), QueueSettings::default());
+    let settings = Settings { mode: Mode::Open, speed: 1.0 };
+    replay(list(), &placement, queue, &settings, Measure::new([1]), &Watch::default(), pilot).unwrap()
+}
+
+#[test]
+fn a_pilot_looks_at_its_times_and_not_after_the_end() {
+    let mut pilot = Recorder { every: Some(MS(10)), ..Recorder::default() };
+    let outcome = run(&trace(4, MS(15)), Some(&mut pilot));
+    assert_eq!(outcome.measure.last_completion, MS(46));
+    assert_eq!(pilot.looks, [MS(10), MS(20), MS(30), MS(40)]);
+    assert_eq!(pilot.begun, 1);
+}
+
+#[test]
+fn a_pilot_that_wants_to_look_at_once_does_so_right_after_the_events_of_the_instant() {
+    let mut pilot = Recorder { at_event: Some(3), ..Recorder::default() };
+    run(&trace(4, MS(15)), Some(&mut pilot));
+    // Issued at 0, done at 1, issued at 15.
+    assert_eq!(pilot.looks, [MS(15)]);
+}
+
+#[test]
+fn a_pilot_whose_time_is_always_over_does_not_stop_time() {
+    let mut pilot = Recorder { every: Some(Nanos::ZERO), ..Recorder::default() };
+    let outcome = run(&trace(50, MS(2)), Some(&mut pilot));
+    assert_eq!(outcome.measure.all.count(), 50);
+    assert!(pilot.looks.is_sorted());
+}
+
+#[test]
+fn a_pilot_learns_of_every_request_in_the_order_of_time() {
+    let mut pilot = Recorder::default();
+    run(&trace(300, Nanos::from_micros(400)), Some(&mut pilot));
+    let at = |noted: &Noted| match noted {
+        Noted::Issued(issue) => issue.arrival,
+        Noted::Finished(done) => done.at,
+    };
+    assert!(pilot.noted.iter().map(at).is_sorted());
+    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, Noted::Issued(_))).count(), 300);
+    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, Noted::Finished(_))).count(), 300);
+}
+
+#[test]
+fn a_pilot_that_only_looks_changes_nothing() {
+    let trace = trace(300, Nanos::from_micros(400));
+    let mut pilot = Recorder { every: Some(Nanos::from_micros(333)), ..Recorder::default() };
+    let (alone, watched) = (run(&trace, None), run(&trace, Some(&mut pilot)));
+    assert!(pilot.looks.len() > 300);
+    assert_eq!(alone.measure.sample, watched.measure.sample);
+}
+
+#[test]
+fn what_a_pilot_sets_is_in_force_and_costs_its_time() {
+    let trace = trace(300, MS(2));
+    let mut pilot = Recorder { every: Some(MS(100)), switches: true, ..Recorder::default() };
+    let (alone, steered) = (run(&trace, None), run(&trace, Some(&mut pilot)));
+    assert_eq!(alone.measure.all.max(), MS(1));
+    assert_eq!(steered.measure.all.max(), MS(36));
+    assert_eq!(steered.measure.all.count(), 300);
+    assert_eq!((pilot.values[0].0, pilot.values[1].0), (Some(256), Some(64)));
+    assert_eq!(pilot.values[0].1, None, "a queue has no read-ahead");
+}
+
+#[test]
+fn a_host_is_steered_with_all_its_tunables() {
+    let text = "[readers]\nrw=randread\nsize=64m\nnumjobs=3\nruntime=2\ntime_based\n[writer]\nrw=write\nsize=64m\nfsync=16\n";
+    let workload = Workload::parse(text, "steered.fio").unwrap();
+    let profile = sim::profile::load("sata7200").unwrap();
+    let placed = workload.place(profile.capacity_sectors(), 1).unwrap();
+    let run = |pilot: Option<&mut dyn Pilot>| {
+        let queue = Queue::new(Spy::on(block::ALL[0]), profile.build(BuildOptions::default()), QueueSettings::default());
+        let mut host = sim::host::Host::new(queue, placed.files(), sim::host::HostSettings::default()).unwrap();
+        sim::workload::run(&placed, &mut host, None, Measure::new([0, 1]), &Watch::default(), pilot).unwrap()
+    };
+    let mut pilot = Recorder { every: Some(MS(150)), switches: true, ..Recorder::default() };
+    let outcome = run(Some(&mut pilot));
+    assert!(pilot.looks.len() > 10, "{:?}", pilot.looks);
+    assert!(pilot.noted.len() > 100);
+    assert_eq!(pilot.values[0], (Some(256), Some(128)));
+    assert_eq!(pilot.values[1], (Some(64), Some(128)));
+    assert!(outcome.spans.iter().all(Option::is_some));
+    assert_ne!(outcome.measure.sample, run(None).measure.sample);
+}

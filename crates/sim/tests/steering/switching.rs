@@ -1,0 +1,301 @@
+//! Schedulers exchanged at any time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::{Nanos, Op, Priority};
+use proptest::prelude::*;
+use sim::host::{Finished, Issue, Noted, Queue, QueueSettings};
+use sim::run::{Server, Steerable};
+
+use crate::cases::cases;
+use crate::device::{Entry, FLUSH, Log, Logged, Spy};
+
+const SWITCH: Nanos = Nanos::from_millis(10);
+
+/// What is done to the queue, after a gap.
+#[derive(Clone, Debug)]
+enum Step {
+    /// The next place on the disk is asked for; neighbours in number are neighbours on the disk.
+    Issue { op: Op, sync: bool, sectors: u32, stream: u32 },
+    Switch(usize),
+    Retune,
+    Set(usize, i64),
+    Flush,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u64, usize, Step)>> {
+    let op = prop_oneof![3 => Just(Op::Read), 3 => Just(Op::Write), 1 => Just(Op::Discard)];
+    let issue = (op, any::<bool>(), prop_oneof![Just(8u32), 1..40u32], 0..3u32)
+        .prop_map(|(op, sync, sectors, stream)| Step::Issue { op, sync, sectors, stream });
+    let set = prop_oneof![
+        (4..20i64).prop_map(|value| Step::Set(0, value)),
+        (4..40i64).prop_map(|value| Step::Set(1, value)),
+        (0..3i64).prop_map(|value| Step::Set(2, value)),
+    ];
+    let step = prop_oneof![
+        20 => issue,
+        3 => (0..block::ALL.len()).prop_map(Step::Switch),
+        1 => Just(Step::Retune),
+        1 => set,
+        1 => Just(Step::Flush),
+    ];
+    let gap = prop_oneof![3 => Just(0), 3 => 0..1_000u64, 1 => 0..20_000u64];
+    proptest::collection::vec((gap, any::<proptest::sample::Index>(), step), 1..120)
+        .prop_map(|steps| steps.into_iter().map(|(gap, place, step)| (gap, place.index(64), step)).collect())
+}
+
+/// What a play leaves behind.
+struct Played {
+    issues: Vec<Issue>,
+    flushes: BTreeMap<u64, Nanos>,
+    finished: Vec<Finished>,
+    notes: Vec<Noted>,
+    log: Vec<Entry>,
+}
+
+/// A queue with a clock.
+struct Player {
+    queue: Queue,
+    log: Log,
+    now: Nanos,
+    played: Played,
+}
+
+impl Player {
+    fn new(depth: usize, settings: QueueSettings) -> Player {
+        let log = Log::default();
+        let mut queue = Queue::new(Spy::on(block::ALL[0]), Logged::boxed(&log, Nanos::from_micros(700), depth), settings);
+        queue.note();
+        let played = Played { issues: vec![], flushes: BTreeMap::new(), finished: vec![], notes: vec![], log: vec![] };
+        Player { queue, log, now: Nanos::ZERO, played }
+    }
+
+    /// Lets the queue work up to `end`.
+    fn run_until(&mut self, end: Nanos) {
+        for event in 0.. {
+            assert!(event < 100_000, "the queue never comes to rest");
+            let Some(at) = self.queue.next_event().filter(|&at| at <= end) else { break };
+            self.now = self.now.max(at);
+            self.queue.advance(self.now, &mut self.played.finished);
+            self.queue.dispatch(self.now);
+        }
+        if end != Nanos::MAX {
+            self.now = end;
+        }
+    }
+
+    fn issue(&mut self, lba: u64, op: Op, sync: bool, sectors: u32, stream: u32) {
+        let token = self.played.issues.len() as u64;
+        let issue = Issue { arrival: self.now, lba, sectors, op, sync, stream, priority: Priority::DEFAULT, token };
+        self.played.issues.push(issue);
+        self.queue.admit(self.now, issue);
+    }
+
+    fn switch(&mut self, index: usize) {
+        self.log.lock().unwrap().push(Entry::Switched { at: self.now });
+        self.queue.switch(self.now, Spy::on(block::ALL[index]));
+    }
+
+    fn end(mut self) -> Played {
+        self.run_until(Nanos::MAX);
+        self.queue.take_notes(&mut self.played.notes);
+        self.played.log = self.log.lock().unwrap().clone();
+        self.played
+    }
+}
+
+fn play(steps: &[(u64, usize, Step)], depth: usize, nr_requests: u32) -> Played {
+    let settings = QueueSettings { nr_requests, max_sectors: 24, switch_time: SWITCH, ..QueueSettings::default() };
+    let mut player = Player::new(depth, settings);
+    let mut scheduler = 0;
+    // Every place is asked for once, so that each sector at the device can be told whose it is.
+    let mut next_in_region = [0u64; 64];
+    for (gap_us, region, step) in steps {
+        player.run_until(player.now + Nanos::from_micros(*gap_us));
+        match *step {
+            Step::Issue { op, sync, sectors, stream } => {
+                let lba = *region as u64 % 4 * 1_000_000 + next_in_region[region % 4];
+                next_in_region[region % 4] += u64::from(sectors);
+                player.issue(lba, op, sync, sectors, stream);
+            }
+            Step::Switch(index) => {
+                scheduler = index;
+                player.switch(index);
+            }
+            Step::Retune => player.queue.retune(&block::ALL[scheduler].defaults()),
+            Step::Set(index, value) => player.queue.set(player.now, index, value).unwrap(),
+            Step::Flush => {
+                let token = 1_000_000 + player.played.flushes.len() as u64;
+                assert!(player.queue.flush(player.now, token));
+                player.played.flushes.insert(token, player.now);
+            }
+        }
+        player.queue.dispatch(player.now);
+    }
+    player.end()
+}
+
+/// When the device was done with each sector; each comes once.
+fn done_at(log: &[Entry]) -> Result<BTreeMap<u64, Nanos>, TestCaseError> {
+    let mut under_way = BTreeMap::new();
+    let mut done = BTreeMap::new();
+    for entry in log {
+        match *entry {
+            Entry::Submitted { id, lba, sectors, .. } if id != FLUSH => {
+                prop_assert!(under_way.insert(id, (lba, sectors)).is_none(), "{} is at the device twice", id);
+            }
+            Entry::Completed { at, id } if id != FLUSH => {
+                let (lba, sectors) = under_way.remove(&id).unwrap();
+                for sector in lba..lba + u64::from(sectors) {
+                    prop_assert!(done.insert(sector, at).is_none(), "sector {} was served twice", sector);
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(done)
+}
+
+/// Nothing goes to the device until the time has passed and what was there is done, once there was a request.
+fn check_freezes(log: &[Entry]) -> Result<(), TestCaseError> {
+    let (mut there, mut before, mut until) = (BTreeSet::new(), BTreeSet::new(), Nanos::ZERO);
+    let mut ever = false;
+    for entry in log {
+        match *entry {
+            Entry::Submitted { at, id, .. } => {
+                prop_assert!(at >= until, "{} went to the device at {}, in a freeze until {}", id, at, until);
+                prop_assert!(before.is_empty(), "{} went to the device at {} before {:?} were done", id, at, before);
+                there.insert(id);
+                ever |= id != FLUSH;
+            }
+            Entry::Completed { id, .. } => {
+                there.remove(&id);
+                before.remove(&id);
+            }
+            Entry::Switched { at } if ever => {
+                until = at + SWITCH;
+                before = there.clone();
+            }
+            Entry::Switched { .. } => {}
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(cases(300))]
+
+    #[test]
+    fn switches_at_any_time_lose_nothing_double_nothing_and_hold_everything_up(
+        steps in steps(), depth in 1..6usize, nr_requests in prop_oneof![Just(256u32), 4..12u32]
+    ) {
+        let played = play(&steps, depth, nr_requests);
+        check_freezes(&played.log)?;
+        let done = done_at(&played.log)?;
+        let mut finished: BTreeMap<u64, Finished> = BTreeMap::new();
+        for one in &played.finished {
+            prop_assert!(finished.insert(one.issue.token, *one).is_none(), "{} is done twice", one.issue.token);
+        }
+        prop_assert_eq!(finished.len(), played.issues.len() + played.flushes.len());
+        for issue in &played.issues {
+            let last = (issue.lba..issue.lba + u64::from(issue.sectors)).map(|sector| done[&sector]).max();
+            prop_assert_eq!(Some(finished[&issue.token].at), last, "{:?} is done when its last sector is", issue);
+        }
+        for (token, since) in &played.flushes {
+            prop_assert!(finished[token].at >= *since + Nanos::from_micros(700));
+        }
+        let issued: Vec<Issue> =
+            played.notes.iter().filter_map(|noted| if let Noted::Issued(issue) = noted { Some(*issue) } else { None }).collect();
+        prop_assert_eq!(&issued, &played.issues);
+        let ended: Vec<Finished> =
+            played.notes.iter().filter_map(|noted| if let Noted::Finished(done) = noted { Some(*done) } else { None }).collect();
+        let of_issues: Vec<Finished> = played.finished.iter().copied().filter(|one| one.issue.sectors > 0).collect();
+        prop_assert_eq!(ended, of_issues);
+    }
+}
+
+const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+/// One request at a time, each in 0.7 ms.
+fn player() -> Player {
+    Player::new(1, QueueSettings { switch_time: SWITCH, ..QueueSettings::default() })
+}
+
+/// When each of the issues was done, in microseconds.
+fn ends(played: &Played) -> Vec<u64> {
+    played.finished.iter().map(|done| done.at.0 / 1000).collect()
+}
+
+#[test]
+fn a_switch_holds_up_what_waits_for_its_whole_time() {
+    let mut player = player();
+    player.issue(0, Op::Read, true, 8, 1);
+    player.issue(1000, Op::Read, true, 8, 1);
+    player.queue.dispatch(player.now);
+    player.run_until(Nanos::from_micros(300));
+    player.switch(3);
+    player.queue.dispatch(player.now);
+    // What is at the device is done in time; the other waits for 0.3 + 10 ms, and then takes its 0.7.
+    assert_eq!(ends(&player.end()), [700, 11_000]);
+}
+
+#[test]
+fn a_switch_waits_for_what_is_at_the_device_however_long_that_takes() {
+    let mut player = Player::new(30, QueueSettings { switch_time: SWITCH, ..QueueSettings::default() });
+    for n in 0..31 {
+        player.issue(1000 * n, Op::Read, true, 8, 1);
+    }
+    player.queue.dispatch(player.now);
+    player.switch(1);
+    player.queue.dispatch(player.now);
+    let ends = ends(&player.end());
+    assert_eq!((ends[29], ends[30]), (21_000, 21_700));
+}
+
+#[test]
+fn a_switch_before_the_first_request_holds_nothing_up() {
+    let mut player = player();
+    player.switch(5);
+    player.issue(0, Op::Read, true, 8, 1);
+    player.queue.dispatch(player.now);
+    assert_eq!(ends(&player.end()), [700]);
+}
+
+#[test]
+fn a_switch_that_takes_no_time_on_an_idle_device_holds_nothing_up() {
+    let mut player = Player::new(1, QueueSettings { switch_time: Nanos::ZERO, ..QueueSettings::default() });
+    player.issue(0, Op::Read, true, 8, 1);
+    player.queue.dispatch(player.now);
+    player.run_until(MS(5));
+    player.switch(2);
+    player.issue(1000, Op::Read, true, 8, 1);
+    player.queue.dispatch(player.now);
+    assert_eq!(ends(&player.end()), [700, 5_700]);
+}
+
+#[test]
+fn a_flush_waits_for_the_end_of_a_switch() {
+    let mut player = player();
+    player.issue(0, Op::Write, true, 8, 1);
+    player.queue.dispatch(player.now);
+    player.run_until(MS(5));
+    player.switch(2);
+    assert!(player.queue.flush(player.now, 77));
+    player.queue.dispatch(player.now);
+    assert_eq!(ends(&player.end()), [700, 15_700]);
+}
+
+#[test]
+fn what_touches_is_merged_when_a_successor_that_merges_takes_over() {
+    let mut player = player();
+    player.queue.set(player.now, 2, 2).unwrap();
+    for n in 0..6 {
+        player.issue(8 * n, Op::Read, true, 8, 1);
+    }
+    player.queue.set(player.now, 2, 0).unwrap();
+    player.switch(3);
+    player.queue.dispatch(player.now);
+    let played = player.end();
+    assert_eq!(played.finished.len(), 6);
+    assert_eq!(played.log.iter().filter(|entry| matches!(entry, Entry::Submitted { sectors: 48, .. })).count(), 1);
+}
