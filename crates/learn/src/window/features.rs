@@ -1,60 +1,200 @@
-//! What was asked in a window, as numbers.
+//! The features of a window: "Self-Learning Disk Scheduling", Table 2, right column and section 4.3, and what else tells workloads apart.
 
 use block::Nanos;
 
-use crate::event::Event;
+use super::extractor::Sums;
+use super::table::{Feature, LOAD, SERVICE, described, feature};
 
-/// A number that describes a window.
-#[derive(Clone, Copy, Debug)]
-pub struct Feature {
-    /// Its name, in models and tables.
-    pub name: &'static str,
-    /// What it counts; empty for a share or a ratio.
-    pub unit: &'static str,
-    /// What it says.
-    pub doc: &'static str,
-}
+/// Every feature of a window, in the order of [`Features`].
+pub static FEATURES: &[Feature; TABLE.len()] = &described(TABLE);
 
-/// Every feature, in the order of [`Features`].
-pub static FEATURES: &[Feature; 2] = &[
-    Feature { name: "requests_per_s", unit: "1/s", doc: "Requests queued in a second." },
-    Feature { name: "read_share", unit: "", doc: "Reads among the requests." },
-];
-
-/// A window's features, in the order of [`FEATURES`]. NaN where there is no value.
+/// A window's features, in the order of [`FEATURES`] and in their units, never infinite; NaN where there is no value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Features(pub [f64; FEATURES.len()]);
 
-/// Folds events into features, in one pass.
-#[derive(Clone, Debug, Default)]
-pub struct Extractor {
-    requests: u64,
-    reads: u64,
-}
-
-impl Extractor {
-    /// With no event.
-    pub fn new() -> Extractor {
-        Extractor::default()
+impl Features {
+    /// The feature of this name; `None` if none has it.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        FEATURES.iter().position(|feature| feature.name == name).map(|index| self.0[index])
     }
 
-    /// Takes one event in.
-    pub fn event(&mut self, event: &Event) {
-        if let Event::Queued(request) = event {
-            self.requests += 1;
-            self.reads += u64::from(!request.op.is_write());
-        }
-    }
-
-    /// Requests queued since the window began.
-    pub fn requests(&self) -> u64 {
-        self.requests
-    }
-
-    /// The features of the window that ends here after `duration`; the next begins.
-    pub fn close(&mut self, duration: Nanos) -> Features {
-        let (requests, reads) = (self.requests as f64, self.reads as f64);
-        (self.requests, self.reads) = (0, 0);
-        Features([requests / duration.as_secs_f64(), reads / requests])
+    /// What was summed up in a window this long.
+    pub(super) fn of(sums: &Sums, duration: Nanos) -> Features {
+        Features(std::array::from_fn(|index| {
+            let value = TABLE[index].1(sums, duration);
+            if value.is_finite() { value } else { f64::NAN }
+        }))
     }
 }
+
+const SECTOR_BYTES: f64 = 512.0;
+
+type Row = (Feature, fn(&Sums, Nanos) -> f64);
+
+fn ratio(part: u64, all: u64) -> f64 {
+    part as f64 / all as f64
+}
+
+const TABLE: &[Row] = &[
+    // What is asked.
+    (feature("reads", "requests", SERVICE, "Reads queued."), |sums, _| sums.reads as f64),
+    (feature("writes", "requests", SERVICE, "Writes queued, discards not counted."), |sums, _| sums.writes as f64),
+    (
+        feature(
+            "read_write_ratio",
+            "",
+            LOAD,
+            "Reads and one by writes and one; the ones keep it finite where there are only reads.",
+        ),
+        |sums, _| ratio(sums.reads + 1, sums.writes + 1),
+    ),
+    (feature("read_share", "", LOAD, "Reads among the requests."), |sums, _| ratio(sums.reads, sums.requests)),
+    (feature("discard_share", "", LOAD, "Discards among the requests."), |sums, _| ratio(sums.discards, sums.requests)),
+    (feature("sync_share", "", LOAD, "Requests that somebody waits for: reads, and writes that say so."), |sums, _| {
+        ratio(sums.sync, sums.requests)
+    }),
+    (feature("write_back_share", "", LOAD, "Writes that nobody waits for, among the requests."), |sums, _| {
+        ratio(sums.write_back, sums.requests)
+    }),
+    // When.
+    (feature("requests_per_s", "1/s", SERVICE, "Requests queued in a second."), |sums, duration| {
+        sums.requests as f64 / duration.as_secs_f64()
+    }),
+    (feature("gap_mean_s", "s", SERVICE, "Between an arrival and the one before, mean."), |sums, _| sums.gap_s.mean()),
+    (
+        feature(
+            "gap_variation",
+            "",
+            SERVICE,
+            "Standard deviation of these gaps by their mean: 0 of a clock, 1 of independent arrivals.",
+        ),
+        |sums, _| sums.gap_s.variation(),
+    ),
+    (
+        feature(
+            "dispersion_10_ms",
+            "",
+            SERVICE,
+            "Burstiness: variance by mean of the arrivals in 10 ms; 1 of independent arrivals.",
+        ),
+        |sums, duration| sums.bursts.dispersion(duration)[0],
+    ),
+    (feature("dispersion_320_ms", "", SERVICE, "The same in 320 ms."), |sums, duration| sums.bursts.dispersion(duration)[5]),
+    (
+        feature(
+            "hurst",
+            "",
+            SERVICE,
+            "Self-similarity, the Hurst parameter over 10 to 320 ms: 0.5 of independent arrivals, 1 of bursts of bursts.",
+        ),
+        |sums, duration| sums.bursts.hurst(duration),
+    ),
+    // By whom.
+    (feature("streams", "streams", LOAD, "Streams (processes) that queued requests."), |sums, _| sums.streams as f64),
+    (
+        feature(
+            "streams_effective",
+            "streams",
+            SERVICE,
+            "So many streams with equal shares would be as mixed (inverse Simpson index).",
+        ),
+        |sums, _| (sums.requests as f64).powi(2) / sums.stream_squares as f64,
+    ),
+    (feature("stream_switch_share", "", SERVICE, "Requests from another stream than the request before."), |sums, _| {
+        ratio(sums.switches, sums.followers)
+    }),
+    (
+        feature(
+            "dependent_share",
+            "",
+            LOAD,
+            "Requests that somebody waits for whose stream waits for nothing else: one at a time.",
+        ),
+        |sums, _| ratio(sums.dependent, sums.requests),
+    ),
+    (
+        feature("think_mean_s", "s", LOAD, "Of those, from the end of the stream's request before to the arrival, mean."),
+        |sums, _| sums.think_s.mean(),
+    ),
+    (feature("think_variation", "", LOAD, "Standard deviation of these think times by their mean."), |sums, _| {
+        sums.think_s.variation()
+    }),
+    // In which order.
+    (
+        feature("sequential_share", "", LOAD, "Requests that begin where their stream's last one ended, or up to 32 KiB behind."),
+        |sums, _| ratio(sums.sequential, sums.requests),
+    ),
+    (
+        feature("sequential_overall_share", "", SERVICE, "Requests that so follow the request before, whosever it was."),
+        |sums, _| ratio(sums.sequential_overall, sums.requests),
+    ),
+    (feature("sequential_read_share", "", LOAD, "Sequential in their stream, among the reads."), |sums, _| {
+        ratio(sums.sequential_reads, sums.reads)
+    }),
+    (feature("sequential_write_share", "", LOAD, "Sequential in their stream, among the writes."), |sums, _| {
+        ratio(sums.sequential_writes, sums.writes)
+    }),
+    (
+        feature("run_mean_bytes", "bytes", LOAD, "Asked for in one sequential run of a stream within the window, mean."),
+        |sums, _| sums.size_bytes.mean() * ratio(sums.requests, sums.runs),
+    ),
+    // How much.
+    (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.size_bytes.mean()),
+    (feature("size_variation", "", LOAD, "Standard deviation of the sizes by their mean."), |sums, _| sums.size_bytes.variation()),
+    (
+        feature("size_p95_bytes", "bytes", LOAD, "19 of 20 requests are at most so large; up to a sixteenth too small."),
+        |sums, _| sums.size_p95_sectors * SECTOR_BYTES,
+    ),
+    (feature("read_size_mean_bytes", "bytes", LOAD, "A read's size, mean."), |sums, _| {
+        ratio(sums.read_sectors, sums.reads) * SECTOR_BYTES
+    }),
+    (feature("write_size_mean_bytes", "bytes", LOAD, "A write's size, mean."), |sums, _| {
+        ratio(sums.write_sectors, sums.writes) * SECTOR_BYTES
+    }),
+    (feature("aligned_share", "", LOAD, "Requests that begin and end at multiples of 4 KiB."), |sums, _| {
+        ratio(sums.aligned, sums.requests)
+    }),
+    // Where.
+    (
+        feature(
+            "distance_mean_log2",
+            "log2 sectors",
+            SERVICE,
+            "From the end of the request before to this one's beginning, mean of log2(1 + sectors).",
+        ),
+        |sums, _| sums.distance_log2.mean(),
+    ),
+    (feature("distance_deviation_log2", "log2 sectors", SERVICE, "Standard deviation of these logarithms."), |sums, _| {
+        sums.distance_log2.deviation()
+    }),
+    (feature("stream_distance_mean_log2", "log2 sectors", LOAD, "The same distance within a stream, mean."), |sums, _| {
+        sums.stream_distance_log2.mean()
+    }),
+    (feature("stream_distance_deviation_log2", "log2 sectors", LOAD, "Standard deviation of these logarithms."), |sums, _| {
+        sums.stream_distance_log2.deviation()
+    }),
+    (feature("span_bytes", "bytes", LOAD, "From the lowest sector asked for to the highest."), |sums, _| {
+        sums.span_sectors() * SECTOR_BYTES
+    }),
+    (
+        feature("footprint_bytes", "bytes", SERVICE, "How much is touched, in regions of 1 MiB: an estimate, good up to 10 GiB."),
+        |sums, _| sums.footprint.bytes(),
+    ),
+    (
+        feature("repeat_share", "", LOAD, "Requests in whose first 4 KiB another began, among the last thousand or so places."),
+        |sums, _| ratio(sums.repeats, sums.requests),
+    ),
+    // How much at once.
+    (feature("depth_mean", "requests", SERVICE, "Requests queued and not done that a request meets, mean."), |sums, _| {
+        ratio(sums.depths, sums.requests)
+    }),
+    (feature("depth_max", "requests", SERVICE, "The most that one meets."), |sums, _| {
+        if sums.requests == 0 { f64::NAN } else { sums.depth_max as f64 }
+    }),
+    (feature("stream_depth_mean", "requests", SERVICE, "Those of its own stream, mean."), |sums, _| {
+        ratio(sums.stream_depths, sums.requests)
+    }),
+    (feature("idle_arrival_share", "", SERVICE, "Requests that meet none: they reach an idle disk."), |sums, _| {
+        ratio(sums.idle_arrivals, sums.requests)
+    }),
+];

@@ -2,15 +2,28 @@
 //!
 //! The paper's scheduling window ("Self-Learning Disk Scheduling", section 4.3): by time (its SWZ) or by number of requests (its X).
 
+mod arrival;
+mod bursts;
+mod extractor;
 mod features;
+mod moments;
 mod outcome;
+mod page;
+mod places;
+mod quantiles;
+mod streams;
+mod table;
 
 use std::sync::Arc;
 
 use block::Nanos;
 
-pub use features::{Extractor, FEATURES, Feature, Features};
+pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures, SEQUENTIAL_GAP};
+pub use extractor::Extractor;
+pub use features::{FEATURES, Features};
 pub use outcome::{Outcome, Tally};
+pub use page::features_page;
+pub use table::Feature;
 
 use crate::setting::Setting;
 

@@ -1,14 +1,16 @@
 //! How a window's requests were served.
 
-use std::collections::BTreeMap;
+use block::{Nanos, Request};
 
-use block::{Nanos, StreamId};
-
+use super::quantiles::Quantiles;
+use super::streams::Streams;
 use crate::event::Event;
 use crate::preference::Preference;
 
-/// Streams whose share is followed in a window; of more the fairness is that of the first ones.
-const STREAMS: usize = 256;
+/// The longest response time that a quantile tells from longer ones: an hour.
+const LONGEST: Nanos = Nanos::from_millis(3_600_000);
+/// A response time below this is none; nor is a fairness: one of a billion streams gets all.
+const LEAST: f64 = 1e-9;
 
 /// How the requests that were done in a window were served.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,35 +25,44 @@ pub struct Outcome {
     pub bytes: u64,
     /// From queued to done, in seconds, of those that somebody waited for (of all where nobody waited for any); NaN without any.
     pub mean_response_s: f64,
+    /// 99 of 100 of them were done in this time, in seconds, to 1 percent, an hour at most; NaN without any.
+    pub p99_response_s: f64,
     /// The longest of them, in seconds; NaN without any.
     pub max_response_s: f64,
     /// From sent to the device to done, in seconds, mean of all; NaN without any.
     pub mean_service_s: f64,
-    /// Jain's index over the streams' progress (service time by response time): 1 is fair, 1/n if one of n gets all. 1 of a single one.
+    /// Jain's index over the streams' progress (service time by response time of what they waited for): 1 is fair, 1/n if one of n
+    /// gets all. 1 of a single one, and where nobody waited. Of up to 512 streams; one more takes the place of a silent one.
     pub fairness: f64,
     /// Requests queued and not done when the window ended.
     pub unfinished: u64,
 }
 
 impl Outcome {
-    /// Bytes a second.
+    /// Bytes a second; 0 if nothing was moved.
     pub fn throughput(&self) -> f64 {
-        self.bytes as f64 / self.duration.as_secs_f64()
+        self.by_time(self.bytes)
     }
 
-    /// Requests done a second.
+    /// Requests done a second; 0 if none was.
     pub fn rate(&self) -> f64 {
-        self.requests as f64 / self.duration.as_secs_f64()
+        self.by_time(self.requests)
+    }
+
+    fn by_time(&self, count: u64) -> f64 {
+        if count == 0 { 0.0 } else { count as f64 / self.duration.as_secs_f64() }
     }
 
     /// How good it is to somebody with this preference, as a logarithm: 0.01 more is one percent better. Weighted geometric mean of
-    /// throughput, the inverse of response time, and fairness, so that no unit matters. Minus infinity if nothing was done.
+    /// throughput, the inverse of response time, and fairness, so that no unit matters. Minus infinity if nothing was moved or the
+    /// window has no length; never NaN nor plus infinity.
     pub fn score(&self, preference: &Preference) -> f64 {
-        if self.requests == 0 || self.bytes == 0 || self.duration == Nanos::ZERO {
+        if self.bytes == 0 || self.duration == Nanos::ZERO || self.mean_response_s.is_nan() {
             return f64::NEG_INFINITY;
         }
         let [throughput, response, fairness] = preference.weights();
-        throughput * self.throughput().ln() - response * self.mean_response_s.ln() + fairness * self.fairness.ln()
+        let ln = |value: f64| value.max(LEAST).ln();
+        throughput * ln(self.throughput()) - response * ln(self.mean_response_s) + fairness * ln(self.fairness)
     }
 }
 
@@ -61,46 +72,88 @@ struct Progress {
     service_s: f64,
 }
 
-/// Folds completions into an [`Outcome`].
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
+impl Progress {
+    /// How much of the time it waited the device worked for it.
+    fn share(&self) -> f64 {
+        if self.response_s > 0.0 { self.service_s / self.response_s } else { 1.0 }
+    }
+}
+
+/// Response times of requests of one kind.
+#[derive(Clone, Debug)]
+struct Responses {
     requests: u64,
-    waited_for: u64,
+    sum_s: f64,
+    longest: Nanos,
+    quantiles: Quantiles,
+}
+
+impl Responses {
+    fn new() -> Responses {
+        Responses { requests: 0, sum_s: 0.0, longest: Nanos::ZERO, quantiles: Quantiles::new(LONGEST.0, 2) }
+    }
+
+    fn add(&mut self, response: Nanos) {
+        self.requests += 1;
+        self.sum_s += response.as_secs_f64();
+        self.longest = self.longest.max(response);
+        self.quantiles.add(response.0);
+    }
+
+    fn clear(&mut self) {
+        self.quantiles.clear();
+        (self.requests, self.sum_s, self.longest) = (0, 0.0, Nanos::ZERO);
+    }
+}
+
+/// Folds completions into an [`Outcome`], without allocating.
+#[derive(Clone, Debug)]
+pub struct Tally {
+    waited_for: Responses,
+    others: Responses,
     bytes: u64,
-    response_s: [f64; 2],
-    max_response_s: [f64; 2],
     service_s: f64,
-    streams: BTreeMap<StreamId, Progress>,
+    streams: Streams<Progress>,
     unfinished: u64,
 }
 
 impl Tally {
     /// With no event.
     pub fn new() -> Tally {
-        Tally::default()
+        Tally {
+            waited_for: Responses::new(),
+            others: Responses::new(),
+            bytes: 0,
+            service_s: 0.0,
+            streams: Streams::new(),
+            unfinished: 0,
+        }
     }
 
     /// Takes one event in.
+    #[inline]
     pub fn event(&mut self, event: &Event) {
-        let &Event::Completed { request, dispatched, at } = event else {
-            self.unfinished += 1;
-            return;
-        };
-        self.unfinished = self.unfinished.saturating_sub(1);
-        self.requests += 1;
-        if request.op.transfers() {
-            self.bytes += u64::from(request.sectors) * 512;
+        match event {
+            Event::Queued(_) => self.unfinished += 1,
+            Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
         }
-        let (response, service) = ((at - request.arrival).as_secs_f64(), (at - dispatched).as_secs_f64());
-        let waited = usize::from(request.is_sync());
-        self.waited_for += waited as u64;
-        self.response_s[waited] += response;
-        self.max_response_s[waited] = self.max_response_s[waited].max(response);
-        self.service_s += service;
-        if waited == 1 && (self.streams.len() < STREAMS || self.streams.contains_key(&request.stream)) {
-            let progress = self.streams.entry(request.stream).or_default();
-            progress.response_s += response;
-            progress.service_s += service;
+    }
+
+    fn completed(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
+        self.unfinished = self.unfinished.saturating_sub(1);
+        if request.op.transfers() {
+            self.bytes = self.bytes.saturating_add(u64::from(request.sectors) * 512);
+        }
+        // What went to the device before it was queued cannot be: the device then worked for it all the time.
+        let (response, service) = (at - request.arrival, at - dispatched.max(request.arrival));
+        self.service_s += service.as_secs_f64();
+        if request.is_sync() {
+            self.waited_for.add(response);
+            let (progress, _) = self.streams.follow(request.stream);
+            progress.response_s += response.as_secs_f64();
+            progress.service_s += service.as_secs_f64();
+        } else {
+            self.others.add(response);
         }
     }
 
@@ -111,26 +164,41 @@ impl Tally {
 
     /// The outcome of the window that ends here after `duration`; the next begins.
     pub fn close(&mut self, duration: Nanos) -> Outcome {
-        let kind = usize::from(self.waited_for > 0);
-        let judged = if kind == 1 { self.waited_for } else { self.requests };
-        let (sum, squares, n) = self.streams.values().fold((0.0, 0.0, 0.0), |(sum, squares, n), progress| {
-            let share = if progress.response_s > 0.0 { progress.service_s / progress.response_s } else { 1.0 };
-            (sum + share, squares + share * share, n + 1.0)
-        });
+        let judged = if self.waited_for.requests > 0 { &self.waited_for } else { &self.others };
+        let requests = self.waited_for.requests + self.others.requests;
         let outcome = Outcome {
             duration,
-            requests: self.requests,
-            waited_for: self.waited_for,
+            requests,
+            waited_for: self.waited_for.requests,
             bytes: self.bytes,
-            mean_response_s: self.response_s[kind] / judged as f64,
-            max_response_s: if judged > 0 { self.max_response_s[kind] } else { f64::NAN },
-            mean_service_s: self.service_s / self.requests as f64,
-            fairness: if squares > 0.0 { sum * sum / (n * squares) } else { 1.0 },
+            mean_response_s: judged.sum_s / judged.requests as f64,
+            p99_response_s: judged.quantiles.quantile(0.99) / 1e9,
+            max_response_s: if judged.requests > 0 { judged.longest.as_secs_f64() } else { f64::NAN },
+            mean_service_s: self.service_s / requests as f64,
+            fairness: self.fairness(),
             unfinished: self.unfinished,
         };
-        let mut streams = std::mem::take(&mut self.streams);
-        streams.clear();
-        *self = Tally { unfinished: self.unfinished, streams, ..Tally::default() };
+        self.waited_for.clear();
+        self.others.clear();
+        self.streams.clear();
+        (self.bytes, self.service_s) = (0, 0.0);
         outcome
+    }
+
+    fn fairness(&self) -> f64 {
+        let (mut sum, mut squares, mut streams) = (0.0, 0.0, 0.0);
+        for share in self.streams.values().map(Progress::share) {
+            sum += share;
+            squares += share * share;
+            streams += 1.0;
+        }
+        // Rounding must not make anything fairer than fair.
+        if squares > 0.0 { (sum * sum / (streams * squares)).min(1.0) } else { 1.0 }
+    }
+}
+
+impl Default for Tally {
+    fn default() -> Tally {
+        Tally::new()
     }
 }

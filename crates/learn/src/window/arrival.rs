@@ -1,0 +1,230 @@
+//! One request among the others, at the moment it arrives: what a learner of single requests goes by.
+
+use block::{Nanos, Op, Request, StreamId};
+
+use super::streams::Streams;
+use super::table::{Feature, LOAD, SERVICE, described, feature};
+
+/// How many of the requests before are looked at: the paper's x, for single requests.
+pub const PREVIOUS: usize = 3;
+
+/// A stream goes on sequentially if it leaves out no more than this, in sectors (32 KiB): a disk reads over it rather than seek.
+pub const SEQUENTIAL_GAP: u64 = 64;
+
+/// What is remembered of a request that came before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Previous {
+    /// Whose it was.
+    pub stream: StreamId,
+    /// What it did.
+    pub op: Op,
+    /// The first sector behind it.
+    pub end: u64,
+    /// When it reached the queue.
+    pub arrival: Nanos,
+}
+
+/// What is known of a request when it arrives ("Self-Learning Disk Scheduling", Table 2, left column; more beside it).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RequestFeatures {
+    /// The request itself.
+    pub request: Request,
+    /// Those that arrived before it, the last one first, whosever they were; `None` where there were not so many.
+    pub previous: [Option<Previous>; PREVIOUS],
+    /// Where its stream's last request ended, in sectors; `None` if the stream is not known.
+    pub stream_end: Option<u64>,
+    /// Somebody waits for it, and its stream waits for nothing else: the next one may depend on it.
+    pub is_dependent: bool,
+    /// From the end of its stream's last request that somebody waited for to its arrival; `None` unless it
+    /// [is dependent](RequestFeatures::is_dependent) and there was one (Iyer, Druschel, "Anticipatory scheduling", 2001).
+    pub think: Option<Nanos>,
+    /// Requests queued and not done, it not counted.
+    pub depth: u64,
+    /// Those of its stream among them.
+    pub stream_depth: u64,
+    /// Streams with requests queued and not done, its own counted.
+    pub streams: u64,
+}
+
+impl RequestFeatures {
+    /// It begins where its stream's last request ended or up to [`SEQUENTIAL_GAP`] behind.
+    pub fn is_sequential(&self) -> bool {
+        self.stream_end.is_some_and(|end| follows(end, self.request.lba))
+    }
+
+    /// It begins where the last request ended, whosever that was, or up to [`SEQUENTIAL_GAP`] behind.
+    pub fn is_sequential_overall(&self) -> bool {
+        self.previous[0].is_some_and(|previous| follows(previous.end, self.request.lba))
+    }
+
+    /// A number for each of [`REQUEST_FEATURES`]; NaN where there is none.
+    pub fn values(&self) -> [f64; REQUEST_FEATURES.len()] {
+        std::array::from_fn(|index| TABLE[index].1(self))
+    }
+
+    fn gap_s(&self, index: usize) -> f64 {
+        self.previous[index].map_or(f64::NAN, |previous| (self.request.arrival - previous.arrival).as_secs_f64())
+    }
+
+    fn distance(&self, index: usize) -> f64 {
+        self.previous[index].map_or(f64::NAN, |previous| signed_distance(previous.end, self.request.lba))
+    }
+
+    fn was_write(&self, index: usize) -> f64 {
+        self.previous[index].map_or(f64::NAN, |previous| f64::from(previous.op.is_write()))
+    }
+}
+
+fn follows(end: u64, lba: u64) -> bool {
+    lba.checked_sub(end).is_some_and(|gap| gap <= SEQUENTIAL_GAP)
+}
+
+fn signed_distance(end: u64, lba: u64) -> f64 {
+    let distance = lba.abs_diff(end) as f64;
+    if lba < end { -distance } else { distance }
+}
+
+/// Every number of [`RequestFeatures::values`], in order.
+pub static REQUEST_FEATURES: &[Feature; TABLE.len()] = &described(TABLE);
+
+type Row = (Feature, fn(&RequestFeatures) -> f64);
+
+const TABLE: &[Row] = &[
+    (feature("write", "", LOAD, "1 if sectors are written or discarded, 0 if read."), |seen| f64::from(seen.request.op.is_write())),
+    (feature("discard", "", LOAD, "1 if sectors are discarded."), |seen| f64::from(seen.request.op == Op::Discard)),
+    (feature("sync", "", LOAD, "1 if somebody waits for it."), |seen| f64::from(seen.request.is_sync())),
+    (feature("size_bytes", "bytes", LOAD, "Its size."), |seen| f64::from(seen.request.sectors) * 512.0),
+    (feature("lba_sectors", "sectors", LOAD, "Its first sector."), |seen| seen.request.lba as f64),
+    (feature("sequential", "", LOAD, "1 if it begins where its stream's last request ended, or up to 32 KiB behind."), |seen| {
+        f64::from(seen.is_sequential())
+    }),
+    (
+        feature("sequential_overall", "", LOAD, "1 if it begins where the last request of all ended, or up to 32 KiB behind."),
+        |seen| f64::from(seen.is_sequential_overall()),
+    ),
+    (feature("stream_distance_sectors", "sectors", LOAD, "From the end of its stream's last request to its beginning."), |seen| {
+        seen.stream_end.map_or(f64::NAN, |end| signed_distance(end, seen.request.lba))
+    }),
+    (feature("think_s", "s", LOAD, "Its stream's think time before it, if its stream waits for nothing else."), |seen| {
+        seen.think.map_or(f64::NAN, Nanos::as_secs_f64)
+    }),
+    (feature("depth", "requests", SERVICE, "Requests queued and not done when it came."), |seen| seen.depth as f64),
+    (feature("stream_depth", "requests", SERVICE, "Its stream's requests among them."), |seen| seen.stream_depth as f64),
+    (feature("streams", "streams", SERVICE, "Streams with requests queued and not done, its own counted."), |seen| {
+        seen.streams as f64
+    }),
+    (feature("previous_1_write", "", LOAD, "1 if the request before was a write or discard."), |seen| seen.was_write(0)),
+    (feature("previous_2_write", "", LOAD, "1 if the one before that was."), |seen| seen.was_write(1)),
+    (feature("previous_3_write", "", LOAD, "1 if the one before that was."), |seen| seen.was_write(2)),
+    (feature("previous_1_gap_s", "s", SERVICE, "Since the request before arrived."), |seen| seen.gap_s(0)),
+    (feature("previous_2_gap_s", "s", SERVICE, "Since the one before that arrived."), |seen| seen.gap_s(1)),
+    (feature("previous_3_gap_s", "s", SERVICE, "Since the one before that arrived."), |seen| seen.gap_s(2)),
+    (feature("previous_1_distance_sectors", "sectors", LOAD, "From the end of the request before to its beginning."), |seen| {
+        seen.distance(0)
+    }),
+    (feature("previous_2_distance_sectors", "sectors", LOAD, "From the end of the one before that."), |seen| seen.distance(1)),
+    (feature("previous_3_distance_sectors", "sectors", LOAD, "From the end of the one before that."), |seen| seen.distance(2)),
+];
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Stream {
+    end: Option<u64>,
+    /// When its last request was done that somebody waited for.
+    answered: Option<Nanos>,
+    /// Requests queued and not done.
+    open: u32,
+    /// Those that somebody waits for.
+    waiting: u32,
+    /// The period `requests` are of.
+    period: u64,
+    requests: u64,
+}
+
+/// What came before, of all streams together and of each of up to 512: a stream more takes the place of one that was silent long.
+/// Allocates nothing after the beginning.
+#[derive(Clone, Debug)]
+pub struct History {
+    streams: Streams<Stream>,
+    previous: [Option<Previous>; PREVIOUS],
+    depth: u64,
+    /// Streams with `open` requests.
+    busy: u64,
+    period: u64,
+}
+
+/// A request that arrived, and how many its stream had in this period before.
+pub(super) struct Arrival {
+    pub features: RequestFeatures,
+    pub before: u64,
+}
+
+impl History {
+    /// Nothing came before.
+    pub fn new() -> History {
+        History { streams: Streams::new(), previous: [None; PREVIOUS], depth: 0, busy: 0, period: 0 }
+    }
+
+    /// A request arrives: what is known of it now. It is what comes before the next one.
+    #[inline]
+    pub fn queued(&mut self, request: &Request) -> RequestFeatures {
+        self.arrive(request).features
+    }
+
+    /// Counts of requests by stream begin anew.
+    pub(super) fn begin_period(&mut self) {
+        self.period += 1;
+    }
+
+    #[inline]
+    pub(super) fn arrive(&mut self, request: &Request) -> Arrival {
+        let (stream, replaced) = self.streams.follow(request.stream);
+        let newly_busy = u64::from(stream.open == 0);
+        self.busy = self.busy + newly_busy - u64::from(replaced.is_some_and(|replaced| replaced.open > 0));
+        let is_dependent = request.is_sync() && stream.waiting == 0;
+        let features = RequestFeatures {
+            request: *request,
+            previous: self.previous,
+            stream_end: stream.end,
+            is_dependent,
+            think: if is_dependent { stream.answered.map(|answered| request.arrival - answered) } else { None },
+            depth: self.depth,
+            stream_depth: u64::from(stream.open),
+            streams: self.busy,
+        };
+        let before = if stream.period == self.period { stream.requests } else { 0 };
+        stream.period = self.period;
+        stream.requests = before + 1;
+        stream.end = Some(request.end());
+        stream.open += 1;
+        stream.waiting += u32::from(request.is_sync());
+        self.depth += 1;
+        self.previous.rotate_right(1);
+        let &Request { stream, op, arrival, .. } = request;
+        self.previous[0] = Some(Previous { stream, op, end: request.end(), arrival });
+        Arrival { features, before }
+    }
+
+    /// A request is done that was queued.
+    #[inline]
+    pub fn completed(&mut self, request: &Request, at: Nanos) {
+        self.depth = self.depth.saturating_sub(1);
+        let Some(stream) = self.streams.get(request.stream) else { return };
+        self.busy -= u64::from(stream.open == 1);
+        stream.open = stream.open.saturating_sub(1);
+        if request.is_sync() {
+            stream.waiting = stream.waiting.saturating_sub(1);
+            stream.answered = Some(at);
+        }
+    }
+
+    /// Requests queued and not done.
+    pub fn depth(&self) -> u64 {
+        self.depth
+    }
+}
+
+impl Default for History {
+    fn default() -> History {
+        History::new()
+    }
+}

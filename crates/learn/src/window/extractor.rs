@@ -1,0 +1,184 @@
+//! From events to sums, and at the end of a window from sums to features.
+
+use block::{Nanos, Op};
+
+use super::arrival::{Arrival, History, RequestFeatures};
+use super::bursts::Bursts;
+use super::features::Features;
+use super::moments::{Moments, log2};
+use super::places::{Footprint, Recent};
+use super::quantiles::Quantiles;
+use crate::event::Event;
+
+/// Folds events into features, in one pass and without allocating. What spans windows is kept from one to the next: requests queued
+/// and not done, where each stream ended, the requests before. Of 512 streams, that is; see [`History`].
+#[derive(Clone, Debug)]
+pub struct Extractor {
+    history: History,
+    recent: Recent,
+    sizes: Quantiles,
+    sums: Sums,
+}
+
+/// What a window adds up to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    pub requests: u64,
+    pub reads: u64,
+    pub writes: u64,
+    pub discards: u64,
+    pub sync: u64,
+    pub write_back: u64,
+    pub read_sectors: u64,
+    pub write_sectors: u64,
+    pub aligned: u64,
+    pub sequential: u64,
+    pub sequential_overall: u64,
+    pub sequential_reads: u64,
+    pub sequential_writes: u64,
+    /// Sequential runs of streams that are in the window.
+    pub runs: u64,
+    pub repeats: u64,
+    pub dependent: u64,
+    pub streams: u64,
+    /// Sum over the streams of their requests squared.
+    pub stream_squares: u64,
+    /// Requests that any came before.
+    pub followers: u64,
+    /// Those of them that came from another stream.
+    pub switches: u64,
+    pub depths: u64,
+    pub depth_max: u64,
+    pub stream_depths: u64,
+    pub idle_arrivals: u64,
+    /// The lowest sector, and the first behind the highest.
+    pub span: Option<(u64, u64)>,
+    pub gap_s: Moments,
+    pub think_s: Moments,
+    pub size_bytes: Moments,
+    pub distance_log2: Moments,
+    pub stream_distance_log2: Moments,
+    pub bursts: Bursts,
+    pub footprint: Footprint,
+    /// Set when the window closes.
+    pub size_p95_sectors: f64,
+}
+
+impl Extractor {
+    /// With no event.
+    pub fn new() -> Extractor {
+        let sizes = Quantiles::new(u64::from(u32::MAX), 1);
+        Extractor { history: History::new(), recent: Recent::new(), sizes, sums: Sums::default() }
+    }
+
+    /// Takes one event in.
+    #[inline]
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Queued(request) => {
+                let arrival = self.history.arrive(request);
+                self.sums.add(&arrival);
+                self.sizes.add(u64::from(request.sectors));
+                self.sums.repeats += u64::from(self.recent.add(request.lba));
+            }
+            Event::Completed { request, at, .. } => self.history.completed(request, *at),
+        }
+    }
+
+    /// Requests queued since the window began.
+    pub fn requests(&self) -> u64 {
+        self.sums.requests
+    }
+
+    /// The features of the window that ends here after `duration`; the next begins.
+    pub fn close(&mut self, duration: Nanos) -> Features {
+        self.sums.size_p95_sectors = self.sizes.quantile(0.95);
+        let features = Features::of(&self.sums, duration);
+        self.sums = Sums::default();
+        self.sizes.clear();
+        self.history.begin_period();
+        features
+    }
+}
+
+impl Default for Extractor {
+    fn default() -> Extractor {
+        Extractor::new()
+    }
+}
+
+impl Sums {
+    #[inline]
+    fn add(&mut self, arrival: &Arrival) {
+        self.requests += 1;
+        self.add_kind(&arrival.features);
+        self.add_stream(arrival);
+        self.add_time(&arrival.features);
+        self.add_place(&arrival.features);
+    }
+
+    fn add_kind(&mut self, seen: &RequestFeatures) {
+        let request = &seen.request;
+        let (sectors, sequential) = (u64::from(request.sectors), u64::from(seen.is_sequential()));
+        match request.op {
+            Op::Read => {
+                self.reads += 1;
+                self.read_sectors += sectors;
+                self.sequential_reads += sequential;
+            }
+            Op::Write => {
+                self.writes += 1;
+                self.write_sectors += sectors;
+                self.sequential_writes += sequential;
+                self.write_back += u64::from(!request.sync);
+            }
+            Op::Discard => self.discards += 1,
+        }
+        self.sequential += sequential;
+        self.sync += u64::from(request.is_sync());
+        self.size_bytes.add(f64::from(request.sectors) * 512.0);
+        self.aligned += u64::from((request.lba | sectors) % 8 == 0);
+    }
+
+    fn add_stream(&mut self, arrival: &Arrival) {
+        let Arrival { features: seen, before } = arrival;
+        self.streams += u64::from(*before == 0);
+        // The difference of two neighbouring squares.
+        self.stream_squares += 2 * before + 1;
+        self.runs += u64::from(*before == 0 || !seen.is_sequential());
+        self.dependent += u64::from(seen.is_dependent);
+        if let Some(think) = seen.think {
+            self.think_s.add(think.as_secs_f64());
+        }
+        if let Some(end) = seen.stream_end {
+            self.stream_distance_log2.add(log2(seen.request.lba.abs_diff(end).saturating_add(1)));
+        }
+        self.depths += seen.depth;
+        self.depth_max = self.depth_max.max(seen.depth);
+        self.stream_depths += seen.stream_depth;
+        self.idle_arrivals += u64::from(seen.depth == 0);
+    }
+
+    fn add_time(&mut self, seen: &RequestFeatures) {
+        if let Some(previous) = seen.previous[0] {
+            self.followers += 1;
+            self.switches += u64::from(previous.stream != seen.request.stream);
+            self.gap_s.add((seen.request.arrival - previous.arrival).as_secs_f64());
+            self.distance_log2.add(log2(seen.request.lba.abs_diff(previous.end).saturating_add(1)));
+        }
+        self.bursts.add(seen.request.arrival);
+    }
+
+    fn add_place(&mut self, seen: &RequestFeatures) {
+        let (first, end) = (seen.request.lba, seen.request.end());
+        self.sequential_overall += u64::from(seen.is_sequential_overall());
+        let (lowest, highest) = self.span.unwrap_or((first, end));
+        self.span = Some((lowest.min(first), highest.max(end)));
+        self.footprint.add(first, end.saturating_sub(1));
+    }
+
+    /// From the lowest sector to the end of the highest request; NaN without any.
+    pub fn span_sectors(&self) -> f64 {
+        self.span.map_or(f64::NAN, |(lowest, highest)| (highest - lowest) as f64)
+    }
+}

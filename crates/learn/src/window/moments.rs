@@ -1,0 +1,91 @@
+//! Means and spreads in one pass.
+
+/// Count, mean and variance of numbers. They are taken relative to the first one, so that equal large numbers have no spread.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Moments {
+    count: u64,
+    first: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Moments {
+    #[inline]
+    pub fn add(&mut self, value: f64) {
+        if self.count == 0 {
+            self.first = value;
+        }
+        let beyond = value - self.first;
+        self.count += 1;
+        self.sum += beyond;
+        self.squares += beyond * beyond;
+    }
+
+    /// NaN of nothing.
+    pub fn mean(&self) -> f64 {
+        self.first + self.sum / self.count as f64
+    }
+
+    /// The standard deviation of what was added; NaN of nothing.
+    pub fn deviation(&self) -> f64 {
+        let count = self.count as f64;
+        // Rounding can bring it below zero. Written so that NaN stays NaN, which `max` would not.
+        let variance = (self.squares - self.sum * self.sum / count) / count;
+        if variance < 0.0 { 0.0 } else { variance.sqrt() }
+    }
+
+    /// The standard deviation by the mean: 0 of equal numbers, 1 of exponentially distributed ones. NaN if the mean is 0.
+    pub fn variation(&self) -> f64 {
+        self.deviation() / self.mean()
+    }
+}
+
+/// The logarithm to base 2, at most 0.0005 off: a cubic between powers of two. Other than a library's it is the same on every machine,
+/// and several times as fast. 0 counts as 1.
+#[inline]
+pub(super) fn log2(value: u64) -> f64 {
+    const MANTISSA_BITS: u32 = f64::MANTISSA_DIGITS - 1;
+    let bits = (value.max(1) as f64).to_bits();
+    let exponent = (bits >> MANTISSA_BITS) as f64 - 1023.0;
+    let fraction = f64::from_bits(bits & ((1 << MANTISSA_BITS) - 1) | 1.0_f64.to_bits()) - 1.0;
+    // Exact at both ends and in the middle, with the logarithm's slope at both ends.
+    let curve = 0.442_695 + fraction * (0.083_6 * fraction - 0.247_648);
+    exponent + fraction + fraction * (1.0 - fraction) * curve
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_logarithm_is_a_two_thousandth_off_at_most_and_exact_at_powers_of_two() {
+        let mut value = 1_u64;
+        while value < u64::MAX / 16 * 15 {
+            assert!((log2(value) - (value as f64).log2()).abs() < 5e-4, "{value}: {}", log2(value) - (value as f64).log2());
+            value += value / 100 + 1;
+        }
+        assert!((0..64).all(|power| log2(1 << power) == f64::from(power)));
+        assert_eq!((log2(0), log2(u64::MAX)), (0.0, 64.0));
+    }
+
+    #[test]
+    fn equal_large_numbers_have_no_spread_and_nothing_has_no_mean() {
+        let mut moments = Moments::default();
+        assert!(moments.mean().is_nan() && moments.deviation().is_nan() && moments.variation().is_nan());
+        for _ in 0..1000 {
+            moments.add(1e15 + 0.1);
+        }
+        assert_eq!((moments.mean(), moments.deviation()), (1e15 + 0.1, 0.0));
+        moments.add(0.0);
+        assert!(moments.deviation() > 0.0);
+    }
+
+    #[test]
+    fn mean_and_deviation_are_those_of_the_textbook() {
+        let mut moments = Moments::default();
+        for value in [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0] {
+            moments.add(value);
+        }
+        assert_eq!((moments.mean(), moments.deviation(), moments.variation()), (5.0, 2.0, 0.4));
+    }
+}

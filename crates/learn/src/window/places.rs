@@ -1,0 +1,102 @@
+//! Where on the disk: how much of it a window touches, and what is asked for again. Both estimates in a few kilobytes.
+
+/// The first so many bits of a number well mixed. One product alone would spread equal strides too evenly to be counted as if at random.
+#[inline]
+fn mixed(number: u64, bits: u32) -> usize {
+    let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    ((product ^ product >> 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> (64 - bits)) as usize
+}
+
+/// A region is 1 MiB, 2,048 sectors.
+const REGION_BITS: u32 = 11;
+/// Bytes of a region.
+const REGION_BYTES: f64 = 1_048_576.0;
+const BITMAP_BITS: u32 = 12;
+
+/// How many regions of 1 MiB were touched, by linear counting (Whang, Vander-Zanden, Taylor, ACM TODS 1990): each region sets one of
+/// 4,096 bits, and the bits still clear say how many regions there were. A few percent off up to 10,000 regions, ever less true beyond,
+/// and never more than 37,000.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Footprint {
+    bits: [u64; 1 << (BITMAP_BITS - 6)],
+}
+
+impl Footprint {
+    /// A request touches the regions of its first and its last sector; of more than two those between are left out.
+    #[inline]
+    pub fn add(&mut self, first: u64, last: u64) {
+        for region in [first >> REGION_BITS, last >> REGION_BITS] {
+            let bit = mixed(region, BITMAP_BITS);
+            self.bits[bit / 64] |= 1 << (bit % 64);
+        }
+    }
+
+    /// Bytes of the regions touched.
+    pub fn bytes(&self) -> f64 {
+        let all = f64::from(1_u32 << BITMAP_BITS);
+        let clear = self.bits.iter().map(|word| f64::from(word.count_zeros())).sum::<f64>();
+        // None clear: half a bit stands for what can no longer be told.
+        REGION_BYTES * all * (all / clear.max(0.5)).ln()
+    }
+}
+
+impl Default for Footprint {
+    fn default() -> Footprint {
+        Footprint { bits: [0; 1 << (BITMAP_BITS - 6)] }
+    }
+}
+
+/// A block is 4 KiB, eight sectors.
+const BLOCK_BITS: u32 = 3;
+const RECENT_BITS: u32 = 10;
+
+/// The blocks where requests began lately: each of 1,024 places remembers the last block that fell on it.
+#[derive(Clone, Debug)]
+pub(super) struct Recent {
+    blocks: Box<[u64; 1 << RECENT_BITS]>,
+}
+
+impl Recent {
+    pub fn new() -> Recent {
+        // No block has this number: blocks are 61 bits wide.
+        Recent { blocks: Box::new([u64::MAX; 1 << RECENT_BITS]) }
+    }
+
+    /// Whether a request began in this sector's block before, as far as remembered; a block forgotten counts as new, never the reverse.
+    #[inline]
+    pub fn add(&mut self, lba: u64) -> bool {
+        let block = lba >> BLOCK_BITS;
+        let place = &mut self.blocks[mixed(block, RECENT_BITS)];
+        std::mem::replace(place, block) == block
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_footprint_is_a_few_percent_off_whether_consecutive_or_scattered() {
+        for stride in [1_u64, 7, 1 << 20] {
+            for regions in [1_u64, 10, 1_000, 4_000] {
+                let mut footprint = Footprint::default();
+                for time in 0..2 * regions {
+                    let lba = time % regions * stride * 2_048;
+                    footprint.add(lba, lba + 7);
+                }
+                let ratio = footprint.bytes() / (regions as f64 * REGION_BYTES);
+                assert!((0.9..1.1).contains(&ratio), "{regions} regions, stride {stride}: {ratio}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_again_is_known_and_what_is_new_is_not() {
+        let mut recent = Recent::new();
+        assert!((0..500).all(|block| !recent.add(block * 8)));
+        let known = (0..500).filter(|block| recent.add(block * 8 + 3)).count();
+        assert!((300..=500).contains(&known), "{known}");
+        assert!((0..100_000).all(|block| !recent.add((1 << 40) + block * 8)));
+        assert!(!recent.add(0), "long ago");
+    }
+}

@@ -1,0 +1,141 @@
+//! A value for each stream, for a bounded number of streams, without allocating after the beginning.
+
+use block::StreamId;
+
+const GROUP_BITS: u32 = 6;
+const GROUPS: usize = 1 << GROUP_BITS;
+/// Places in a group: eight numbers are one look into memory.
+const PLACES: usize = 8;
+
+/// How many streams can be followed at once. Each stream has one of 64 groups of eight places; a ninth of a group takes the place of
+/// the one that was silent longest. Consecutive numbers go to the groups evenly, so that 512 of them all find a place.
+pub(super) const STREAMS: usize = GROUPS * PLACES;
+
+/// A table from streams to values, in an order that depends on nothing but what was asked of it.
+#[derive(Clone, Debug)]
+pub(super) struct Streams<T> {
+    names: Box<[[StreamId; PLACES]]>,
+    /// How many places of each group are taken; they are taken from the first on and never given back but to another stream.
+    taken: Box<[u8]>,
+    values: Box<[T]>,
+    /// When each place was asked for last, as a count of such questions.
+    used: Box<[u64]>,
+    uses: u64,
+}
+
+impl<T: Copy + Default> Streams<T> {
+    pub fn new() -> Streams<T> {
+        Streams {
+            names: Box::new([[0; PLACES]; GROUPS]),
+            taken: Box::new([0; GROUPS]),
+            values: vec![T::default(); STREAMS].into_boxed_slice(),
+            used: Box::new([0; STREAMS]),
+            uses: 0,
+        }
+    }
+
+    /// Forgets every stream.
+    pub fn clear(&mut self) {
+        self.taken.fill(0);
+    }
+
+    fn place(&self, group: usize, stream: StreamId) -> Option<usize> {
+        let taken = usize::from(self.taken[group]);
+        // Places not taken hold names of before; a name that counts stands before them.
+        let place = self.names[group].iter().position(|name| *name == stream).filter(|place| *place < taken)?;
+        Some(group * PLACES + place)
+    }
+
+    /// The stream's value, if it is followed.
+    pub fn get(&mut self, stream: StreamId) -> Option<&mut T> {
+        let place = self.place(group(stream), stream)?;
+        Some(&mut self.values[place])
+    }
+
+    /// The stream's value, from now on the last to be replaced; beside it the value that had to make room for a stream not followed.
+    pub fn follow(&mut self, stream: StreamId) -> (&mut T, Option<T>) {
+        self.uses += 1;
+        let group = group(stream);
+        let (place, replaced) = match self.place(group, stream) {
+            Some(place) => (place, None),
+            None => self.take_place(group, stream),
+        };
+        self.used[place] = self.uses;
+        (&mut self.values[place], replaced)
+    }
+
+    #[cold]
+    fn take_place(&mut self, group: usize, stream: StreamId) -> (usize, Option<T>) {
+        let first = group * PLACES;
+        let taken = usize::from(self.taken[group]);
+        let in_group = if taken < PLACES {
+            self.taken[group] += 1;
+            taken
+        } else {
+            (0..PLACES).min_by_key(|place| self.used[first + place]).unwrap_or(0)
+        };
+        self.names[group][in_group] = stream;
+        let replaced = std::mem::take(&mut self.values[first + in_group]);
+        (first + in_group, (taken == PLACES).then_some(replaced))
+    }
+
+    /// Every value there is.
+    pub fn values(&self) -> impl Iterator<Item = &T> {
+        let taken = |group: usize| usize::from(self.taken[group]);
+        (0..GROUPS).flat_map(move |group| &self.values[group * PLACES..][..taken(group)])
+    }
+}
+
+/// Fibonacci hashing: the high bits of a product with 2^32 divided by the golden ratio.
+fn group(stream: StreamId) -> usize {
+    (stream.wrapping_mul(0x9e37_79b9) >> (32 - GROUP_BITS)) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_consecutive_streams_as_there_are_places_keep_their_values() {
+        for first in [0, 1_000_000, u32::MAX - STREAMS as u32] {
+            let mut streams = Streams::new();
+            for stream in first..first + STREAMS as u32 * 9 / 10 {
+                *streams.follow(stream).0 = stream;
+            }
+            let kept = (first..).take(STREAMS * 9 / 10).filter(|&stream| streams.get(stream) == Some(&mut stream.clone()));
+            assert_eq!(kept.count(), STREAMS * 9 / 10);
+            assert_eq!(streams.values().count(), STREAMS * 9 / 10);
+        }
+    }
+
+    #[test]
+    fn a_stream_too_many_takes_the_place_of_the_one_that_was_silent_longest() {
+        let crowd: Vec<StreamId> = (0..).filter(|stream| group(*stream) == 5).take(PLACES + 1).collect();
+        let mut streams = Streams::new();
+        for stream in &crowd[..PLACES] {
+            assert_eq!(streams.follow(*stream).1, None);
+            *streams.get(*stream).unwrap() = *stream;
+        }
+        streams.follow(crowd[0]);
+        assert_eq!(streams.follow(crowd[PLACES]), (&mut 0, Some(crowd[1])));
+        assert_eq!(streams.get(crowd[1]), None);
+        assert_eq!(streams.get(crowd[0]), Some(&mut crowd[0].clone()));
+    }
+
+    #[test]
+    fn a_cleared_table_knows_nobody_and_a_stream_begins_anew() {
+        let mut streams = Streams::new();
+        for stream in 0..300 {
+            *streams.follow(stream).0 = 7;
+        }
+        streams.clear();
+        assert_eq!(streams.values().count(), 0);
+        for stream in (0..300).rev() {
+            assert_eq!(streams.get(stream), None);
+            assert_eq!(streams.follow(stream), (&mut 0, None));
+            *streams.follow(stream).0 = stream;
+        }
+        assert!((0..300).all(|stream| streams.get(stream) == Some(&mut stream.clone())));
+        assert_eq!(streams.values().count(), 300);
+    }
+}

@@ -1,0 +1,35 @@
+//! How features are declared: name, unit, meaning and where the number comes from in one place.
+
+/// A number that describes a window or a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Feature {
+    /// Its name, in models and tables.
+    pub name: &'static str,
+    /// What it counts; empty for a share, a ratio or a flag.
+    pub unit: &'static str,
+    /// Whether it changes with how fast the device serves, where the next request waits for the answer to the one before (a closed
+    /// loop): such a feature tells of the setting in force too, the others of the workload alone.
+    pub depends_on_service: bool,
+    /// What it says.
+    pub doc: &'static str,
+}
+
+/// [`Feature::depends_on_service`] of what the workload alone decides.
+pub(super) const LOAD: bool = false;
+/// [`Feature::depends_on_service`] of the rest.
+pub(super) const SERVICE: bool = true;
+
+pub(super) const fn feature(name: &'static str, unit: &'static str, depends_on_service: bool, doc: &'static str) -> Feature {
+    Feature { name, unit, depends_on_service, doc }
+}
+
+/// The features of a table without what gets their numbers.
+pub(super) const fn described<T: Copy, const N: usize>(table: &[(Feature, T)]) -> [Feature; N] {
+    let mut features = [table[0].0; N];
+    let mut index = 0;
+    while index < N {
+        features[index] = table[index].0;
+        index += 1;
+    }
+    features
+}
