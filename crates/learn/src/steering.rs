@@ -72,6 +72,7 @@ impl Steering {
     pub fn begin(&mut self, now: Nanos, plant: &mut dyn Plant) {
         let decision = self.controller.begin(now, plant);
         self.from = now;
+        self.tally.begin(now);
         self.put_in_force(now, None, decision, plant);
         self.extent = self.controller.extent();
     }

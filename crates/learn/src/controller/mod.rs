@@ -1,14 +1,14 @@
 //! The seam to what decides: given what was observed, what shall be set now, and why?
 
 mod fixed;
-mod seekwise;
 mod rotate;
+mod seekwise;
 
 use block::{Nanos, SettingError, Tunable};
 
 pub use fixed::Fixed;
-pub use seekwise::Seekwise;
 pub use rotate::Rotate;
+pub use seekwise::Seekwise;
 
 use crate::event::Event;
 use crate::plant::Plant;

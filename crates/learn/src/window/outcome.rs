@@ -25,6 +25,10 @@ pub struct Outcome {
     pub bytes: u64,
     /// From queued to done, in seconds, of those that somebody waited for (of all where nobody waited for any); NaN without any.
     pub mean_response_s: f64,
+    /// Time that such requests waited in the window, done or not, for each that was done; NaN if none was. In the long run that is the
+    /// mean response time (Little's law), but here those count that are not done yet: who leaves some waiting to serve others looks
+    /// no better for it.
+    pub waited_s: f64,
     /// 99 of 100 of them were done in this time, in seconds, to 1 percent, an hour at most; NaN without any.
     pub p99_response_s: f64,
     /// The longest of them, in seconds; NaN without any.
@@ -57,12 +61,12 @@ impl Outcome {
     /// throughput, the inverse of response time, and fairness, so that no unit matters. Minus infinity if nothing was moved or the
     /// window has no length; never NaN nor plus infinity.
     pub fn score(&self, preference: &Preference) -> f64 {
-        if self.bytes == 0 || self.duration == Nanos::ZERO || self.mean_response_s.is_nan() {
+        if self.bytes == 0 || self.duration == Nanos::ZERO || self.waited_s.is_nan() {
             return f64::NEG_INFINITY;
         }
         let [throughput, response, fairness] = preference.weights();
         let ln = |value: f64| value.max(LEAST).ln();
-        throughput * ln(self.throughput()) - response * ln(self.mean_response_s) + fairness * ln(self.fairness)
+        throughput * ln(self.throughput()) - response * ln(self.waited_s) + fairness * ln(self.fairness)
     }
 }
 
@@ -82,6 +86,10 @@ impl Progress {
 /// Response times of requests of one kind.
 #[derive(Clone, Debug)]
 struct Responses {
+    /// Requests queued and not done, since when so many, and the time they waited in this window.
+    waiting: u64,
+    since: Nanos,
+    waited_s: f64,
     requests: u64,
     sum_s: f64,
     longest: Nanos,
@@ -90,10 +98,22 @@ struct Responses {
 
 impl Responses {
     fn new() -> Responses {
-        Responses { requests: 0, sum_s: 0.0, longest: Nanos::ZERO, quantiles: Quantiles::new(LONGEST.0, 2) }
+        Responses { waiting: 0, since: Nanos::ZERO, waited_s: 0.0, requests: 0, sum_s: 0.0, longest: Nanos::ZERO, quantiles: Quantiles::new(LONGEST.0, 2) }
     }
 
-    fn add(&mut self, response: Nanos) {
+    fn queued(&mut self, at: Nanos) {
+        self.wait_until(at);
+        self.waiting += 1;
+    }
+
+    fn wait_until(&mut self, at: Nanos) {
+        self.waited_s += self.waiting as f64 * (at - self.since).as_secs_f64();
+        self.since = self.since.max(at);
+    }
+
+    fn completed(&mut self, at: Nanos, response: Nanos) {
+        self.wait_until(at);
+        self.waiting = self.waiting.saturating_sub(1);
         self.requests += 1;
         self.sum_s += response.as_secs_f64();
         self.longest = self.longest.max(response);
@@ -102,7 +122,7 @@ impl Responses {
 
     fn clear(&mut self) {
         self.quantiles.clear();
-        (self.requests, self.sum_s, self.longest) = (0, 0.0, Nanos::ZERO);
+        (self.requests, self.sum_s, self.waited_s, self.longest) = (0, 0.0, 0.0, Nanos::ZERO);
     }
 }
 
@@ -114,7 +134,7 @@ pub struct Tally {
     bytes: u64,
     service_s: f64,
     streams: Streams<Progress>,
-    unfinished: u64,
+    from: Nanos,
 }
 
 impl Tally {
@@ -126,21 +146,25 @@ impl Tally {
             bytes: 0,
             service_s: 0.0,
             streams: Streams::new(),
-            unfinished: 0,
+            from: Nanos::ZERO,
         }
+    }
+
+    /// The first window begins here; without this, at time 0.
+    pub fn begin(&mut self, at: Nanos) {
+        self.from = at;
     }
 
     /// Takes one event in.
     #[inline]
     pub fn event(&mut self, event: &Event) {
         match event {
-            Event::Queued(_) => self.unfinished += 1,
+            Event::Queued(request) => self.of(request).queued(request.arrival),
             Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
         }
     }
 
     fn completed(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
-        self.unfinished = self.unfinished.saturating_sub(1);
         if request.op.transfers() {
             self.bytes = self.bytes.saturating_add(u64::from(request.sectors) * 512);
         }
@@ -148,22 +172,27 @@ impl Tally {
         let (response, service) = (at - request.arrival, at - dispatched.max(request.arrival));
         self.service_s += service.as_secs_f64();
         if request.is_sync() {
-            self.waited_for.add(response);
             let (progress, _) = self.streams.follow(request.stream);
             progress.response_s += response.as_secs_f64();
             progress.service_s += service.as_secs_f64();
-        } else {
-            self.others.add(response);
         }
+        self.of(request).completed(at, response);
+    }
+
+    fn of(&mut self, request: &Request) -> &mut Responses {
+        if request.is_sync() { &mut self.waited_for } else { &mut self.others }
     }
 
     /// Requests queued and not done.
     pub fn unfinished(&self) -> u64 {
-        self.unfinished
+        self.waited_for.waiting + self.others.waiting
     }
 
     /// The outcome of the window that ends here after `duration`; the next begins.
     pub fn close(&mut self, duration: Nanos) -> Outcome {
+        self.from += duration;
+        self.waited_for.wait_until(self.from);
+        self.others.wait_until(self.from);
         let judged = if self.waited_for.requests > 0 { &self.waited_for } else { &self.others };
         let requests = self.waited_for.requests + self.others.requests;
         let outcome = Outcome {
@@ -172,11 +201,12 @@ impl Tally {
             waited_for: self.waited_for.requests,
             bytes: self.bytes,
             mean_response_s: judged.sum_s / judged.requests as f64,
+            waited_s: judged.waited_s / judged.requests as f64,
             p99_response_s: judged.quantiles.quantile(0.99) / 1e9,
             max_response_s: if judged.requests > 0 { judged.longest.as_secs_f64() } else { f64::NAN },
             mean_service_s: self.service_s / requests as f64,
             fairness: self.fairness(),
-            unfinished: self.unfinished,
+            unfinished: self.unfinished(),
         };
         self.waited_for.clear();
         self.others.clear();
