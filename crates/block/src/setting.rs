@@ -33,10 +33,10 @@ pub fn parse_among(
         Some((name, settings)) => (name, Some(settings)),
         None => (text, None),
     };
-    let spec = specs.clone().find(|spec| spec.name == name).ok_or_else(|| SettingError::UnknownScheduler {
-        name: name.to_string(),
-        known: specs.map(|spec| spec.name).collect(),
-    })?;
+    let spec = specs
+        .clone()
+        .find(|spec| spec.name == name)
+        .ok_or_else(|| SettingError::UnknownScheduler { name: name.to_string(), known: specs.map(|spec| spec.name).collect() })?;
     let given = match settings {
         Some(settings) => parse_pairs(spec.name, &[spec.tunables], settings)?,
         None => alloc::vec![None; spec.tunables.len()],

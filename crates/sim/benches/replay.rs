@@ -86,7 +86,8 @@ fn random_requests(criterion: &mut Criterion) {
                 );
                 let measure = Measure::new([1]);
                 let reader = Box::new(Random::new(per_second, sectors));
-                let outcome = replay(reader, &placement, queue, &settings, measure, &Watch::default(), None).expect("no trace to fail");
+                let outcome =
+                    replay(reader, &placement, queue, &settings, measure, &Watch::default(), None).expect("no trace to fail");
                 assert_eq!(black_box(outcome).measure.all.count(), REQUESTS);
             });
         });

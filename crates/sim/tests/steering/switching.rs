@@ -16,7 +16,12 @@ const SWITCH: Nanos = Nanos::from_millis(10);
 #[derive(Clone, Debug)]
 enum Step {
     /// The next place on the disk is asked for; neighbours in number are neighbours on the disk.
-    Issue { op: Op, sync: bool, sectors: u32, stream: u32 },
+    Issue {
+        op: Op,
+        sync: bool,
+        sectors: u32,
+        stream: u32,
+    },
     Switch(usize),
     Retune,
     Set(usize, i64),
