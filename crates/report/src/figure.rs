@@ -178,7 +178,7 @@ pub static ALL: &[&Figure] = &[
         key: "scheduler_cpu_ns_per_request",
         heading: ["CPU", "ns/req"],
         better: Better::Lower,
-        meaning: "the scheduler's own processor time per request, on the machine that ran it",
+        meaning: "the scheduler's own processor time per request, and the controller's where there is one, on the machine that ran it",
         get: |r| r.figures.scheduler_cpu_ns_per_request,
     },
 ];

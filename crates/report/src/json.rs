@@ -8,7 +8,7 @@ use crate::record::{DiskDigest, Replay, TraceDigest};
 use crate::verdict::{self, NEGLIGIBLE_PERCENT, Place, Preference, Ranking};
 
 /// The version of this output's layout.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
 #[derive(Serialize)]
 struct Output<'a> {
@@ -82,6 +82,7 @@ fn schedulers(comparison: &Comparison) -> Vec<Value> {
             "label": record.scheduler.label,
             "name": record.scheduler.name,
             "tunables": tunables,
+            "steering": record.steering,
             "figures": columns,
             "duration_s": record.figures.duration_s,
             "read_mb_s": record.figures.read_mb_s,

@@ -11,9 +11,9 @@ pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir
 use serde::{Deserialize, Serialize};
 
 /// The version of the record's layout. A reader refuses any other.
-pub const SCHEMA: u32 = 2;
+pub const SCHEMA: u32 = 3;
 
-/// One run of one trace or job file on one disk under one scheduler.
+/// One run of one trace or job file on one disk under one scheduler, or under a controller that chooses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
@@ -25,8 +25,10 @@ pub struct Record {
     pub trace: TraceDigest,
     /// On what.
     pub disk: DiskDigest,
-    /// Under which scheduler.
+    /// Under which scheduler, or which controller.
     pub scheduler: SchedulerSetting,
+    /// What the controller decided; `None` of a scheduler.
+    pub steering: Option<Steering>,
     /// How.
     pub replay: Replay,
     /// What came out, in figures.
@@ -73,16 +75,64 @@ pub struct DiskDigest {
     pub queue_policy: String,
 }
 
-/// A scheduler with every tunable's value.
+/// A scheduler or a controller with every tunable's value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchedulerSetting {
-    /// The scheduler's name.
+    /// Its name.
     pub name: String,
     /// The label of its row: the name, and the tunables that were set.
     pub label: String,
-    /// All its tunables with their values, in the scheduler's order.
+    /// All its tunables with their values, in its own order.
     pub tunables: Vec<(String, i64)>,
+}
+
+/// What a controller did in a run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Steering {
+    /// What it cared for: throughput, response time, fairness, with commas between.
+    pub preference: String,
+    /// Windows after which it was asked.
+    pub windows: u64,
+    /// Of these, the ones after which it kept what was.
+    pub kept: u64,
+    /// Decisions that changed something.
+    pub changes: u64,
+    /// Decisions that are not in the list, because it would be too long; those that changed nothing are left out first.
+    pub left_out: u64,
+    /// Its decisions in the order of time.
+    pub decisions: Vec<Decision>,
+}
+
+/// Something that a controller decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decision {
+    /// When, from the beginning of the run.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub at_s: f64,
+    /// The number of the window it was made on; `None` of the first decision, which nothing came before.
+    pub window: Option<u64>,
+    /// What was in force: a scheduler with its tunables, and what is set of the host.
+    pub from: String,
+    /// What is in force since.
+    pub to: String,
+    /// The controller's own words.
+    pub why: String,
+    /// By how many per cent the controller's preference should be better served; `None` where it did not say.
+    pub expected_gain_percent: Option<f64>,
+    /// By how many per cent it was better served after than before; `None` where there was nothing to compare, or nothing changed.
+    pub measured_gain_percent: Option<f64>,
+    /// Why it could not be set, if so: `to` is `from` then.
+    pub refused: Option<String>,
+}
+
+impl Decision {
+    /// Whether something else is in force than before.
+    pub fn is_change(&self) -> bool {
+        self.from != self.to
+    }
 }
 
 /// How the trace was replayed, or the jobs were run.
@@ -146,7 +196,8 @@ pub struct Figures {
     pub seek_time_share: Option<f64>,
     /// Requests at the device, after merging.
     pub device_requests: u64,
-    /// The scheduler's own processor time per request of the trace, measured on the machine that ran it; `None` where that was
+    /// The scheduler's own processor time per request of the trace, and the controller's where there is one, measured on the machine
+    /// that ran it; `None` where that was
     /// not asked for. The one figure that is not the same in every run.
     pub scheduler_cpu_ns_per_request: Option<f64>,
     /// For an open replay the disk could not keep up with: the `speed` at which it would.

@@ -1,8 +1,9 @@
-//! `seekwise compare`: one load, one disk, all schedulers, one table.
+//! `seekwise compare`: one load, one disk, all schedulers and whatever steers them, one table.
 
-use anyhow::ensure;
+use learn::Setting;
 
-use crate::experiment::{self, Setting};
+use crate::experiment;
+use crate::experiment::regime::{self, Regime};
 use crate::output::{self, Output};
 
 /// Arguments of `seekwise compare`.
@@ -13,6 +14,10 @@ pub struct Args {
     /// A scheduler, with tunables if wanted (`deadline:read_expire=100,fifo_batch=8`); may be given several times [default: all]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
+    /// A controller that chooses scheduler and settings while the load runs, with tunables if wanted (`seekwise controller list`); may
+    /// be given several times. It finds deadline in force
+    #[arg(long = "controller", value_name = "NAME[:KEY=VALUE,...]")]
+    controllers: Vec<String>,
     #[command(flatten)]
     output: Output,
 }
@@ -20,18 +25,19 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
-    let records = experiment::records(&args.experiment, settings(&args.schedulers)?, true)?;
+    let records = experiment::records(&args.experiment, regimes(&args)?, true)?;
     output::show(&records, &args.output)
 }
 
-fn settings(schedulers: &[String]) -> anyhow::Result<Vec<Setting>> {
-    if schedulers.is_empty() {
-        return Ok(block::ALL.iter().map(|spec| Setting::of(spec)).collect());
+fn regimes(args: &Args) -> anyhow::Result<Vec<Regime>> {
+    let mut regimes: Vec<Regime> = if args.schedulers.is_empty() {
+        block::ALL.iter().map(|spec| Regime::Scheduler(Setting::of(spec))).collect()
+    } else {
+        args.schedulers.iter().map(|text| regime::scheduler(text).map(Regime::Scheduler)).collect::<anyhow::Result<_>>()?
+    };
+    for text in &args.controllers {
+        let (chosen, begins_with) = (regime::controller(text)?, regime::scheduler(regime::FOUND)?);
+        regimes.push(Regime::Controller { chosen, brief: args.experiment.brief(), begins_with });
     }
-    let settings = schedulers.iter().map(|text| Setting::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
-    let labels: Vec<String> = settings.iter().map(Setting::label).collect();
-    for (i, label) in labels.iter().enumerate() {
-        ensure!(!labels[..i].contains(label), "--scheduler {label}: is given twice; once is right");
-    }
-    Ok(settings)
+    Ok(regimes)
 }

@@ -1,6 +1,7 @@
 //! `seekwise simulate`: one load on one disk under one scheduler, and what came of it.
 
-use crate::experiment::{self, Setting};
+use crate::experiment;
+use crate::experiment::regime::{self, Regime};
 use crate::terminal;
 
 /// Arguments of `seekwise simulate`.
@@ -11,6 +12,10 @@ pub struct Args {
     /// The scheduler, with tunables if wanted (`deadline:read_expire=100,fifo_batch=8`)
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = "deadline")]
     scheduler: String,
+    /// A controller that chooses scheduler and settings while the load runs, with tunables if wanted (`seekwise controller list`). It
+    /// finds in force what `--scheduler` says
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
+    controller: Option<String>,
     /// Print the record as JSON instead
     #[arg(long)]
     json: bool,
@@ -18,7 +23,12 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let records = experiment::records(&args.experiment, vec![Setting::parse(&args.scheduler)?], false)?;
+    let begins_with = regime::scheduler(&args.scheduler)?;
+    let regime = match &args.controller {
+        None => Regime::Scheduler(begins_with),
+        Some(text) => Regime::Controller { chosen: regime::controller(text)?, brief: args.experiment.brief(), begins_with },
+    };
+    let records = experiment::records(&args.experiment, vec![regime], false)?;
     let (width, _) = terminal::style();
     let mut text = String::new();
     for record in &records {

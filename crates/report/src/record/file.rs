@@ -211,6 +211,9 @@ fn file_name(record: &Record) -> String {
     for (name, value) in &replay.host {
         digest.update(format!("{name}={value}\0"));
     }
+    if let Some(steering) = &record.steering {
+        digest.update(&steering.preference);
+    }
     let digest: String = digest.finalize().iter().take(5).map(|byte| format!("{byte:02x}")).collect();
     format!("{}_{}_{}_{digest}{SUFFIX}", safe(&trace.name), safe(&disk.name), safe(&scheduler.label))
 }

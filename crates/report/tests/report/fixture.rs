@@ -120,6 +120,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             label: manner.label.to_owned(),
             tunables: manner.tunables.iter().map(|&(name, value)| (name.to_owned(), value)).collect(),
         },
+        steering: None,
         replay: Replay {
             mode: "open".to_owned(),
             speed: 2.5,

@@ -6,11 +6,11 @@ use report::record::{Replay, TraceDigest};
 use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue};
 use sim::replay::FOLLOWED_STREAMS;
-use sim::run::{Measure, Outcome, RunError, Watch};
+use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
 use sim::workload::{Placed, Workload};
 
 use super::load::{Build, Load};
-use super::{ALONE, Arguments, Setting, World, hexadecimal};
+use super::{ALONE, Arguments, World, hexadecimal, regime};
 
 /// What the record calls the format.
 const FORMAT: &str = "fio job file";
@@ -36,7 +36,7 @@ impl JobsLoad {
         ensure!(swap < capacity, "--set swap_mib={}: {} holds {} MiB", world.host.swap_mib, world.profile.name(), capacity / 2048);
         let placed = workload.place(capacity - swap, args.seed).with_context(|| format!("on {}", world.profile.name()))?;
         // Whether there can be such a host is known once it is built: better now than in the middle of the work.
-        Host::new(world.queue(world.scheduler(&Setting::parse(ALONE)?)), placed.files(), world.host).context("--set")?;
+        Host::new(world.queue(world.scheduler(&regime::scheduler(ALONE)?)), placed.files(), world.host).context("--set")?;
         Ok(JobsLoad {
             name: source.to_owned(),
             sha256: hexadecimal(&sha2::Sha256::digest(text)),
@@ -46,12 +46,18 @@ impl JobsLoad {
         })
     }
 
-    fn run_on(&self, queue: Queue, only: Option<StreamId>, watch: &Watch) -> Result<Outcome, RunError> {
+    fn run_on(
+        &self,
+        queue: Queue,
+        only: Option<StreamId>,
+        watch: &Watch,
+        pilot: Option<&mut dyn Pilot>,
+    ) -> Result<Outcome, RunError> {
         let mut host = Host::new(queue, self.placed.files(), self.host)?;
         let all = self.placed.jobs().iter().map(|job| job.stream()).take(FOLLOWED_STREAMS);
         let followed = all.filter(|&stream| only.is_none_or(|only| only == stream));
         let only = only.map(|stream| stream as usize);
-        let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(followed), watch)?;
+        let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(followed), watch, pilot)?;
         Ok(Outcome { host: Some(host.tally()), ..Outcome::new(outcome.measure, host.queue()) })
     }
 }
@@ -88,14 +94,14 @@ impl Load for JobsLoad {
         self.placed.jobs().iter().take(FOLLOWED_STREAMS).map(|job| vec![job.stream()]).collect()
     }
 
-    fn run(&self, queue: Queue, watch: &Watch) -> Result<Outcome, RunError> {
-        self.run_on(queue, None, watch)
+    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<Outcome, RunError> {
+        self.run_on(queue, None, watch, pilot)
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
         let mut all = Measure::new([]);
         for &stream in streams {
-            all.streams.extend(self.run_on(build(), Some(stream), watch)?.measure.streams);
+            all.streams.extend(self.run_on(build(), Some(stream), watch, None)?.measure.streams);
         }
         Ok(all)
     }

@@ -3,7 +3,7 @@
 use block::StreamId;
 use report::record::{Replay, TraceDigest};
 use sim::host::Queue;
-use sim::run::{Measure, Outcome, RunError, Watch};
+use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
 
 use super::World;
 
@@ -30,8 +30,8 @@ pub trait Load: Sync {
     /// The followed streams in parts of about the same work, for this many threads.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>>;
 
-    /// Runs it.
-    fn run(&self, queue: Queue, watch: &Watch) -> Result<Outcome, RunError>;
+    /// Runs it, steered by `pilot` if there is one.
+    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<Outcome, RunError>;
 
     /// Runs each of these streams alone on a queue of its own.
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError>;

@@ -2,28 +2,35 @@
 
 mod jobs;
 mod load;
+mod minutes;
 mod record;
+pub mod regime;
+mod steered;
 mod timed;
 mod trace;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use block::{Spec, StreamId};
-use report::record::{DiskDigest, Record, SCHEMA, SchedulerSetting};
+use block::StreamId;
+use learn::controller::Brief;
+use learn::{Preference, Setting};
+use report::record::{DiskDigest, Record, SCHEMA};
 use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{HostSettings, Queue};
 use sim::profile::{BuildOptions, Profile};
-use sim::run::{Outcome, RunError, StreamMeasure, Watch};
+use sim::run::{Outcome, Pilot, RunError, StreamMeasure, Watch};
 
 use crate::terminal::{self, Interrupted};
 use crate::workload;
 use load::Load;
-use timed::Timed;
+use regime::Regime;
+use steered::{Steered, timed};
+use timed::Stopwatch;
 
 /// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is nobody to be
 /// fair to.
@@ -54,10 +61,14 @@ pub struct Arguments {
     /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Write one record per scheduler into this folder
+    /// What a controller shall care for: throughput, response time, fairness between streams, each 1 to 3, together 6 or 7
+    /// [default: 2,3,1]
+    #[arg(long, value_name = "T,R,F")]
+    preference: Option<Preference>,
+    /// Write one record per scheduler and controller into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Leave out the schedulers' processor time, the one figure that differs from run to run
+    /// Leave out the schedulers' and controllers' processor time, the one figure that differs from run to run
     #[arg(long)]
     no_cpu_time: bool,
     /// Replays to run at once [default: one per core]
@@ -85,46 +96,18 @@ impl From<QueuePolicyArgument> for QueuePolicy {
     }
 }
 
-/// A scheduler and the values of its tunables.
-pub struct Setting {
-    spec: &'static Spec,
-    values: Vec<i64>,
-}
-
-impl Setting {
-    /// Reads what `--scheduler` says.
-    pub fn parse(text: &str) -> anyhow::Result<Setting> {
-        let (spec, values) = block::parse(text).with_context(|| format!("--scheduler {text}"))?;
-        Ok(Setting { spec, values })
-    }
-
-    /// With its defaults.
-    pub fn of(spec: &'static Spec) -> Setting {
-        Setting { spec, values: spec.defaults() }
-    }
-
-    /// The name, and the tunables that are not at their defaults: enough to tell any two settings apart.
-    pub fn label(&self) -> String {
-        let changed = self.spec.tunables.iter().zip(&self.values).filter(|(tunable, value)| tunable.default != **value);
-        let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={value}", tunable.name)).collect();
-        if changed.is_empty() { self.spec.name.to_owned() } else { format!("{}:{}", self.spec.name, changed.join(",")) }
-    }
-
-    fn record(&self) -> SchedulerSetting {
-        let names = self.spec.tunables.iter().map(|tunable| tunable.name.to_owned());
-        SchedulerSetting {
-            name: self.spec.name.to_owned(),
-            label: self.label(),
-            tunables: names.zip(self.values.iter().copied()).collect(),
-        }
-    }
-}
-
 /// The disk and the host that every run gets anew.
 pub struct World {
     profile: Profile,
     device: BuildOptions,
     host: HostSettings,
+}
+
+impl Arguments {
+    /// What every controller is told.
+    pub fn brief(&self) -> Brief {
+        Brief { preference: self.preference.unwrap_or_default(), seed: self.seed, ..Brief::default() }
+    }
 }
 
 impl World {
@@ -167,20 +150,23 @@ impl World {
 struct Plan {
     load: Box<dyn Load>,
     world: World,
-    settings: Vec<Setting>,
+    regimes: Vec<Regime>,
     /// Under what each stream is also run alone, so that slowdown and fairness can be told.
     alone: Option<Setting>,
     measure_cpu: bool,
     threads: usize,
 }
 
-/// Runs the load under each of the settings; `alone` also runs its streams one by one, so that slowdown and fairness can be told.
+/// Runs the load under each of the regimes; `alone` also runs its streams one by one, so that slowdown and fairness can be told.
 /// Writes the records if the arguments say so.
-pub fn records(args: &Arguments, settings: Vec<Setting>, alone: bool) -> anyhow::Result<Vec<Record>> {
+pub fn records(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
     if let Some(folder) = &args.record {
         check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
     }
-    let plan = plan(args, settings, alone)?;
+    let steered = regimes.iter().any(|regime| matches!(regime, Regime::Controller { .. }));
+    ensure!(args.preference.is_none() || steered, "--preference: is for controllers, and no --controller is given");
+    regime::expect_different(&regimes)?;
+    let plan = plan(args, regimes, alone)?;
     let results = run_all(&plan)?;
     let records = plan.records(&results);
     if let Some(folder) = &args.record {
@@ -200,7 +186,7 @@ fn check_folder(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plan(args: &Arguments, settings: Vec<Setting>, alone: bool) -> anyhow::Result<Plan> {
+fn plan(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Plan> {
     let world = World {
         profile: sim::profile::load(&args.disk)?,
         device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
@@ -214,8 +200,8 @@ fn plan(args: &Arguments, settings: Vec<Setting>, alone: bool) -> anyhow::Result
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
-    let alone = if alone { Some(Setting::parse(ALONE)?) } else { None };
-    Ok(Plan { load, world, settings, alone, measure_cpu: !args.no_cpu_time, threads })
+    let alone = if alone { Some(regime::scheduler(ALONE)?) } else { None };
+    Ok(Plan { load, world, regimes, alone, measure_cpu: !args.no_cpu_time, threads })
 }
 
 /// The digest of one file's bytes or several files', one after the other.
@@ -248,28 +234,36 @@ type Streams = BTreeMap<StreamId, StreamMeasure>;
 
 /// A piece of the work that one core does.
 enum Task<'a> {
-    /// The load under the setting of this number.
+    /// The load under the regime of this number.
     Under(usize),
     /// Each of these streams alone.
     Alone(&'a Setting, Vec<StreamId>),
 }
 
 enum Done {
-    Under(usize, Box<Outcome>, Option<u64>),
+    Under(usize, Box<Ran>),
     Alone(Streams),
 }
 
-/// What the runs give: each setting's outcome with its processor time, and the streams alone.
+/// What a run under a regime gives.
+struct Ran {
+    outcome: Outcome,
+    /// Processor time of schedulers and controller.
+    cpu_ns: Option<u64>,
+    steering: Option<report::record::Steering>,
+}
+
+/// What the runs give: each regime's, and the streams alone.
 struct Results {
-    outcomes: Vec<(Outcome, Option<u64>)>,
+    runs: Vec<Ran>,
     alone: Option<Streams>,
 }
 
 impl Plan {
-    /// The longest pieces first, so that no core is left with one at the end: schedulers are listed with the simple ones at the top,
-    /// and the streams alone can be parted.
+    /// The longest pieces first, so that no core is left with one at the end: schedulers are listed with the simple ones at the top
+    /// and controllers behind them, and the streams alone can be parted.
     fn tasks(&self) -> Vec<Task<'_>> {
-        let schedulers = (0..self.settings.len()).rev().map(Task::Under);
+        let schedulers = (0..self.regimes.len()).rev().map(Task::Under);
         let alone = self
             .alone
             .iter()
@@ -279,17 +273,7 @@ impl Plan {
 
     fn perform(&self, task: &Task, watch: &Watch) -> Result<Done, RunError> {
         match task {
-            Task::Under(number) => {
-                let scheduler = self.world.scheduler(&self.settings[*number]);
-                let (scheduler, spent) = if self.measure_cpu {
-                    let (timed, spent) = Timed::new(scheduler);
-                    (Box::new(timed) as Box<dyn block::Scheduler>, Some(spent))
-                } else {
-                    (scheduler, None)
-                };
-                let outcome = self.load.run(self.world.queue(scheduler), watch)?;
-                Ok(Done::Under(*number, Box::new(outcome), spent.map(|spent| spent.load(Ordering::Relaxed))))
-            }
+            Task::Under(number) => Ok(Done::Under(*number, Box::new(self.run(&self.regimes[*number], watch)?))),
             Task::Alone(setting, streams) => {
                 let build = || self.world.queue(self.world.scheduler(setting));
                 Ok(Done::Alone(self.load.alone(streams, &build, watch)?.streams))
@@ -297,11 +281,27 @@ impl Plan {
         }
     }
 
+    fn run(&self, regime: &Regime, watch: &Watch) -> Result<Ran, RunError> {
+        let stopwatch = self.measure_cpu.then(|| Arc::new(Stopwatch::new()));
+        let queue = self.world.queue(timed(self.world.scheduler(regime.begins_with()), &stopwatch));
+        let mut steered = match regime {
+            Regime::Scheduler(_) => None,
+            Regime::Controller { chosen, brief, begins_with } => Some((
+                Steered::new(chosen.build(brief), begins_with, self.world.profile.name(), stopwatch.clone()),
+                &brief.preference,
+            )),
+        };
+        let pilot = steered.as_mut().map(|(steered, _)| steered as &mut dyn Pilot);
+        let outcome = self.load.run(queue, watch, pilot)?;
+        let steering = steered.map(|(steered, preference)| minutes::minutes(steered.steering(), preference));
+        Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steering })
+    }
+
     fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
-        let one = |(setting, (outcome, cpu)): (&Setting, &(Outcome, Option<u64>))| {
+        let one = |(regime, Ran { outcome, cpu_ns, steering }): (&Regime, &Ran)| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
-            let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu);
+            let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
             figures.sustainable_speed = self.load.sustainable_speed(outcome);
             let mut warnings = self.load.warnings(outcome);
             let (judged, all) = (record::judged(&streams).len(), self.load.stream_count());
@@ -313,7 +313,8 @@ impl Plan {
                 seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
                 trace: trace.clone(),
                 disk: disk.clone(),
-                scheduler: setting.record(),
+                scheduler: regime.record(),
+                steering: steering.clone(),
                 replay: replay.clone(),
                 warnings,
                 figures,
@@ -321,7 +322,7 @@ impl Plan {
                 streams,
             }
         };
-        self.settings.iter().zip(&results.outcomes).map(one).collect()
+        self.regimes.iter().zip(&results.runs).map(one).collect()
     }
 }
 
@@ -365,16 +366,16 @@ fn run_all(plan: &Plan) -> anyhow::Result<Results> {
 }
 
 fn gather(done: Vec<Done>) -> Results {
-    let mut outcomes = Vec::new();
+    let mut runs = Vec::new();
     let mut alone: Option<Streams> = None;
     for one in done {
         match one {
-            Done::Under(number, outcome, cpu) => outcomes.push((number, (*outcome, cpu))),
+            Done::Under(number, ran) => runs.push((number, *ran)),
             Done::Alone(streams) => alone.get_or_insert_default().extend(streams),
         }
     }
-    outcomes.sort_by_key(|&(number, _)| number);
-    Results { outcomes: outcomes.into_iter().map(|(_, outcome)| outcome).collect(), alone }
+    runs.sort_by_key(|&(number, _)| number);
+    Results { runs: runs.into_iter().map(|(_, ran)| ran).collect(), alone }
 }
 
 /// A thread that panics takes the program down anyway; what the lock holds is whole.

@@ -1,34 +1,73 @@
-//! How much processor time a scheduler takes: the same scheduler with a stopwatch around every call.
+//! How much processor time a scheduler takes, and who steers it: the same scheduler with a stopwatch around every call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use block::{Insertion, Nanos, Pick, Request, Scheduler};
+use block::{Insertion, Limits, Nanos, Pick, Request, Scheduler};
 
 /// A call that seems to have taken longer was interrupted: the operating system gave the processor to somebody else meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
 
+/// Adds up processor time.
+#[derive(Debug)]
+pub struct Stopwatch {
+    /// What reading the clock costs, to be taken off each span.
+    clock_ns: u64,
+    spent_ns: AtomicU64,
+}
+
+impl Stopwatch {
+    /// At zero.
+    pub fn new() -> Stopwatch {
+        Stopwatch { clock_ns: clock_cost_ns(), spent_ns: AtomicU64::new(0) }
+    }
+
+    /// What has added up, in nanoseconds.
+    pub fn spent_ns(&self) -> u64 {
+        self.spent_ns.load(Ordering::Relaxed)
+    }
+
+    /// Adds short work; what seems to have taken long is left out.
+    pub fn uninterrupted<T>(stopwatch: &Option<Arc<Stopwatch>>, work: impl FnOnce() -> T) -> T {
+        Stopwatch::timed(stopwatch, INTERRUPTED_NS, work)
+    }
+
+    /// Adds work that may take long: a model may be learned in it.
+    pub fn whole<T>(stopwatch: &Option<Arc<Stopwatch>>, work: impl FnOnce() -> T) -> T {
+        Stopwatch::timed(stopwatch, u64::MAX, work)
+    }
+
+    fn timed<T>(stopwatch: &Option<Arc<Stopwatch>>, limit_ns: u64, work: impl FnOnce() -> T) -> T {
+        let Some(stopwatch) = stopwatch else { return work() };
+        let start = Instant::now();
+        let result = work();
+        stopwatch.charge(start, limit_ns);
+        result
+    }
+
+    fn charge(&self, start: Instant, limit_ns: u64) {
+        let span = start.elapsed().as_nanos() as u64;
+        if span < limit_ns {
+            self.spent_ns.fetch_add(span.saturating_sub(self.clock_ns), Ordering::Relaxed);
+        }
+    }
+}
+
 /// A scheduler whose calls are timed by the wall clock.
 pub struct Timed {
     scheduler: Box<dyn Scheduler>,
-    /// What reading the clock costs, to be taken off each span.
-    clock_ns: u64,
-    spent_ns: Arc<AtomicU64>,
+    stopwatch: Arc<Stopwatch>,
 }
 
 impl Timed {
-    /// Wraps a scheduler; the nanoseconds it takes add up in the counter returned.
-    pub fn new(scheduler: Box<dyn Scheduler>) -> (Timed, Arc<AtomicU64>) {
-        let spent_ns = Arc::new(AtomicU64::new(0));
-        (Timed { scheduler, clock_ns: clock_cost_ns(), spent_ns: spent_ns.clone() }, spent_ns)
+    /// Wraps a scheduler.
+    pub fn new(scheduler: Box<dyn Scheduler>, stopwatch: Arc<Stopwatch>) -> Timed {
+        Timed { scheduler, stopwatch }
     }
 
     fn charge(&self, start: Instant) {
-        let span = start.elapsed().as_nanos() as u64;
-        if span < INTERRUPTED_NS {
-            self.spent_ns.fetch_add(span.saturating_sub(self.clock_ns), Ordering::Relaxed);
-        }
+        self.stopwatch.charge(start, INTERRUPTED_NS);
     }
 }
 
@@ -62,6 +101,10 @@ impl Scheduler for Timed {
 
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
+    }
+
+    fn set_limits(&mut self, limits: &Limits) {
+        self.scheduler.set_limits(limits);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

@@ -9,7 +9,7 @@ use block::StreamId;
 use report::record::{Replay, TraceDigest};
 use sim::host::Queue;
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
-use sim::run::{Measure, Outcome, RunError, Watch};
+use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
 use sim::trace::{OpenOptions, TraceReader};
 
 use super::load::{Build, Load};
@@ -60,7 +60,7 @@ impl ReplayArguments {
 }
 
 /// The host's tunables that a block trace meets.
-const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges"];
+const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "scheduler_switch_ms"];
 
 /// What `--speed` takes.
 const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
@@ -207,9 +207,9 @@ impl Load for TraceLoad {
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
-    fn run(&self, queue: Queue, watch: &Watch) -> Result<Outcome, RunError> {
+    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<Outcome, RunError> {
         let measure = Measure::new(self.survey.followed().into_iter().map(|(stream, _)| stream));
-        replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch)
+        replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch, pilot)
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {

@@ -1,0 +1,74 @@
+//! Under what a load is run: one scheduler from beginning to end, or a controller that chooses.
+
+use anyhow::{Context, ensure};
+use learn::Setting;
+use learn::controller::{Brief, Chosen};
+use report::record::SchedulerSetting;
+
+/// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
+pub const FOUND: &str = "deadline";
+
+/// Under what the load is run.
+pub enum Regime {
+    /// This from beginning to end.
+    Scheduler(Setting),
+    /// Whatever the controller says.
+    Controller {
+        /// Which, and how it is set.
+        chosen: Chosen,
+        /// What it is told.
+        brief: Brief,
+        /// What is in force before it says anything.
+        begins_with: Setting,
+    },
+}
+
+impl Regime {
+    /// The name, and the tunables that are not at their defaults: enough to tell any two apart.
+    pub fn label(&self) -> String {
+        match self {
+            Regime::Scheduler(setting) => setting.scheduler(),
+            Regime::Controller { chosen, .. } => chosen.label(),
+        }
+    }
+
+    /// What is in force at the beginning.
+    pub fn begins_with(&self) -> &Setting {
+        match self {
+            Regime::Scheduler(setting) => setting,
+            Regime::Controller { begins_with, .. } => begins_with,
+        }
+    }
+
+    /// For the record.
+    pub fn record(&self) -> SchedulerSetting {
+        let (name, tunables, values) = match self {
+            Regime::Scheduler(setting) => (setting.spec.name, setting.spec.tunables, &setting.values),
+            Regime::Controller { chosen, .. } => (chosen.spec.name, chosen.spec.tunables, &chosen.values),
+        };
+        let names = tunables.iter().map(|tunable| tunable.name.to_owned());
+        SchedulerSetting { name: name.to_owned(), label: self.label(), tunables: names.zip(values.iter().copied()).collect() }
+    }
+}
+
+/// Reads what `--scheduler` says.
+pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
+    let parsed = block::parse_among(learn::setting::schedulers(), text);
+    let (spec, values) = parsed.with_context(|| format!("--scheduler {text}"))?;
+    Ok(Setting { spec, values, host: Vec::new() })
+}
+
+/// Reads what `--controller` says.
+pub fn controller(text: &str) -> anyhow::Result<Chosen> {
+    Chosen::parse(text).with_context(|| format!("--controller {text}"))
+}
+
+/// Refuses two of the same label: nobody could tell their rows apart.
+pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
+    let labels: Vec<String> = regimes.iter().map(Regime::label).collect();
+    for (i, (label, regime)) in labels.iter().zip(regimes).enumerate() {
+        let argument = if matches!(regime, Regime::Scheduler(_)) { "--scheduler" } else { "--controller" };
+        ensure!(!labels[..i].contains(label), "{argument} {label}: is given twice; once is right");
+    }
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! A simulated host as a plant that a controller steers.
+//!
+//! ```text
+//! sim::run ──Noted──▶ Steered ──Event──▶ learn::Steering ──▶ Controller
+//!    │                   │                      │
+//!    └── &mut Steerable ─┴─▶ Simulated: Plant ◀─┘ Setting
+//! ```
+
+use std::sync::Arc;
+
+use block::{Nanos, Request, Scheduler, Spec, Tunable};
+use learn::plant::Identity;
+use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
+use sim::host::{Issue, Noted};
+use sim::run::{Pilot, Steerable};
+
+use super::timed::{Stopwatch, Timed};
+
+/// Lets a controller steer a run.
+pub struct Steered {
+    steering: Steering,
+    in_force: InForce,
+    stopwatch: Option<Arc<Stopwatch>>,
+}
+
+/// What is in force, as far as the simulator does not say it.
+struct InForce {
+    device: String,
+    spec: &'static Spec,
+    values: Vec<i64>,
+    /// The values of the host's tunables before anybody steered.
+    before: Vec<i64>,
+    stopwatch: Option<Arc<Stopwatch>>,
+}
+
+impl Steered {
+    /// The run begins under `begins_with` on a disk of the name `device`. The processor time of the controller and of every scheduler that
+    /// it sets goes on `stopwatch`.
+    pub fn new(controller: Box<dyn Controller>, begins_with: &Setting, device: &str, stopwatch: Option<Arc<Stopwatch>>) -> Steered {
+        let in_force = InForce {
+            device: device.to_owned(),
+            spec: begins_with.spec,
+            values: begins_with.values.clone(),
+            before: Vec::new(),
+            stopwatch: stopwatch.clone(),
+        };
+        Steered { steering: Steering::new(controller), in_force, stopwatch }
+    }
+
+    /// The minutes.
+    pub fn steering(&self) -> &Steering {
+        &self.steering
+    }
+}
+
+impl Pilot for Steered {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        self.in_force.before = (0..plant.tunables().len()).filter_map(|index| plant.value(index)).collect();
+        let Steered { steering, in_force, stopwatch } = self;
+        Stopwatch::whole(stopwatch, || steering.begin(Nanos::ZERO, &mut Simulated { plant, in_force }));
+    }
+
+    fn events(&mut self, noted: &[Noted]) {
+        let Steered { steering, stopwatch, .. } = self;
+        Stopwatch::uninterrupted(stopwatch, || noted.iter().for_each(|noted| steering.event(&event(noted))));
+    }
+
+    fn next_look(&self) -> Option<Nanos> {
+        self.steering.next_look()
+    }
+
+    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) {
+        let Steered { steering, in_force, stopwatch } = self;
+        Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
+    }
+}
+
+fn event(noted: &Noted) -> Event {
+    match noted {
+        Noted::Issued(issue) => Event::Queued(request(issue)),
+        Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
+    }
+}
+
+fn request(issue: &Issue) -> Request {
+    let &Issue { arrival, lba, sectors, op, sync, stream, priority, .. } = issue;
+    Request { id: 0, stream, op, sync, priority, sectors, lba, arrival }
+}
+
+/// The simulated host for the moment in which it is looked at.
+struct Simulated<'a> {
+    plant: &'a mut dyn Steerable,
+    in_force: &'a mut InForce,
+}
+
+impl Simulated<'_> {
+    /// The value that each of the host's tunables shall have, or what is wrong with the setting.
+    fn wanted(&self, setting: &Setting) -> Result<Vec<i64>, String> {
+        let spec = setting.spec;
+        if !learn::setting::schedulers().any(|known| known.name == spec.name) {
+            return Err(format!("the simulator has no scheduler '{}'", spec.name));
+        }
+        if setting.values.len() != spec.tunables.len() {
+            return Err(format!("{} has {} tunables, not {}", spec.name, spec.tunables.len(), setting.values.len()));
+        }
+        for (tunable, &value) in spec.tunables.iter().zip(&setting.values) {
+            tunable.check(spec.name, value).map_err(|error| error.to_string())?;
+        }
+        let tunables = self.plant.tunables();
+        let mut wanted: Vec<Option<i64>> = vec![None; tunables.len()];
+        for (name, value) in &setting.host {
+            let index = tunables.iter().position(|tunable| tunable.name == name).ok_or_else(|| unknown(name, tunables))?;
+            tunables[index].check("host", *value).map_err(|error| error.to_string())?;
+            if wanted[index].replace(*value).is_some() {
+                return Err(format!("host: {name} is given twice; once is right"));
+            }
+        }
+        Ok(wanted.iter().zip(&self.in_force.before).map(|(wanted, before)| wanted.unwrap_or(*before)).collect())
+    }
+
+    fn put_in_force(&mut self, now: Nanos, setting: &Setting, host: &[i64]) -> Result<(), String> {
+        for (index, &value) in host.iter().enumerate() {
+            if self.plant.value(index) != Some(value) {
+                self.plant.set(now, index, value).map_err(|error| error.to_string())?;
+            }
+        }
+        if setting.spec.name != self.in_force.spec.name {
+            let scheduler = (setting.spec.build)(&self.plant.limits(), &setting.values);
+            self.plant.switch(now, timed(scheduler, &self.in_force.stopwatch));
+        } else if setting.values != self.in_force.values {
+            self.plant.retune(&setting.values);
+        }
+        (self.in_force.spec, self.in_force.values) = (setting.spec, setting.values.clone());
+        Ok(())
+    }
+}
+
+/// With a stopwatch around it, if there is one.
+pub fn timed(scheduler: Box<dyn Scheduler>, stopwatch: &Option<Arc<Stopwatch>>) -> Box<dyn Scheduler> {
+    match stopwatch {
+        Some(stopwatch) => Box::new(Timed::new(scheduler, stopwatch.clone())),
+        None => scheduler,
+    }
+}
+
+fn unknown(name: &str, tunables: &[Tunable]) -> String {
+    let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name).collect();
+    format!("host has no tunable '{name}' that can be set here; known are {}", known.join(", "))
+}
+
+impl Plant for Simulated<'_> {
+    fn identity(&self) -> Identity {
+        Identity { plant: "simulator".to_owned(), device: self.in_force.device.clone() }
+    }
+
+    fn schedulers(&self) -> Vec<&'static Spec> {
+        learn::setting::schedulers().collect()
+    }
+
+    fn tunables(&self) -> Vec<&'static Tunable> {
+        self.plant.tunables().iter().collect()
+    }
+
+    fn setting(&self) -> Setting {
+        let InForce { spec, values, before, .. } = &*self.in_force;
+        let now = self.plant.tunables().iter().enumerate().filter_map(|(index, tunable)| {
+            let value = self.plant.value(index).filter(|value| before.get(index) != Some(value))?;
+            Some((tunable.name.to_owned(), value))
+        });
+        let mut host: Vec<(String, i64)> = now.collect();
+        host.sort();
+        Setting { spec, values: values.clone(), host }
+    }
+
+    fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {
+        if from.spec.name == to.spec.name { Nanos::ZERO } else { self.plant.switch_time() }
+    }
+
+    fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), PlantError> {
+        let refused = |reason: String| PlantError { setting: setting.to_string(), reason };
+        // Nothing is set before everything is known to be right.
+        let host = self.wanted(setting).map_err(refused)?;
+        self.put_in_force(now, setting, &host).map_err(refused)?;
+        match host.iter().enumerate().find(|&(index, value)| self.plant.value(index) != Some(*value)) {
+            Some((index, value)) => Err(refused(format!("{} is not {value} when read back", self.plant.tunables()[index].name))),
+            None => Ok(()),
+        }
+    }
+}
