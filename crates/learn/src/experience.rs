@@ -14,7 +14,7 @@ use crate::window::{FEATURES, Features, Outcome};
 pub const SCHEMA: u32 = 1;
 
 /// Cases with the names of what their numbers mean.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experience {
     /// [`SCHEMA`].

@@ -3,6 +3,7 @@
 mod compare;
 mod disk;
 mod experiment;
+mod gather;
 mod host;
 mod output;
 mod report;
@@ -33,6 +34,8 @@ enum Command {
     /// List, show, import and validate disk profiles
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Gather experience
+    Gather(gather::Args),
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Compare(args) => compare::run(args),
         Command::Disk(command) => disk::run(command),
+        Command::Gather(args) => gather::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),

@@ -4,6 +4,8 @@ mod fixed;
 mod rotate;
 mod seekwise;
 
+use std::sync::Arc;
+
 use block::{Nanos, SettingError, Tunable};
 
 pub use fixed::Fixed;
@@ -11,6 +13,7 @@ pub use rotate::Rotate;
 pub use seekwise::Seekwise;
 
 use crate::event::Event;
+use crate::experience::Experience;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::{self, Setting};
@@ -58,7 +61,7 @@ pub struct Spec {
 }
 
 /// All controllers.
-pub static ALL: &[&Spec] = &[&fixed::SPEC, &rotate::SPEC];
+pub static ALL: &[&Spec] = &[&fixed::SPEC, &rotate::SPEC, &seekwise::SPEC];
 
 /// What every controller is told before it begins.
 #[derive(Clone, Debug)]
@@ -69,12 +72,19 @@ pub struct Brief {
     pub candidates: Vec<Setting>,
     /// What it draws its random numbers from.
     pub seed: u64,
+    /// What was lived through before, by whomever.
+    pub experience: Arc<Experience>,
 }
 
 impl Default for Brief {
     /// Every scheduler of [`block::ALL`] with its defaults, the host left alone.
     fn default() -> Brief {
-        Brief { preference: Preference::default(), candidates: block::ALL.iter().map(|spec| Setting::of(spec)).collect(), seed: 1 }
+        Brief {
+            preference: Preference::default(),
+            candidates: block::ALL.iter().map(|spec| Setting::of(spec)).collect(),
+            seed: 1,
+            experience: Arc::default(),
+        }
     }
 }
 

@@ -22,17 +22,24 @@
 //!   Lattimore, Szepesvari, ICML 2016). A trial that is clearly worse ends at its next slice.
 //! * *Remembered.* What was measured in a segment is recalled when a workload like it comes back.
 
-use std::sync::Arc;
-
 use block::Nanos;
 
-use super::{Controller, Decision};
+use super::{Controller, Decision, Spec};
 use crate::experience::{Experience, describe};
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::Setting;
 use crate::similarity::{Expected, NOWHERE, Point, Similar, distance};
 use crate::window::{Extent, Outcome, Window};
+
+/// What a person types.
+pub(super) static SPEC: Spec = Spec {
+    name: "seekwise",
+    summary: "expects each candidate's gain from similar cases, tries what is worth it under guard, and remembers",
+    source: "ours; its parts are named in the head of its file",
+    tunables: &[],
+    build: |brief, _| Box::new(Seekwise::new(brief.preference, brief.candidates.clone(), &brief.experience)),
+};
 
 /// Length of a slice, of one in a trial, and of the time after a change that is not judged, besides the change itself.
 const SLICE: Nanos = Nanos::from_millis(250);
@@ -115,7 +122,7 @@ enum State {
 pub struct Seekwise {
     preference: Preference,
     arms: Vec<Setting>,
-    similar: Arc<Similar>,
+    similar: Similar,
     /// The arm that the guard measures against.
     baseline: usize,
     home: usize,
@@ -132,20 +139,15 @@ pub struct Seekwise {
 
 impl Seekwise {
     /// Chooses among `candidates`; those that the plant cannot run are left out. What similar cases say is asked of `experience`.
-    /// `baseline` is what it begins with, and what the guard measures against; it becomes a candidate if it is none.
-    pub fn new(preference: Preference, candidates: Vec<Setting>, baseline: Setting, experience: &Experience) -> Seekwise {
-        let mut arms = candidates;
-        let baseline = arms.iter().position(|arm| *arm == baseline).unwrap_or_else(|| {
-            arms.insert(0, baseline);
-            0
-        });
-        let segment = Segment::new(0.0, arms.len());
+    /// What it finds in force is where it begins, and what the guard measures against; it becomes a candidate if it is none.
+    pub fn new(preference: Preference, candidates: Vec<Setting>, experience: &Experience) -> Seekwise {
+        let segment = Segment::new(0.0, candidates.len());
         Seekwise {
             preference,
-            similar: Arc::new(Similar::new(experience, &preference)),
-            arms,
-            baseline,
-            home: baseline,
+            similar: Similar::new(experience, &preference),
+            arms: candidates,
+            baseline: 0,
+            home: 0,
             state: State::Home,
             segment,
             past: Vec::new(),
@@ -334,14 +336,17 @@ impl Controller for Seekwise {
     }
 
     fn begin(&mut self, now: Nanos, plant: &dyn Plant) -> Decision {
-        let baseline = self.arms[self.baseline].clone();
+        let found = plant.setting();
         let known = plant.schedulers();
-        self.arms.retain(|arm| *arm == baseline || known.iter().any(|spec| spec.name == arm.spec.name));
-        self.baseline = self.arms.iter().position(|arm| *arm == baseline).unwrap_or(0);
+        self.arms.retain(|arm| known.iter().any(|spec| spec.name == arm.spec.name));
+        self.baseline = self.arms.iter().position(|arm| *arm == found).unwrap_or_else(|| {
+            self.arms.insert(0, found);
+            0
+        });
         self.home = self.baseline;
         self.segment = Segment::new(now.as_secs_f64(), self.arms.len());
         self.settled_at = now;
-        Decision::set(baseline, "nothing is known yet")
+        Decision::keep("nothing is known yet")
     }
 
     fn extent(&self) -> Extent {

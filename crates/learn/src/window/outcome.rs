@@ -98,7 +98,15 @@ struct Responses {
 
 impl Responses {
     fn new() -> Responses {
-        Responses { waiting: 0, since: Nanos::ZERO, waited_s: 0.0, requests: 0, sum_s: 0.0, longest: Nanos::ZERO, quantiles: Quantiles::new(LONGEST.0, 2) }
+        Responses {
+            waiting: 0,
+            since: Nanos::ZERO,
+            waited_s: 0.0,
+            requests: 0,
+            sum_s: 0.0,
+            longest: Nanos::ZERO,
+            quantiles: Quantiles::new(LONGEST.0, 2),
+        }
     }
 
     fn queued(&mut self, at: Nanos) {

@@ -1,6 +1,8 @@
 //! What `compare` and `simulate` have in common: a load on a disk under schedulers, and the records that come of it.
 
+pub mod gather;
 mod jobs;
+pub mod laboratory;
 mod load;
 mod minutes;
 mod record;

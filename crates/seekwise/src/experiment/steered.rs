@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use block::{Nanos, Request, Scheduler, Spec, Tunable};
+use learn::per_request::{self, Shared};
 use learn::plant::Identity;
 use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
 use sim::host::{Issue, Noted};
@@ -31,6 +32,8 @@ struct InForce {
     /// The values of the host's tunables before anybody steered.
     before: Vec<i64>,
     stopwatch: Option<Arc<Stopwatch>>,
+    /// What the per-request scheduler knows of the device, and what others teach it meanwhile.
+    shared: Shared,
 }
 
 impl Steered {
@@ -43,6 +46,7 @@ impl Steered {
             values: begins_with.values.clone(),
             before: Vec::new(),
             stopwatch: stopwatch.clone(),
+            shared: Shared::default(),
         };
         Steered { steering: Steering::new(controller), in_force, stopwatch }
     }
@@ -61,8 +65,18 @@ impl Pilot for Steered {
     }
 
     fn events(&mut self, noted: &[Noted]) {
-        let Steered { steering, stopwatch, .. } = self;
-        Stopwatch::uninterrupted(stopwatch, || noted.iter().for_each(|noted| steering.event(&event(noted))));
+        let Steered { steering, stopwatch, in_force } = self;
+        let learns_itself = in_force.spec.name == per_request::SPEC.name;
+        Stopwatch::uninterrupted(stopwatch, || {
+            for event in noted.iter().map(event) {
+                steering.event(&event);
+                if let Event::Completed { request, dispatched, at } = event
+                    && !learns_itself
+                {
+                    in_force.shared.learn(&request, dispatched, at);
+                }
+            }
+        });
     }
 
     fn next_look(&self) -> Option<Nanos> {
@@ -125,7 +139,12 @@ impl Simulated<'_> {
             }
         }
         if setting.spec.name != self.in_force.spec.name {
-            let scheduler = (setting.spec.build)(&self.plant.limits(), &setting.values);
+            let limits = self.plant.limits();
+            let scheduler = if setting.spec.name == per_request::SPEC.name {
+                self.in_force.shared.scheduler(&limits, &setting.values)
+            } else {
+                (setting.spec.build)(&limits, &setting.values)
+            };
             self.plant.switch(now, timed(scheduler, &self.in_force.stopwatch));
         } else if setting.values != self.in_force.values {
             self.plant.retune(&setting.values);

@@ -1,0 +1,70 @@
+//! Runs of a job file one by one, under a setting or a controller, with everything that was seen: what papers' experiments are made of.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use learn::{Controller, Setting};
+use sim::host::Host;
+use sim::run::{Measure, Outcome, Watch};
+use sim::workload::{Placed, Span, Workload};
+
+use super::World;
+use super::steered::{Steered, timed};
+use super::timed::Stopwatch;
+use crate::terminal;
+
+/// A job file on a disk.
+pub struct Laboratory {
+    world: World,
+    placed: Placed,
+}
+
+/// What a run gives.
+pub struct Observed {
+    /// What the processes got.
+    pub outcome: Outcome,
+    /// When each job ran.
+    pub spans: Vec<Option<Span>>,
+    /// Windows and decisions.
+    pub steered: Steered,
+    /// Processor time of schedulers and controller.
+    pub cpu_ns: u64,
+}
+
+impl Laboratory {
+    /// Lays the files of a job file's `text` out on the disk; `source` is what errors call it.
+    ///
+    /// # Errors
+    /// The text is no job file, or its files do not fit.
+    pub fn new(text: &str, source: &str, world: World, seed: u64) -> anyhow::Result<Laboratory> {
+        let workload = Workload::parse(text, source)?;
+        let placed = workload.place(world.profile.capacity_sectors(), seed);
+        let placed = placed.with_context(|| format!("{source} on {}", world.profile.name()))?;
+        Ok(Laboratory { world, placed })
+    }
+
+    /// Names of the jobs.
+    pub fn placed(&self) -> &Placed {
+        &self.placed
+    }
+
+    /// Runs it under `controller`, which finds `begins_with` in force.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn run(&self, begins_with: &Setting, controller: Box<dyn Controller>) -> anyhow::Result<Observed> {
+        let stopwatch = Some(Arc::new(Stopwatch::new()));
+        let queue = self.world.queue(timed(self.world.scheduler(begins_with), &stopwatch));
+        let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
+        let mut steered = Steered::new(controller, begins_with, self.world.profile.name(), stopwatch.clone());
+        let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
+        let watch = Watch { stop: Some(terminal::interrupted()), completed: None };
+        let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;
+        Ok(Observed {
+            outcome: Outcome { host: Some(host.tally()), ..Outcome::new(ran.measure, host.queue()) },
+            spans: ran.spans,
+            steered,
+            cpu_ns: stopwatch.map_or(0, |stopwatch| stopwatch.spent_ns()),
+        })
+    }
+}
