@@ -102,7 +102,7 @@ const TABLE: &[Row] = &[
         f64::from(seen.is_sequential())
     }),
     (
-        feature("sequential_overall", "", LOAD, "1 if it begins where the last request of all ended, or up to 32 KiB behind."),
+        feature("sequential_overall", "", SERVICE, "1 if it begins where the last request of all ended, or up to 32 KiB behind."),
         |seen| f64::from(seen.is_sequential_overall()),
     ),
     (feature("stream_distance_sectors", "sectors", LOAD, "From the end of its stream's last request to its beginning."), |seen| {
@@ -116,17 +116,17 @@ const TABLE: &[Row] = &[
     (feature("streams", "streams", SERVICE, "Streams with requests queued and not done, its own counted."), |seen| {
         seen.streams as f64
     }),
-    (feature("previous_1_write", "", LOAD, "1 if the request before was a write or discard."), |seen| seen.was_write(0)),
-    (feature("previous_2_write", "", LOAD, "1 if the one before that was."), |seen| seen.was_write(1)),
-    (feature("previous_3_write", "", LOAD, "1 if the one before that was."), |seen| seen.was_write(2)),
+    (feature("previous_1_write", "", SERVICE, "1 if the request before was a write or discard."), |seen| seen.was_write(0)),
+    (feature("previous_2_write", "", SERVICE, "1 if the one before that was."), |seen| seen.was_write(1)),
+    (feature("previous_3_write", "", SERVICE, "1 if the one before that was."), |seen| seen.was_write(2)),
     (feature("previous_1_gap_s", "s", SERVICE, "Since the request before arrived."), |seen| seen.gap_s(0)),
     (feature("previous_2_gap_s", "s", SERVICE, "Since the one before that arrived."), |seen| seen.gap_s(1)),
     (feature("previous_3_gap_s", "s", SERVICE, "Since the one before that arrived."), |seen| seen.gap_s(2)),
-    (feature("previous_1_distance_sectors", "sectors", LOAD, "From the end of the request before to its beginning."), |seen| {
+    (feature("previous_1_distance_sectors", "sectors", SERVICE, "From the end of the request before to its beginning."), |seen| {
         seen.distance(0)
     }),
-    (feature("previous_2_distance_sectors", "sectors", LOAD, "From the end of the one before that."), |seen| seen.distance(1)),
-    (feature("previous_3_distance_sectors", "sectors", LOAD, "From the end of the one before that."), |seen| seen.distance(2)),
+    (feature("previous_2_distance_sectors", "sectors", SERVICE, "From the end of the one before that."), |seen| seen.distance(1)),
+    (feature("previous_3_distance_sectors", "sectors", SERVICE, "From the end of the one before that."), |seen| seen.distance(2)),
 ];
 
 #[derive(Clone, Copy, Debug, Default)]

@@ -114,7 +114,7 @@ const TABLE: &[Row] = &[
         feature(
             "dependent_share",
             "",
-            LOAD,
+            SERVICE,
             "Requests that somebody waits for whose stream waits for nothing else: one at a time.",
         ),
         |sums, _| ratio(sums.dependent, sums.requests),
@@ -142,7 +142,7 @@ const TABLE: &[Row] = &[
         ratio(sums.kind(Op::Write).sequential, sums.kind(Op::Write).requests)
     }),
     (
-        feature("run_mean_bytes", "bytes", LOAD, "Asked for in one sequential run of a stream within the window, mean."),
+        feature("run_mean_bytes", "bytes", SERVICE, "Asked for in one sequential run of a stream within the window, mean."),
         |sums, _| sums.size_sectors.mean() * SECTOR_BYTES * ratio(sums.requests, sums.runs),
     ),
     // How much.
@@ -182,7 +182,7 @@ const TABLE: &[Row] = &[
     (feature("stream_distance_deviation_log2", "log2 sectors", LOAD, "Standard deviation of these logarithms."), |sums, _| {
         sums.stream_distance_log2.deviation()
     }),
-    (feature("span_bytes", "bytes", LOAD, "From the lowest sector asked for to the highest."), |sums, _| {
+    (feature("span_bytes", "bytes", SERVICE, "From the lowest sector asked for to the highest."), |sums, _| {
         sums.span_sectors() * SECTOR_BYTES
     }),
     (
