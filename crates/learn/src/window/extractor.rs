@@ -142,7 +142,7 @@ impl Sums {
         kind.sequential += sequential;
         kind.sync += u64::from(request.is_sync());
         self.size_sectors.add(f64::from(request.sectors));
-        self.aligned += u64::from((request.lba | sectors) % 8 == 0);
+        self.aligned += u64::from((request.lba | sectors).is_multiple_of(8));
     }
 
     #[inline(always)]

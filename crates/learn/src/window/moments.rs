@@ -29,9 +29,8 @@ impl Moments {
     /// The standard deviation of what was added; NaN of nothing.
     pub fn deviation(&self) -> f64 {
         let count = self.count as f64;
-        // Rounding can bring it below zero. Written so that NaN stays NaN, which `max` would not.
-        let variance = (self.squares - self.sum * self.sum / count) / count;
-        if variance < 0.0 { 0.0 } else { variance.sqrt() }
+        // Never below zero, for the first one is among them: where the others are alike its distance is most of the variance.
+        ((self.squares - self.sum * self.sum / count) / count).sqrt()
     }
 
     /// The standard deviation by the mean: 0 of equal numbers, 1 of exponentially distributed ones. NaN if the mean is 0.

@@ -262,6 +262,22 @@ mod tests {
     }
 
     #[test]
+    fn each_window_is_fair_or_not_by_itself() {
+        let mut tally = Tally::new();
+        tally.event(&done(1, Op::Read, true, 10, 10));
+        tally.event(&done(2, Op::Read, true, 1000, 10));
+        assert!(tally.close(SECOND).fairness < 0.6);
+        tally.event(&done(1, Op::Read, true, 10, 10));
+        assert_eq!(tally.close(SECOND).fairness, 1.0);
+    }
+
+    #[test]
+    fn no_request_is_served_for_longer_than_it_is_there() {
+        let outcome = outcome(&[done(1, Op::Read, true, 10, 500)]);
+        assert_eq!((outcome.mean_service_s, outcome.fairness), (outcome.mean_response_s, 1.0));
+    }
+
+    #[test]
     fn what_is_queued_stays_so_until_it_is_done_whatever_window_that_is_in() {
         let mut tally = Tally::new();
         let Event::Completed { request, .. } = done(1, Op::Read, true, 10, 5) else { unreachable!() };
