@@ -8,6 +8,9 @@ use super::table::{Feature, LOAD, SERVICE, described, feature};
 /// How many of the requests before are looked at: the paper's x, for single requests.
 pub const PREVIOUS: usize = 3;
 
+/// A power of two that holds as many.
+const RING: usize = PREVIOUS.next_power_of_two();
+
 /// A stream goes on sequentially if it leaves out no more than this, in sectors (32 KiB): a disk reads over it rather than seek.
 pub const SEQUENTIAL_GAP: u64 = 64;
 
@@ -99,7 +102,7 @@ const TABLE: &[Row] = &[
         f64::from(seen.is_sequential())
     }),
     (
-        feature("sequential_overall", "", LOAD, "1 if it begins where the last request of all ended, or up to 32 KiB behind."),
+        feature("sequential_overall", "", SERVICE, "1 if it begins where the last request of all ended, or up to 32 KiB behind."),
         |seen| f64::from(seen.is_sequential_overall()),
     ),
     (feature("stream_distance_sectors", "sectors", LOAD, "From the end of its stream's last request to its beginning."), |seen| {
@@ -113,17 +116,17 @@ const TABLE: &[Row] = &[
     (feature("streams", "streams", SERVICE, "Streams with requests queued and not done, its own counted."), |seen| {
         seen.streams as f64
     }),
-    (feature("previous_1_write", "", LOAD, "1 if the request before was a write or discard."), |seen| seen.was_write(0)),
-    (feature("previous_2_write", "", LOAD, "1 if the one before that was."), |seen| seen.was_write(1)),
-    (feature("previous_3_write", "", LOAD, "1 if the one before that was."), |seen| seen.was_write(2)),
+    (feature("previous_1_write", "", SERVICE, "1 if the request before was a write or discard."), |seen| seen.was_write(0)),
+    (feature("previous_2_write", "", SERVICE, "1 if the one before that was."), |seen| seen.was_write(1)),
+    (feature("previous_3_write", "", SERVICE, "1 if the one before that was."), |seen| seen.was_write(2)),
     (feature("previous_1_gap_s", "s", SERVICE, "Since the request before arrived."), |seen| seen.gap_s(0)),
     (feature("previous_2_gap_s", "s", SERVICE, "Since the one before that arrived."), |seen| seen.gap_s(1)),
     (feature("previous_3_gap_s", "s", SERVICE, "Since the one before that arrived."), |seen| seen.gap_s(2)),
-    (feature("previous_1_distance_sectors", "sectors", LOAD, "From the end of the request before to its beginning."), |seen| {
+    (feature("previous_1_distance_sectors", "sectors", SERVICE, "From the end of the request before to its beginning."), |seen| {
         seen.distance(0)
     }),
-    (feature("previous_2_distance_sectors", "sectors", LOAD, "From the end of the one before that."), |seen| seen.distance(1)),
-    (feature("previous_3_distance_sectors", "sectors", LOAD, "From the end of the one before that."), |seen| seen.distance(2)),
+    (feature("previous_2_distance_sectors", "sectors", SERVICE, "From the end of the one before that."), |seen| seen.distance(1)),
+    (feature("previous_3_distance_sectors", "sectors", SERVICE, "From the end of the one before that."), |seen| seen.distance(2)),
 ];
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,7 +148,9 @@ struct Stream {
 #[derive(Clone, Debug)]
 pub struct History {
     streams: Streams<Stream>,
-    previous: [Option<Previous>; PREVIOUS],
+    /// The requests before, the last of them at `last`: moving them along would cost a tenth of the whole.
+    ring: [Option<Previous>; RING],
+    last: usize,
     depth: u64,
     /// Streams with `open` requests.
     busy: u64,
@@ -161,7 +166,7 @@ pub(super) struct Arrival {
 impl History {
     /// Nothing came before.
     pub fn new() -> History {
-        History { streams: Streams::new(), previous: [None; PREVIOUS], depth: 0, busy: 0, period: 0 }
+        History { streams: Streams::new(), ring: [None; RING], last: 0, depth: 0, busy: 0, period: 0 }
     }
 
     /// A request arrives: what is known of it now. It is what comes before the next one.
@@ -183,7 +188,7 @@ impl History {
         let is_dependent = request.is_sync() && stream.waiting == 0;
         let features = RequestFeatures {
             request: *request,
-            previous: self.previous,
+            previous: std::array::from_fn(|back| self.ring[self.last.wrapping_sub(back) % RING]),
             stream_end: stream.end,
             is_dependent,
             think: if is_dependent { stream.answered.map(|answered| request.arrival - answered) } else { None },
@@ -198,9 +203,9 @@ impl History {
         stream.open += 1;
         stream.waiting += u32::from(request.is_sync());
         self.depth += 1;
-        self.previous.rotate_right(1);
         let &Request { stream, op, arrival, .. } = request;
-        self.previous[0] = Some(Previous { stream, op, end: request.end(), arrival });
+        self.last = self.last.wrapping_add(1);
+        self.ring[self.last % RING] = Some(Previous { stream, op, end: request.end(), arrival });
         Arrival { features, before }
     }
 

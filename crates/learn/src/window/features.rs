@@ -1,6 +1,6 @@
 //! The features of a window: "Self-Learning Disk Scheduling", Table 2, right column and section 4.3, and what else tells workloads apart.
 
-use block::Nanos;
+use block::{Nanos, Op};
 
 use super::extractor::Sums;
 use super::table::{Feature, LOAD, SERVICE, described, feature};
@@ -28,6 +28,7 @@ impl Features {
 }
 
 const SECTOR_BYTES: f64 = 512.0;
+const NANOS_PER_S: f64 = 1e9;
 
 type Row = (Feature, fn(&Sums, Nanos) -> f64);
 
@@ -37,8 +38,10 @@ fn ratio(part: u64, all: u64) -> f64 {
 
 const TABLE: &[Row] = &[
     // What is asked.
-    (feature("reads", "requests", SERVICE, "Reads queued."), |sums, _| sums.reads as f64),
-    (feature("writes", "requests", SERVICE, "Writes queued, discards not counted."), |sums, _| sums.writes as f64),
+    (feature("reads", "requests", SERVICE, "Reads queued."), |sums, _| sums.kind(Op::Read).requests as f64),
+    (feature("writes", "requests", SERVICE, "Writes queued, discards not counted."), |sums, _| {
+        sums.kind(Op::Write).requests as f64
+    }),
     (
         feature(
             "read_write_ratio",
@@ -46,21 +49,25 @@ const TABLE: &[Row] = &[
             LOAD,
             "Reads and one by writes and one; the ones keep it finite where there are only reads.",
         ),
-        |sums, _| ratio(sums.reads + 1, sums.writes + 1),
+        |sums, _| ratio(sums.kind(Op::Read).requests + 1, sums.kind(Op::Write).requests + 1),
     ),
-    (feature("read_share", "", LOAD, "Reads among the requests."), |sums, _| ratio(sums.reads, sums.requests)),
-    (feature("discard_share", "", LOAD, "Discards among the requests."), |sums, _| ratio(sums.discards, sums.requests)),
+    (feature("read_share", "", LOAD, "Reads among the requests."), |sums, _| ratio(sums.kind(Op::Read).requests, sums.requests)),
+    (feature("discard_share", "", LOAD, "Discards among the requests."), |sums, _| {
+        ratio(sums.kind(Op::Discard).requests, sums.requests)
+    }),
     (feature("sync_share", "", LOAD, "Requests that somebody waits for: reads, and writes that say so."), |sums, _| {
-        ratio(sums.sync, sums.requests)
+        ratio(sums.sync(), sums.requests)
     }),
     (feature("write_back_share", "", LOAD, "Writes that nobody waits for, among the requests."), |sums, _| {
-        ratio(sums.write_back, sums.requests)
+        ratio(sums.kind(Op::Write).requests - sums.kind(Op::Write).sync, sums.requests)
     }),
     // When.
     (feature("requests_per_s", "1/s", SERVICE, "Requests queued in a second."), |sums, duration| {
         sums.requests as f64 / duration.as_secs_f64()
     }),
-    (feature("gap_mean_s", "s", SERVICE, "Between an arrival and the one before, mean."), |sums, _| sums.gap_s.mean()),
+    (feature("gap_mean_s", "s", SERVICE, "Between an arrival and the one before, mean."), |sums, _| {
+        sums.gap_ns.mean() / NANOS_PER_S
+    }),
     (
         feature(
             "gap_variation",
@@ -68,7 +75,7 @@ const TABLE: &[Row] = &[
             SERVICE,
             "Standard deviation of these gaps by their mean: 0 of a clock, 1 of independent arrivals.",
         ),
-        |sums, _| sums.gap_s.variation(),
+        |sums, _| sums.gap_ns.variation(),
     ),
     (
         feature(
@@ -107,49 +114,51 @@ const TABLE: &[Row] = &[
         feature(
             "dependent_share",
             "",
-            LOAD,
+            SERVICE,
             "Requests that somebody waits for whose stream waits for nothing else: one at a time.",
         ),
         |sums, _| ratio(sums.dependent, sums.requests),
     ),
     (
         feature("think_mean_s", "s", LOAD, "Of those, from the end of the stream's request before to the arrival, mean."),
-        |sums, _| sums.think_s.mean(),
+        |sums, _| sums.think_ns.mean() / NANOS_PER_S,
     ),
     (feature("think_variation", "", LOAD, "Standard deviation of these think times by their mean."), |sums, _| {
-        sums.think_s.variation()
+        sums.think_ns.variation()
     }),
     // In which order.
     (
         feature("sequential_share", "", LOAD, "Requests that begin where their stream's last one ended, or up to 32 KiB behind."),
-        |sums, _| ratio(sums.sequential, sums.requests),
+        |sums, _| ratio(sums.sequential(), sums.requests),
     ),
     (
         feature("sequential_overall_share", "", SERVICE, "Requests that so follow the request before, whosever it was."),
         |sums, _| ratio(sums.sequential_overall, sums.requests),
     ),
     (feature("sequential_read_share", "", LOAD, "Sequential in their stream, among the reads."), |sums, _| {
-        ratio(sums.sequential_reads, sums.reads)
+        ratio(sums.kind(Op::Read).sequential, sums.kind(Op::Read).requests)
     }),
     (feature("sequential_write_share", "", LOAD, "Sequential in their stream, among the writes."), |sums, _| {
-        ratio(sums.sequential_writes, sums.writes)
+        ratio(sums.kind(Op::Write).sequential, sums.kind(Op::Write).requests)
     }),
     (
-        feature("run_mean_bytes", "bytes", LOAD, "Asked for in one sequential run of a stream within the window, mean."),
-        |sums, _| sums.size_bytes.mean() * ratio(sums.requests, sums.runs),
+        feature("run_mean_bytes", "bytes", SERVICE, "Asked for in one sequential run of a stream within the window, mean."),
+        |sums, _| sums.size_sectors.mean() * SECTOR_BYTES * ratio(sums.requests, sums.runs),
     ),
     // How much.
-    (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.size_bytes.mean()),
-    (feature("size_variation", "", LOAD, "Standard deviation of the sizes by their mean."), |sums, _| sums.size_bytes.variation()),
+    (feature("size_mean_bytes", "bytes", LOAD, "A request's size, mean."), |sums, _| sums.size_sectors.mean() * SECTOR_BYTES),
+    (feature("size_variation", "", LOAD, "Standard deviation of the sizes by their mean."), |sums, _| {
+        sums.size_sectors.variation()
+    }),
     (
         feature("size_p95_bytes", "bytes", LOAD, "19 of 20 requests are at most so large; up to a sixteenth too small."),
         |sums, _| sums.size_p95_sectors * SECTOR_BYTES,
     ),
     (feature("read_size_mean_bytes", "bytes", LOAD, "A read's size, mean."), |sums, _| {
-        ratio(sums.read_sectors, sums.reads) * SECTOR_BYTES
+        ratio(sums.kind(Op::Read).sectors, sums.kind(Op::Read).requests) * SECTOR_BYTES
     }),
     (feature("write_size_mean_bytes", "bytes", LOAD, "A write's size, mean."), |sums, _| {
-        ratio(sums.write_sectors, sums.writes) * SECTOR_BYTES
+        ratio(sums.kind(Op::Write).sectors, sums.kind(Op::Write).requests) * SECTOR_BYTES
     }),
     (feature("aligned_share", "", LOAD, "Requests that begin and end at multiples of 4 KiB."), |sums, _| {
         ratio(sums.aligned, sums.requests)
@@ -173,7 +182,7 @@ const TABLE: &[Row] = &[
     (feature("stream_distance_deviation_log2", "log2 sectors", LOAD, "Standard deviation of these logarithms."), |sums, _| {
         sums.stream_distance_log2.deviation()
     }),
-    (feature("span_bytes", "bytes", LOAD, "From the lowest sector asked for to the highest."), |sums, _| {
+    (feature("span_bytes", "bytes", SERVICE, "From the lowest sector asked for to the highest."), |sums, _| {
         sums.span_sectors() * SECTOR_BYTES
     }),
     (

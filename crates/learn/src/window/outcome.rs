@@ -43,18 +43,18 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Bytes a second; 0 if nothing was moved.
+    /// Bytes a second; 0 in a window without length.
     pub fn throughput(&self) -> f64 {
         self.by_time(self.bytes)
     }
 
-    /// Requests done a second; 0 if none was.
+    /// Requests done a second; 0 in a window without length.
     pub fn rate(&self) -> f64 {
         self.by_time(self.requests)
     }
 
     fn by_time(&self, count: u64) -> f64 {
-        if count == 0 { 0.0 } else { count as f64 / self.duration.as_secs_f64() }
+        if self.duration == Nanos::ZERO { 0.0 } else { count as f64 / self.duration.as_secs_f64() }
     }
 
     /// How good it is to somebody with this preference, as a logarithm: 0.01 more is one percent better. Weighted geometric mean of
@@ -238,5 +238,119 @@ impl Tally {
 impl Default for Tally {
     fn default() -> Tally {
         Tally::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{Op, Priority};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SECOND: Nanos = Nanos::from_millis(1000);
+
+    fn done(stream: u32, op: Op, sync: bool, response_ms: u64, service_ms: u64) -> Event {
+        let at = Nanos::from_millis(100_000);
+        let (arrival, dispatched) = (at - Nanos::from_millis(response_ms), at - Nanos::from_millis(service_ms));
+        let request = Request { id: 0, stream, op, sync, priority: Priority::DEFAULT, sectors: 8, lba: 0, arrival };
+        Event::Completed { request, dispatched, at }
+    }
+
+    fn outcome(events: &[Event]) -> Outcome {
+        let mut tally = Tally::new();
+        events.iter().for_each(|event| tally.event(event));
+        tally.close(SECOND)
+    }
+
+    #[test]
+    fn response_times_are_those_of_requests_that_somebody_waited_for() {
+        let outcome = outcome(&[
+            done(1, Op::Read, false, 10, 5),
+            done(1, Op::Write, true, 20, 5),
+            done(2, Op::Write, false, 500, 5),
+            done(2, Op::Discard, false, 700, 25),
+        ]);
+        assert_eq!((outcome.requests, outcome.waited_for, outcome.bytes), (4, 2, 3 * 4096));
+        assert!((outcome.mean_response_s - 0.015).abs() < 1e-12 && (outcome.mean_service_s - 0.010).abs() < 1e-12);
+        assert_eq!(outcome.max_response_s, 0.020);
+        assert!((outcome.p99_response_s / 0.020 - 1.0).abs() < 0.01, "{}", outcome.p99_response_s);
+        assert_eq!((outcome.throughput(), outcome.rate()), (3.0 * 4096.0, 4.0));
+    }
+
+    #[test]
+    fn where_nobody_waits_the_response_times_are_of_all() {
+        let outcome = outcome(&[done(1, Op::Write, false, 10, 5), done(2, Op::Write, false, 30, 5)]);
+        assert_eq!((outcome.waited_for, outcome.mean_response_s, outcome.max_response_s, outcome.fairness), (0, 0.020, 0.030, 1.0));
+    }
+
+    #[test]
+    fn the_99th_of_a_hundred_is_between_the_median_and_the_longest() {
+        let events: Vec<Event> = (1..=1000).map(|ms| done(0, Op::Read, true, ms, 1)).collect();
+        let p99 = outcome(&events).p99_response_s;
+        assert!((0.98..=0.99).contains(&p99), "{p99}");
+    }
+
+    #[test]
+    fn streams_slowed_alike_are_served_fairly_and_others_are_not() {
+        let fair = outcome(&[done(1, Op::Read, true, 10, 5), done(2, Op::Read, true, 100, 50)]);
+        assert!((fair.fairness - 1.0).abs() < 1e-12, "{}", fair.fairness);
+        let unfair = outcome(&[done(1, Op::Read, true, 10, 10), done(2, Op::Read, true, 1000, 10)]);
+        assert!((0.5..0.52).contains(&unfair.fairness), "{}", unfair.fairness);
+    }
+
+    #[test]
+    fn each_window_is_fair_or_not_by_itself() {
+        let mut tally = Tally::new();
+        tally.event(&done(1, Op::Read, true, 10, 10));
+        tally.event(&done(2, Op::Read, true, 1000, 10));
+        assert!(tally.close(SECOND).fairness < 0.6);
+        tally.event(&done(1, Op::Read, true, 10, 10));
+        assert_eq!(tally.close(SECOND).fairness, 1.0);
+    }
+
+    #[test]
+    fn no_request_is_served_for_longer_than_it_is_there() {
+        let outcome = outcome(&[done(1, Op::Read, true, 10, 500)]);
+        assert_eq!((outcome.mean_service_s, outcome.fairness), (outcome.mean_response_s, 1.0));
+    }
+
+    #[test]
+    fn what_is_queued_stays_so_until_it_is_done_whatever_window_that_is_in() {
+        let mut tally = Tally::new();
+        let Event::Completed { request, .. } = done(1, Op::Read, true, 10, 5) else { unreachable!() };
+        tally.event(&Event::Queued(request));
+        tally.event(&Event::Queued(request));
+        assert_eq!(tally.close(SECOND).unfinished, 2);
+        tally.event(&done(1, Op::Read, true, 10, 5));
+        let outcome = tally.close(SECOND);
+        assert_eq!((outcome.unfinished, outcome.requests), (1, 1));
+        let empty = tally.close(SECOND);
+        assert_eq!((empty.unfinished, empty.requests, empty.bytes, empty.rate(), empty.fairness), (1, 0, 0, 0.0, 1.0));
+        assert!(empty.mean_response_s.is_nan() && empty.p99_response_s.is_nan() && empty.max_response_s.is_nan());
+        assert_eq!(empty.score(&Preference::default()), f64::NEG_INFINITY);
+    }
+
+    #[test]
+    fn a_tenth_of_the_response_time_is_worth_its_weight() {
+        let of = |response_ms| outcome(&[done(1, Op::Read, true, response_ms, 1)]).score(&Preference::default());
+        assert!((of(10) - of(100) - 0.5 * 10.0_f64.ln()).abs() < 1e-9, "{}", of(10) - of(100));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+        #[test]
+        fn a_score_is_a_number_or_minus_infinity_whatever_the_outcome(
+            counts in any::<[u64; 4]>(), numbers in any::<[f64; 5]>(), plain in any::<bool>(),
+        ) {
+            let [duration, requests, waited_for, bytes] = if plain { counts.map(|count| count % 3) } else { counts };
+            let [mean_response_s, p99_response_s, max_response_s, mean_service_s, fairness] = numbers;
+            let outcome = Outcome {
+                duration: Nanos(duration), requests, waited_for, bytes, mean_response_s, p99_response_s, max_response_s, mean_service_s,
+                fairness, unfinished: 0,
+            };
+            let score = outcome.score(&Preference::default());
+            prop_assert!(score < f64::INFINITY, "{score}");
+        }
     }
 }
