@@ -46,6 +46,7 @@ pub(crate) fn is_news(decision: &Decision) -> bool {
 /// How often a controller was asked and what it cared for, in a line.
 pub(crate) fn summary(steering: &Steering) -> String {
     let times = |count: u64| match count {
+        0 => "never".to_owned(),
         1 => "once".to_owned(),
         2 => "twice".to_owned(),
         count => format!("{} times", grouped(count)),
