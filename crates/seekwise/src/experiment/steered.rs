@@ -69,9 +69,12 @@ impl Pilot for Steered {
         self.steering.next_look()
     }
 
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) {
+    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Steered { steering, in_force, stopwatch } = self;
+        let before = steering.decided().len();
         Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
+        // A refusal may have undone something.
+        steering.decided()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
     }
 }
 

@@ -39,7 +39,7 @@ impl Pilot for Recorder {
     fn next_look(&self) -> Option<Nanos> {
         if self.at_event.is_some_and(|events| self.noted.len() >= events) { Some(Nanos::ZERO) } else { Some(self.next) }
     }
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) {
+    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         self.looks.push(now);
         self.at_event = None;
         self.next = self.every.map_or(Nanos::MAX, |every| now + every);
@@ -48,6 +48,7 @@ impl Pilot for Recorder {
             plant.set(now, 0, 64).unwrap();
         }
         self.values.push((plant.value(0), plant.value(3)));
+        self.switches
     }
 }
 
