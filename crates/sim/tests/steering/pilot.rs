@@ -1,5 +1,7 @@
 //! Whoever steers: when it is asked, what it is told, and what its doing does.
 
+use std::collections::VecDeque;
+
 use block::{Nanos, Op, Priority};
 use sim::host::{Noted, Queue, QueueSettings};
 use sim::profile::BuildOptions;
@@ -52,11 +54,11 @@ impl Pilot for Recorder {
     }
 }
 
-struct List(std::vec::IntoIter<TraceRequest>);
+struct List(VecDeque<TraceRequest>);
 
 impl TraceReader for List {
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
-        self.0.next().map(Ok)
+        self.0.pop_front().map(Ok)
     }
 }
 
@@ -77,7 +79,7 @@ fn trace(requests: u64, gap: Nanos) -> Vec<TraceRequest> {
 
 /// A replay on a device that takes a millisecond for each.
 fn run(trace: &[TraceRequest], pilot: Option<&mut dyn Pilot>) -> Outcome {
-    let list = || Box::new(List(trace.to_vec().into_iter()));
+    let list = || Box::new(List(trace.iter().copied().collect()));
     let survey = Survey::take(&mut *list(), |_| true).unwrap().unwrap();
     let placement = Placement::new(&survey, 1 << 30, Fit::Exact).unwrap();
     let queue = Queue::new(Spy::on(block::ALL[0]), Logged::boxed(&Log::default(), MS(1), 1), QueueSettings::default());
