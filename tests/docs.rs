@@ -13,6 +13,14 @@ fn the_schedulers_page_is_current() {
 }
 
 #[test]
+fn the_controllers_page_is_current() {
+    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["controller", "manual"]).output().unwrap();
+    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/controllers.md")).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(kept == printed, "docs/controllers.md is out of date: run `seekwise controller manual >docs/controllers.md`");
+}
+
+#[test]
 fn the_hosts_page_is_current() {
     let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["host", "manual"]).output().unwrap();
     let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/host.md")).unwrap();

@@ -3,11 +3,15 @@
 use askama::Template;
 
 use crate::comparison::{Comparison, settings};
+use crate::explain;
 use crate::number::{self, grouped, three_digits};
 use crate::plot;
-use crate::record::{Record, Replay, ResponseFigures};
+use crate::record::{Decision, Record, Replay, ResponseFigures};
 use crate::text::printable;
 use crate::verdict::{self, Part};
+
+/// Rows of a controller's table of decisions; the first.
+const DECISION_ROWS: usize = 200;
 
 /// Rows of the table of streams; the busiest.
 const STREAM_ROWS: usize = 50;
@@ -31,6 +35,8 @@ struct Page {
     warnings: Vec<String>,
     headings: Vec<Heading>,
     rows: Vec<Row>,
+    in_force: Vec<String>,
+    steered: Vec<Steered>,
     legend: Vec<Key>,
     distribution: Vec<String>,
     throughput: Vec<String>,
@@ -71,6 +77,23 @@ struct Key {
     mark: &'static str,
 }
 
+/// What a controller did.
+struct Steered {
+    label: String,
+    summary: String,
+    rows: Vec<DecisionRow>,
+    left_out: u64,
+}
+
+struct DecisionRow {
+    at: String,
+    expected: String,
+    measured: String,
+    from: String,
+    to: String,
+    why: String,
+}
+
 struct StreamRow {
     name: String,
     requests: String,
@@ -103,6 +126,8 @@ impl Page {
             warnings: comparison.warnings().to_vec(),
             headings: figures.iter().map(|figure| Heading { lines: figure.heading, meaning: figure.meaning }).collect(),
             rows: rows(comparison),
+            in_force: plot::in_force(comparison),
+            steered: records.iter().filter_map(steered).collect(),
             legend: records.iter().enumerate().map(|(i, record)| key(i, record)).collect(),
             distribution: plot::distribution(comparison).into_iter().chain(plot::tail(comparison)).collect(),
             throughput: plot::throughput_over_time(comparison),
@@ -194,6 +219,32 @@ fn rows(comparison: &Comparison) -> Vec<Row> {
         cells: figures.iter().map(|(figure, best)| Cell { text: figure.text(record), best: best[i] }).collect(),
     };
     comparison.records().iter().enumerate().map(row).collect()
+}
+
+fn steered(record: &Record) -> Option<Steered> {
+    let steering = record.steering.as_ref()?;
+    let rows: Vec<DecisionRow> =
+        steering.decisions.iter().filter(|decision| explain::is_news(decision)).take(DECISION_ROWS).map(decision_row).collect();
+    let shown = steering.decisions.iter().filter(|decision| decision.is_change()).take(DECISION_ROWS).count() as u64;
+    Some(Steered {
+        label: printable(&record.scheduler.label),
+        summary: explain::summary(steering),
+        rows,
+        left_out: steering.changes.saturating_sub(shown),
+    })
+}
+
+fn decision_row(decision: &Decision) -> DecisionRow {
+    let shown = |percent: Option<f64>| percent.map_or_else(|| number::MISSING.to_owned(), explain::gain);
+    let refused = decision.refused.as_ref().map_or_else(String::new, |reason| format!("; refused: {}", printable(reason)));
+    DecisionRow {
+        at: format!("{:.3}", decision.at_s),
+        expected: shown(decision.expected_gain_percent),
+        measured: shown(decision.measured_gain_percent),
+        from: printable(&decision.from),
+        to: printable(&decision.to),
+        why: format!("{}{refused}", printable(&decision.why)),
+    }
 }
 
 fn key(i: usize, record: &Record) -> Key {

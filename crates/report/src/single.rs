@@ -23,6 +23,10 @@ pub fn text(record: &Record, width: Option<usize>) -> String {
         streams(&mut out, record);
     }
     what_went_on(&mut out, record);
+    if let Some(steering) = &record.steering {
+        let (label, summary) = (printable(&record.scheduler.label), crate::explain::summary(steering));
+        out.sentence(&format!("{label}: {summary}."));
+    }
     for warning in &record.warnings {
         out.sentence(&format!("Warning: {}", printable(warning)));
     }

@@ -1,6 +1,7 @@
 //! The program: parses the command line, wires the crates together, holds no logic.
 
 mod compare;
+mod controller;
 mod disk;
 mod experiment;
 mod gather;
@@ -31,6 +32,9 @@ struct Cli {
 enum Command {
     /// Run a trace or an fio job file under all or some schedulers and say which serves it best
     Compare(compare::Args),
+    /// List controllers, which choose scheduler and settings while a load runs, and their tunables
+    #[command(subcommand)]
+    Controller(controller::Command),
     /// List, show, import and validate disk profiles
     #[command(subcommand)]
     Disk(disk::Command),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Controller(command) => controller::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Gather(args) => gather::run(&args),
         Command::Host(command) => host::run(&command),

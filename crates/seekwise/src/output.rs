@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use report::comparison::Comparison;
+use report::explain::Shown;
 use report::record::Record;
 
 use crate::terminal;
@@ -17,6 +18,36 @@ pub struct Output {
     /// Write a self-contained page with table and plots
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    #[command(flatten)]
+    explain: Explain,
+}
+
+/// Whether controllers' decisions are shown.
+#[derive(clap::Args)]
+pub struct Explain {
+    /// Show what controllers decided, when and why, and what came of it: what they changed, or `--explain=all` decisions
+    #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "changes", conflicts_with = "json")]
+    explain: Option<Which>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Which {
+    /// Those that changed something
+    Changes,
+    /// Those that kept what was, too
+    All,
+}
+
+impl Explain {
+    /// The decisions in the records, behind an empty line; nothing if that is not wanted.
+    pub fn text(&self, records: &[Record], width: Option<usize>) -> String {
+        let shown = match self.explain {
+            None => return String::new(),
+            Some(Which::Changes) => Shown::Changes,
+            Some(Which::All) => Shown::All,
+        };
+        format!("\n{}", report::explain::text(records, width, shown))
+    }
 }
 
 impl Output {
@@ -40,6 +71,10 @@ pub fn show(records: &[Record], output: &Output) -> anyhow::Result<()> {
         report::record::replace(html, page.as_bytes()).with_context(|| html.display().to_string())?;
     }
     let (width, colour) = terminal::style();
-    let text = if output.json { report::json::text(&comparison) } else { report::table::text(&comparison, width, colour) };
+    let text = if output.json {
+        report::json::text(&comparison)
+    } else {
+        report::table::text(&comparison, width, colour) + &output.explain.text(records, width)
+    };
     Ok(terminal::print(&text)?)
 }

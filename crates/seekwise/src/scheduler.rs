@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use block::{ALL, Spec};
+use block::Spec;
+use learn::setting::schedulers;
 
 use crate::{terminal, tunables};
 
@@ -25,15 +26,15 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     let text = match command {
         Command::List => list(),
         // A name alone is a setting; parsing it words the error for one that does not exist.
-        Command::Show { name } => show(block::find(&name).map_or_else(|| block::parse(&name).map(|(spec, _)| spec), Ok)?),
+        Command::Show { name } => show(block::parse_among(schedulers(), &name)?.0),
         Command::Manual => manual(),
     };
     Ok(terminal::print(&text)?)
 }
 
 fn list() -> String {
-    let width = ALL.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
-    ALL.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
+    let width = schedulers().map(|spec| spec.name.len()).max().unwrap_or(0);
+    schedulers().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
 }
 
 fn show(spec: &Spec) -> String {
@@ -49,9 +50,9 @@ fn manual() -> String {
     let mut page = String::from(
         "# Schedulers\n\nPrinted by `seekwise scheduler manual`. Set a tunable with `--scheduler NAME:KEY=VALUE,KEY=VALUE`.\n",
     );
-    for spec in ALL {
+    for spec in schedulers() {
         // Writing to a String cannot fail.
-        let _ = write!(page, "\n## {}\n\n{}. Source: {}.\n", spec.name, sentence(spec.summary), spec.source);
+        let _ = write!(page, "\n## {}\n\n{}. Source: {}.\n", spec.name, tunables::sentence(spec.summary), spec.source);
         if spec.tunables.is_empty() {
             page.push_str("\nIt has no tunables.\n");
             continue;
@@ -59,9 +60,4 @@ fn manual() -> String {
         page.push_str(&tunables::table(spec.tunables));
     }
     page
-}
-
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
 }

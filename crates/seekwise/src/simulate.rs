@@ -2,6 +2,7 @@
 
 use crate::experiment;
 use crate::experiment::regime::{self, Regime};
+use crate::output::Explain;
 use crate::terminal;
 
 /// Arguments of `seekwise simulate`.
@@ -19,6 +20,8 @@ pub struct Args {
     /// Print the record as JSON instead
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    explain: Explain,
 }
 
 /// Runs it.
@@ -37,6 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             text.push('\n');
         } else {
             text.push_str(&report::single::text(record, width));
+            text.push_str(&args.explain.text(&records, width));
         }
     }
     Ok(terminal::print(&text)?)

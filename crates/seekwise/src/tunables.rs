@@ -34,3 +34,9 @@ fn range(tunable: &Tunable) -> String {
         (_, Scale::Logarithmic) => format!("{} to {}, in equal ratios", tunable.min, tunable.max),
     }
 }
+
+/// With a capital at its beginning.
+pub fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}

@@ -4,6 +4,7 @@
 //! (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and its colours and fonts into every element, where neither dark
 //! mode nor print can change them.
 
+mod in_force;
 mod panel;
 mod response;
 mod scale;
@@ -11,6 +12,7 @@ mod scatter;
 mod streams;
 mod throughput;
 
+pub(crate) use in_force::in_force;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use scatter::positions;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};

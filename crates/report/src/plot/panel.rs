@@ -183,6 +183,24 @@ impl<'a> Panel<'a> {
         }
     }
 
+    /// A named row, `row` of `rows`, of bars from one value to another along the x axis.
+    pub(crate) fn bars(&mut self, (row, rows): (usize, usize), name: &str, class: &str, bars: &[(f64, f64)]) {
+        let y = TOP + (self.bottom() - TOP) * (row as f64 + 0.5) / rows as f64;
+        let room = ((self.size.left - 10.0) / NOTE_CHARACTER).max(4.0) as usize;
+        self.text((self.size.left - 10.0, y + 4.0), "tick row end", &shortened(name, room));
+        let (mut path, mut end) = (String::new(), f64::MIN);
+        for &(from, to) in bars.iter().filter(|(from, to)| drawable(*from) && drawable(*to)) {
+            let (from, to) = (rounded(self.at_x(from)), rounded(self.at_x(to)));
+            // What is too short to be seen where a bar already is adds nothing but bytes.
+            if to > end || path.is_empty() {
+                moved(&mut path, (from, y));
+                let _ = write!(path, "H{to}");
+                end = to;
+            }
+        }
+        self.path(&format!("bar {class}"), &path, name);
+    }
+
     /// A mark at its value along the x axis and the given one along the y axis.
     pub(crate) fn mark(&mut self, mark: &Mark, y: f64) {
         if let Some(place) = self.at((mark.value, y)) {

@@ -1,8 +1,8 @@
 //! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
 
 use report::record::{
-    Curves, DiskDigest, Figures, FlashFigures, MemoryFigures, Record, Replay, ResponseFigures, SCHEMA, SamplePoint,
-    SchedulerSetting, StreamFigures, TraceDigest,
+    Curves, Decision, DiskDigest, Figures, FlashFigures, MemoryFigures, Record, Replay, ResponseFigures, SCHEMA, SamplePoint,
+    SchedulerSetting, Steering, StreamFigures, TraceDigest,
 };
 
 const DURATION_S: f64 = 4086.0;
@@ -154,6 +154,30 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
         streams,
         warnings: vec!["412 requests lie beyond the disk's last sector and were folded back onto it.".to_owned()],
     }
+}
+
+/// As if a controller had been asked `windows` times: it changes something on every third, is refused once, and says what it expects.
+pub fn steer(record: &mut Record, windows: u64) {
+    const SETTINGS: [&str; 3] = ["noop", "mq-deadline:read_expire=200 read_ahead_kb=1024", "kyber"];
+    let decision = |n: u64| {
+        let setting = |n: u64| SETTINGS[(n / 3 % 3) as usize].to_owned();
+        let (from, to) = (setting(n.saturating_sub(1)), setting(n));
+        let is_change = from != to;
+        Decision {
+            at_s: n as f64 * DURATION_S / windows as f64,
+            window: n.checked_sub(1),
+            why: if is_change { format!("window {n} reads <in order> & much") } else { "it is good as it is".to_owned() },
+            expected_gain_percent: is_change.then_some(12.5),
+            measured_gain_percent: is_change.then_some(-3.25),
+            refused: (n == 4).then(|| "host has no tunable 'a<b'".to_owned()),
+            from,
+            to,
+        }
+    };
+    let decisions: Vec<Decision> = (0..=windows).map(decision).collect();
+    let changes = decisions.iter().filter(|decision| decision.is_change()).count() as u64;
+    let kept = windows - changes - u64::from(windows >= 4);
+    record.steering = Some(Steering { preference: "2,3,1".to_owned(), windows, kept, changes, left_out: 0, decisions });
 }
 
 /// As if the record came from jobs on a flash device: no arm, but flash and the host's memory.

@@ -15,9 +15,12 @@ fn output(records: &[report::record::Record]) -> Value {
 
 #[test]
 fn every_figure_of_the_table_is_there_with_its_value_and_its_best() {
-    let records = fixture::six(0);
+    let mut records = fixture::six(0);
+    fixture::steer(&mut records[2], 10);
     let comparison = Comparison::new(&records).unwrap();
     let output = output(&records);
+    assert_eq!(output["schedulers"][2]["steering"]["decisions"][3]["expected_gain_percent"], 12.5);
+    assert_eq!(output["schedulers"][1]["steering"], Value::Null);
     for (i, record) in records.iter().enumerate() {
         let scheduler = &output["schedulers"][i];
         assert_eq!(scheduler["label"], record.scheduler.label.as_str());

@@ -48,6 +48,47 @@ fn the_page_is_well_formed_small_and_needs_nothing_from_outside() {
 }
 
 #[test]
+fn a_controllers_decisions_have_a_strip_and_a_table() {
+    let mut records = fixture::six(10);
+    fixture::steer(&mut records[1], 10);
+    let html = html(&records);
+    let page = checked(&html);
+    let strips: Vec<_> =
+        page.descendants().filter(|node| node.attribute("aria-label").is_some_and(|label| label.contains("in force"))).collect();
+    assert_eq!(strips.len(), 1);
+    let bars: Vec<_> =
+        strips[0].descendants().filter(|node| node.attribute("class").is_some_and(|class| class.starts_with("bar "))).collect();
+    assert_eq!(bars.len(), 3, "a row for each setting that was in force");
+    // noop has the colour of its own row; it was in force from the beginning, and from the ninth window to the end.
+    let noop = bars.iter().find(|bar| bar.descendants().any(|node| node.text() == Some("noop"))).unwrap();
+    assert_eq!(noop.attribute("class"), Some("bar c0 d0"));
+    assert_eq!(noop.attribute("d").unwrap().matches('M').count(), 2);
+    for expected in
+        ["What the controllers did", "1225.800", "+12.5%", "-3.25%", "changed something 3 times", "refused: host has no tunable"]
+    {
+        assert!(html.contains(expected), "{expected}");
+    }
+    assert!(!self::html(&fixture::six(10)).contains("What the controllers did"));
+}
+
+#[test]
+fn decisions_without_end_and_with_odd_times_keep_the_page_small() {
+    let mut records = fixture::six(10);
+    fixture::steer(&mut records[0], 50_000);
+    fixture::steer(&mut records[2], 40);
+    let steering = records[2].steering.as_mut().unwrap();
+    for (n, decision) in steering.decisions.iter_mut().enumerate() {
+        decision.to = format!("setting {n}");
+        decision.at_s = [f64::NAN, f64::INFINITY, -1.0, 1e300, 7.0][n % 5];
+        decision.measured_gain_percent = Some(f64::NAN);
+    }
+    let html = html(&records);
+    checked(&html);
+    assert!(html.len() < 1_000_000, "{} bytes", html.len());
+    assert!(html.contains("more changes are not shown") && html.contains("30 others"));
+}
+
+#[test]
 fn the_same_records_give_the_same_bytes() {
     assert_eq!(html(&fixture::six(500)), html(&fixture::six(500)));
 }

@@ -21,7 +21,8 @@ fn refusal(dir: &Path, text: &str) -> String {
 #[test]
 fn records_come_back_from_their_files_as_they_were() {
     let dir = folder();
-    let records = fixture::six(50);
+    let mut records = fixture::six(50);
+    fixture::steer(&mut records[4], 10);
     for record in &records {
         let path = record::write(dir.path(), record).unwrap();
         assert_eq!(record::read(&path).unwrap(), *record);
@@ -47,6 +48,12 @@ fn the_same_run_has_the_same_file_and_the_same_bytes() {
     let mut compact = record.clone();
     compact.replay.fit = "compact".to_owned();
     assert_ne!(record::write(dir.path(), &compact).unwrap(), path, "a run that placed the trace otherwise is another run");
+    let (mut steered, mut otherwise) = (record.clone(), record.clone());
+    fixture::steer(&mut steered, 4);
+    fixture::steer(&mut otherwise, 4);
+    otherwise.steering.as_mut().unwrap().preference = "1,2,3".to_owned();
+    let (steered, otherwise) = (record::write(dir.path(), &steered).unwrap(), record::write(dir.path(), &otherwise).unwrap());
+    assert_ne!(steered, otherwise, "a run for another preference is another run");
 }
 
 #[test]

@@ -68,3 +68,71 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn percent(difference: f64) -> f64 {
     difference.exp_m1() * 100.0
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::sync::Arc;
+
+    use block::Nanos;
+    use learn::Setting;
+    use learn::window::{Extractor, Tally};
+
+    use super::*;
+
+    /// A window of a second in which so many megabytes went through, each request in its second.
+    fn window(number: u64, megabytes: u64) -> Window {
+        let duration = Nanos::from_millis(1000);
+        let setting = Arc::new(Setting::parse("noop").unwrap());
+        let outcome = learn::Outcome {
+            requests: megabytes,
+            bytes: megabytes << 20,
+            mean_response_s: 1.0,
+            fairness: 1.0,
+            ..Tally::new().close(duration)
+        };
+        let from = Nanos::from_millis(1000 * number);
+        Window { number, from, to: from + duration, setting, features: Extractor::new().close(duration), outcome }
+    }
+
+    fn decided(window: Option<u64>, from: &str, to: &str) -> Decided {
+        let setting = |text| Arc::new(Setting::parse(text).unwrap());
+        let at = Nanos::from_millis(window.map_or(0, |window| 1000 * (window + 1)));
+        Decided { at, window, from: setting(from), to: setting(to), why: String::new(), expected_gain: None, refused: None }
+    }
+
+    #[test]
+    fn a_gain_is_measured_between_the_nearest_windows_before_and_after_a_change() {
+        let preference: Preference = "2,2,2".parse().unwrap();
+        // Eight windows of 1, 8 MB under noop at first; from the third on 27 MB under cfq, and 1 after it was changed back.
+        let windows: Vec<Window> = [1, 8, 27, 27, 27, 27, 1, 0].iter().enumerate().map(|(n, &mb)| window(n as u64, mb)).collect();
+        let decided = [
+            decided(None, "noop", "noop"),
+            decided(Some(0), "noop", "noop"),
+            decided(Some(1), "noop", "cfq"),
+            decided(Some(2), "cfq", "cfq"),
+            decided(Some(3), "cfq", "cfq"),
+            decided(Some(4), "cfq", "cfq"),
+            decided(Some(5), "cfq", "noop"),
+            decided(Some(6), "noop", "noop"),
+            decided(Some(7), "noop", "deadline"),
+        ];
+        let gain = |i: usize| measured_gain(&decided, i, &windows, &preference).map(percent);
+        // A third of the preference is throughput: 27 MB count three times as much as 1 MB, and 8 MB twice.
+        assert!((gain(2).unwrap() - (3.0 / 2f64.sqrt() - 1.0) * 100.0).abs() < 1e-9, "{:?}", gain(2));
+        // The window in which nothing was done says nothing.
+        assert!((gain(6).unwrap() - (1.0 / 3.0 - 1.0) * 100.0).abs() < 1e-9, "{:?}", gain(6));
+        assert_eq!(gain(8), None, "nothing came after it");
+        assert_eq!(gain(0), None, "nothing came before it");
+    }
+
+    #[test]
+    fn only_the_nearest_windows_count() {
+        let preference: Preference = "2,2,2".parse().unwrap();
+        let windows: Vec<Window> = (0..20).map(|n| window(n, if (6..14).contains(&n) { 8 } else { 1000 })).collect();
+        let decided = [decided(None, "noop", "noop"), decided(Some(9), "noop", "cfq")];
+        let gain = measured_gain(&decided, 1, &windows, &preference).unwrap();
+        assert!(gain.abs() < 1e-12, "{gain}");
+    }
+}

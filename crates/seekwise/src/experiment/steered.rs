@@ -83,9 +83,12 @@ impl Pilot for Steered {
         self.steering.next_look()
     }
 
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) {
+    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Steered { steering, in_force, stopwatch } = self;
+        let before = steering.decided().len();
         Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
+        // A refusal may have undone something.
+        steering.decided()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
     }
 }
 
@@ -204,5 +207,97 @@ impl Plant for Simulated<'_> {
             Some((index, value)) => Err(refused(format!("{} is not {value} when read back", self.plant.tunables()[index].name))),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use sim::host::{Host, HostSettings, Queue, QueueSettings};
+    use sim::profile::BuildOptions;
+    use sim::run::Server;
+    use sim::workload::Workload;
+
+    use super::*;
+
+    /// A host under deadline whose administrator has set `read_ahead_kb` to 512.
+    fn host() -> Host {
+        let profile = sim::profile::load("sata7200").unwrap();
+        let spec = block::find("deadline").unwrap();
+        let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
+        let queue = Queue::new(scheduler, profile.build(BuildOptions::default()), QueueSettings::default());
+        let workload = Workload::parse("[a]\nrw=read\nsize=1m\n", "a.fio").unwrap();
+        let files = workload.place(profile.capacity_sectors(), 1).unwrap().files();
+        Host::new(queue, files, HostSettings::parse("read_ahead_kb=512").unwrap()).unwrap()
+    }
+
+    fn in_force(plant: &dyn Steerable) -> InForce {
+        let spec = block::find("deadline").unwrap();
+        let before = (0..plant.tunables().len()).map(|index| plant.value(index).unwrap()).collect();
+        InForce { device: "sata7200".to_owned(), spec, values: spec.defaults(), before, stopwatch: None }
+    }
+
+    fn setting(text: &str) -> Setting {
+        Setting::parse(text).unwrap()
+    }
+
+    /// Applies settings one after the other; what is in force after each, or why it was refused.
+    fn apply(texts: &[&str]) -> Vec<String> {
+        let mut host = host();
+        let plant = host.steerable().unwrap();
+        let mut in_force = in_force(plant);
+        let mut simulated = Simulated { plant, in_force: &mut in_force };
+        let mut one = |text: &&str| match simulated.apply(Nanos::ZERO, &setting(text)) {
+            Ok(()) => simulated.setting().to_string(),
+            Err(error) => format!("{error}; in force: {}", simulated.setting()),
+        };
+        texts.iter().map(&mut one).collect()
+    }
+
+    #[test]
+    fn what_a_setting_does_not_name_returns_to_what_it_was_before_anybody_steered() {
+        let settings =
+            ["cfq:slice_idle=0 nr_requests=64 read_ahead_kb=1024", "cfq read_ahead_kb=2048", "deadline", "deadline:fifo_batch=4"];
+        assert_eq!(apply(&settings), settings);
+        assert_eq!(apply(&["noop read_ahead_kb=512"]), ["noop"], "512 is what the administrator had set");
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_and_leaves_everything_as_it_was() {
+        let refused = apply(&[
+            "cfq read_ahead_kb=1024",
+            "noop swapiness=7",
+            "noop nr_requests=64 read_ahead_kb=-1",
+            "noop nr_requests=4 nr_requests=5",
+        ]);
+        assert!(
+            refused[1].starts_with("cannot set noop swapiness=7: host has no tunable 'swapiness' that can be set here; known are")
+        );
+        assert!(refused[2].contains("read_ahead_kb=-1 should be a whole number from 0 to 65536 KiB"), "{}", refused[2]);
+        assert!(refused[3].contains("nr_requests is given twice"), "{}", refused[3]);
+        assert!(refused[1..].iter().all(|text| text.ends_with("; in force: cfq read_ahead_kb=1024")), "{refused:?}");
+        let wrong = |values| Setting { values, ..setting("deadline") };
+        let mut host = host();
+        let plant = host.steerable().unwrap();
+        let mut in_force = in_force(plant);
+        let mut simulated = Simulated { plant, in_force: &mut in_force };
+        for (values, word) in [(vec![], "5 tunables, not 0"), (vec![0; 5], "read_expire=0 should be")] {
+            let error = simulated.apply(Nanos::ZERO, &wrong(values)).unwrap_err();
+            assert!(error.reason.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_another_scheduler_takes_time() {
+        let mut host = host();
+        let plant = host.steerable().unwrap();
+        let mut in_force = in_force(plant);
+        let simulated = Simulated { plant, in_force: &mut in_force };
+        let time = |from, to| simulated.switching_time(&setting(from), &setting(to));
+        assert_eq!(time("cfq", "deadline"), Nanos::from_millis(35));
+        assert_eq!(time("cfq", "cfq:slice_idle=0 nr_requests=4"), Nanos::ZERO);
+        assert!(simulated.schedulers().iter().any(|spec| spec.name == "per-request"));
+        assert_eq!(simulated.tunables().len(), sim::host::TUNABLES.len());
     }
 }

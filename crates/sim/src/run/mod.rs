@@ -133,7 +133,8 @@ pub(crate) fn run<Work>(
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => break,
         };
-        now = now.max(steered.next_look(now).map_or(next, |look| look.min(next)));
+        let look = steered.next_look(now).filter(|&look| look < next);
+        now = now.max(look.unwrap_or(next));
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);
             for done in &finished {
@@ -151,9 +152,11 @@ pub(crate) fn run<Work>(
         {
             server.admit(now, work);
         }
-        // What is decided now holds for what the device is offered now.
-        steered.turn(now, server.steerable());
-        server.dispatch(now);
+        // What is decided now holds for what the device is offered now. A look alone is no reason to ask the scheduler: one that waits
+        // may answer otherwise before its time.
+        if steered.turn(now, server.steerable()) || look.is_none() {
+            server.dispatch(now);
+        }
         until_look -= 1;
         if until_look == 0 {
             until_look = EVENTS_PER_LOOK;

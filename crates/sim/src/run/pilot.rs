@@ -48,8 +48,8 @@ pub trait Pilot {
     /// When it wants to have a look; `Some` of a time that is over: after whatever happens next.
     fn next_look(&self) -> Option<Nanos>;
 
-    /// The time has come.
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable);
+    /// The time has come. True if it set anything: otherwise the run goes on as if nobody had looked.
+    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool;
 }
 
 /// A pilot at work; or nobody, at no cost.
@@ -78,16 +78,14 @@ impl<'a> Steered<'a> {
         self.pilot.as_ref()?.next_look().filter(|&at| at > now)
     }
 
-    /// Passes on what happened by `now`, and has the pilot look if it wants to.
-    pub fn turn(&mut self, now: Nanos, plant: Option<&mut dyn Steerable>) {
-        let (Some(pilot), Some(plant)) = (&mut self.pilot, plant) else { return };
+    /// Passes on what happened by `now`, and has the pilot look if it wants to. True if it set anything.
+    pub fn turn(&mut self, now: Nanos, plant: Option<&mut dyn Steerable>) -> bool {
+        let (Some(pilot), Some(plant)) = (&mut self.pilot, plant) else { return false };
         plant.take_notes(&mut self.notes);
         if !self.notes.is_empty() {
             pilot.events(&self.notes);
             self.notes.clear();
         }
-        if pilot.next_look().is_some_and(|at| at <= now) {
-            pilot.look(now, plant);
-        }
+        pilot.next_look().is_some_and(|at| at <= now) && pilot.look(now, plant)
     }
 }

@@ -1,5 +1,7 @@
 //! Whoever steers: when it is asked, what it is told, and what its doing does.
 
+use std::collections::VecDeque;
+
 use block::{Nanos, Op, Priority};
 use sim::host::{Noted, Queue, QueueSettings};
 use sim::profile::BuildOptions;
@@ -39,7 +41,7 @@ impl Pilot for Recorder {
     fn next_look(&self) -> Option<Nanos> {
         if self.at_event.is_some_and(|events| self.noted.len() >= events) { Some(Nanos::ZERO) } else { Some(self.next) }
     }
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) {
+    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         self.looks.push(now);
         self.at_event = None;
         self.next = self.every.map_or(Nanos::MAX, |every| now + every);
@@ -48,14 +50,15 @@ impl Pilot for Recorder {
             plant.set(now, 0, 64).unwrap();
         }
         self.values.push((plant.value(0), plant.value(3)));
+        self.switches
     }
 }
 
-struct List(std::vec::IntoIter<TraceRequest>);
+struct List(VecDeque<TraceRequest>);
 
 impl TraceReader for List {
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
-        self.0.next().map(Ok)
+        self.0.pop_front().map(Ok)
     }
 }
 
@@ -76,7 +79,7 @@ fn trace(requests: u64, gap: Nanos) -> Vec<TraceRequest> {
 
 /// A replay on a device that takes a millisecond for each.
 fn run(trace: &[TraceRequest], pilot: Option<&mut dyn Pilot>) -> Outcome {
-    let list = || Box::new(List(trace.to_vec().into_iter()));
+    let list = || Box::new(List(trace.iter().copied().collect()));
     let survey = Survey::take(&mut *list(), |_| true).unwrap().unwrap();
     let placement = Placement::new(&survey, 1 << 30, Fit::Exact).unwrap();
     let queue = Queue::new(Spy::on(block::ALL[0]), Logged::boxed(&Log::default(), MS(1), 1), QueueSettings::default());

@@ -1,0 +1,54 @@
+//! Controllers' decisions in words.
+
+use report::explain::{Shown, text};
+
+use crate::fixture;
+
+fn steered() -> Vec<report::record::Record> {
+    let mut records = fixture::six(0);
+    fixture::steer(&mut records[1], 10);
+    records
+}
+
+#[test]
+fn changes_and_refusals_are_told_with_their_reasons_and_gains() {
+    let text = text(&steered(), None, Shown::Changes);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "sstf: 10 windows for preference 2,3,1; changed something 3 times, kept what was 6 times");
+    assert_eq!(lines[1], " 1225.800 s  noop → mq-deadline:read_expire=200 read_ahead_kb=1024");
+    assert_eq!(lines[2], "             window 3 reads <in order> & much (expected +12.5%, measured -3.25%)");
+    assert_eq!(lines[3], " 1634.400 s  keeps mq-deadline:read_expire=200 read_ahead_kb=1024");
+    assert_eq!(lines[5], "             refused: host has no tunable 'a<b'");
+    assert_eq!(lines.len(), 10);
+}
+
+#[test]
+fn all_decisions_are_told_when_all_are_wanted_and_missing_ones_are_counted() {
+    let mut records = steered();
+    assert_eq!(text(&records, None, Shown::All).lines().count(), 1 + 11 * 2 + 1);
+    records[1].steering.as_mut().unwrap().left_out = 1234;
+    assert!(text(&records, None, Shown::All).ends_with("and 1,234 more decisions, which the record leaves out\n"));
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal() {
+    for width in [40, 60, 200] {
+        let text = text(&steered(), Some(width), Shown::All);
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+    }
+}
+
+#[test]
+fn names_and_reasons_cannot_move_the_cursor() {
+    let mut records = steered();
+    let decision = &mut records[1].steering.as_mut().unwrap().decisions[3];
+    (decision.why, decision.to) = ("\u{1b}[2J".to_owned(), "a\nb".to_owned());
+    decision.refused = Some("\u{7}".to_owned());
+    let text = text(&records, None, Shown::All);
+    assert!(!text.contains('\u{1b}') && !text.contains('\u{7}') && !text.contains("a\nb"));
+}
+
+#[test]
+fn without_a_controller_there_is_nothing_to_explain() {
+    assert_eq!(text(&fixture::six(0), None, Shown::All), "No controller was run, so there is nothing to explain.\n");
+}

@@ -1,0 +1,63 @@
+//! `seekwise controller`: who can choose scheduler and settings while a load runs.
+
+use std::fmt::Write;
+
+use learn::controller::{ALL, Chosen, Spec};
+
+use crate::{terminal, tunables};
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// One line for every controller
+    List,
+    /// A controller's tunables with their units, ranges and defaults
+    Show {
+        /// The controller's name
+        name: String,
+    },
+    /// All of this as a Markdown page (docs/controllers.md)
+    Manual,
+}
+
+/// Does it.
+pub fn run(command: Command) -> anyhow::Result<()> {
+    let text = match command {
+        Command::List => list(),
+        Command::Show { name } => show(Chosen::parse(&name)?.spec),
+        Command::Manual => manual(),
+    };
+    Ok(terminal::print(&text)?)
+}
+
+fn list() -> String {
+    let width = ALL.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    ALL.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
+}
+
+fn show(spec: &Spec) -> String {
+    let mut text = format!("{}: {}\nsource: {}\n", spec.name, spec.summary, spec.source);
+    if spec.tunables.is_empty() {
+        text.push_str("no tunables\n");
+    }
+    text.push_str(&tunables::listed(spec.tunables));
+    text
+}
+
+fn manual() -> String {
+    let mut page = String::from(
+        "# Controllers\n\nPrinted by `seekwise controller manual`. A controller chooses scheduler and settings while a load runs: `seekwise compare\n\
+         --controller NAME` gives it a row beside the schedulers, and `--explain` shows what it decided. Set a tunable with `--controller\n\
+         NAME:KEY=VALUE,KEY=VALUE`. A change of scheduler takes its time, the host's `scheduler_switch_ms`.\n",
+    );
+    for spec in ALL {
+        // Writing to a String cannot fail.
+        let _ = write!(page, "\n## {}\n\n{}. Source: {}.\n", spec.name, tunables::sentence(spec.summary), spec.source);
+        if spec.tunables.is_empty() {
+            page.push_str("\nIt has no tunables.\n");
+            continue;
+        }
+        page.push_str(&tunables::table(spec.tunables));
+    }
+    page
+}

@@ -1,0 +1,208 @@
+//! Controllers as a person meets them: rows of a comparison, their decisions, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    assert!(output.stdout.is_empty(), "{arguments:?} printed figures");
+    text(&output.stderr)
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&succeeds(arguments)).unwrap()
+}
+
+/// A sequential reader, a scattered reader and a scattered writer, more than the disk can do at once: 30 s.
+fn trace(folder: &Path) -> PathBuf {
+    let mut lines = String::from("time_us,stream,op,lba,sectors,sync\n");
+    for n in 0..6000u64 {
+        let (stream, op, lba, sync) = match n % 3 {
+            0 => (1, "R", 1_000_000 + 64 * n, 1),
+            1 => (2, "R", (n * 104_729_000) % 1_000_000_000, 1),
+            _ => (3, "W", (n * 7_919_993) % 1_000_000_000, 0),
+        };
+        writeln!(lines, "{},{stream},{op},{lba},16,{sync}", n * 5_000).unwrap();
+    }
+    let path = folder.join("mixed.csv");
+    std::fs::write(&path, lines).unwrap();
+    path
+}
+
+const JOBS: &str =
+    "[global]\nsize=32m\nruntime=3\ntime_based\n[scattered]\nrw=randread\nnumjobs=2\n[writer]\nrw=randwrite\nfsync=32\n";
+
+fn jobs(folder: &Path) -> PathBuf {
+    let path = folder.join("mixed.fio");
+    std::fs::write(&path, JOBS).unwrap();
+    path
+}
+
+#[test]
+fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_decisions() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let output = json(&["compare", trace.to_str().unwrap(), "--controller", "rotate:window_ms=2000", "--json"]);
+    let rows = output["schedulers"].as_array().unwrap();
+    assert_eq!(rows.len(), block::ALL.len() + 1);
+    assert!(rows[..block::ALL.len()].iter().all(|row| row["steering"].is_null()));
+    let row = rows.last().unwrap();
+    assert_eq!((&row["label"], &row["name"]), (&"rotate:window_ms=2000".into(), &"rotate".into()));
+    assert_eq!(row["tunables"]["window_ms"], 2000);
+    for figure in ["throughput_mb_s", "response_mean_ms", "fairness_jain", "worst_slowdown", "scheduler_cpu_ns_per_request"] {
+        assert!(row["figures"][figure].as_f64().unwrap() > 0.0, "{figure}");
+    }
+    let decisions = row["steering"]["decisions"].as_array().unwrap();
+    let set: Vec<&str> = decisions.iter().map(|decision| decision["to"].as_str().unwrap()).collect();
+    assert_eq!(set[..7], ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq", "noop"]);
+    assert_eq!((&decisions[0]["at_s"], &decisions[0]["window"]), (&0.0.into(), &Value::Null));
+    assert_eq!((&decisions[1]["at_s"], &decisions[1]["window"]), (&2.0.into(), &0.into()));
+    assert_eq!(decisions[0]["measured_gain_percent"], Value::Null);
+    assert!(decisions[1]["measured_gain_percent"].as_f64().unwrap().is_finite());
+}
+
+#[test]
+fn a_controller_that_only_looks_changes_nothing_whatever_is_in_force() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, jobs) = (trace(folder.path()), jobs(folder.path()));
+    for load in [trace, jobs] {
+        for spec in learn::setting::schedulers() {
+            let run = |more: &[&str]| {
+                let arguments = ["simulate", load.to_str().unwrap(), "--json", "--no-cpu-time", "--scheduler", spec.name];
+                json(&[&arguments, more].concat())
+            };
+            let (alone, watched) = (run(&[]), run(&["--controller", "fixed:window_ms=13"]));
+            assert!(watched["steering"]["windows"].as_u64().unwrap() > 100);
+            assert_eq!(watched["steering"]["changes"], 0);
+            assert_eq!(watched["steering"]["decisions"][0]["to"], spec.name);
+            for part in ["figures", "curves", "streams"] {
+                assert!(alone[part] == watched[part], "{part} of {} differ", spec.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn changes_cost_the_time_that_the_host_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let mean = |switch: &str| {
+        let setting = format!("scheduler_switch_ms={switch}");
+        let arguments = ["simulate", trace.to_str().unwrap(), "--json", "--controller", "rotate:window_ms=500", "--set", &setting];
+        json(&arguments)["figures"]["response"]["mean_ms"].as_f64().unwrap()
+    };
+    let (free, dear) = (mean("0"), mean("300"));
+    // Each of the 60 changes keeps 60 requests waiting for up to 300 ms.
+    assert!(dear > free + 40.0, "{free} ms and {dear} ms");
+}
+
+#[test]
+fn the_same_load_gives_the_same_bytes_whatever_the_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, load) in [("trace", trace(folder.path())), ("jobs", jobs(folder.path()))] {
+        let once = |threads: &str| {
+            let records = folder.path().join(format!("{name}{threads}"));
+            let page = folder.path().join(format!("{name}{threads}.html"));
+            let arguments = ["compare", load.to_str().unwrap(), "--no-cpu-time", "--explain", "--threads", threads];
+            let more = ["--scheduler", "cfq", "--controller", "rotate:window_ms=700", "--controller", "fixed", "--html"];
+            let files = [page.to_str().unwrap(), "--record", records.to_str().unwrap()];
+            let table = succeeds(&[&arguments[..], &more, &files].concat());
+            assert_eq!(succeeds(&["report", "--explain", records.to_str().unwrap()]).len(), table.len());
+            let mut files: Vec<_> = std::fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path()).collect();
+            files.sort();
+            assert_eq!(files.len(), 3);
+            let contents: Vec<_> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+            (table, std::fs::read(&page).unwrap(), contents)
+        };
+        assert!(once("1") == once("4"), "{name}");
+    }
+}
+
+#[test]
+fn decisions_are_explained_when_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let with = |more: &[&str]| succeeds(&[&["compare", trace.to_str().unwrap(), "--scheduler", "noop"], more].concat());
+    let quiet = with(&["--controller", "rotate"]);
+    assert!(!quiet.contains("its turn"), "{quiet}");
+    let changes = with(&["--controller", "rotate", "--controller", "fixed", "--explain", "--preference", "3,2,1"]);
+    assert!(changes.contains("0.000 s  deadline → noop"), "{changes}");
+    assert!(changes.contains("5.000 s  noop → sstf\n             its turn: 2 of 6 (measured "), "{changes}");
+    assert!(changes.contains("for preference 3,2,1; changed something never, kept what was"), "{changes}");
+    assert!(!changes.contains("keeps deadline"), "{changes}");
+    let all = with(&["--controller", "fixed", "--explain=all"]);
+    assert!(all.contains("1.000 s  keeps deadline"), "{all}");
+    let simulated = succeeds(&["simulate", trace.to_str().unwrap(), "--controller", "rotate", "--explain"]);
+    assert!(simulated.contains("under rotate") && simulated.contains("5.000 s  noop → sstf"), "{simulated}");
+    let none = with(&["--explain"]);
+    assert!(none.contains("No controller was run"), "{none}");
+}
+
+#[test]
+fn the_scheduler_that_learns_can_be_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let output = json(&["simulate", trace.to_str().unwrap(), "--scheduler", "per-request", "--json"]);
+    assert_eq!(output["scheduler"]["label"], "per-request");
+    assert_eq!(output["figures"]["response"]["requests"], 6000);
+    for arguments in [&["scheduler", "list"][..], &["scheduler", "show", "per-request"]] {
+        assert!(succeeds(arguments).contains("per-request"));
+    }
+}
+
+#[test]
+fn controllers_are_listed_and_shown_with_their_tunables() {
+    let list = succeeds(&["controller", "list"]);
+    for spec in learn::controller::ALL {
+        assert!(list.lines().any(|line| line.starts_with(spec.name)), "{list}");
+        let shown = succeeds(&["controller", "show", spec.name]);
+        assert!(spec.tunables.iter().all(|tunable| shown.contains(tunable.name)), "{shown}");
+    }
+    assert!(refused(&["controller", "show", "nonsense"]).contains("known are fixed, rotate"));
+}
+
+#[test]
+fn a_mistake_is_named_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path());
+    let trace = trace.to_str().unwrap();
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["--controller", "nonsense"], &["--controller nonsense", "known are fixed, rotate"]),
+        (&["--controller", "rotate:window=1"], &["window", "window_ms"]),
+        (&["--controller", "rotate:window_ms=0"], &["window_ms=0", "1 to 3600000"]),
+        (&["--controller", "fixed", "--controller", "fixed"], &["--controller fixed", "twice"]),
+        (&["--controller", "fixed:window_ms=1000", "--controller", "fixed"], &["--controller fixed", "twice"]),
+        (&["--controller", "fixed", "--preference", "3,3,3"], &["--preference", "6 or 7"]),
+        (&["--preference", "2,2,2"], &["--preference", "no --controller"]),
+        (&["--controller", "fixed", "--explain=some"], &["some", "changes", "all"]),
+        (&["--controller", "fixed", "--explain", "--json"], &["--explain", "--json"]),
+        (&["--set", "scheduler_switch_ms=10001"], &["scheduler_switch_ms=10001", "0 to 10000"]),
+    ];
+    for (arguments, words) in cases {
+        let message = refused(&[&["compare", trace], *arguments].concat());
+        for word in *words {
+            assert!(message.contains(word), "{arguments:?}: the message does not name {word}:\n{message}");
+        }
+    }
+    assert!(refused(&["simulate", trace, "--controller", "nonsense"]).contains("known are fixed, rotate"));
+}
