@@ -20,6 +20,9 @@ pub struct Args {
     /// A candidate
     #[arg(long = "candidate")]
     candidates: Vec<String>,
+    /// How long each runs, in seconds: the runtime that its jobs are given
+    #[arg(long, default_value_t = 8)]
+    seconds: u32,
     #[arg(long, default_value_t = 1)]
     seed: u64,
     #[arg(long, default_value_t = 2)]
@@ -41,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for path in &args.workloads {
         sources.push(
             workload::job_text(path)?
-                .map(|(text, name)| (name, text))
+                .map(|(text, name)| (name, with_runtime(&text, args.seconds)))
                 .with_context(|| format!("{}: is no job file", path.display()))?,
         );
     }
@@ -49,4 +52,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     std::fs::write(&args.output, experience.to_json()?)?;
     println!("{} cases", experience.cases.len());
     Ok(())
+}
+
+/// The job file with this runtime wherever it names one.
+fn with_runtime(text: &str, seconds: u32) -> String {
+    let line = |line: &str| if line.starts_with("runtime=") { format!("runtime={seconds}\n") } else { format!("{line}\n") };
+    text.lines().map(line).collect()
 }
