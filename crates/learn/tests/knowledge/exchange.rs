@@ -24,6 +24,8 @@ fn import(knowledge: &mut Knowledge, text: &[u8]) -> Result<learn::knowledge::Im
 }
 
 proptest! {
+    #![proptest_config(crate::fixture::cases(48))]
+
     #[test]
     fn any_rows_go_out_and_come_in_the_same_and_go_out_in_the_same_bytes(rows in any_rows()) {
         let folder = tempdir().unwrap();

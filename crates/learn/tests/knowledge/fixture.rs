@@ -8,6 +8,12 @@ use learn::Outcome;
 use learn::knowledge::{DecisionRow, Filter, Knowledge, ModelRow, RequestRow, Row, Rows, Run, RunId, Stored, WindowRow};
 use proptest::prelude::*;
 
+/// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
+pub fn cases(default: u32) -> ProptestConfig {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(default);
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 /// A run of its own for every number.
 pub fn run(number: u64) -> Run {
     let mut id = [7; 16];

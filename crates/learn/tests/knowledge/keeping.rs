@@ -12,6 +12,8 @@ use tempfile::tempdir;
 use crate::fixture::{any_rows, contents, decision, expected, filled, model, record, run, window};
 
 proptest! {
+    #![proptest_config(crate::fixture::cases(64))]
+
     #[test]
     fn any_rows_come_out_as_they_went_in(rows in any_rows()) {
         let folder = tempdir().unwrap();

@@ -32,6 +32,8 @@ fn everything_of_both_is_there_once_however_often_they_are_merged() {
 }
 
 proptest! {
+    #![proptest_config(crate::fixture::cases(32))]
+
     #[test]
     fn merging_any_rows_into_nothing_gives_the_same_rows(rows in any_rows()) {
         let folder = tempdir().unwrap();

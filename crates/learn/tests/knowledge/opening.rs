@@ -123,6 +123,8 @@ fn a_symbolic_link_leads_to_the_file() {
 }
 
 proptest! {
+    #![proptest_config(crate::fixture::cases(200))]
+
     #[test]
     fn a_damaged_file_gives_errors_and_never_a_panic(
         places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
