@@ -145,7 +145,7 @@ fn info_says_what_is_there_by_device_and_setting() {
             "           5          2.5  deadline:read_expire=100 nr_requests=64",
             "",
             "model                learner          features         kB  trained (UTC)",
-            "tree                 c4.5                    1      0.016  2026-09-21 14:15:00",
+            "tree                 c4.5                    1     0.0160  2026-09-21 14:15:00",
         ]
     );
     let json: serde_json::Value = serde_json::from_slice(&seekwise(folder.path(), &["info", "a.kb", "--json"]).stdout).unwrap();
@@ -245,13 +245,15 @@ fn what_is_no_table_is_told_with_what_to_do_and_leaves_no_empty_file() {
     fs::write(at("job.csv"), "rw,bs\nread,4k\n").unwrap();
     let output = seekwise(folder.path(), &["export", "a.kb", "-o", "good.csv"]);
     assert!(output.status.success());
+    assert!(seekwise(folder.path(), &["export", "a.kb", "-o", "good.json"]).status.success());
     let bad = fs::read_to_string(at("good.csv")).unwrap().replacen(",10,9,", ",10,nine,", 1);
     fs::write(at("bad.csv"), bad).unwrap();
     for (file, reason) in [
         ("a.kb", "a.kb: is a knowledge base: use `seekwise kb merge`"),
         (".", ". is a folder: name a file that `seekwise kb export` wrote"),
         ("none.csv", "none.csv: No such file or directory (os error 2)"),
-        ("job.fio", "job.fio: is JSON, which is for other programs: export it as CSV"),
+        ("job.fio", "job.fio: line 1: names no columns of a knowledge base; `seekwise kb export` writes what can be taken in"),
+        ("good.json", "good.json: is JSON, which is for other programs: export it as CSV"),
         ("job.csv", "job.csv: line 1: names no columns of a knowledge base; `seekwise kb export` writes what can be taken in"),
         ("bad.csv", "bad.csv: line 2, column 15 (outcome_waited_for): 'nine' should be a whole number, 0 or more"),
     ] {
@@ -340,6 +342,15 @@ fn what_may_not_be_read_or_written_is_told_and_what_may_only_be_read_is_read() {
     };
     assert_eq!(complaint(&output), (0, String::new()));
     assert!(out(&output).contains("windows     10"));
+    // The writer has not put all of it into the file yet.
+    let mut writer = Knowledge::open(&path).unwrap();
+    let mut batch = writer.batch().unwrap();
+    batch.window(&run(1), &window(11)).unwrap();
+    batch.commit().unwrap();
+    fs::set_permissions(folder.path().join("a.kb-shm"), fs::Permissions::from_mode(0o600)).unwrap();
+    let output = as_nobody(folder.path(), &["info", "a.kb"]).unwrap();
+    assert_eq!(complaint(&output).0, 2, "never half of it: {}", out(&output));
+    drop(writer);
     let output = as_nobody(folder.path(), &["prune", "a.kb"]).unwrap();
     assert_eq!(complaint(&output), (2, "seekwise: a.kb: cannot be written: the file or its file system is read-only\n".into()));
     allow(0o600);

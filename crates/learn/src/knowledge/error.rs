@@ -50,6 +50,9 @@ pub enum Problem {
     /// It was to be written.
     #[error("cannot be written: the file or its file system is read-only")]
     ReadOnly,
+    /// It was to be read by somebody who may not write it, and part of it is in its log still.
+    #[error("is being written, or was when that program was killed: only who may write it can read it now")]
+    Unfinished,
     /// Another program kept it locked for longer than one waits.
     #[error("another program keeps it locked; try again when that is done")]
     Busy,

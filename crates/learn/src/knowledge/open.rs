@@ -1,5 +1,6 @@
 //! Opening the file: what it is, before anything is changed in it.
 
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::fs::{self, File};
 use std::io;
@@ -59,7 +60,10 @@ fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Pr
     let flags = if access == Access::Create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
     let mut connection = Connection::open_with_flags(&absolute, flags).map_err(|error| diagnose(path, error))?;
     let found = match look_inside(&connection) {
-        Err(error) if access == Access::Read && error.sqlite_error_code() == Some(ErrorCode::CannotOpen) => {
+        Err(error) if access == Access::Read && is_for_writers(&error) => {
+            if has_log(&absolute) {
+                return Err(Problem::Unfinished);
+            }
             connection = as_it_lies(&absolute).map_err(|error| diagnose(path, error))?;
             look_inside(&connection)
         }
@@ -136,6 +140,17 @@ fn write_ahead(connection: &Connection) -> Result<(), Problem> {
         }
     }
     Err(Problem::Busy)
+}
+
+/// Whether what failed is that the index of the log cannot be created.
+fn is_for_writers(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
+/// Whether part of what is known is not in the file yet, but in its log.
+fn has_log(path: &Path) -> bool {
+    let log: OsString = [path.as_os_str(), "-wal".as_ref()].into_iter().collect();
+    fs::metadata(log).is_ok_and(|about| about.len() > 0)
 }
 
 /// Reads a file where nothing can be written, not even the index of its log: on a medium that is read-only nobody else writes either.

@@ -103,6 +103,7 @@ fn open_text(path: &Path) -> anyhow::Result<File> {
     Read::by_ref(&mut file).take(16).read_to_end(&mut begin).with_context(name)?;
     file.rewind().with_context(name)?;
     ensure!(!begin.starts_with(b"SQLite format 3\0"), "{}: is a knowledge base: use `seekwise kb merge`", path.display());
-    ensure!(!begin.starts_with(b"["), "{}: is JSON, which is for other programs: export it as CSV", path.display());
+    let is_json = [&b"[\n{"[..], b"[{", b"[]"].iter().any(|json| begin.starts_with(json));
+    ensure!(!is_json, "{}: is JSON, which is for other programs: export it as CSV", path.display());
     Ok(file)
 }

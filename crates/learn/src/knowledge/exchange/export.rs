@@ -89,7 +89,7 @@ struct Csv<W: Write>(csv::Writer<W>);
 
 impl<W: Write> Sheet for Csv<W> {
     fn row(&mut self, cells: Vec<Cell>) -> io::Result<()> {
-        Ok(self.0.write_record(cells.into_iter().map(Cell::into_text))?)
+        self.0.write_record(cells.into_iter().map(Cell::into_text)).map_err(written)
     }
 
     fn end(&mut self) -> io::Result<()> {
@@ -185,8 +185,16 @@ fn sheet<'a>(form: Form, columns: Vec<String>, out: impl Write + 'a) -> io::Resu
         return Ok(Box::new(Json { columns, out, rows: 0 }));
     }
     let mut writer = csv::Writer::from_writer(out);
-    writer.write_record(columns)?;
+    writer.write_record(columns).map_err(written)?;
     Ok(Box::new(Csv(writer)))
+}
+
+/// What the file system said, of the kind that it was: `csv` hides that.
+fn written(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        kind => io::Error::other(format!("{kind:?}")),
+    }
 }
 
 fn run(run: &Run) -> Vec<Cell> {

@@ -89,7 +89,8 @@ fn malformed(path: &Path, error: csv::Error) -> ExchangeError {
         let line = position.map_or(1, Position::line);
         ExchangeError::Text { path: path.to_owned(), line, column, problem }
     };
-    match error.kind() {
+    match error.into_kind() {
+        ErrorKind::Io(source) => ExchangeError::Read { path: path.to_owned(), source },
         ErrorKind::UnequalLengths { pos, expected_len, len } => {
             text(pos.as_ref(), None, format!("{len} cells should be {expected_len}, as in the first line"))
         }
@@ -98,7 +99,7 @@ fn malformed(path: &Path, error: csv::Error) -> ExchangeError {
             Some((err.field() + 1, "?".into())),
             "is not text in UTF-8; a table is a CSV that seekwise wrote".into(),
         ),
-        _ => ExchangeError::Read { path: path.to_owned(), source: error.into() },
+        kind => ExchangeError::Read { path: path.to_owned(), source: io::Error::other(format!("{kind:?}")) },
     }
 }
 
