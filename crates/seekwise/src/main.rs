@@ -6,6 +6,7 @@ mod disk;
 mod experiment;
 mod gather;
 mod host;
+mod kb;
 mod output;
 mod report;
 mod scheduler;
@@ -13,6 +14,7 @@ mod simulate;
 mod terminal;
 mod trace;
 mod tunables;
+mod whole_file;
 mod workload;
 
 use std::process::ExitCode;
@@ -43,6 +45,9 @@ enum Command {
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
+    /// Look into, exchange and keep small the knowledge base: what was observed, decided and learned
+    #[command(subcommand)]
+    Kb(kb::Command),
     /// Show the records of a comparison again, as table, JSON or page
     Report(report::Args),
     /// List schedulers and their tunables
@@ -67,6 +72,7 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::run(command),
         Command::Gather(args) => gather::run(&args),
         Command::Host(command) => host::run(&command),
+        Command::Kb(command) => kb::run(command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),

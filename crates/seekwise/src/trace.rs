@@ -57,18 +57,18 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
 }
 
 /// A line on standard error; if that is gone there is nobody to tell.
-fn eprint_line(text: &str) {
+pub(crate) fn eprint_line(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "seekwise: {}", report::printable(text));
 }
 
 /// 1 request, 1,234 requests.
-fn counted(number: u64, noun: &str) -> String {
+pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// 1,234.5: thousands apart, one decimal below 100,000, three digits below 1.
-fn figure(number: f64) -> String {
+pub(crate) fn figure(number: f64) -> String {
     if !number.is_finite() {
         return "-".into();
     }

@@ -1,8 +1,6 @@
 //! `seekwise trace convert`.
 
-use std::fs::{self, Permissions};
 use std::io::{self, BufWriter};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
@@ -12,6 +10,7 @@ use sim::trace::{Opened, TraceReader};
 
 use super::{counted, eprint_line};
 use crate::terminal::{self, Interrupted};
+use crate::whole_file::WholeFile;
 
 /// Arguments of `seekwise trace convert`.
 #[derive(clap::Args)]
@@ -47,20 +46,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         return copy(&mut opened, format, &about, Box::new(BufWriter::new(io::stdout())), args);
     }
-    let target = target(&args.output)?;
-    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // As a file that is simply created: for everybody, less the umask.
-    let permissions = Permissions::from_mode(0o666);
-    let file = tempfile::Builder::new()
-        .prefix(".seekwise-")
-        .permissions(permissions)
-        .tempfile_in(folder)
-        .with_context(|| format!("cannot write into {}", folder.display()))?;
-    let writer = file.reopen().with_context(|| format!("cannot write into {}", folder.display()))?;
-    copy(&mut opened, format, &about, Box::new(BufWriter::new(writer)), args)?;
-    file.as_file().sync_all().with_context(|| format!("cannot write {}", target.display()))?;
-    file.persist(&target).map_err(|error| error.error).with_context(|| format!("cannot write {}", target.display()))?;
-    Ok(())
+    let file = WholeFile::create(&args.output)?;
+    copy(&mut opened, format, &about, Box::new(BufWriter::new(file.writer()?)), args)?;
+    file.finish()
 }
 
 fn output_format(args: &Args) -> anyhow::Result<&'static OutputFormat> {
@@ -69,19 +57,6 @@ fn output_format(args: &Args) -> anyhow::Result<&'static OutputFormat> {
         Some(name) => write::named(name).with_context(|| format!("--to {name}: traces are written as {}", names())),
         None => write::by_extension(&args.output)
             .with_context(|| format!("{}: the name's ending says no format; give --to: {}", args.output.display(), names())),
-    }
-}
-
-/// The file to replace. What is no file, such as a device, must not be replaced by one.
-fn target(path: &Path) -> anyhow::Result<PathBuf> {
-    match fs::metadata(path) {
-        Ok(about) if about.is_file() => fs::canonicalize(path).with_context(|| format!("cannot write {}", path.display())),
-        Ok(about) if about.is_dir() => bail!("{} is a folder: name a file", path.display()),
-        Ok(_) => bail!("{} is neither a file nor new: for a pipe write to -", path.display()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            report::record::destination(path).with_context(|| format!("cannot write {}", path.display()))
-        }
-        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
     }
 }
 

@@ -1,0 +1,147 @@
+//! Tables as text: comma-separated values, which come back as they went out, and JSON for other programs.
+//!
+//! The first line names the columns. An empty cell is a number or a text that is not there; `NaN` is a feature without a value, and an
+//! empty cell in a feature's column says that the window has no such feature.
+
+mod export;
+mod import;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use export::Form;
+pub use import::Imported;
+
+use super::error::KnowledgeError;
+
+/// A table that goes out and comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Table {
+    /// Windows, with a column for each feature.
+    Windows,
+    /// Decisions.
+    Decisions,
+    /// Requests.
+    Requests,
+    /// Models, with their JSON.
+    Models,
+}
+
+impl Table {
+    /// Every table.
+    pub const ALL: [Table; 4] = [Table::Windows, Table::Decisions, Table::Requests, Table::Models];
+
+    /// What a person types.
+    pub fn name(self) -> &'static str {
+        match self {
+            Table::Windows => "windows",
+            Table::Decisions => "decisions",
+            Table::Requests => "requests",
+            Table::Models => "models",
+        }
+    }
+
+    /// Its columns before those of the features.
+    fn columns(self) -> &'static [&'static str] {
+        match self {
+            Table::Windows => {
+                &["run", "began_s", "plant", "device", "source", "seed", "program", "number", "from_ns", "to_ns", "setting"]
+            }
+            Table::Decisions => &[
+                "run",
+                "began_s",
+                "plant",
+                "device",
+                "source",
+                "seed",
+                "program",
+                "number",
+                "at_ns",
+                "window",
+                "from",
+                "to",
+                "why",
+                "expected_gain",
+                "measured_gain",
+                "refused",
+            ],
+            Table::Requests => &[
+                "run",
+                "began_s",
+                "plant",
+                "device",
+                "source",
+                "seed",
+                "program",
+                "number",
+                "op",
+                "lba",
+                "sectors",
+                "sync",
+                "distance_sectors",
+                "queued_ns",
+                "dispatched_ns",
+                "done_ns",
+            ],
+            Table::Models => &["name", "kind", "trained_s", "features", "model"],
+        }
+    }
+
+    /// Its columns behind those of the features.
+    fn last_columns(self) -> &'static [&'static str] {
+        match self {
+            Table::Windows => &[
+                "outcome_requests",
+                "outcome_waited_for",
+                "outcome_bytes",
+                "outcome_mean_response_s",
+                "outcome_max_response_s",
+                "outcome_mean_service_s",
+                "outcome_fairness",
+                "outcome_unfinished",
+            ],
+            _ => &[],
+        }
+    }
+}
+
+/// Why a table did not go out or come in.
+#[derive(Debug, thiserror::Error)]
+pub enum ExchangeError {
+    /// The knowledge base.
+    #[error(transparent)]
+    Knowledge(#[from] KnowledgeError),
+    /// What stands in the text.
+    #[error("{}: line {line}{}: {problem}", path.display(), place(column))]
+    Text {
+        /// The file.
+        path: PathBuf,
+        /// From 1.
+        line: u64,
+        /// From 1, and its name.
+        column: Option<(usize, String)>,
+        /// What is wrong there.
+        problem: String,
+    },
+    /// Not text, or too long for it.
+    #[error("{}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the file system said.
+        source: io::Error,
+    },
+    /// It cannot be written to where it goes.
+    #[error(transparent)]
+    Write(#[from] io::Error),
+    /// A feature is called like one of the other columns.
+    #[error("feature '{0}' has the name of another column: windows with it cannot be written as a table")]
+    Name(String),
+    /// The work was to stop; nothing was changed.
+    #[error("interrupted; nothing was written")]
+    Interrupted,
+}
+
+fn place(column: &Option<(usize, String)>) -> String {
+    column.as_ref().map_or_else(String::new, |(number, name)| format!(", column {number} ({name})"))
+}

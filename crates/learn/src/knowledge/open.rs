@@ -1,0 +1,181 @@
+//! Opening the file: what it is, before anything is changed in it.
+
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags};
+
+use super::error::{KnowledgeError, Problem};
+use super::schema::{self, Found};
+
+/// How long another program's transaction is waited for. Ours take milliseconds.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// SQLite's smallest page.
+const SMALLEST_BYTES: u64 = 512;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// To write; it is created where there is none.
+    Create,
+    /// To write; it must be there.
+    Write,
+    /// To read; it must be there and stays as it is.
+    Read,
+}
+
+/// Opens a knowledge base of the version that the steps end with.
+pub(super) fn open(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, KnowledgeError> {
+    look(path, access).and_then(|()| connect(path, access, steps)).map_err(|problem| problem.of(path))
+}
+
+/// Looks at the file from outside: SQLite would wait for a pipe, and says of a missing folder only that it cannot open the file.
+fn look(path: &Path, access: Access) -> Result<(), Problem> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_dir() => Err(Problem::NotAFile("a folder")),
+        Ok(about) if !about.is_file() => Err(Problem::NotAFile("a pipe or a device")),
+        Ok(about) if about.len() == 0 && access != Access::Create => Err(Problem::NotKnowledge("is empty")),
+        // SQLite would take so small a file for an empty one, and write over it.
+        Ok(about) if (1..SMALLEST_BYTES).contains(&about.len()) => Err(Problem::NotKnowledge("is no database")),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound && access == Access::Create && !path.as_os_str().is_empty() => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if folder.is_dir() { Ok(()) } else { Err(Problem::NoFolder(folder.to_owned())) }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Problem::Missing),
+        Err(error) => Err(Problem::Io(error)),
+    }
+}
+
+fn connect(path: &Path, access: Access, steps: &[&str]) -> Result<Connection, Problem> {
+    // A relative name could be one of SQLite's special ones (`:memory:`); URIs are off for the same reason.
+    let absolute = std::path::absolute(path).map_err(Problem::Io)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let flags = if access == Access::Create { flags | OpenFlags::SQLITE_OPEN_CREATE } else { flags };
+    let mut connection = Connection::open_with_flags(&absolute, flags).map_err(|error| diagnose(path, error))?;
+    let found = match look_inside(&connection) {
+        Err(error) if access == Access::Read && is_for_writers(&error) => {
+            if has_log(&absolute) {
+                return Err(Problem::Unfinished);
+            }
+            connection = as_it_lies(&absolute).map_err(|error| diagnose(path, error))?;
+            look_inside(&connection)
+        }
+        found => found,
+    };
+    let known = steps.len() as u32;
+    let found = match found.map_err(|error| diagnose(path, error))? {
+        Found::Other => return Err(Problem::NotKnowledge("is another program's database")),
+        Found::Version(found) if found > known => return Err(Problem::Newer { found, known }),
+        Found::Nothing if access != Access::Create => return Err(Problem::NotKnowledge("is an empty database")),
+        Found::Version(found) => found,
+        Found::Nothing => 0,
+    };
+    if access == Access::Read {
+        if found < known {
+            return Err(Problem::Older { found, known });
+        }
+        connection.pragma_update(None, "query_only", true)?;
+        return Ok(connection);
+    }
+    if connection.is_readonly("main")? {
+        return Err(Problem::ReadOnly);
+    }
+    prepare_for_writing(&mut connection, found, steps)?;
+    Ok(connection)
+}
+
+/// Settles how a connection behaves, whatever is in the file, and asks what it is.
+fn look_inside(connection: &Connection) -> rusqlite::Result<Found> {
+    connection.busy_timeout(PATIENCE)?;
+    // The file may come from anybody: nothing in its schema may call functions, and damaged pages are noticed before they are used.
+    connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    // As of one moment: another program may be creating it.
+    let moment = connection.unchecked_transaction()?;
+    schema::found(&moment)
+}
+
+/// WAL with `synchronous=NORMAL`: a transaction is committed when it is in the log, which belongs to the kernel then and outlives
+/// the program, however that ends. Only when the machine itself goes down may the last transactions be lost (never the file be
+/// damaged): FULL would prevent that with an fsync per transaction, on the very disk that is to be made faster.
+fn prepare_for_writing(connection: &mut Connection, found: u32, steps: &[&str]) -> Result<(), Problem> {
+    if found == 0 {
+        // Must come before the first table; the file can then shrink in small steps.
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    }
+    let mode: String = connection.query_row("PRAGMA journal_mode", [], |row| row.get(0))?;
+    if mode != "wal" {
+        write_ahead(connection)?;
+    }
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    // After a large transaction the log is cut back to this.
+    connection.pragma_update(None, "journal_size_limit", 4 << 20)?;
+    if (found as usize) < steps.len() {
+        schema::migrate(connection, steps)?;
+    }
+    Ok(())
+}
+
+/// Switches the log on. SQLite does not wait here for a program that does the same at the same time, so that is waited for in a
+/// transaction that changes nothing.
+fn write_ahead(connection: &Connection) -> Result<(), Problem> {
+    const TRIES: usize = 100;
+    for _ in 1..TRIES {
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)).map_err(Problem::from) {
+            Err(Problem::Busy) => match connection.execute_batch("BEGIN IMMEDIATE; ROLLBACK").map_err(Problem::from) {
+                Ok(()) | Err(Problem::Busy) => {}
+                Err(problem) => return Err(problem),
+            },
+            Err(problem) => return Err(problem),
+            // A file system without shared memory keeps the old journal, which is as safe, only slower.
+            Ok(_) => return Ok(()),
+        }
+    }
+    Err(Problem::Busy)
+}
+
+/// Whether what failed is that the index of the log cannot be created.
+fn is_for_writers(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly))
+}
+
+/// Whether part of what is known is not in the file yet, but in its log.
+fn has_log(path: &Path) -> bool {
+    let log: OsString = [path.as_os_str(), "-wal".as_ref()].into_iter().collect();
+    fs::metadata(log).is_ok_and(|about| about.len() > 0)
+}
+
+/// Reads a file where nothing can be written, not even the index of its log: on a medium that is read-only nobody else writes either.
+fn as_it_lies(path: &Path) -> rusqlite::Result<Connection> {
+    let mut uri = String::from("file:");
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(uri + "?immutable=1", flags)
+}
+
+/// Finds out why SQLite cannot open a file, which it does not say.
+fn diagnose(path: &Path, error: rusqlite::Error) -> Problem {
+    if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
+        return error.into();
+    }
+    let opened = File::options().read(true).write(true).open(path);
+    match opened {
+        Err(cause) if cause.kind() != io::ErrorKind::NotFound => Problem::Io(cause),
+        _ => error.into(),
+    }
+}

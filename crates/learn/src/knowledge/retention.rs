@@ -1,0 +1,191 @@
+//! What is forgotten, so that the file stays small.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+
+use super::Knowledge;
+use super::error::{KnowledgeError, Problem};
+
+/// How much is kept. What was recorded last stays; merged and imported rows count as recorded then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// Windows per plant, device and setting: what is rarely set is not pushed out by what is often set. Decisions go with theirs.
+    pub windows: u64,
+    /// Requests in all.
+    pub requests: u64,
+    /// Models per name, the last trained.
+    pub models: u64,
+    /// Of the file, in MiB (2^20 bytes). The last model of each name and one window per setting stay even beyond it.
+    pub max_mib: u64,
+}
+
+impl Default for Retention {
+    /// About a day of one-second windows for each of dozens of settings.
+    fn default() -> Retention {
+        Retention { windows: 10_000, requests: 1_000_000, models: 10, max_mib: 256 }
+    }
+}
+
+/// What was forgotten.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Windows.
+    pub windows: u64,
+    /// Decisions.
+    pub decisions: u64,
+    /// Requests.
+    pub requests: u64,
+    /// Models.
+    pub models: u64,
+    /// The file's size before, in bytes.
+    pub bytes_before: u64,
+    /// And now.
+    pub bytes: u64,
+}
+
+/// What a request and a window (with its decision) take up, roughly, to choose which of them to forget when both are too many.
+const REQUEST_BYTES: u64 = 90;
+const WINDOW_BYTES: u64 = 500;
+
+impl Knowledge {
+    /// Forgets what is beyond the bounds, and makes the file as small as what is left.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn prune(&mut self, retention: &Retention) -> Result<Pruned, KnowledgeError> {
+        self.pruned(retention).map_err(|problem| problem.of(&self.path))
+    }
+
+    fn pruned(&mut self, retention: &Retention) -> Result<Pruned, Problem> {
+        let before = counts(&self.connection)?;
+        let bytes_before = pages(&self.connection)?.0;
+        self.in_transaction(|connection| {
+            forget_windows(connection, retention.windows)?;
+            forget_models(connection, retention.models)?;
+            // Requests are numbered without gaps but for those that were there already.
+            let last: Option<i64> = connection.query_row("SELECT max(request) FROM requests", [], |row| row.get(0))?;
+            let kept = i64::try_from(retention.requests).unwrap_or(i64::MAX);
+            connection.execute("DELETE FROM requests WHERE request <= ?1", [last.unwrap_or(0).saturating_sub(kept)])?;
+            forget_unused(connection)
+        })?;
+        self.fit(retention.max_mib.saturating_mul(1 << 20))?;
+        self.shrink_file()?;
+        let after = counts(&self.connection)?;
+        let bytes = pages(&self.connection)?.0;
+        let [windows, decisions, requests, models] = std::array::from_fn(|i| before[i].saturating_sub(after[i]));
+        Ok(Pruned { windows, decisions, requests, models, bytes_before, bytes })
+    }
+
+    /// Whether what is in the file takes up more than it should.
+    pub(super) fn is_beyond(&self, retention: &Retention) -> Result<bool, KnowledgeError> {
+        let (_, used) = self.read(pages)?;
+        Ok(used > retention.max_mib.saturating_mul(1 << 20))
+    }
+
+    /// Forgets until what is left takes up less than this; then a bit more, so that it need not be done again at once.
+    fn fit(&mut self, bytes: u64) -> Result<(), Problem> {
+        if pages(&self.connection)?.1 <= bytes {
+            return Ok(());
+        }
+        while pages(&self.connection)?.1 > bytes / 8 * 7 {
+            if !self.in_transaction(forget_an_eighth)? {
+                break;
+            }
+        }
+        self.in_transaction(forget_unused)?;
+        Ok(())
+    }
+
+    /// Gives the pages that are free back to the file system.
+    fn shrink_file(&self) -> Result<(), Problem> {
+        let mut free = self.connection.prepare("PRAGMA incremental_vacuum")?;
+        let mut rows = free.query([])?;
+        // It frees a page per step.
+        while rows.next()?.is_some() {}
+        drop(rows);
+        // If a reader is in the way the log is emptied another time.
+        let _ = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        Ok(())
+    }
+
+    fn in_transaction<T>(&mut self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> rusqlite::Result<T> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let result = work(&transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+}
+
+/// The file's size, and how much of it is in use, in bytes.
+pub(super) fn pages(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
+    let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
+    let (size, count, free) = (number("PRAGMA page_size")?, number("PRAGMA page_count")?, number("PRAGMA freelist_count")?);
+    Ok((size * count, size * count.saturating_sub(free)))
+}
+
+/// Windows, decisions, requests, models.
+pub(super) fn counts(connection: &Connection) -> rusqlite::Result<[u64; 4]> {
+    let count = |table: &str| connection.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0));
+    Ok([count("windows")?, count("decisions")?, count("requests")?, count("models")?])
+}
+
+fn forget_windows(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
+    let kept = i64::try_from(kept).unwrap_or(i64::MAX);
+    let settings: Vec<i64> =
+        connection.prepare_cached("SELECT setting FROM settings")?.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    let mut find =
+        connection.prepare_cached("SELECT window FROM windows WHERE setting = ?1 ORDER BY window DESC LIMIT 1 OFFSET ?2")?;
+    let mut forget = connection.prepare_cached("DELETE FROM windows WHERE setting = ?1 AND window <= ?2")?;
+    let mut forgotten = 0;
+    for setting in settings {
+        if let Some(last) = find.query_row(params![setting, kept], |row| row.get::<_, i64>(0)).optional()? {
+            forgotten += forget.execute(params![setting, last])?;
+        }
+    }
+    Ok(forgotten)
+}
+
+fn forget_models(connection: &Connection, kept: u64) -> rusqlite::Result<usize> {
+    let kept = i64::try_from(kept).unwrap_or(i64::MAX);
+    connection.execute(
+        "DELETE FROM models WHERE model IN (SELECT model FROM
+           (SELECT model, row_number() OVER (PARTITION BY name ORDER BY trained_s DESC, model DESC) AS place FROM models)
+         WHERE place > ?1)",
+        [kept],
+    )
+}
+
+/// Forgets an eighth of what takes up most; false if there is nothing more that may be forgotten.
+fn forget_an_eighth(connection: &Connection) -> rusqlite::Result<bool> {
+    let [windows, _, requests, _] = counts(connection)?;
+    let most: u64 = connection.query_row(
+        "SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM windows GROUP BY setting)",
+        [],
+        |row| row.get(0),
+    )?;
+    if requests > 0 && (requests * REQUEST_BYTES >= windows * WINDOW_BYTES || most <= 1) {
+        let eighth = i64::try_from(requests / 8 + 1).unwrap_or(i64::MAX);
+        let oldest = "DELETE FROM requests WHERE request IN (SELECT request FROM requests ORDER BY request LIMIT ?1)";
+        return Ok(connection.execute(oldest, [eighth])? > 0);
+    }
+    if most > 1 {
+        return Ok(forget_windows(connection, (most * 7 / 8).max(1))? > 0);
+    }
+    let most: u64 =
+        connection
+            .query_row("SELECT coalesce(max(n), 0) FROM (SELECT count(*) AS n FROM models GROUP BY name)", [], |row| row.get(0))?;
+    Ok(most > 1 && forget_models(connection, most - 1)? > 0)
+}
+
+/// What no row refers to any more.
+fn forget_unused(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "DELETE FROM runs WHERE NOT EXISTS (SELECT 1 FROM windows w WHERE w.run = runs.run)
+           AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.run = runs.run)
+           AND NOT EXISTS (SELECT 1 FROM requests q WHERE q.run = runs.run);
+         DELETE FROM settings WHERE NOT EXISTS (SELECT 1 FROM windows w WHERE w.setting = settings.setting)
+           AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.from_setting = settings.setting)
+           AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.to_setting = settings.setting);
+         DELETE FROM feature_lists WHERE NOT EXISTS (SELECT 1 FROM windows w WHERE w.list = feature_lists.list)
+           AND NOT EXISTS (SELECT 1 FROM models m WHERE m.list = feature_lists.list);",
+    )
+}

@@ -1,0 +1,57 @@
+//! Files that are there whole or not at all.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use tempfile::NamedTempFile;
+
+/// A file being written, beside the one that it will replace. Dropped before its end it leaves nothing behind.
+pub struct WholeFile {
+    file: NamedTempFile,
+    target: PathBuf,
+}
+
+impl WholeFile {
+    /// Begins a file that will be at `path`. Refuses what could not be replaced by one, before any work is done for it.
+    pub fn create(path: &Path) -> anyhow::Result<WholeFile> {
+        let target = target(path)?;
+        let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        // As a file that is simply created: for everybody, less the umask.
+        let permissions = Permissions::from_mode(0o666);
+        let file = tempfile::Builder::new()
+            .prefix(".seekwise-")
+            .permissions(permissions)
+            .tempfile_in(folder)
+            .with_context(|| format!("cannot write into {}", folder.display()))?;
+        Ok(WholeFile { file, target })
+    }
+
+    /// What is written goes into it.
+    pub fn writer(&self) -> anyhow::Result<File> {
+        self.file.reopen().with_context(|| format!("cannot write {}", self.target.display()))
+    }
+
+    /// Puts it in its place.
+    pub fn finish(self) -> anyhow::Result<()> {
+        let WholeFile { file, target } = self;
+        file.as_file().sync_all().with_context(|| format!("cannot write {}", target.display()))?;
+        file.persist(&target).map_err(|error| error.error).with_context(|| format!("cannot write {}", target.display()))?;
+        Ok(())
+    }
+}
+
+/// The file to replace. What is no file, such as a device, must not be replaced by one.
+fn target(path: &Path) -> anyhow::Result<PathBuf> {
+    match fs::metadata(path) {
+        Ok(about) if about.is_file() => fs::canonicalize(path).with_context(|| format!("cannot write {}", path.display())),
+        Ok(about) if about.is_dir() => bail!("{} is a folder: name a file", path.display()),
+        Ok(_) => bail!("{} is neither a file nor new: for a pipe write to -", path.display()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            report::record::destination(path).with_context(|| format!("cannot write {}", path.display()))
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+    }
+}
