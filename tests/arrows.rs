@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 /// What each crate may depend on. A crate that is not here does not exist yet: give it a line, here and in ARCHITECTURE.md.
-const ARROWS: &[(&str, &[&str])] =
-    &[("block", &[]), ("sim", &["block"]), ("learn", &["block"]), ("report", &["block"]), ("seekwise", &["block", "sim", "learn", "report"])];
+const ARROWS: &[(&str, &[&str])] = &[
+    ("block", &[]),
+    ("sim", &["block"]),
+    ("learn", &["block"]),
+    ("report", &["block"]),
+    ("seekwise", &["block", "sim", "learn", "report"]),
+];
 
 fn dependencies(manifest: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(manifest).unwrap();

@@ -4,6 +4,7 @@ mod compare;
 mod disk;
 mod experiment;
 mod host;
+mod learn;
 mod output;
 mod report;
 mod scheduler;
@@ -36,6 +37,9 @@ enum Command {
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
+    /// Train models on labelled rows, evaluate and show them
+    #[command(subcommand)]
+    Learn(learn::Command),
     /// Show the records of a comparison again, as table, JSON or page
     Report(report::Args),
     /// List schedulers and their tunables
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(args),
         Command::Disk(command) => disk::run(command),
         Command::Host(command) => host::run(&command),
+        Command::Learn(command) => learn::run(command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),
