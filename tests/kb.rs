@@ -69,6 +69,8 @@ fn window(number: u64) -> WindowRow {
             waited_for: 9,
             bytes: 40960,
             mean_response_s: 0.01,
+            waited_s: 0.01,
+            p99_response_s: 0.02,
             max_response_s: 0.02,
             mean_service_s: 0.005,
             fairness: 1.0,

@@ -7,6 +7,7 @@ mod experiment;
 mod gather;
 mod host;
 mod kb;
+mod learn;
 mod output;
 mod report;
 mod scheduler;
@@ -48,6 +49,9 @@ enum Command {
     /// Look into, exchange and keep small the knowledge base: what was observed, decided and learned
     #[command(subcommand)]
     Kb(kb::Command),
+    /// Train models on labelled rows, evaluate and show them
+    #[command(subcommand)]
+    Learn(learn::Command),
     /// Show the records of a comparison again, as table, JSON or page
     Report(report::Args),
     /// List schedulers and their tunables
@@ -73,6 +77,7 @@ fn main() -> ExitCode {
         Command::Gather(args) => gather::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
+        Command::Learn(command) => learn::run(command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),

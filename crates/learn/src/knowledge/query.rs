@@ -79,7 +79,7 @@ static WINDOWS: Table<WindowRow> = Table {
     sql: select!(
         "t.window",
         "t.number, t.from_ns, t.to_ns, s.text, t.list, l.names, t.features, t.requests, t.waited_for, t.bytes, t.mean_response_s,
-         t.max_response_s, t.mean_service_s, t.fairness, t.unfinished",
+         t.waited_s, t.p99_response_s, t.max_response_s, t.mean_service_s, t.fairness, t.unfinished",
         "windows t JOIN settings s ON s.setting = t.setting JOIN feature_lists l ON l.list = t.list",
         "s.text"
     ),
@@ -236,10 +236,12 @@ fn window(row: &Row, known: &mut Known) -> rusqlite::Result<WindowRow> {
             waited_for: row.get(OWN + 8)?,
             bytes: row.get(OWN + 9)?,
             mean_response_s: real(row, OWN + 10)?,
-            max_response_s: real(row, OWN + 11)?,
-            mean_service_s: real(row, OWN + 12)?,
-            fairness: real(row, OWN + 13)?,
-            unfinished: row.get(OWN + 14)?,
+            waited_s: real(row, OWN + 11)?,
+            p99_response_s: real(row, OWN + 12)?,
+            max_response_s: real(row, OWN + 13)?,
+            mean_service_s: real(row, OWN + 14)?,
+            fairness: real(row, OWN + 15)?,
+            unfinished: row.get(OWN + 16)?,
         },
     })
 }

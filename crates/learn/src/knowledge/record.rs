@@ -166,8 +166,8 @@ impl Batch<'_> {
         insert(
             &self.transaction,
             "INSERT INTO windows (run, number, setting, from_ns, to_ns, list, features, requests, waited_for, bytes,
-               mean_response_s, max_response_s, mean_service_s, fairness, unfinished)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT (run, number) DO NOTHING",
+               mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness, unfinished)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) ON CONFLICT (run, number) DO NOTHING",
             params![
                 run,
                 whole("number", window.number)?,
@@ -180,6 +180,8 @@ impl Batch<'_> {
                 whole("waited_for", outcome.waited_for)?,
                 whole("bytes", outcome.bytes)?,
                 outcome.mean_response_s,
+                outcome.waited_s,
+                outcome.p99_response_s,
                 outcome.max_response_s,
                 outcome.mean_service_s,
                 outcome.fairness,

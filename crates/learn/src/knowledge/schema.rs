@@ -50,6 +50,8 @@ CREATE TABLE windows (
   waited_for INTEGER NOT NULL,
   bytes INTEGER NOT NULL,
   mean_response_s REAL,
+  waited_s REAL,
+  p99_response_s REAL,
   max_response_s REAL,
   mean_service_s REAL,
   fairness REAL,

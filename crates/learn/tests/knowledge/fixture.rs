@@ -46,6 +46,8 @@ pub fn window(number: u64) -> WindowRow {
             waited_for: number,
             bytes: number * 4096,
             mean_response_s: 0.1 / (x + 1.0),
+            waited_s: 0.2 / (x + 1.0),
+            p99_response_s: 0.4,
             max_response_s: 0.5,
             mean_service_s: f64::NAN,
             fairness: 1.0,
@@ -227,7 +229,7 @@ fn any_window() -> impl Strategy<Value = WindowRow> {
     let features = prop::sample::subsequence(vec!["a", "b c", "d,\"e\"", "f\ng", "h\r", " ", "ä"], 0..=7);
     let features = features.prop_flat_map(|names| (prop::collection::vec(real(), names.len()), Just(names)));
     let counts = (count(), count(), count(), count(), count(), count());
-    (features, counts, (column(), column(), column(), column()), any::<String>()).prop_map(
+    (features, counts, (column(), column(), column(), column(), column(), column()), any::<String>()).prop_map(
         |((values, names), counts, reals, setting)| {
             let (from, to) = (Nanos(counts.0.min(counts.1)), Nanos(counts.0.max(counts.1)));
             WindowRow {
@@ -243,6 +245,8 @@ fn any_window() -> impl Strategy<Value = WindowRow> {
                     waited_for: counts.3,
                     bytes: counts.4,
                     mean_response_s: reals.0,
+                    waited_s: reals.4,
+                    p99_response_s: reals.5,
                     max_response_s: reals.1,
                     mean_service_s: reals.2,
                     fairness: reals.3,

@@ -1,5 +1,6 @@
 //! What `compare` and `simulate` have in common: a load on a disk under schedulers, and the records that come of it.
 
+mod experience;
 pub mod gather;
 mod jobs;
 pub mod laboratory;
@@ -67,6 +68,9 @@ pub struct Arguments {
     /// [default: 2,3,1]
     #[arg(long, value_name = "T,R,F")]
     preference: Option<Preference>,
+    /// What controllers learn from: experience gathered before [default: what comes with the program]
+    #[arg(long, value_name = "FILE.json")]
+    experience: Option<PathBuf>,
     /// Write one record per scheduler and controller into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -107,8 +111,9 @@ pub struct World {
 
 impl Arguments {
     /// What every controller is told.
-    pub fn brief(&self) -> Brief {
-        Brief { preference: self.preference.unwrap_or_default(), seed: self.seed, ..Brief::default() }
+    pub fn brief(&self) -> anyhow::Result<Brief> {
+        let experience = experience::load(self.experience.as_deref())?;
+        Ok(Brief { preference: self.preference.unwrap_or_default(), seed: self.seed, experience, ..Brief::default() })
     }
 }
 

@@ -219,6 +219,8 @@ fn window(stored: &Stored<WindowRow>, features: &[String]) -> Vec<Cell> {
         Cell::whole(outcome.waited_for),
         Cell::whole(outcome.bytes),
         Cell::real(Some(outcome.mean_response_s)),
+        Cell::real(Some(outcome.waited_s)),
+        Cell::real(Some(outcome.p99_response_s)),
         Cell::real(Some(outcome.max_response_s)),
         Cell::real(Some(outcome.mean_service_s)),
         Cell::real(Some(outcome.fairness)),

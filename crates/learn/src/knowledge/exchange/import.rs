@@ -195,6 +195,8 @@ impl Line<'_> {
             waited_for: self.number("outcome_waited_for", COUNT)?,
             bytes: self.number("outcome_bytes", COUNT)?,
             mean_response_s: self.real("outcome_mean_response_s")?.unwrap_or(f64::NAN),
+            waited_s: self.real("outcome_waited_s")?.unwrap_or(f64::NAN),
+            p99_response_s: self.real("outcome_p99_response_s")?.unwrap_or(f64::NAN),
             max_response_s: self.real("outcome_max_response_s")?.unwrap_or(f64::NAN),
             mean_service_s: self.real("outcome_mean_service_s")?.unwrap_or(f64::NAN),
             fairness: self.real("outcome_fairness")?.unwrap_or(f64::NAN),

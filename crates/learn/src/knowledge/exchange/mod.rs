@@ -95,6 +95,8 @@ impl Table {
                 "outcome_waited_for",
                 "outcome_bytes",
                 "outcome_mean_response_s",
+                "outcome_waited_s",
+                "outcome_p99_response_s",
                 "outcome_max_response_s",
                 "outcome_mean_service_s",
                 "outcome_fairness",

@@ -1,0 +1,55 @@
+//! Hyper-parameters: what is tried for each, and what a person may set.
+
+use std::collections::BTreeMap;
+
+use super::{Learner, ModelError};
+
+/// A number that a learner is tuned with.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// What a person types.
+    pub name: &'static str,
+    /// What it does.
+    pub doc: &'static str,
+    /// What cross-validation tries; the first is the default, and among equally good ones the earlier is taken.
+    pub candidates: &'static [f64],
+    /// The least value.
+    pub min: f64,
+    /// The largest value.
+    pub max: f64,
+    /// Whether it must be a whole number.
+    pub is_whole: bool,
+}
+
+impl Parameter {
+    fn check(&self, value: f64) -> Result<(), String> {
+        if !(self.min..=self.max).contains(&value) || (self.is_whole && value.fract() != 0.0) {
+            let kind = if self.is_whole { "a whole number" } else { "a number" };
+            return Err(format!("{} {value} should be {kind} from {} to {}", self.name, self.min, self.max));
+        }
+        Ok(())
+    }
+}
+
+/// Every combination of the learner's candidates, but of those that are `fixed` only their value.
+pub fn combinations(learner: &dyn Learner, fixed: &BTreeMap<String, f64>) -> Result<Vec<Vec<f64>>, ModelError> {
+    let wrong = |message: String| ModelError::Parameter { learner: learner.name(), message };
+    let parameters = learner.parameters();
+    if let Some(name) = fixed.keys().find(|name| parameters.iter().all(|parameter| parameter.name != name.as_str())) {
+        let known: Vec<&str> = parameters.iter().map(|parameter| parameter.name).collect();
+        return Err(wrong(format!("there is no hyper-parameter '{name}'; there are {}", known.join(", "))));
+    }
+    let mut combinations = vec![Vec::new()];
+    for parameter in parameters {
+        let single = fixed.get(parameter.name).copied();
+        if let Some(value) = single {
+            parameter.check(value).map_err(wrong)?;
+        }
+        let candidates = single.as_ref().map_or(parameter.candidates, std::slice::from_ref);
+        let with = |combination: &Vec<f64>| -> Vec<Vec<f64>> {
+            candidates.iter().map(|&value| combination.iter().copied().chain([value]).collect()).collect()
+        };
+        combinations = combinations.iter().flat_map(with).collect();
+    }
+    Ok(combinations)
+}

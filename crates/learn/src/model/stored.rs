@@ -1,0 +1,269 @@
+//! A trained model, and its file.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::train::decide;
+use super::{Buffers, Classifier, Learner, ModelError, Names, Preparation, Scaler, learner, text};
+
+/// What a model's file begins with; the number goes up when its meaning changes.
+const SCHEMA: &str = "seekwise-model 1";
+
+/// Says the class of a row.
+#[derive(Debug)]
+pub struct Model {
+    pub(super) learner: &'static dyn Learner,
+    pub(super) parameters: BTreeMap<String, f64>,
+    pub(super) features: Vec<String>,
+    pub(super) classes: Vec<String>,
+    pub(super) scaler: Option<Scaler>,
+    pub(super) temperature: f64,
+    pub(super) training: Training,
+    pub(super) classifier: Box<dyn Classifier>,
+}
+
+/// How a model came to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Training {
+    /// Rows that counted.
+    pub rows: usize,
+    /// Of them, of each class.
+    pub class_rows: Vec<usize>,
+    /// Every class counted the same.
+    pub balanced: bool,
+    /// Of everything that was drawn.
+    pub seed: u64,
+    /// Of the cross-validation; 0 if nothing could be held out.
+    pub folds: usize,
+    /// Combinations of hyper-parameters that were tried.
+    pub combinations: usize,
+    /// Share of right answers on rows held out, of the best combination; `None` if nothing could be held out.
+    pub cross_validated_accuracy: Option<f64>,
+    /// Share of right answers on (a sample of) the rows that were learned from.
+    pub training_accuracy: f64,
+    /// How much of that share is lost if the values of a feature are shuffled among the rows.
+    pub influence: Vec<f64>,
+}
+
+/// What a model says of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prediction {
+    /// The likeliest class, as an index into [`Model::classes`].
+    pub class: usize,
+    /// How likely it is.
+    pub confidence: f64,
+    /// How likely each class is.
+    pub probabilities: Vec<f64>,
+}
+
+/// Room that predictions are made in, to be used again.
+#[derive(Clone, Debug, Default)]
+pub struct Scratch {
+    row: Vec<f64>,
+    buffers: Buffers,
+    probabilities: Vec<f64>,
+}
+
+impl Scratch {
+    /// How likely each class was in the last prediction.
+    pub fn probabilities(&self) -> &[f64] {
+        &self.probabilities
+    }
+}
+
+/// A model in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    schema: String,
+    learner: String,
+    parameters: BTreeMap<String, f64>,
+    features: Vec<String>,
+    classes: Vec<String>,
+    training: Training,
+    scaler: Option<Scaler>,
+    temperature: f64,
+    body: serde_json::Value,
+}
+
+impl Model {
+    /// What made it.
+    pub fn learner(&self) -> &'static dyn Learner {
+        self.learner
+    }
+
+    /// The hyper-parameters it was made with.
+    pub fn parameters(&self) -> &BTreeMap<String, f64> {
+        &self.parameters
+    }
+
+    /// The features it wants, in order.
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    /// The classes it knows.
+    pub fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    /// How it came to be.
+    pub fn training(&self) -> &Training {
+        &self.training
+    }
+
+    /// How its features are scaled, if they are.
+    pub fn scaler(&self) -> Option<&Scaler> {
+        self.scaler.as_ref()
+    }
+
+    /// What its scores are divided by to be confidences that mean what they say.
+    pub fn temperature(&self) -> f64 {
+        self.temperature
+    }
+
+    pub(super) fn classifier(&self) -> &dyn Classifier {
+        &*self.classifier
+    }
+
+    pub(super) fn names(&self) -> Names<'_> {
+        Names::new(&self.features, &self.classes, self.scaler.as_ref())
+    }
+
+    /// Whether rows of these features can be given to it: the same names in the same order.
+    ///
+    /// # Errors
+    /// The first difference.
+    pub fn check_features<S: AsRef<str>>(&self, features: &[S]) -> Result<(), ModelError> {
+        let wrong = |message: String| Err(ModelError::Features(message));
+        for (number, name) in self.features.iter().enumerate() {
+            match features.get(number).map(AsRef::as_ref) {
+                Some(given) if given == name => {}
+                Some(given) => return wrong(format!("feature {} is '{given}'; it should be '{name}'", number + 1)),
+                None => return wrong(format!("there are only {number}; feature {} should be '{name}'", number + 1)),
+            }
+        }
+        match features.get(self.features.len()) {
+            Some(given) => wrong(format!("there is one too many, '{}'; there should be {}", given.as_ref(), self.features.len())),
+            None => Ok(()),
+        }
+    }
+
+    /// The class of a row with the features that [`check_features`](Model::check_features) checks; NaN is missing. A row that is too
+    /// short ends with missing values, what is too much is not looked at.
+    pub fn predict(&self, values: &[f64]) -> Prediction {
+        let mut scratch = Scratch::default();
+        let (class, confidence) = self.predict_with(values, &mut scratch);
+        Prediction { class, confidence, probabilities: scratch.probabilities }
+    }
+
+    /// The class and how likely it is, as [`predict`](Model::predict) says, without allocating once `scratch` has been used.
+    pub fn predict_with(&self, values: &[f64], scratch: &mut Scratch) -> (usize, f64) {
+        let Scratch { row, buffers, probabilities } = scratch;
+        let filled = self.learner.preparation() == Preparation::ScaledAndFilled;
+        let row: &[f64] = match &self.scaler {
+            Some(scaler) => {
+                scaler.apply(values, filled, row);
+                row
+            }
+            None => values,
+        };
+        probabilities.resize(self.classes.len(), 0.0);
+        self.classifier.scores(row, buffers, probabilities);
+        let class = decide(probabilities, self.temperature);
+        (class, probabilities[class])
+    }
+
+    /// As a page that a person reads.
+    pub fn text(&self) -> String {
+        text::page(self)
+    }
+
+    /// For a file. The same model gives the same bytes.
+    ///
+    /// # Errors
+    /// A number in it is none: a defect of the learner.
+    pub fn to_json(&self) -> Result<String, ModelError> {
+        let stored = Stored {
+            schema: SCHEMA.to_owned(),
+            learner: self.learner.name().to_owned(),
+            parameters: self.parameters.clone(),
+            features: self.features.clone(),
+            classes: self.classes.clone(),
+            training: self.training.clone(),
+            scaler: self.scaler.clone(),
+            temperature: self.temperature,
+            body: self.classifier.body(),
+        };
+        let text = serde_json::to_string(&stored).map_err(|error| ModelError::File(error.to_string()))?;
+        Ok(text + "\n")
+    }
+
+    /// Reads what [`to_json`](Model::to_json) wrote, and checks all of it.
+    ///
+    /// # Errors
+    /// It is no model, of another version, or damaged.
+    pub fn from_json(text: &str) -> Result<Model, ModelError> {
+        let wrong = |message: String| ModelError::File(format!("this is no model: {message}"));
+        check_schema(text)?;
+        let stored: Stored = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        let learner = learner(&stored.learner)?;
+        stored.check(learner).map_err(wrong)?;
+        let classifier = learner.load(stored.body, stored.features.len(), stored.classes.len()).map_err(wrong)?;
+        Ok(Model {
+            learner,
+            parameters: stored.parameters,
+            features: stored.features,
+            classes: stored.classes,
+            scaler: stored.scaler,
+            temperature: stored.temperature,
+            training: stored.training,
+            classifier,
+        })
+    }
+}
+
+/// Another version is to be named as such, not as the first key that is unknown.
+fn check_schema(text: &str) -> Result<(), ModelError> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    match serde_json::from_str::<Head>(text) {
+        Ok(head) if head.schema == SCHEMA => Ok(()),
+        Ok(head) => Err(ModelError::File(format!("its schema is {:?}; this program reads {SCHEMA:?}", head.schema))),
+        Err(error) => Err(ModelError::File(format!("this is no model: {error}"))),
+    }
+}
+
+impl Stored {
+    fn check(&self, learner: &dyn Learner) -> Result<(), String> {
+        if self.features.is_empty() || self.classes.is_empty() {
+            return Err("there should be at least one feature and one class".to_owned());
+        }
+        let right = learner.parameters().iter().all(|parameter| self.parameters.contains_key(parameter.name));
+        if !right || self.parameters.len() != learner.parameters().len() {
+            return Err(format!("the hyper-parameters {:?} are not those of {}", self.parameters.keys(), learner.name()));
+        }
+        if !(self.temperature > 0.0 && self.temperature < 1e6) {
+            return Err(format!("the temperature {} should be above 0", self.temperature));
+        }
+        if self.scaler.is_some() != (learner.preparation() != Preparation::None) {
+            return Err(format!("{} has its features {}scaled", learner.name(), if self.scaler.is_some() { "not " } else { "" }));
+        }
+        if let Some(problem) = self.scaler.as_ref().and_then(|scaler| scaler.problem(self.features.len())) {
+            return Err(problem);
+        }
+        for (what, length, wanted) in [
+            ("class_rows", self.training.class_rows.len(), self.classes.len()),
+            ("influence", self.training.influence.len(), self.features.len()),
+        ] {
+            if length != wanted {
+                return Err(format!("{what} has {length} values; there should be {wanted}"));
+            }
+        }
+        Ok(())
+    }
+}

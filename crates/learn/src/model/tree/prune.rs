@@ -1,0 +1,111 @@
+//! Pruning: a subtree stays only if it is expected to be wrong less often than a leaf, or than its own largest branch, in its place.
+
+use super::super::Examples;
+use super::grow::{counts, share, split};
+use super::statistics::{additional_errors, largest};
+use super::{Node, Question};
+
+/// A subtree must be better than what would stand in its place by this many rows (Weka's margin).
+const MARGIN: f64 = 0.1;
+
+/// Prunes with knowledge of the rows.
+pub struct Pruner<'a> {
+    pub examples: &'a Examples,
+    /// Of the upper limit that pessimism goes by.
+    pub confidence: f64,
+}
+
+impl Pruner<'_> {
+    /// Takes away what gains nothing on the training set, then what is expected to gain nothing elsewhere.
+    pub fn prune_all(&self, root: &mut Node, rows: &[(usize, f64)]) {
+        collapse(root);
+        self.prune(root, rows);
+    }
+
+    fn prune(&self, node: &mut Node, rows: &[(usize, f64)]) {
+        let Some(question) = &mut node.question else { return };
+        let parts = split(self.examples, rows, question);
+        for (branch, part) in question.branches.iter_mut().zip(&parts) {
+            self.prune(branch, part);
+        }
+        let biggest = usize::from(question.branches[1].total() >= question.branches[0].total());
+        let raised = self.errors_with(&question.branches[biggest], rows);
+        let leaf = self.errors_of_counts(&node.counts);
+        let tree = self.errors(node);
+        if leaf <= tree + MARGIN && leaf <= raised + MARGIN {
+            node.question = None;
+        } else if raised <= tree + MARGIN
+            && let Some(question) = node.question.take()
+        {
+            let [first, second] = question.branches;
+            *node = if biggest == 0 { first } else { second };
+            self.redistribute(node, rows);
+            self.prune(node, rows);
+        }
+    }
+
+    /// Expected errors of a subtree on the rows it was given.
+    fn errors(&self, node: &Node) -> f64 {
+        match &node.question {
+            None => self.errors_of_counts(&node.counts),
+            Some(question) => question.branches.iter().map(|branch| self.errors(branch)).sum(),
+        }
+    }
+
+    /// Expected errors of a subtree if these rows came to it.
+    fn errors_with(&self, node: &Node, rows: &[(usize, f64)]) -> f64 {
+        let Some(question) = &node.question else { return self.errors_of_counts(&counts(self.examples, rows)) };
+        let parts = split(self.examples, rows, &self.reshared(question, rows));
+        question.branches.iter().zip(&parts).map(|(branch, part)| self.errors_with(branch, part)).sum()
+    }
+
+    fn errors_of_counts(&self, counts: &[f64]) -> f64 {
+        let total: f64 = counts.iter().sum();
+        if total <= 0.0 {
+            return 0.0;
+        }
+        // Sums of fractions leave crumbs: they are no errors.
+        let errors = total - counts[largest(counts)];
+        let errors = if errors < 1e-9 * total { 0.0 } else { errors };
+        errors + additional_errors(total, errors, self.confidence)
+    }
+
+    /// Gives these rows to a subtree that stood elsewhere.
+    fn redistribute(&self, node: &mut Node, rows: &[(usize, f64)]) {
+        node.counts = counts(self.examples, rows);
+        let Some(question) = &mut node.question else { return };
+        question.share = share(self.examples, rows, question.feature, question.threshold);
+        let parts = split(self.examples, rows, question);
+        for (branch, part) in question.branches.iter_mut().zip(&parts) {
+            self.redistribute(branch, part);
+        }
+    }
+
+    /// The question alone, with the share of its first branch among these rows.
+    fn reshared(&self, question: &Question, rows: &[(usize, f64)]) -> Question {
+        let share = share(self.examples, rows, question.feature, question.threshold);
+        let branches = [Node::leaf(Vec::new()), Node::leaf(Vec::new())];
+        Question { feature: question.feature, threshold: question.threshold, share, branches }
+    }
+}
+
+/// Makes leaves of subtrees that are no better on the training set.
+fn collapse(node: &mut Node) {
+    let (leaf, tree) = (errors_here(&node.counts), training_errors(node));
+    if node.question.is_some() && tree >= leaf - 1e-3 {
+        node.question = None;
+    } else if let Some(question) = &mut node.question {
+        question.branches.iter_mut().for_each(collapse);
+    }
+}
+
+fn errors_here(counts: &[f64]) -> f64 {
+    counts.iter().sum::<f64>() - counts[largest(counts)]
+}
+
+fn training_errors(node: &Node) -> f64 {
+    match &node.question {
+        None => errors_here(&node.counts),
+        Some(question) => question.branches.iter().map(training_errors).sum(),
+    }
+}

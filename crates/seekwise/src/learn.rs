@@ -1,0 +1,204 @@
+//! `seekwise learn`: train models on labelled rows, evaluate and show them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+use ::learn::model::{self, ALL, Columns, Dataset, Evaluation, Learner, Model, ModelError, Options};
+use anyhow::{Context as _, ensure};
+
+use crate::terminal;
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// List the learners and their hyper-parameters
+    List,
+    /// Learn from rows whose classes are known, and write the model
+    Train(TrainArgs),
+    /// Ask a model about rows whose classes are known
+    Evaluate {
+        /// The model
+        model: PathBuf,
+        /// CSV with a header line and the model's features; the last column is the class
+        data: PathBuf,
+        #[command(flatten)]
+        columns: ColumnArgs,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print a model for a person to read
+    Show {
+        /// The model
+        model: PathBuf,
+    },
+}
+
+/// How to learn.
+#[derive(clap::Args)]
+pub struct TrainArgs {
+    /// CSV with a header line, numeric features and the class in the last column; a value that is empty or ? is missing
+    data: PathBuf,
+    /// Name of a learner; all tries every one and keeps the best in cross-validation
+    #[arg(long, value_name = "NAME|all", default_value = "all")]
+    learner: String,
+    #[command(flatten)]
+    columns: ColumnArgs,
+    /// Let every class count the same, however few its rows are
+    #[arg(long)]
+    balanced: bool,
+    /// Of everything that is drawn
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Set a hyper-parameter instead of looking for it; may be given several times
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    set: Vec<(String, f64)>,
+    /// Where to write the model
+    #[arg(short, long, value_name = "MODEL.json")]
+    output: PathBuf,
+}
+
+/// Which columns mean what.
+#[derive(clap::Args)]
+pub struct ColumnArgs {
+    /// Column with the class, if it is not the last
+    #[arg(long, value_name = "COLUMN")]
+    label: Option<String>,
+    /// Column that says which rows belong together, as windows of one run: cross-validation keeps them on one side
+    #[arg(long, value_name = "COLUMN")]
+    group: Option<String>,
+    /// Column that says how much a row counts
+    #[arg(long, value_name = "COLUMN")]
+    weight: Option<String>,
+}
+
+fn setting(text: &str) -> Result<(String, f64), String> {
+    let wrong = || format!("'{text}' should be NAME=VALUE with a number, as in c=10");
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((name.to_owned(), value.parse().map_err(|_| wrong())?))
+}
+
+/// Does it.
+pub fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::List => Ok(terminal::print(&list()?)?),
+        Command::Train(args) => train(&args),
+        Command::Evaluate { model, data, columns, json } => evaluate(&model, &data, &columns, json),
+        Command::Show { model } => Ok(terminal::print(&load(&model)?.text())?),
+    }
+}
+
+fn list() -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    for learner in ALL {
+        writeln!(text, "{:12} {}", learner.name(), learner.summary())?;
+        for parameter in learner.parameters() {
+            let candidates: Vec<String> = parameter.candidates.iter().map(f64::to_string).collect();
+            writeln!(text, "  {:10} {}", parameter.name, parameter.doc)?;
+            writeln!(text, "             {} to {}; tried: {}", parameter.min, parameter.max, candidates.join(", "))?;
+        }
+    }
+    Ok(text)
+}
+
+fn read(path: &Path, columns: &ColumnArgs) -> anyhow::Result<Dataset> {
+    let file = File::open(path).with_context(|| path.display().to_string())?;
+    ensure!(!file.metadata()?.is_dir(), "{}: is a folder; a CSV file is wanted", path.display());
+    let ColumnArgs { label, group, weight } = columns;
+    let columns = Columns { label: label.as_deref(), group: group.as_deref(), weight: weight.as_deref() };
+    let data = model::read_csv(BufReader::new(file), &columns).map_err(|error| anyhow::anyhow!("{}:{error}", path.display()))?;
+    data.check().with_context(|| path.display().to_string())?;
+    Ok(data)
+}
+
+fn load(path: &Path) -> anyhow::Result<Model> {
+    let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+    Model::from_json(&text).with_context(|| path.display().to_string())
+}
+
+fn train(args: &TrainArgs) -> anyhow::Result<()> {
+    report::record::check_replaceable(&args.output).with_context(|| format!("--output {}", args.output.display()))?;
+    let learners: Vec<&'static dyn Learner> =
+        if args.learner == "all" { ALL.to_vec() } else { vec![model::learner(&args.learner).context("--learner")?] };
+    let fixed: BTreeMap<String, f64> = args.set.iter().cloned().collect();
+    ensure!(fixed.is_empty() || learners.len() == 1, "--set needs --learner NAME: learners have different hyper-parameters");
+    let data = read(&args.data, &args.columns)?;
+    let options = Options { balanced: args.balanced, seed: args.seed, fixed, ..Options::default() };
+    let mut models = Vec::new();
+    for learner in learners {
+        models.push(train_one(&data, learner, &options)?);
+    }
+    // The first of equally good ones: the easiest to read.
+    let accuracy = |model: &Model| model.training().cross_validated_accuracy.unwrap_or(model.training().training_accuracy);
+    let best = (1..models.len()).fold(0, |best, next| if accuracy(&models[next]) > accuracy(&models[best]) { next } else { best });
+    report::record::replace(&args.output, models[best].to_json()?.as_bytes()).with_context(|| args.output.display().to_string())?;
+    Ok(terminal::print(&outcome(&models, best, &args.output)?)?)
+}
+
+fn train_one(data: &Dataset, learner: &'static dyn Learner, options: &Options) -> anyhow::Result<Model> {
+    let bar = terminal::progress_bar(1, learner.name());
+    let trained = model::train(data, learner, options, &mut |done, total| {
+        bar.set_length(total as u64);
+        bar.set_position(done as u64);
+        !terminal::interrupted().load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    match trained {
+        Err(ModelError::Interrupted) => Err(terminal::Interrupted.into()),
+        trained => Ok(trained?),
+    }
+}
+
+fn outcome(models: &[Model], best: usize, output: &Path) -> Result<String, std::fmt::Error> {
+    let mut text = format!("{:12} {:>16} {:>12}  hyper-parameters\n", "learner", "cross-validated", "training");
+    for (number, model) in models.iter().enumerate() {
+        let training = model.training();
+        let validated = training.cross_validated_accuracy.map_or("-".to_owned(), |accuracy| format!("{:.1}%", accuracy * 100.0));
+        let parameters: Vec<String> = model.parameters().iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let name = model.learner().name();
+        write!(text, "{name:12} {validated:>16} {:>11.1}%  {}", training.training_accuracy * 100.0, parameters.join(" "))?;
+        writeln!(text, "{}", if number == best && models.len() > 1 { "  <- kept" } else { "" })?;
+    }
+    writeln!(text, "wrote {}", output.display())?;
+    Ok(text)
+}
+
+fn evaluate(model: &Path, data: &Path, columns: &ColumnArgs, json: bool) -> anyhow::Result<()> {
+    let model = load(model)?;
+    let rows = read(data, columns)?;
+    let evaluation = Evaluation::of(&model, &rows).with_context(|| data.display().to_string())?;
+    let text = if json { serde_json::to_string_pretty(&evaluation)? + "\n" } else { table(&model, &evaluation)? };
+    Ok(terminal::print(&text)?)
+}
+
+fn table(model: &Model, evaluation: &Evaluation) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    let percent = |share: Option<f64>| share.map_or("-".to_owned(), |share| format!("{:.1}%", share * 100.0));
+    let Evaluation { rows, accuracy, mean_confidence, classes, confusion } = evaluation;
+    writeln!(
+        text,
+        "{}: {rows} rows, {:.1}% right, mean confidence {:.1}%\n",
+        model.learner().name(),
+        accuracy * 100.0,
+        mean_confidence * 100.0
+    )?;
+    let width = classes.iter().map(|class| class.name.chars().count()).max().unwrap_or(0).clamp(5, 40);
+    write!(text, "{:width$} {:>8} {:>8} {:>10}   taken for", "class", "rows", "recall", "precision")?;
+    for number in 1..=classes.len() {
+        write!(text, " {number:>6}")?;
+    }
+    writeln!(text)?;
+    for (number, (class, taken)) in classes.iter().zip(confusion).enumerate() {
+        let (recall, precision) = (percent(class.recall), percent(class.precision));
+        write!(text, "{:width$} {:>8} {recall:>8} {precision:>10} {:>11}", report::printable(&class.name), class.rows, number + 1)?;
+        for count in taken {
+            write!(text, " {count:>6}")?;
+        }
+        writeln!(text)?;
+    }
+    Ok(text)
+}
