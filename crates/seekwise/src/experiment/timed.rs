@@ -111,3 +111,60 @@ impl Scheduler for Timed {
         self.scheduler.drain(out);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use block::{Op, Priority};
+
+    use super::*;
+
+    /// Writes down what it is told.
+    struct Told(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Told {
+        fn note(&self, what: &'static str) {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(what);
+        }
+    }
+
+    impl Scheduler for Told {
+        fn insert(&mut self, _now: Nanos, _request: Request) -> Insertion {
+            self.note("insert");
+            Insertion::Queued
+        }
+        fn pick(&mut self, _now: Nanos) -> Pick {
+            self.note("pick");
+            Pick::Empty
+        }
+        fn completed(&mut self, _now: Nanos, _request: &Request, _service: Nanos) {
+            self.note("completed");
+        }
+        fn retune(&mut self, _values: &[i64]) {
+            self.note("retune");
+        }
+        fn set_limits(&mut self, _limits: &Limits) {
+            self.note("set_limits");
+        }
+        fn drain(&mut self, _out: &mut Vec<Request>) {
+            self.note("drain");
+        }
+    }
+
+    #[test]
+    fn the_scheduler_behind_the_stopwatch_is_told_everything() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut timed = Timed::new(Box::new(Told(told.clone())), Arc::new(Stopwatch::new()));
+        let (op, priority, arrival) = (Op::Read, Priority::DEFAULT, Nanos::ZERO);
+        let request = Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba: 0, arrival };
+        timed.insert(Nanos::ZERO, request);
+        timed.pick(Nanos::ZERO);
+        timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
+        timed.retune(&[]);
+        timed.set_limits(&Limits::default());
+        timed.drain(&mut Vec::new());
+        let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        assert_eq!(*told, ["insert", "pick", "completed", "retune", "set_limits", "drain"]);
+    }
+}

@@ -280,6 +280,15 @@ impl Queue {
         self.frozen_until.is_some()
     }
 
+    /// Whether the device must be left alone at `now`, and until when. Apart from [`dispatch`](Server::dispatch), which is called for
+    /// every request, so that the compiler keeps that short.
+    #[cold]
+    fn waits_for_thaw(&mut self, now: Nanos) -> bool {
+        let is_frozen = self.is_frozen(now);
+        self.wait_until = self.frozen_until.filter(|&until| until > now && self.has_work_to_send());
+        is_frozen
+    }
+
     /// From now on notes down what happens to each issue, until it is [taken](Queue::take_notes).
     pub fn note(&mut self) {
         self.notes.get_or_insert_default();
@@ -459,6 +468,7 @@ impl Server for Queue {
         self.waiting[0].len() + self.waiting[1].len() < WAITING
     }
 
+    #[inline]
     fn admit(&mut self, now: Nanos, issue: Issue) {
         if let Some(notes) = &mut self.notes {
             notes.push(Noted::Issued(issue));
@@ -503,10 +513,10 @@ impl Server for Queue {
         Some(self)
     }
 
+    #[inline]
     fn dispatch(&mut self, now: Nanos) {
         self.wait_until = None;
-        if self.is_frozen(now) {
-            self.wait_until = self.frozen_until.filter(|&until| until > now && self.has_work_to_send());
+        if self.frozen_until.is_some() && self.waits_for_thaw(now) {
             return;
         }
         while self.at_device < self.depth {

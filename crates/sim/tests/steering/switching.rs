@@ -103,6 +103,8 @@ impl Player {
 
     fn end(mut self) -> Played {
         self.run_until(Nanos::MAX);
+        self.queue.set_settings(self.now, QueueSettings { nr_requests: 1, ..self.queue.settings() });
+        assert!(!self.queue.is_full(true) && !self.queue.is_full(false), "the queue is empty and does not know it");
         self.queue.take_notes(&mut self.played.notes);
         self.played.log = self.log.lock().unwrap().clone();
         self.played
@@ -291,16 +293,36 @@ fn a_flush_waits_for_the_end_of_a_switch() {
 }
 
 #[test]
-fn what_touches_is_merged_when_a_successor_that_merges_takes_over() {
+fn a_switch_with_nothing_waiting_is_no_reason_to_go_on() {
     let mut player = player();
+    player.issue(0, Op::Write, true, 8, 1);
+    player.queue.dispatch(player.now);
+    player.run_until(MS(5));
+    player.switch(2);
+    player.queue.dispatch(player.now);
+    assert_eq!(player.queue.next_event(), None);
+}
+
+/// Requests that touch each other, put into a queue with room for four that may not merge. How large those were that reached the
+/// device, when a successor that merges as `nomerges` says takes over.
+fn sectors_after_switch(nomerges: i64) -> Vec<u32> {
+    let mut player = player();
+    player.queue.set(player.now, 0, 4).unwrap();
     player.queue.set(player.now, 2, 2).unwrap();
     for n in 0..6 {
         player.issue(8 * n, Op::Read, true, 8, 1);
     }
-    player.queue.set(player.now, 2, 0).unwrap();
+    player.queue.set(player.now, 2, nomerges).unwrap();
     player.switch(3);
     player.queue.dispatch(player.now);
     let played = player.end();
     assert_eq!(played.finished.len(), 6);
-    assert_eq!(played.log.iter().filter(|entry| matches!(entry, Entry::Submitted { sectors: 48, .. })).count(), 1);
+    let sectors = |entry: &Entry| if let Entry::Submitted { sectors, .. } = entry { Some(*sectors) } else { None };
+    played.log.iter().filter_map(sectors).collect()
+}
+
+#[test]
+fn what_touches_is_merged_when_a_successor_that_merges_takes_over_and_makes_room() {
+    assert_eq!(sectors_after_switch(0), [48]);
+    assert_eq!(sectors_after_switch(2), [8; 6], "a successor keeps to the queue's limits");
 }
