@@ -35,8 +35,10 @@ const ASPECTS: &[(&str, Scale, f64)] = &[
 const MISSING: f64 = 1.0;
 /// Cases farther away than this, squared, count nothing.
 const FAR: f64 = 12.0;
-/// What is believed of a gain that nothing is known of: none, give or take this. As strong as one case of full likeness.
+/// What is believed of a gain that nothing at all is known of: none, give or take this.
 const UNKNOWN_DEVIATION: f64 = 0.4;
+/// So many cases of full likeness weigh as much as what is known of all cases together.
+const TRUST: f64 = 0.15;
 
 /// A place among the cases.
 pub type Point = [f64; ASPECTS.len()];
@@ -66,6 +68,8 @@ pub struct Similar {
     columns: [Option<usize>; ASPECTS.len()],
     settings: Vec<String>,
     cases: Vec<Known>,
+    /// By setting in force, then by setting: what was gained in all cases together.
+    overall: Vec<Vec<Expected>>,
 }
 
 #[derive(Clone, Debug)]
@@ -90,6 +94,7 @@ impl Similar {
         Similar {
             columns: std::array::from_fn(|aspect| column(ASPECTS[aspect].0, &ours)),
             settings: experience.settings.clone(),
+            overall: overall(experience, preference),
             cases: cases.collect(),
         }
     }
@@ -123,20 +128,41 @@ impl Similar {
                 }
             }
         }
-        sums.into_iter().map(expected).collect()
+        let overall = |number: &Option<usize>| number.map_or(Expected::UNKNOWN, |number| self.overall[under][number]);
+        sums.into_iter().zip(numbers.iter().map(overall)).map(expected).collect()
     }
 }
 
-/// The gain and its deviation from weighted sums, shrunk towards nothing as far as there is little evidence.
-fn expected([weight, gains, squares]: [f64; 3]) -> Expected {
-    if weight <= 0.0 {
-        return Expected::UNKNOWN;
+/// The gain and its deviation from weighted sums, drawn towards what is known of all cases as far as there is little evidence.
+fn expected(([weight, gains, squares], overall): ([f64; 3], Expected)) -> Expected {
+    let trust = weight / (weight + TRUST);
+    let mean = if weight > 0.0 { gains / weight } else { 0.0 };
+    let spread = if weight > 0.0 { (squares / weight - mean * mean).max(0.0) } else { 0.0 };
+    let gain = trust * mean + (1.0 - trust) * overall.gain;
+    let apart = trust * (1.0 - trust) * (mean - overall.gain).powi(2);
+    let variance = trust * spread + (1.0 - trust) * overall.deviation.powi(2) + apart + 0.015_f64.powi(2);
+    Expected { gain, deviation: variance.sqrt(), cases: weight }
+}
+
+fn overall(experience: &Experience, preference: &Preference) -> Vec<Vec<Expected>> {
+    let count = experience.settings.len();
+    let mut sums = vec![vec![[0.0_f64; 3]; count]; count];
+    for case in &experience.cases {
+        let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
+        for (setting, sum) in sums[case.under].iter_mut().enumerate() {
+            if let Some(gain) = score(setting).zip(score(case.under)).map(|(then, now)| then - now) {
+                *sum = [sum[0] + 1.0, sum[1] + gain, sum[2] + gain * gain];
+            }
+        }
     }
-    let mean = gains / weight;
-    let spread = (squares / weight - mean * mean).max(0.0);
-    let trust = weight / (weight + 0.1);
-    let variance = trust * spread + (1.0 - trust) * UNKNOWN_DEVIATION.powi(2) + 0.015_f64.powi(2);
-    Expected { gain: trust * mean, deviation: variance.sqrt(), cases: weight }
+    let one = |[cases, gains, squares]: [f64; 3]| {
+        if cases < 2.0 {
+            return Expected::UNKNOWN;
+        }
+        let gain = gains / cases;
+        Expected { gain, deviation: (squares / cases - gain * gain).max(0.0).sqrt(), cases: 0.0 }
+    };
+    sums.into_iter().map(|of_one| of_one.into_iter().map(one).collect()).collect()
 }
 
 fn point(value: impl Fn(usize) -> f64) -> Point {

@@ -1,5 +1,7 @@
 //! `seekwise gather`: runs workloads under every candidate and writes what was lived through.
 
+mod mix;
+
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -12,7 +14,6 @@ use crate::workload;
 #[derive(clap::Args)]
 pub struct Args {
     /// Job files or names of workloads
-    #[arg(required = true)]
     workloads: Vec<PathBuf>,
     /// A disk, as NAME or NAME@DEPTH
     #[arg(long = "disk", default_value = "sata7200")]
@@ -20,6 +21,9 @@ pub struct Args {
     /// A candidate
     #[arg(long = "candidate")]
     candidates: Vec<String>,
+    /// So many mixes drawn at random besides
+    #[arg(long, default_value_t = 0)]
+    random: u32,
     /// How long each runs, in seconds: the runtime that its jobs are given
     #[arg(long, default_value_t = 8)]
     seconds: u32,
@@ -48,6 +52,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 .with_context(|| format!("{}: is no job file", path.display()))?,
         );
     }
+    sources.extend((0..args.random).map(|number| (format!("random-{number}"), mix::text(args.seed, number, args.seconds))));
     let experience = gather(&sources, &disks, &settings, args.seed, usize::from(args.threads))?;
     std::fs::write(&args.output, experience.to_json()?)?;
     println!("{} cases", experience.cases.len());

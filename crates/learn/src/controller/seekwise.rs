@@ -76,6 +76,8 @@ struct Measured {
     score_sum: f64,
     square_sum: f64,
     last_s: f64,
+    /// Before this it is not tried again.
+    again_s: f64,
 }
 
 impl Measured {
@@ -173,8 +175,8 @@ impl Seekwise {
             .iter()
             .filter(|measured| measured.slices > 1.0)
             .fold((0.0, 0.0), |(a, b), m| (a + m.squares_about_mean(), b + m.slices - 1.0));
-        // Two slices' worth of a guess, 10%, until more is known.
-        ((squares + 2.0 * 0.01) / (freedom + 2.0)).sqrt().max(LEAST_NOISE)
+        // Two slices' worth of a guess, 6%, until more is known.
+        ((squares + 2.0 * 0.0036) / (freedom + 2.0)).sqrt().max(LEAST_NOISE)
     }
 
     /// The score of an arm and its variance, measured or expected.
@@ -202,11 +204,11 @@ impl Seekwise {
         for arm in (0..self.arms.len()).filter(|&arm| arm != self.home) {
             let (score, variance) = self.belief(arm, expected, now_s);
             let (gain, deviation) = (score - home, (variance + home_variance).sqrt());
-            if gain + 2.0 * deviation < LEAST_GAIN {
+            if gain + 2.0 * deviation < LEAST_GAIN || now_s < self.segment.measured[arm].again_s {
                 continue;
             }
             let switching_s = plant.switching_time(&self.arms[self.home], &self.arms[arm]).as_secs_f64();
-            let (improvement, worsening) = (partial_mean(gain - LEAST_GAIN, deviation), partial_mean(-gain, deviation));
+            let (improvement, worsening) = (partial_mean(gain - 2.0 * LEAST_GAIN, deviation), partial_mean(-gain, deviation));
             let cost_s = trial_s * (1.0 - (-worsening).exp()) + 2.0 * switching_s;
             let value_s = improvement * goes_on_s - cost_s;
             let allowed_s = ALLOWED_S + ALLOWED_SHARE * now_s + self.credit_s - self.spent_s;
@@ -239,6 +241,8 @@ impl Seekwise {
         }
         if gain + deviation < 0.0 || is_over {
             self.state = State::Home;
+            // As long again as the workload has lasted: so many trials in all as the time has doublings.
+            self.segment.measured[arm].again_s = 2.0 * now.as_secs_f64() - self.segment.from_s;
             let why =
                 format!("trial of {tried_name}: {} than {home_name}, {} was expected; back", percent(gain), percent(expected.gain));
             return self.put(now, self.home, plant, why, Some(-gain));
@@ -411,9 +415,9 @@ impl Controller for Seekwise {
     }
 
     fn refused(&mut self, setting: &Setting, _reason: &str) {
-        // It is not asked for again in this segment: as measured it is far behind.
+        // It is not asked for again in this segment.
         if let Some(arm) = self.arms.iter().position(|arm| arm == setting) {
-            self.segment.measured[arm].add(-1e6, f64::MAX);
+            self.segment.measured[arm].again_s = f64::INFINITY;
         }
         self.state = State::Home;
     }

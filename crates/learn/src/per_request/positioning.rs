@@ -32,6 +32,8 @@ const LANDMARKS: usize = 16_384;
 const REACH: u64 = 1 << 17;
 /// What ends sooner after it was sent came from the drive's memory, or went there.
 const FROM_MEMORY: Nanos = Nanos::from_micros(400);
+/// Ends of the last requests that are remembered, to know what goes on where another ended.
+const RECENT: usize = 1_024;
 /// Steps of half an octave.
 const STEPS: usize = 128;
 /// Time of half a turn where the speed is not known: of 7,200 rpm.
@@ -53,6 +55,7 @@ pub struct Positioning {
     turn_variance: f64,
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,
+    recent: Vec<u64>,
     by_age: VecDeque<u64>,
     /// By operation: the shortest times, in nanoseconds.
     reach_ns: [[f64; STEPS]; 2],
@@ -104,6 +107,7 @@ impl Positioning {
             turn_variance: FOUND_VARIANCE,
             regions: BTreeMap::new(),
             landmarks: BTreeMap::new(),
+            recent: vec![u64::MAX; RECENT],
             by_age: VecDeque::new(),
             reach_ns,
             generation: 0,
@@ -168,7 +172,11 @@ impl Positioning {
 
     /// Learns from a request that is done. `foreseen` if it was alone at the device, and so its whole time was its own.
     pub(super) fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: Option<Foreseen>) {
-        if request.op == Op::Discard || at - dispatched < FROM_MEMORY {
+        let place = |lba: u64| (lba / 8) as usize % RECENT;
+        // What goes on where another ended was read ahead by the drive, or passes at the media's rate, whatever the speed.
+        let goes_on = self.recent[place(request.lba)] == request.lba;
+        self.recent[place(request.end())] = request.end();
+        if request.op == Op::Discard || goes_on || at - dispatched < FROM_MEMORY {
             return;
         }
         if let Some(foreseen) = foreseen {
@@ -237,6 +245,10 @@ impl Positioning {
             region.search_at = region.seen + FIRST_SEARCH;
             region.met = 1.0;
             self.generation = self.generation.wrapping_add(1);
+            if self.known_regions() == 0 {
+                self.turn_ns = None;
+                self.turn_variance = FOUND_VARIANCE;
+            }
         }
     }
 

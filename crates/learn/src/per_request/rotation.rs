@@ -92,17 +92,26 @@ impl Finder {
         let threshold = enough.max(AGREEMENT);
         let best = match turn_ns {
             Some(turn_ns) => self.strongest(turn_ns),
-            None => {
-                let around = (SPREAD / STEP) as i32;
-                let turns =
-                    RPM.iter().flat_map(|rpm| (-around..=around).map(move |step| 60e9 / rpm * (1.0 + f64::from(step) * STEP)));
-                turns.map(|turn_ns| self.strongest(turn_ns)).fold(None::<Line>, |best, line| match best {
-                    Some(best) if best.agreement >= line.agreement => Some(best),
-                    _ => Some(line),
-                })?
-            }
+            None => self.strongest_of_all()?,
         };
         (best.agreement >= threshold).then(|| self.sharpen(ends, best, turn_ns.is_none()))
+    }
+
+    /// The strongest line at any speed; `None` if other speeds do nearly as well: a stream in order agrees with all of them.
+    fn strongest_of_all(&mut self) -> Option<Line> {
+        let around = (SPREAD / STEP) as i32;
+        let mut of_each = Vec::with_capacity(RPM.len());
+        for rpm in RPM {
+            let turns = (-around..=around).map(|step| 60e9 / rpm * (1.0 + f64::from(step) * STEP));
+            let lines = turns.map(|turn_ns| self.strongest(turn_ns));
+            of_each.extend(lines.max_by(|a, b| a.agreement.total_cmp(&b.agreement)));
+        }
+        of_each.sort_by(|a, b| b.agreement.total_cmp(&a.agreement));
+        let (best, others) = of_each.split_first()?;
+        // Twice the speed agrees as well, a little worse; it tells nothing against the first.
+        let is_multiple = |line: &Line| ((line.turn_ns / best.turn_ns).log2().abs() - 1.0).abs() < 0.01;
+        let second = others.iter().find(|line| !is_multiple(line)).map_or(0.0, |line| line.agreement);
+        (second < 0.6 * best.agreement).then_some(*best)
     }
 
     /// Collects pairs that are near enough to each other in place and time.

@@ -332,8 +332,24 @@ mod tests {
     }
 
     #[test]
+    fn who_is_left_waiting_counts_as_much_as_who_is_served() {
+        let served = done(1, Op::Read, true, 10, 5);
+        let Event::Completed { request, .. } = served else { unreachable!() };
+        let alone = outcome(&[Event::Queued(request), served]);
+        let beside_another = outcome(&[Event::Queued(request), Event::Queued(Request { stream: 2, ..request }), served]);
+        assert!((alone.waited_s - 0.01).abs() < 1e-9, "{}", alone.waited_s);
+        let until_the_end = 1.0 - request.arrival.as_secs_f64();
+        assert!((beside_another.waited_s - 0.01 - until_the_end).abs() < 1e-9, "{}", beside_another.waited_s);
+        assert_eq!(alone.mean_response_s, beside_another.mean_response_s);
+    }
+
+    #[test]
     fn a_tenth_of_the_response_time_is_worth_its_weight() {
-        let of = |response_ms| outcome(&[done(1, Op::Read, true, response_ms, 1)]).score(&Preference::default());
+        let of = |response_ms| {
+            let done = done(1, Op::Read, true, response_ms, 1);
+            let Event::Completed { request, .. } = done else { unreachable!() };
+            outcome(&[Event::Queued(request), done]).score(&Preference::default())
+        };
         assert!((of(10) - of(100) - 0.5 * 10.0_f64.ln()).abs() < 1e-9, "{}", of(10) - of(100));
     }
 
@@ -341,13 +357,13 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
         fn a_score_is_a_number_or_minus_infinity_whatever_the_outcome(
-            counts in any::<[u64; 4]>(), numbers in any::<[f64; 5]>(), plain in any::<bool>(),
+            counts in any::<[u64; 4]>(), numbers in any::<[f64; 6]>(), plain in any::<bool>(),
         ) {
             let [duration, requests, waited_for, bytes] = if plain { counts.map(|count| count % 3) } else { counts };
-            let [mean_response_s, p99_response_s, max_response_s, mean_service_s, fairness] = numbers;
+            let [mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness] = numbers;
             let outcome = Outcome {
-                duration: Nanos(duration), requests, waited_for, bytes, mean_response_s, p99_response_s, max_response_s, mean_service_s,
-                fairness, unfinished: 0,
+                duration: Nanos(duration), requests, waited_for, bytes, mean_response_s, waited_s, p99_response_s, max_response_s,
+                mean_service_s, fairness, unfinished: 0,
             };
             let score = outcome.score(&Preference::default());
             prop_assert!(score < f64::INFINITY, "{score}");
