@@ -77,11 +77,11 @@ pub struct Brief {
 }
 
 impl Default for Brief {
-    /// Every scheduler of [`block::ALL`] with its defaults, the host left alone.
+    /// Every scheduler with its defaults, the host left alone.
     fn default() -> Brief {
         Brief {
             preference: Preference::default(),
-            candidates: block::ALL.iter().map(|spec| Setting::of(spec)).collect(),
+            candidates: setting::schedulers().map(Setting::of).collect(),
             seed: 1,
             experience: Arc::default(),
         }

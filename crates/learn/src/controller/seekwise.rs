@@ -16,7 +16,7 @@
 //!   the time that the workload should go on exceeds what the trial and two switches cost. How long it goes on is taken from how long it
 //!   has lasted (Lindy's law: as long again).
 //! * *Windows as long as the workload.* Slices are joined until a cumulative sum of their distances (Page, Continuous inspection
-//!   schemes, 1954) says that the workload is another one; a slice far away says so at once.
+//!   schemes, 1954) says that the workload is another one.
 //! * *Guarded.* Trials may cost a fixed share of the time, and half of what was gained over the baseline, so that the regret against the
 //!   baseline stays below [`ALLOWED_S`] + [`ALLOWED_SHARE`] t whatever happens, but for one slice (conservative bandits: Wu, Shariff,
 //!   Lattimore, Szepesvari, ICML 2016). A trial that is clearly worse ends at its next slice.
@@ -60,9 +60,11 @@ const GOES_ON_S: f64 = 10.0;
 const LEAST_NOISE: f64 = 0.03;
 /// Slices of the past that count in what is measured.
 const MEMORY: f64 = 40.0;
-/// Squared distances of slices beyond this add up; at this sum, or this distance of one, the workload is another one.
+/// Squared distances of slices beyond this add up; at this sum the workload is another one.
 const DRIFT: f64 = 1.0;
-const CHANGED: f64 = 2.5;
+const CHANGED: f64 = 2.4;
+/// No slice counts for more than this, so that a burst of write-back, which comes and goes, is not another workload.
+const STRANGEST: f64 = 1.9;
 /// Segments that are remembered, and how near one must be to be recalled.
 const SEGMENTS: usize = 64;
 const ALIKE: f64 = 1.0;
@@ -204,7 +206,7 @@ impl Seekwise {
         for arm in (0..self.arms.len()).filter(|&arm| arm != self.home) {
             let (score, variance) = self.belief(arm, expected, now_s);
             let (gain, deviation) = (score - home, (variance + home_variance).sqrt());
-            if gain + 2.0 * deviation < LEAST_GAIN || now_s < self.segment.measured[arm].again_s {
+            if gain + deviation < LEAST_GAIN || now_s < self.segment.measured[arm].again_s {
                 continue;
             }
             let switching_s = plant.switching_time(&self.arms[self.home], &self.arms[arm]).as_secs_f64();
@@ -256,7 +258,7 @@ impl Seekwise {
             return None;
         }
         let apart = load_distance(point, &self.segment.point);
-        self.segment.drift = (self.segment.drift + apart - DRIFT).max(0.0);
+        self.segment.drift = (self.segment.drift + apart.min(STRANGEST) - DRIFT).max(0.0);
         if self.segment.drift < CHANGED {
             return None;
         }
