@@ -26,11 +26,12 @@ use block::Nanos;
 
 use super::{Controller, Decision, Spec};
 use crate::experience::{Experience, describe};
+use crate::per_request;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::Setting;
 use crate::similarity::{Expected, NOWHERE, Point, Similar, distance};
-use crate::window::{Extent, Outcome, Window};
+use crate::window::{Extent, Window};
 
 /// What a person types.
 pub(super) static SPEC: Spec = Spec {
@@ -45,7 +46,11 @@ pub(super) static SPEC: Spec = Spec {
 const SLICE: Nanos = Nanos::from_millis(250);
 const TRIAL_SLICE: Nanos = Nanos::from_millis(150);
 const SETTLE: Nanos = Nanos::from_millis(60);
-/// A slice with fewer requests done is joined with the next one.
+/// What a scheduler that learns by itself is given when it is put in force for the first time.
+const LEARNING: Nanos = Nanos::from_millis(900);
+/// Slices of the home before the first trial in a segment.
+const FIRST_SLICES: f64 = 3.0;
+/// A slice with fewer requests done says nothing.
 const FEWEST: u64 = 12;
 /// Slices of a trial: before it may be won, and at most.
 const TRIAL_SLICES: (f64, f64) = (2.0, 6.0);
@@ -135,8 +140,8 @@ pub struct Seekwise {
     past: Vec<Segment>,
     /// What was in force began then; until it has settled nothing is judged.
     settled_at: Nanos,
-    /// Slices with too few requests, waiting for more.
-    carried: Option<(Outcome, Vec<f64>)>,
+    /// The scheduler that learns by itself has had its time to do so.
+    learner_was_in_force: bool,
     spent_s: f64,
     credit_s: f64,
 }
@@ -156,7 +161,7 @@ impl Seekwise {
             segment,
             past: Vec::new(),
             settled_at: Nanos::ZERO,
-            carried: None,
+            learner_was_in_force: false,
             spent_s: 0.0,
             credit_s: 0.0,
         }
@@ -181,19 +186,25 @@ impl Seekwise {
         ((squares + 2.0 * 0.0036) / (freedom + 2.0)).sqrt().max(LEAST_NOISE)
     }
 
-    /// The score of an arm and its variance, measured or expected.
+    /// The score of an arm and its variance: what is expected against the home, and what was measured, each by its precision.
     fn belief(&self, arm: usize, expected: &[Expected], now_s: f64) -> (f64, f64) {
         let noise = self.noise();
-        let of_measured = |measured: &Measured| {
+        let measured = |arm: usize| {
+            let measured = &self.segment.measured[arm];
             let aged = 0.02_f64.powi(2) * (now_s - measured.last_s) / 30.0;
             (measured.mean(), noise * noise / measured.slices + aged)
         };
-        let measured = &self.segment.measured[arm];
-        if measured.slices > 0.0 {
-            return of_measured(measured);
+        let home = measured(self.home);
+        if arm == self.home {
+            return home;
         }
-        let (home, variance) = of_measured(&self.segment.measured[self.home]);
-        (home + expected[arm].gain, variance + expected[arm].deviation.powi(2))
+        let prior = (home.0 + expected[arm].gain, home.1 + expected[arm].deviation.powi(2));
+        if self.segment.measured[arm].slices == 0.0 {
+            return prior;
+        }
+        let (mean, variance) = measured(arm);
+        let precision = 1.0 / prior.1 + 1.0 / variance;
+        ((prior.0 / prior.1 + mean / variance) / precision, 1.0 / precision)
     }
 
     /// The arm most worth a trial, with what is expected of it; `None` if none is worth it.
@@ -224,8 +235,8 @@ impl Seekwise {
     /// Puts an arm in force.
     fn put(&mut self, now: Nanos, arm: usize, plant: &dyn Plant, why: String, expected_gain: Option<f64>) -> Decision {
         let switching = plant.switching_time(&plant.setting(), &self.arms[arm]);
-        self.settled_at = now + switching + SETTLE;
-        self.carried = None;
+        let is_new = self.arms[arm].spec.name == per_request::SPEC.name && !std::mem::replace(&mut self.learner_was_in_force, true);
+        self.settled_at = now + switching + if is_new { LEARNING } else { SETTLE };
         Decision { setting: Some(self.arms[arm].clone()), why, expected_gain }
     }
 
@@ -362,7 +373,7 @@ impl Controller for Seekwise {
 
     fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
         let now = window.to;
-        if window.from < self.settled_at && window.duration() + window.from < self.settled_at + TRIAL_SLICE {
+        if window.from + SETTLE < self.settled_at {
             return Decision::keep("settling");
         }
         if window.outcome.requests < FEWEST {
@@ -404,7 +415,8 @@ impl Controller for Seekwise {
             );
             return self.put(now, best, plant, why, None);
         }
-        match self.worth_trying(now, &expected, plant) {
+        let may_try = self.segment.measured[self.home].slices >= FIRST_SLICES;
+        match self.worth_trying(now, &expected, plant).filter(|_| may_try) {
             Some((arm, expected)) => {
                 let switching = plant.switching_time(&self.arms[self.home], &self.arms[arm]);
                 self.spent_s += 2.0 * switching.as_secs_f64();

@@ -94,9 +94,9 @@ impl Shared {
         Box::new(PerRequest::new(limits, values, self.clone()))
     }
 
-    /// Learns from a request that another scheduler sent.
+    /// Learns from a request that another scheduler sent. Requests are told in the order in which they were done.
     pub fn learn(&self, request: &Request, dispatched: Nanos, at: Nanos) {
-        self.with(|positioning| positioning.learn(request, dispatched, at, None));
+        self.with(|positioning| positioning.watch(request, dispatched, at));
     }
 
     /// Looks at what is known.

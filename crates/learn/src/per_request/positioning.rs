@@ -56,6 +56,8 @@ pub struct Positioning {
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,
     recent: Vec<u64>,
+    /// Where the request ended that was done last, and when, of those that are only watched.
+    last: Option<(u64, Nanos)>,
     by_age: VecDeque<u64>,
     /// By operation: the shortest times, in nanoseconds.
     reach_ns: [[f64; STEPS]; 2],
@@ -108,6 +110,7 @@ impl Positioning {
             regions: BTreeMap::new(),
             landmarks: BTreeMap::new(),
             recent: vec![u64::MAX; RECENT],
+            last: None,
             by_age: VecDeque::new(),
             reach_ns,
             generation: 0,
@@ -168,6 +171,14 @@ impl Positioning {
                 (Foreseen { distance, anchor: None, end_ns, wait_ns: half }, reach + half)
             }
         }
+    }
+
+    /// Learns from a request that somebody else sent. If it was sent after the one before was done, the head was there.
+    pub(super) fn watch(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
+        let alone = self.last.filter(|&(_, done)| dispatched >= done);
+        let foreseen = alone.map(|(head, _)| self.foresee(dispatched, head, request, self.anchor(request.end())).0);
+        self.learn(request, dispatched, at, foreseen);
+        self.last = Some((request.end(), at));
     }
 
     /// Learns from a request that is done. `foreseen` if it was alone at the device, and so its whole time was its own.
