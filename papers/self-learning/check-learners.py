@@ -162,7 +162,7 @@ def j48(jars, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seekwise", default=ROOT / "target" / "release" / "seekwise")
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, help="of each data set; 3 if absent, more of small ones")
     parser.add_argument("--only")
     parser.add_argument("--learner")
     parser.add_argument("--write-fixtures", type=Path)
@@ -177,7 +177,9 @@ def main():
             continue
         found = {learner: [[], []] for learner in peers() if arguments.learner in (None, learner)}
         trees = []
-        for split in range(1, arguments.splits + 1):
+        # Of 50 rows one is two points: as many splits as judge by about 800.
+        splits = arguments.splits or max(3, math.ceil(800 / (0.3 * len(rows))))
+        for split in range(1, splits + 1):
             train, test, train_classes, test_classes = train_test_split(rows, classes, test_size=0.3, stratify=classes, random_state=split)
             with tempfile.TemporaryDirectory() as folder:
                 folder = Path(folder)
