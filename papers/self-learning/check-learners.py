@@ -5,7 +5,7 @@
 
 Each figure is the mean accuracy in percent over the splits (70% to learn from, stratified, drawn with seeds 1, 2, ...). Ours goes through
 `seekwise learn train` and `seekwise learn evaluate`; both sides choose hyper-parameters by five-fold cross-validation on the training
-part. Fails if ours is more than one point below, and, where Maven and Java are at hand, if our tree at J48's settings (confidence 0.25,
+part. Fails if ours is more than one point below (but for C4.5: scikit-learn's tree is CART, shown only), and, where Maven and Java are at hand, if our tree at J48's settings (confidence 0.25,
 two rows a branch) is more than one point less accurate than J48's or differs in size by more than a tenth.
 
 scikit-learn is installed into a virtual environment beside the build if it is not there. `--write-fixtures` writes the rows and J48's
@@ -162,7 +162,7 @@ def j48(jars, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--seekwise", default=ROOT / "target" / "release" / "seekwise")
-    parser.add_argument("--splits", type=int, default=3)
+    parser.add_argument("--splits", type=int, help="of each data set; 3 if absent, more of small ones")
     parser.add_argument("--only")
     parser.add_argument("--learner")
     parser.add_argument("--write-fixtures", type=Path)
@@ -177,7 +177,9 @@ def main():
             continue
         found = {learner: [[], []] for learner in peers() if arguments.learner in (None, learner)}
         trees = []
-        for split in range(1, arguments.splits + 1):
+        # Of 50 rows one is two points: as many splits as judge by about 800.
+        splits = arguments.splits or max(3, math.ceil(800 / (0.3 * len(rows))))
+        for split in range(1, splits + 1):
             train, test, train_classes, test_classes = train_test_split(rows, classes, test_size=0.3, stratify=classes, random_state=split)
             with tempfile.TemporaryDirectory() as folder:
                 folder = Path(folder)
@@ -199,7 +201,9 @@ def main():
                             shutil.copy(folder / f"{part}.csv", arguments.write_fixtures / f"{name}-{part}.csv")
                         fixtures.append((name, right, *size))
         for learner, (mine, theirs) in found.items():
-            failures += report(name, learner, np.mean(mine), np.mean(theirs))
+            behind = report(name, learner, np.mean(mine), np.mean(theirs))
+            # scikit-learn has no C4.5: its tree (CART) is another algorithm, shown beside ours; what holds ours is J48.
+            failures += [] if learner == "c4.5" else behind
         if trees:
             failures += report(name, "j48", np.mean([a for (a, _), _ in trees]), np.mean([a for _, (a, _) in trees]))
             mine, theirs = (np.mean([pair[side][1][0] for pair in trees]) for side in (0, 1))

@@ -88,8 +88,13 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::List => Ok(terminal::print(&list()?)?),
         Command::Train(args) => train(&args),
         Command::Evaluate { model, data, columns, json } => evaluate(&model, &data, &columns, json),
-        Command::Show { model } => Ok(terminal::print(&load(&model)?.text())?),
+        Command::Show { model } => Ok(terminal::print(&printable_lines(&load(&model)?.text()))?),
     }
+}
+
+/// Names in a model's file are others' words.
+fn printable_lines(text: &str) -> String {
+    text.lines().map(|line| report::printable(line) + "\n").collect()
 }
 
 fn list() -> Result<String, std::fmt::Error> {

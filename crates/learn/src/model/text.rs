@@ -81,18 +81,16 @@ fn training(model: &Model, text: &mut String) {
     let _ = match training.cross_validated_accuracy {
         Some(accuracy) => writeln!(
             text,
-            "accuracy: {:.1}% in {}-fold cross-validation of {} combination{} of hyper-parameters, {:.1}% on the training set",
+            "accuracy: {:.1}% in {}-fold cross-validation of {} combination{} of hyper-parameters, {:.1}% on rows learned from",
             accuracy * 100.0,
             training.folds,
             training.combinations,
             if training.combinations == 1 { "" } else { "s" },
             training.training_accuracy * 100.0
         ),
-        None => writeln!(
-            text,
-            "accuracy: {:.1}% on the training set, too small to hold anything out",
-            training.training_accuracy * 100.0
-        ),
+        None => {
+            writeln!(text, "accuracy: {:.1}% on the rows learned from, too few to hold any out", training.training_accuracy * 100.0)
+        }
     };
     let _ = writeln!(text, "temperature of the confidences: {:.3}", model.temperature());
     let logarithms: Vec<&str> = model.scaler().map_or(Vec::new(), |scaler| {
@@ -110,8 +108,7 @@ fn influence(model: &Model, text: &mut String) {
     if order.is_empty() {
         return;
     }
-    let _ =
-        writeln!(text, "\nWhat matters most: points of accuracy lost on the training set if a feature is shuffled among its rows");
+    let _ = writeln!(text, "\nWhat matters most: points of accuracy lost on rows learned from if a feature is shuffled among them");
     for &feature in order.iter().take(SHOWN) {
         let _ = writeln!(text, "  {:6.1}  {}", influence[feature] * 100.0, model.names().feature(feature));
     }

@@ -51,6 +51,6 @@ pub fn xor(count: usize, seed: u64) -> Dataset {
     let mut random = random(seed);
     let rows: Vec<Vec<f64>> =
         (0..count).map(|row| [row % 2, row / 2 % 2].map(|side| 2.0 * side as f64 + 0.3 * normal(&mut random)).to_vec()).collect();
-    let labels = (0..count).map(|row| row % 2 ^ row / 2 % 2).collect();
+    let labels = (0..count).map(|row| (row % 2) ^ (row / 2 % 2)).collect();
     dataset(2, 2, rows, labels)
 }
