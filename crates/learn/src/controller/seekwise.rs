@@ -48,6 +48,8 @@ const TRIAL_SLICE: Nanos = Nanos::from_millis(150);
 const SETTLE: Nanos = Nanos::from_millis(60);
 /// What a scheduler that learns by itself is given when it is put in force for the first time.
 const LEARNING: Nanos = Nanos::from_millis(900);
+/// Half of a mean wait is given to what was queued before, and is the length of a slice, at most this.
+const LONGEST_TURNOVER: Nanos = Nanos::from_millis(1_000);
 /// Slices of the home before the first trial in a segment.
 const FIRST_SLICES: f64 = 3.0;
 /// A slice with fewer requests done says nothing.
@@ -70,6 +72,7 @@ const DRIFT: f64 = 1.0;
 const CHANGED: f64 = 2.4;
 /// No slice counts for more than this, so that a burst of write-back, which comes and goes, is not another workload.
 const STRANGEST: f64 = 1.9;
+const FAR_APART: f64 = 20.0;
 /// Segments that are remembered, and how near one must be to be recalled.
 const SEGMENTS: usize = 64;
 const ALIKE: f64 = 1.0;
@@ -116,6 +119,8 @@ struct Segment {
     point: Point,
     points: f64,
     drift: f64,
+    /// Mean distance of its slices from that point: how much this workload changes by itself.
+    unrest: f64,
     measured: Vec<Measured>,
 }
 
@@ -142,6 +147,8 @@ pub struct Seekwise {
     settled_at: Nanos,
     /// The scheduler that learns by itself has had its time to do so.
     learner_was_in_force: bool,
+    /// How long requests wait, lately.
+    turnover: Nanos,
     spent_s: f64,
     credit_s: f64,
 }
@@ -162,6 +169,7 @@ impl Seekwise {
             past: Vec::new(),
             settled_at: Nanos::ZERO,
             learner_was_in_force: false,
+            turnover: Nanos::ZERO,
             spent_s: 0.0,
             credit_s: 0.0,
         }
@@ -236,7 +244,8 @@ impl Seekwise {
     fn put(&mut self, now: Nanos, arm: usize, plant: &dyn Plant, why: String, expected_gain: Option<f64>) -> Decision {
         let switching = plant.switching_time(&plant.setting(), &self.arms[arm]);
         let is_new = self.arms[arm].spec.name == per_request::SPEC.name && !std::mem::replace(&mut self.learner_was_in_force, true);
-        self.settled_at = now + switching + if is_new { LEARNING } else { SETTLE };
+        // What was queued before must have left before anything is judged.
+        self.settled_at = now + switching + if is_new { LEARNING } else { SETTLE } + self.turnover;
         Decision { setting: Some(self.arms[arm].clone()), why, expected_gain }
     }
 
@@ -268,7 +277,11 @@ impl Seekwise {
         if self.segment.points < 2.0 {
             return None;
         }
-        let apart = load_distance(point, &self.segment.point);
+        // A workload that changes all the time by itself must change by more to be another one.
+        let apart = load_distance(point, &self.segment.point).min(FAR_APART);
+        let rest = 1.0 + 2.0 * self.segment.unrest;
+        self.segment.unrest += (apart - self.segment.unrest) / self.segment.points.clamp(3.0, MEMORY);
+        let apart = apart / rest;
         self.segment.drift = (self.segment.drift + apart.min(STRANGEST) - DRIFT).max(0.0);
         if self.segment.drift < CHANGED {
             return None;
@@ -296,7 +309,7 @@ impl Seekwise {
 
 impl Segment {
     fn new(from_s: f64, arms: usize) -> Segment {
-        Segment { from_s, point: NOWHERE, points: 0.0, drift: 0.0, measured: vec![Measured::default(); arms] }
+        Segment { from_s, point: NOWHERE, points: 0.0, drift: 0.0, unrest: 0.0, measured: vec![Measured::default(); arms] }
     }
 
     /// Takes a slice's point into the mean.
@@ -367,7 +380,8 @@ impl Controller for Seekwise {
     }
 
     fn extent(&self) -> Extent {
-        let time = if matches!(self.state, State::Trial { .. }) { TRIAL_SLICE } else { SLICE };
+        let least = if matches!(self.state, State::Trial { .. }) { TRIAL_SLICE } else { SLICE };
+        let time = least.max(self.turnover);
         Extent { time: Some(time), requests: None }
     }
 
@@ -379,6 +393,7 @@ impl Controller for Seekwise {
         if window.outcome.requests < FEWEST {
             return Decision::keep("too little to judge by");
         }
+        self.turnover = Nanos::from_millis((window.outcome.waited_s * 500.0) as u64).min(LONGEST_TURNOVER);
         let row = describe(&window.features, &window.outcome);
         let point = self.similar.point(&row);
         let changed = self.change(now, &point);
