@@ -45,7 +45,7 @@ pub(super) static SPEC: Spec = Spec {
 /// Length of a slice, of one in a trial, and of the time after a change that is not judged, besides the change itself.
 const SLICE: Nanos = Nanos::from_millis(250);
 const TRIAL_SLICE: Nanos = Nanos::from_millis(150);
-const SETTLE: Nanos = Nanos::from_millis(60);
+const SETTLE: Nanos = Nanos::from_millis(200);
 /// What a scheduler that learns by itself is given when it is put in force for the first time.
 const LEARNING: Nanos = Nanos::from_millis(900);
 /// Half of a mean wait is given to what was queued before, and is the length of a slice, at most this.
@@ -61,6 +61,12 @@ const LEAST_GAIN: f64 = 0.01;
 /// What trials may cost against the baseline: seconds, and a share of the time.
 const ALLOWED_S: f64 = 0.25;
 const ALLOWED_SHARE: f64 = 0.005;
+/// What trials of something that is nearly sure to gain may cost besides.
+const TRUSTED_S: f64 = 1.0;
+/// So many standard deviations of hope make a candidate worth a look.
+const DARING: f64 = 0.8;
+/// So much worse is a disaster: one slice is enough.
+const DISASTER: f64 = -0.5;
 /// A workload is expected to go on for at least this long, in seconds.
 const GOES_ON_S: f64 = 10.0;
 /// Slices differ by at least this much, as a standard deviation of scores.
@@ -225,14 +231,16 @@ impl Seekwise {
         for arm in (0..self.arms.len()).filter(|&arm| arm != self.home) {
             let (score, variance) = self.belief(arm, expected, now_s);
             let (gain, deviation) = (score - home, (variance + home_variance).sqrt());
-            if gain + deviation < LEAST_GAIN || now_s < self.segment.measured[arm].again_s {
+            if gain + DARING * deviation < 2.0 * LEAST_GAIN || now_s < self.segment.measured[arm].again_s {
                 continue;
             }
             let switching_s = plant.switching_time(&self.arms[self.home], &self.arms[arm]).as_secs_f64();
             let (improvement, worsening) = (partial_mean(gain - 2.0 * LEAST_GAIN, deviation), partial_mean(-gain, deviation));
             let cost_s = trial_s * (1.0 - (-worsening).exp()) + 2.0 * switching_s;
             let value_s = improvement * goes_on_s - cost_s;
-            let allowed_s = ALLOWED_S + ALLOWED_SHARE * now_s + self.credit_s - self.spent_s;
+            // What is nearly sure to gain is no gamble.
+            let trust_s = if gain > 1.5 * deviation { TRUSTED_S } else { 0.0 };
+            let allowed_s = ALLOWED_S + ALLOWED_SHARE * now_s + self.credit_s + trust_s - self.spent_s;
             if value_s > 0.0 && cost_s <= allowed_s && best.as_ref().is_none_or(|(value, ..)| value_s > *value) {
                 best = Some((value_s, arm, Expected { gain, deviation, cases: expected[arm].cases }));
             }
@@ -257,11 +265,12 @@ impl Seekwise {
         let deviation = noise * (1.0 / tried.slices.max(1.0) + 1.0 / home.slices.max(1.0)).sqrt();
         let (tried_name, home_name) = (self.arms[arm].to_string(), self.arms[self.home].to_string());
         let is_over = slices >= TRIAL_SLICES.1;
-        if slices >= TRIAL_SLICES.0 && gain > deviation.max(LEAST_GAIN) || is_over && gain > LEAST_GAIN {
+        let is_judged = slices >= TRIAL_SLICES.0;
+        if is_judged && gain > (1.5 * deviation).max(LEAST_GAIN) || is_over && gain > LEAST_GAIN.max(0.5 * deviation) {
             (self.home, self.state) = (arm, State::Home);
             return Decision::keep(format!("{tried_name} stays: {} than {home_name}", percent(gain)));
         }
-        if gain + deviation < 0.0 || is_over {
+        if gain < DISASTER || is_judged && gain + deviation < 0.0 || is_over {
             self.state = State::Home;
             // As long again as the workload has lasted: so many trials in all as the time has doublings.
             self.segment.measured[arm].again_s = 2.0 * now.as_secs_f64() - self.segment.from_s;

@@ -26,7 +26,7 @@ const KINDS: &[Kind] = &[
 pub fn text(seed: u64, number: u32, seconds: u32) -> String {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed.wrapping_mul(1_000_003).wrapping_add(u64::from(number)));
     let mut text = format!("[global]\nruntime={seconds}\ntime_based\n");
-    let kinds = *[1, 1, 1, 2, 2, 3].choose(&mut random).unwrap_or(&1);
+    let kinds = *[1, 1, 2, 2, 3].choose(&mut random).unwrap_or(&1);
     for part in 0..kinds {
         if let Some(kind) = KINDS.choose(&mut random) {
             kind(&mut random, &mut text, part);
