@@ -75,6 +75,7 @@ fn window(number: u64) -> WindowRow {
             mean_service_s: 0.005,
             fairness: 1.0,
             unfinished: 0,
+            calls: None,
         },
     }
 }

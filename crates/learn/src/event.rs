@@ -16,6 +16,16 @@ pub enum Event {
         /// When its last part was done.
         at: Nanos,
     },
+    /// A process asked for something, above the block layer: it called read, write or fsync. A plant that cannot see that tells
+    /// neither this nor [`Event::Returned`]; windows are judged by requests then.
+    Called(Nanos),
+    /// It has what it asked for.
+    Returned {
+        /// What was read or written for it.
+        bytes: u64,
+        /// When.
+        at: Nanos,
+    },
 }
 
 impl Event {
@@ -23,7 +33,7 @@ impl Event {
     pub fn at(&self) -> Nanos {
         match self {
             Event::Queued(request) => request.arrival,
-            Event::Completed { at, .. } => *at,
+            Event::Completed { at, .. } | Event::Called(at) | Event::Returned { at, .. } => *at,
         }
     }
 }

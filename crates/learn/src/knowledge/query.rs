@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::Knowledge;
 use super::error::{KnowledgeError, Problem};
 use super::rows::{DecisionRow, ModelRow, RequestRow, Run, RunId, Stored, WindowRow};
-use crate::window::Outcome;
+use crate::window::{Calls, Outcome};
 
 /// Rows read at once: memory stays bounded, and between two readings others can write.
 const PAGE: i64 = 1024;
@@ -79,7 +79,7 @@ static WINDOWS: Table<WindowRow> = Table {
     sql: select!(
         "t.window",
         "t.number, t.from_ns, t.to_ns, s.text, t.list, l.names, t.features, t.requests, t.waited_for, t.bytes, t.mean_response_s,
-         t.waited_s, t.p99_response_s, t.max_response_s, t.mean_service_s, t.fairness, t.unfinished",
+         t.waited_s, t.p99_response_s, t.max_response_s, t.mean_service_s, t.fairness, t.unfinished, t.calls, t.call_bytes, t.call_waited_s",
         "windows t JOIN settings s ON s.setting = t.setting JOIN feature_lists l ON l.list = t.list",
         "s.text"
     ),
@@ -242,8 +242,15 @@ fn window(row: &Row, known: &mut Known) -> rusqlite::Result<WindowRow> {
             mean_service_s: real(row, OWN + 14)?,
             fairness: real(row, OWN + 15)?,
             unfinished: row.get(OWN + 16)?,
+            calls: calls(row)?,
         },
     })
+}
+
+fn calls(row: &Row) -> rusqlite::Result<Option<Calls>> {
+    let (done, bytes): (Option<u64>, Option<u64>) = (row.get(OWN + 17)?, row.get(OWN + 18)?);
+    let waited_s = real(row, OWN + 19)?;
+    Ok(done.zip(bytes).map(|(done, bytes)| Calls { done, bytes, waited_s }))
 }
 
 fn decision(row: &Row, _known: &mut Known) -> rusqlite::Result<DecisionRow> {

@@ -166,8 +166,8 @@ impl Batch<'_> {
         insert(
             &self.transaction,
             "INSERT INTO windows (run, number, setting, from_ns, to_ns, list, features, requests, waited_for, bytes,
-               mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness, unfinished)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) ON CONFLICT (run, number) DO NOTHING",
+               mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness, unfinished, calls, call_bytes, call_waited_s)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) ON CONFLICT (run, number) DO NOTHING",
             params![
                 run,
                 whole("number", window.number)?,
@@ -186,6 +186,9 @@ impl Batch<'_> {
                 outcome.mean_service_s,
                 outcome.fairness,
                 whole("unfinished", outcome.unfinished)?,
+                outcome.calls.map(|calls| whole("calls", calls.done)).transpose()?,
+                outcome.calls.map(|calls| whole("call_bytes", calls.bytes)).transpose()?,
+                outcome.calls.map(|calls| calls.waited_s),
             ],
         )
     }

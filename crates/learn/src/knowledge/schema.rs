@@ -56,6 +56,9 @@ CREATE TABLE windows (
   mean_service_s REAL,
   fairness REAL,
   unfinished INTEGER NOT NULL,
+  calls INTEGER,
+  call_bytes INTEGER,
+  call_waited_s REAL,
   UNIQUE (run, number)
 ) STRICT;
 CREATE INDEX windows_by_setting ON windows (setting);

@@ -21,7 +21,7 @@ use block::Nanos;
 pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures, SEQUENTIAL_GAP};
 pub use extractor::Extractor;
 pub use features::{FEATURES, Features};
-pub use outcome::{Outcome, Tally};
+pub use outcome::{Calls, Outcome, Tally};
 pub use page::features_page;
 pub use table::Feature;
 

@@ -40,6 +40,20 @@ pub struct Outcome {
     pub fairness: f64,
     /// Requests queued and not done when the window ended.
     pub unfinished: u64,
+    /// What processes got, where the plant can see that.
+    pub calls: Option<Calls>,
+}
+
+/// What processes got of a window. That is what they are there for: of buffered writes the block layer sees only what nobody waits
+/// for, though the processes may be held back until it is done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Calls {
+    /// Calls that were over.
+    pub done: u64,
+    /// Bytes read and written for them.
+    pub bytes: u64,
+    /// Time that processes were held up by calls in the window, over or not, for each that was over, in seconds; NaN if none was.
+    pub waited_s: f64,
 }
 
 impl Outcome {
@@ -53,6 +67,14 @@ impl Outcome {
         self.by_time(self.requests)
     }
 
+    /// What a score goes by: bytes a second, and the time waited for each thing done, in seconds.
+    pub fn judged(&self) -> (f64, f64) {
+        match &self.calls {
+            Some(calls) => (self.by_time(calls.bytes), calls.waited_s),
+            None => (self.throughput(), self.waited_s),
+        }
+    }
+
     fn by_time(&self, count: u64) -> f64 {
         if self.duration == Nanos::ZERO { 0.0 } else { count as f64 / self.duration.as_secs_f64() }
     }
@@ -61,12 +83,13 @@ impl Outcome {
     /// throughput, the inverse of response time, and fairness, so that no unit matters. Minus infinity if nothing was moved or the
     /// window has no length; never NaN nor plus infinity.
     pub fn score(&self, preference: &Preference) -> f64 {
-        if self.bytes == 0 || self.duration == Nanos::ZERO || self.waited_s.is_nan() {
+        let (bytes_per_s, waited_s) = self.judged();
+        if bytes_per_s == 0.0 || self.duration == Nanos::ZERO || waited_s.is_nan() {
             return f64::NEG_INFINITY;
         }
         let [throughput, response, fairness] = preference.weights();
         let ln = |value: f64| value.max(LEAST).ln();
-        throughput * ln(self.throughput()) - response * ln(self.waited_s) + fairness * ln(self.fairness)
+        throughput * ln(bytes_per_s) - response * ln(waited_s) + fairness * ln(self.fairness)
     }
 }
 
@@ -119,10 +142,14 @@ impl Responses {
         self.since = self.since.max(at);
     }
 
-    fn completed(&mut self, at: Nanos, response: Nanos) {
+    fn over(&mut self, at: Nanos) {
         self.wait_until(at);
         self.waiting = self.waiting.saturating_sub(1);
         self.requests += 1;
+    }
+
+    fn completed(&mut self, at: Nanos, response: Nanos) {
+        self.over(at);
         self.sum_s += response.as_secs_f64();
         self.longest = self.longest.max(response);
         self.quantiles.add(response.0);
@@ -142,6 +169,9 @@ pub struct Tally {
     bytes: u64,
     service_s: f64,
     streams: Streams<Progress>,
+    calls: Responses,
+    call_bytes: u64,
+    sees_calls: bool,
     from: Nanos,
 }
 
@@ -154,6 +184,9 @@ impl Tally {
             bytes: 0,
             service_s: 0.0,
             streams: Streams::new(),
+            calls: Responses::new(),
+            call_bytes: 0,
+            sees_calls: false,
             from: Nanos::ZERO,
         }
     }
@@ -169,6 +202,14 @@ impl Tally {
         match event {
             Event::Queued(request) => self.of(request).queued(request.arrival),
             Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
+            Event::Called(at) => {
+                self.sees_calls = true;
+                self.calls.queued(*at);
+            }
+            Event::Returned { bytes, at } => {
+                self.call_bytes = self.call_bytes.saturating_add(*bytes);
+                self.calls.over(*at);
+            }
         }
     }
 
@@ -201,6 +242,9 @@ impl Tally {
         self.from += duration;
         self.waited_for.wait_until(self.from);
         self.others.wait_until(self.from);
+        self.calls.wait_until(self.from);
+        let (done, bytes) = (self.calls.requests, self.call_bytes);
+        let calls = self.sees_calls.then(|| Calls { done, bytes, waited_s: self.calls.waited_s / done as f64 });
         let judged = if self.waited_for.requests > 0 { &self.waited_for } else { &self.others };
         let requests = self.waited_for.requests + self.others.requests;
         let outcome = Outcome {
@@ -215,9 +259,12 @@ impl Tally {
             mean_service_s: self.service_s / requests as f64,
             fairness: self.fairness(),
             unfinished: self.unfinished(),
+            calls,
         };
         self.waited_for.clear();
         self.others.clear();
+        self.calls.clear();
+        self.call_bytes = 0;
         self.streams.clear();
         (self.bytes, self.service_s) = (0, 0.0);
         outcome
@@ -368,7 +415,7 @@ mod tests {
             let [mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness] = numbers;
             let outcome = Outcome {
                 duration: Nanos(duration), requests, waited_for, bytes, mean_response_s, waited_s, p99_response_s, max_response_s,
-                mean_service_s, fairness, unfinished: 0,
+                mean_service_s, fairness, unfinished: 0, calls: None,
             };
             let score = outcome.score(&Preference::default());
             prop_assert!(score < f64::INFINITY, "{score}");

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::{Nanos, Op};
 use learn::Outcome;
 use learn::knowledge::{DecisionRow, Filter, Knowledge, ModelRow, RequestRow, Row, Rows, Run, RunId, Stored, WindowRow};
+use learn::window::Calls;
 use proptest::prelude::*;
 
 /// As many cases as `PROPTEST_CASES` says: a number set in the code would hide it.
@@ -52,6 +53,7 @@ pub fn window(number: u64) -> WindowRow {
             mean_service_s: f64::NAN,
             fairness: 1.0,
             unfinished: 3,
+            calls: number.is_multiple_of(2).then_some(Calls { done: number, bytes: 4096, waited_s: 0.25 }),
         },
     }
 }
@@ -251,6 +253,7 @@ fn any_window() -> impl Strategy<Value = WindowRow> {
                     mean_service_s: reals.2,
                     fairness: reals.3,
                     unfinished: counts.5,
+                    calls: (counts.5 % 2 == 0).then_some(Calls { done: counts.2, bytes: counts.3, waited_s: reals.4 }),
                 },
             }
         },

@@ -111,7 +111,7 @@ fn cases(source: &Source, disk: &Disk, settings: &[Setting], seed: u64) -> anyho
         for part in 0..TAKEN.min(telling.len()) {
             let window = telling[(2 * part + 1) * telling.len() / (2 * TAKEN.min(telling.len()))];
             let row = describe(&window.features, &window.outcome);
-            let features = row.into_iter().map(|value| value.is_finite().then_some(value as f32)).collect();
+            let features = row.into_iter().map(|value| value.is_finite().then_some(four_digits(value))).collect();
             let (workload, device, results) = (source.0.clone(), disk.name.clone(), results.clone());
             cases.push(Case { workload, device, under, features, results });
         }
@@ -128,18 +128,31 @@ fn windows(laboratory: &Laboratory, setting: &Setting) -> anyhow::Result<Vec<Win
 fn served(windows: &[Window]) -> Option<Served> {
     let judged = if windows.len() > 2 { &windows[1..] } else { windows };
     let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for window in judged.iter().filter(|window| window.outcome.requests > 0) {
-        let outcome = &window.outcome;
-        let counted = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests } as f64;
-        bytes += outcome.bytes as f64;
-        seconds += window.duration().as_secs_f64();
-        waited += outcome.waited_s * counted;
-        done += counted;
-        fairness += outcome.fairness * window.duration().as_secs_f64();
+    for window in judged {
+        let (outcome, length) = (&window.outcome, window.duration().as_secs_f64());
+        let (bytes_per_s, waited_s) = outcome.judged();
+        let of_requests = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests };
+        let counted = outcome.calls.map_or(of_requests, |calls| calls.done) as f64;
+        if counted > 0.0 {
+            bytes += bytes_per_s * length;
+            waited += waited_s * counted;
+            done += counted;
+        }
+        seconds += length;
+        fairness += outcome.fairness * length;
     }
     (done > 0.0).then(|| Served {
-        throughput: (bytes / seconds) as f32,
-        response_s: (waited / done) as f32,
-        fairness: (fairness / seconds) as f32,
+        throughput: four_digits(bytes / seconds),
+        response_s: four_digits(waited / done),
+        fairness: four_digits(fairness / seconds),
     })
+}
+
+/// Rounded: more digits would say no more, and make the file long.
+fn four_digits(value: f64) -> f32 {
+    if value == 0.0 || !value.is_finite() {
+        return value as f32;
+    }
+    let step = 10f64.powf(value.abs().log10().floor() - 3.0);
+    ((value / step).round() * step) as f32
 }

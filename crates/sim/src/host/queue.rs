@@ -136,6 +136,10 @@ pub enum Noted {
     Issued(Issue),
     /// It is done.
     Finished(Finished),
+    /// A process called the host at this time.
+    Called(Nanos),
+    /// Its call is over.
+    Returned(Finished),
 }
 
 /// Somebody waits for the device's write cache.
@@ -287,6 +291,13 @@ impl Queue {
         let is_frozen = self.is_frozen(now);
         self.wait_until = self.frozen_until.filter(|&until| until > now && self.has_work_to_send());
         is_frozen
+    }
+
+    /// Notes down what happens above the queue, if anything is noted down.
+    pub(super) fn note_down(&mut self, noted: Noted) {
+        if let Some(notes) = &mut self.notes {
+            notes.push(noted);
+        }
     }
 
     /// From now on notes down what happens to each issue, until it is [taken](Queue::take_notes).

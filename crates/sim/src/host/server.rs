@@ -30,7 +30,7 @@ use super::read_ahead::ReadAhead;
 use super::reclaim::Watermarks;
 use super::settings::settable;
 use super::throttle::{Limits, Throttle};
-use super::{Access, Action, Call, File, FileId, Files, Finished, HostSettings, HostTally, Issue, Queue, TUNABLES};
+use super::{Access, Action, Call, File, FileId, Files, Finished, HostSettings, HostTally, Issue, Noted, Queue, TUNABLES};
 use crate::run::{Server, Steerable};
 
 /// Calls that may be under way at once.
@@ -783,7 +783,9 @@ impl Host {
             match timer {
                 Timer::End(id) => {
                     let running = self.calls.remove(id);
-                    finished.push(Finished { issue: self.representative(&running), dispatched: running.dispatched, at });
+                    let done = Finished { issue: self.representative(&running), dispatched: running.dispatched, at };
+                    self.queue.note_down(Noted::Returned(done));
+                    finished.push(done);
                 }
                 Timer::Resume(id) => self.ready.push_back(id),
                 Timer::Touch(process) => {
@@ -809,6 +811,7 @@ impl Server for Host {
             return;
         }
         let id = self.calls.insert(running);
+        self.queue.note_down(Noted::Called(now));
         // Of nothing, or of what is not there: over at once.
         if is_empty { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
     }

@@ -225,6 +225,9 @@ fn window(stored: &Stored<WindowRow>, features: &[String]) -> Vec<Cell> {
         Cell::real(Some(outcome.mean_service_s)),
         Cell::real(Some(outcome.fairness)),
         Cell::whole(outcome.unfinished),
+        outcome.calls.map_or(Cell::Empty, |calls| Cell::whole(calls.done)),
+        outcome.calls.map_or(Cell::Empty, |calls| Cell::whole(calls.bytes)),
+        Cell::real(outcome.calls.map(|calls| calls.waited_s)),
     ]);
     cells
 }

@@ -15,7 +15,7 @@ use super::{ExchangeError, Table};
 use crate::knowledge::record::op;
 use crate::knowledge::rows::{DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
 use crate::knowledge::{Batch, Knowledge, KnowledgeError, Problem};
-use crate::window::Outcome;
+use crate::window::{Calls, Outcome};
 
 /// A line beyond this is no row: what has no lines must not be read into memory.
 const LINE_LIMIT_BYTES: u64 = 256 << 20;
@@ -201,9 +201,16 @@ impl Line<'_> {
             mean_service_s: self.real("outcome_mean_service_s")?.unwrap_or(f64::NAN),
             fairness: self.real("outcome_fairness")?.unwrap_or(f64::NAN),
             unfinished: self.number("outcome_unfinished", COUNT)?,
+            calls: self.calls()?,
         };
         let setting = self.text("setting").to_owned();
         Ok(WindowRow { number: self.number("number", COUNT)?, from, to, setting, features, values, outcome })
+    }
+
+    fn calls(&self) -> Result<Option<Calls>, ExchangeError> {
+        let (done, bytes) = (self.optional("outcome_calls", COUNT)?, self.optional("outcome_call_bytes", COUNT)?);
+        let waited_s = self.real("outcome_call_waited_s")?.unwrap_or(f64::NAN);
+        Ok(done.zip(bytes).map(|(done, bytes)| Calls { done, bytes, waited_s }))
     }
 
     /// The cells of features that are not empty.

@@ -101,6 +101,9 @@ impl Table {
                 "outcome_mean_service_s",
                 "outcome_fairness",
                 "outcome_unfinished",
+                "outcome_calls",
+                "outcome_call_bytes",
+                "outcome_call_waited_s",
             ],
             _ => &[],
         }
