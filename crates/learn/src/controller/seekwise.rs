@@ -78,7 +78,7 @@ const DRIFT: f64 = 1.0;
 const CHANGED: f64 = 2.4;
 /// No slice counts for more than this, so that a burst of write-back, which comes and goes, is not another workload.
 const STRANGEST: f64 = 1.9;
-const FAR_APART: f64 = 20.0;
+const MOST_UNREST: f64 = 1.5;
 /// Segments that are remembered, and how near one must be to be recalled.
 const SEGMENTS: usize = 64;
 const ALIKE: f64 = 1.0;
@@ -287,9 +287,9 @@ impl Seekwise {
             return None;
         }
         // A workload that changes all the time by itself must change by more to be another one.
-        let apart = load_distance(point, &self.segment.point).min(FAR_APART);
+        let apart = load_distance(point, &self.segment.point);
         let rest = 1.0 + 2.0 * self.segment.unrest;
-        self.segment.unrest += (apart - self.segment.unrest) / self.segment.points.clamp(3.0, MEMORY);
+        self.segment.unrest += (apart.min(MOST_UNREST) - self.segment.unrest) / self.segment.points.clamp(8.0, MEMORY);
         let apart = apart / rest;
         self.segment.drift = (self.segment.drift + apart.min(STRANGEST) - DRIFT).max(0.0);
         if self.segment.drift < CHANGED {
