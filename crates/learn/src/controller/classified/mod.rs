@@ -50,7 +50,7 @@ const FEWEST: u64 = 30;
 
 #[derive(Clone, Debug)]
 enum State {
-    /// Nothing was judged yet: the first window.
+    /// The first window of all, or of another workload.
     First,
     /// What the classifier said is in force.
     Serving,
@@ -314,6 +314,7 @@ impl Classified {
     fn classified(&mut self, window: &Window, arm: usize, distribution: Option<&Distribution>) -> Decision {
         let (outcome, looks) = (&window.outcome, looks(&window.features));
         let score = outcome.score(&self.preference);
+        // Nothing done, and somebody waits.
         let is_stuck = !score.is_finite() && outcome.unfinished > 0;
         if is_stuck && let Some(decision) = self.judge(arm, score) {
             return decision;
@@ -323,6 +324,11 @@ impl Classified {
         }
         let row = describe(&window.features, outcome);
         let mut before = self.sense_change(distribution).unwrap_or_default();
+        if !before.is_empty() && self.knobs.first_window.is_some() {
+            // This window may hold both: a short one that holds only what comes now tells more.
+            self.state = State::First;
+            return Decision::keep(format!("{before}looking at it"));
+        }
         self.log.segment.look(distribution);
         self.log.segment.add(arm, row.clone(), score);
         before += &self.retrain(outcome.requests);

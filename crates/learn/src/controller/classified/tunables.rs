@@ -52,8 +52,8 @@ pub static TUNABLES: &[Tunable] = &[
         max: 3_600_000,
         default: 1000,
         scale: Scale::Logarithmic,
-        doc: "The longest that the first window may be, and those in which a change is judged, so that a bad choice does not last; 0 is \
-              off, as in the paper.",
+        doc: "The longest that the first window may be, the first of another workload, and those in which a change is judged, so that \
+              neither ignorance nor a bad choice lasts; 0 is off, as in the paper.",
     },
     Tunable {
         name: "retrain_requests",
