@@ -35,14 +35,14 @@ use super::round::{Measured, Round};
 use super::workload::{Distribution, Mix, looks};
 use super::{Brief, Controller, Decision};
 use crate::event::Event;
-use crate::experience::{Experience, describe};
+use crate::experience::Experience;
 use crate::model::Dataset;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::Setting;
 use crate::window::{Extent, Window};
 use log::Log;
-use taught::{Taught, lessons};
+use taught::{Taught, lessons, row};
 use tunables::{Knobs, Lessons};
 
 /// A window in which fewer requests were done is not classified.
@@ -127,8 +127,6 @@ impl Classified {
     /// Learns from everything; how many of the rows are from here.
     fn train(&mut self) -> usize {
         let mut all = self.lessons.clone();
-        all.classes = self.arms.iter().map(Setting::to_string).collect();
-        all.features = crate::experience::names();
         let logged = if self.learns_online() { self.log.teach(&mut all) } else { 0 };
         if all.rows.is_empty() {
             self.taught = Err("there is no experience to learn from".to_owned());
@@ -322,7 +320,7 @@ impl Classified {
         if !score.is_finite() || outcome.requests < FEWEST && matches!(self.state, State::First | State::Serving) {
             return Decision::keep(format!("{} requests are too few to judge by", outcome.requests));
         }
-        let row = describe(&window.features, outcome);
+        let row = row(window);
         let mut before = self.sense_change(distribution).unwrap_or_default();
         if !before.is_empty() && self.knobs.first_window.is_some() {
             // This window may hold both: a short one that holds only what comes now tells more.
@@ -369,9 +367,9 @@ impl Controller for Classified {
             self.eligible.push(false);
         }
         self.log = Log::new(self.arms.len());
-        if self.knobs.lessons != Lessons::Online {
-            self.lessons = lessons(&self.experience, &self.preference, &self.arms, &self.eligible);
-        }
+        let none = Experience::default();
+        let experience = if self.knobs.lessons == Lessons::Online { &none } else { &self.experience };
+        self.lessons = lessons(experience, &self.preference, &self.arms, &self.eligible);
         self.train();
         match &self.taught {
             Ok(taught) => Decision::keep(format!("{} has learned from {} windows", taught.learner(), taught.rows())),

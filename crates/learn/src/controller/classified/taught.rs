@@ -1,9 +1,10 @@
 //! What a classifier is taught with, and what it says.
 
-use crate::experience::{Experience, names};
+use crate::experience::{Experience, describe, names};
 use crate::model::{Dataset, Learner, Model, ModelError, Options, Scratch, train};
 use crate::preference::Preference;
 use crate::setting::Setting;
+use crate::window::Window;
 
 /// Rows of others' experience that are learned from; of more, so many are taken evenly. Training takes a few seconds at most with them.
 const MOST_ROWS: usize = 1500;
@@ -11,7 +12,32 @@ const MOST_ROWS: usize = 1500;
 const TUNING_ROWS: usize = 240;
 const FOLDS: usize = 3;
 
-/// The cases of an experience as rows in the order of [`names`], classed by the best of the arms that are eligible; the classes are the
+/// What grows with the window (the ratio too, where there are only reads), or is there only in a long one. Others' windows were of
+/// another length than these, and these are of several lengths.
+const OF_LENGTH: [&str; 9] = [
+    "reads",
+    "writes",
+    "read_write_ratio",
+    "run_mean_bytes",
+    "span_bytes",
+    "footprint_bytes",
+    "depth_max",
+    "dispersion_320_ms",
+    "hurst",
+];
+
+/// What a window is classified by: of the numbers that [`describe`] gives, those that do not depend on its length, by index and name.
+fn columns() -> impl Iterator<Item = (usize, String)> {
+    names().into_iter().enumerate().filter(|(_, name)| !OF_LENGTH.contains(&name.as_str()))
+}
+
+/// A window as a row of numbers to be classified by.
+pub fn row(window: &Window) -> Vec<f64> {
+    let all = describe(&window.features, &window.outcome);
+    columns().map(|(column, _)| all[column]).collect()
+}
+
+/// The cases of an experience as rows of such numbers, classed by the best of the arms that are eligible; the classes are the
 /// arms.
 pub fn lessons(experience: &Experience, preference: &Preference, arms: &[Setting], eligible: &[bool]) -> Dataset {
     let texts: Vec<String> = arms.iter().map(Setting::to_string).collect();
@@ -19,9 +45,10 @@ pub fn lessons(experience: &Experience, preference: &Preference, arms: &[Setting
     let arms_of: Vec<Option<usize>> = experience.settings.iter().map(arm_of).collect();
     let among = (0..arms_of.len()).filter(|&setting| arms_of[setting].is_some()).collect();
     let theirs = experience.dataset_among(preference, among);
+    let features: Vec<String> = columns().map(|(_, name)| name).collect();
     let columns: Vec<Option<usize>> =
-        names().iter().map(|name| experience.features.iter().position(|theirs| theirs == name)).collect();
-    let mut lessons = Dataset { features: names(), classes: texts, ..Dataset::default() };
+        features.iter().map(|name| experience.features.iter().position(|theirs| theirs == name)).collect();
+    let mut lessons = Dataset { features, classes: texts, ..Dataset::default() };
     let step = theirs.rows.len().div_ceil(MOST_ROWS).max(1);
     let theirs = theirs.rows.iter().zip(&theirs.labels).zip(&theirs.groups);
     for ((row, label), group) in theirs.step_by(step) {
