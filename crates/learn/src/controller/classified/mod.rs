@@ -42,7 +42,7 @@ use crate::preference::Preference;
 use crate::setting::Setting;
 use crate::window::{Extent, Window};
 use log::Log;
-use taught::{Taught, lessons, row};
+use taught::{Columns, Taught, lessons};
 use tunables::{Knobs, Lessons};
 
 /// A window in which fewer requests were done is not classified.
@@ -79,6 +79,7 @@ pub struct Classified {
     arms: Vec<Setting>,
     /// Which of them may be chosen.
     eligible: Vec<bool>,
+    columns: Columns,
     taught: Result<Taught, String>,
     /// The experience of others as rows.
     lessons: Dataset,
@@ -104,6 +105,7 @@ impl Classified {
             eligible: vec![true; candidates.len()],
             log: Log::new(candidates.len()),
             arms: candidates,
+            columns: Columns::new(),
             taught: Err("it has not begun".to_owned()),
             lessons: Dataset::default(),
             state: State::First,
@@ -320,7 +322,7 @@ impl Classified {
         if !score.is_finite() || outcome.requests < FEWEST && matches!(self.state, State::First | State::Serving) {
             return Decision::keep(format!("{} requests are too few to judge by", outcome.requests));
         }
-        let row = row(window);
+        let row = self.columns.row(window);
         let mut before = self.sense_change(distribution).unwrap_or_default();
         if !before.is_empty() && self.knobs.first_window.is_some() {
             // This window may hold both: a short one that holds only what comes now tells more.
@@ -369,7 +371,7 @@ impl Controller for Classified {
         self.log = Log::new(self.arms.len());
         let none = Experience::default();
         let experience = if self.knobs.lessons == Lessons::Online { &none } else { &self.experience };
-        self.lessons = lessons(experience, &self.preference, &self.arms, &self.eligible);
+        self.lessons = lessons(experience, &self.columns, &self.preference, &self.arms, &self.eligible);
         self.train();
         match &self.taught {
             Ok(taught) => Decision::keep(format!("{} has learned from {} windows", taught.learner(), taught.rows())),

@@ -26,29 +26,50 @@ const OF_LENGTH: [&str; 9] = [
     "hurst",
 ];
 
-/// What a window is classified by: of the numbers that [`describe`] gives, those that do not depend on its length, by index and name.
-fn columns() -> impl Iterator<Item = (usize, String)> {
-    names().into_iter().enumerate().filter(|(_, name)| !OF_LENGTH.contains(&name.as_str()))
-}
+/// The numbers that a window is classified by: of those that [`describe`] gives, the ones that do not depend on its length.
+#[derive(Clone, Debug)]
+pub struct Columns(Vec<usize>);
 
-/// A window as a row of numbers to be classified by.
-pub fn row(window: &Window) -> Vec<f64> {
-    let all = describe(&window.features, &window.outcome);
-    columns().map(|(column, _)| all[column]).collect()
+impl Columns {
+    /// All that are wanted.
+    pub fn new() -> Columns {
+        let wanted = names().into_iter().enumerate().filter(|(_, name)| !OF_LENGTH.contains(&name.as_str()));
+        Columns(wanted.map(|(column, _)| column).collect())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let all = names();
+        self.0.iter().map(|&column| all[column].clone()).collect()
+    }
+
+    /// A window as a row of them.
+    pub fn row(&self, window: &Window) -> Vec<f64> {
+        let all = describe(&window.features, &window.outcome);
+        self.0.iter().map(|&column| all[column]).collect()
+    }
+
+    /// Without a row; the classes are the arms.
+    fn dataset(&self, arms: &[Setting]) -> Dataset {
+        Dataset { features: self.names(), classes: arms.iter().map(Setting::to_string).collect(), ..Dataset::default() }
+    }
 }
 
 /// The cases of an experience as rows of such numbers, classed by the best of the arms that are eligible; the classes are the
 /// arms.
-pub fn lessons(experience: &Experience, preference: &Preference, arms: &[Setting], eligible: &[bool]) -> Dataset {
-    let texts: Vec<String> = arms.iter().map(Setting::to_string).collect();
-    let arm_of = |setting: &String| texts.iter().zip(eligible).position(|(text, eligible)| text == setting && *eligible);
+pub fn lessons(
+    experience: &Experience,
+    columns: &Columns,
+    preference: &Preference,
+    arms: &[Setting],
+    eligible: &[bool],
+) -> Dataset {
+    let mut lessons = columns.dataset(arms);
+    let arm_of = |setting: &String| lessons.classes.iter().zip(eligible).position(|(text, eligible)| text == setting && *eligible);
     let arms_of: Vec<Option<usize>> = experience.settings.iter().map(arm_of).collect();
     let among = (0..arms_of.len()).filter(|&setting| arms_of[setting].is_some()).collect();
     let theirs = experience.dataset_among(preference, among);
-    let features: Vec<String> = columns().map(|(_, name)| name).collect();
     let columns: Vec<Option<usize>> =
-        features.iter().map(|name| experience.features.iter().position(|theirs| theirs == name)).collect();
-    let mut lessons = Dataset { features, classes: texts, ..Dataset::default() };
+        lessons.features.iter().map(|name| experience.features.iter().position(|theirs| theirs == name)).collect();
     let step = theirs.rows.len().div_ceil(MOST_ROWS).max(1);
     let theirs = theirs.rows.iter().zip(&theirs.labels).zip(&theirs.groups);
     for ((row, label), group) in theirs.step_by(step) {
