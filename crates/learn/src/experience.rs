@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(message(&|e| e.schema = 9), "x.json: schema 9; this program reads 1: train again");
         assert_eq!(message(&|e| e.cases[1].under = 7), "x.json: case 1: was seen under setting 7; there are 3");
         assert!(message(&|e| e.cases[2].features.clear()).contains("has 0 features; 2 are named"));
-        assert!(message(&|e| drop(e.cases[2].results.pop())).contains("has 2 results; 3 settings are named"));
+        assert!(message(&|e| e.cases[2].results.truncate(2)).contains("has 2 results; 3 settings are named"));
         assert!(Experience::from_json("{", "x").is_err());
     }
 }
