@@ -305,7 +305,7 @@ impl Classified {
         }
     }
 
-    /// What is in force, as an arm; what nobody knows becomes one that is never chosen.
+    /// A setting as an arm; `None` of what is none, which only somebody else can have set.
     fn arm_of(&self, setting: &Setting) -> Option<usize> {
         self.arms.iter().position(|arm| arm == setting)
     }
