@@ -1,5 +1,8 @@
 //! `seekwise learn`: train models on labelled rows, evaluate and show them.
 
+mod gather;
+mod mix;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs::File;
@@ -15,6 +18,10 @@ use crate::terminal;
 /// What to do.
 #[derive(clap::Subcommand)]
 pub enum Command {
+    /// Print what windows are described by, as a page
+    Features,
+    /// Run workloads under every candidate and write what was lived through, for controllers to learn from
+    Gather(gather::Args),
     /// List the learners and their hyper-parameters
     List,
     /// Learn from rows whose classes are known, and write the model
@@ -85,6 +92,8 @@ fn setting(text: &str) -> Result<(String, f64), String> {
 /// Does it.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
+        Command::Features => Ok(terminal::print(&::learn::window::features_page())?),
+        Command::Gather(args) => gather::run(&args),
         Command::List => Ok(terminal::print(&list()?)?),
         Command::Train(args) => train(&args),
         Command::Evaluate { model, data, columns, json } => evaluate(&model, &data, &columns, json),

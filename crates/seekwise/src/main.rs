@@ -4,7 +4,6 @@ mod compare;
 mod controller;
 mod disk;
 mod experiment;
-mod gather;
 mod host;
 mod kb;
 mod learn;
@@ -41,8 +40,6 @@ enum Command {
     /// List, show, import and validate disk profiles
     #[command(subcommand)]
     Disk(disk::Command),
-    /// Gather experience
-    Gather(gather::Args),
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
@@ -74,7 +71,6 @@ fn main() -> ExitCode {
         Command::Compare(args) => compare::run(args),
         Command::Controller(command) => controller::run(command),
         Command::Disk(command) => disk::run(command),
-        Command::Gather(args) => gather::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
         Command::Learn(command) => learn::run(command),

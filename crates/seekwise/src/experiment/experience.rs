@@ -1,18 +1,66 @@
-//! What controllers learn from.
+//! What controllers learn from: experience that comes with the program, or a file of it.
+//!
+//! What comes with the program was gathered with
+//! `seekwise learn gather` on workloads of the paper's Table 3 and workloads drawn at random, never on those that anything is judged by;
+//! `papers/self-learning/experience.sh` gathers it again.
 
+use std::io::{Read as _, Write as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use learn::experience::Experience;
 
-/// The experience in this file; none without one.
+use crate::whole_file::WholeFile;
+
+/// No file of experience is longer, unpacked.
+const MAX_BYTES: u64 = 1 << 30;
+/// What comes with the program.
+static SHIPPED: &[u8] = include_bytes!("experience.json.zst");
+
+/// The experience in this file, or what comes with the program.
 ///
 /// # Errors
 /// The file cannot be read or is no experience.
 pub fn load(path: Option<&Path>) -> anyhow::Result<Arc<Experience>> {
-    let Some(path) = path else { return Ok(Arc::default()) };
+    let Some(path) = path else { return shipped() };
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).with_context(|| name.clone())?;
-    Ok(Arc::new(Experience::from_json(&text, &name)?))
+    let bytes = std::fs::read(path).with_context(|| format!("--experience {name}"))?;
+    Ok(Arc::new(read(&bytes, &name)?))
+}
+
+fn shipped() -> anyhow::Result<Arc<Experience>> {
+    static READ: OnceLock<Arc<Experience>> = OnceLock::new();
+    if let Some(experience) = READ.get() {
+        return Ok(experience.clone());
+    }
+    let experience = Arc::new(read(SHIPPED, "the experience that comes with the program")?);
+    Ok(READ.get_or_init(|| experience).clone())
+}
+
+fn read(bytes: &[u8], name: &str) -> anyhow::Result<Experience> {
+    let is_packed = bytes.starts_with(&zstd::zstd_safe::MAGICNUMBER.to_le_bytes());
+    let text = if is_packed {
+        let mut text = String::new();
+        let unpacked = zstd::Decoder::new(bytes).and_then(|decoder| decoder.take(MAX_BYTES).read_to_string(&mut text));
+        unpacked.with_context(|| name.to_owned())?;
+        text
+    } else {
+        String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: is not text"))?
+    };
+    Ok(Experience::from_json(&text, name)?)
+}
+
+/// Writes it into a file that was begun, compressed if `path`'s name ends in `.zst`.
+///
+/// # Errors
+/// The file cannot be written; what was there stays then.
+pub fn write(file: WholeFile, path: &Path, experience: &Experience) -> anyhow::Result<()> {
+    let text = experience.to_json()?;
+    let bytes = match path.extension() {
+        Some(extension) if extension == "zst" => zstd::encode_all(text.as_bytes(), 19)?,
+        _ => text.into_bytes(),
+    };
+    file.writer()?.write_all(&bytes).with_context(|| format!("cannot write {}", path.display()))?;
+    file.finish()
 }

@@ -1,6 +1,6 @@
 //! What `compare` and `simulate` have in common: a load on a disk under schedulers, and the records that come of it.
 
-mod experience;
+pub mod experience;
 pub mod gather;
 mod jobs;
 pub mod laboratory;
