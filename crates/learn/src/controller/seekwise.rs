@@ -12,8 +12,8 @@
 //!
 //! * *Gains, not classes.* What each candidate would bring is expected from similar cases, with a standard deviation
 //!   ([`similarity`](crate::similarity)), and replaced by what is measured as soon as it is.
-//! * *Worth it.* A candidate is tried if the expected improvement (Jones, Schonlau, Welch: Efficient global optimization, 1998) over
-//!   the time that the workload should go on exceeds what the trial and two switches cost. How long it goes on is taken from how long it
+//! * *Worth it.* A candidate is tried if the improvement that a trial may show (the knowledge gradient: Frazier, Powell, Dayanik, 2008)
+//!   over the time that the workload should go on exceeds what the trial and two switches cost. How long it goes on is taken from how long it
 //!   has lasted (Lindy's law: as long again).
 //! * *Windows as long as the workload.* Slices are joined until a cumulative sum of their distances (Page, Continuous inspection
 //!   schemes, 1954) says that the workload is another one.
@@ -65,6 +65,8 @@ const ALLOWED_SHARE: f64 = 0.005;
 const TRUSTED_S: f64 = 1.0;
 /// So many standard deviations of hope make a candidate worth a look.
 const DARING: f64 = 0.8;
+/// With fewer cases like this one half of that hope must do: who knows nothing should not bet on luck.
+const FEW_CASES: f64 = 0.5;
 /// So much worse is a disaster: one slice is enough.
 const DISASTER: f64 = -0.5;
 /// A workload is expected to go on for at least this long, in seconds.
@@ -157,6 +159,8 @@ pub struct Seekwise {
     turnover: Nanos,
     spent_s: f64,
     credit_s: f64,
+    /// Time of a trial that is not accounted for yet.
+    settling_s: f64,
 }
 
 impl Seekwise {
@@ -178,6 +182,7 @@ impl Seekwise {
             turnover: Nanos::ZERO,
             spent_s: 0.0,
             credit_s: 0.0,
+            settling_s: 0.0,
         }
     }
 
@@ -229,13 +234,18 @@ impl Seekwise {
         let trial_s = (SETTLE + TRIAL_SLICE + TRIAL_SLICE).as_secs_f64();
         let mut best: Option<(f64, usize, Expected)> = None;
         for arm in (0..self.arms.len()).filter(|&arm| arm != self.home) {
+            let measured = &self.segment.measured[arm];
             let (score, variance) = self.belief(arm, expected, now_s);
             let (gain, deviation) = (score - home, (variance + home_variance).sqrt());
-            if gain + DARING * deviation < 2.0 * LEAST_GAIN || now_s < self.segment.measured[arm].again_s {
+            // What a trial can change in what is believed: little where slices differ much by themselves.
+            let noise = self.noise();
+            let learnable = variance / (variance + noise * noise / TRIAL_SLICES.1).sqrt();
+            let daring = if expected[arm].cases < FEW_CASES && measured.slices == 0.0 { DARING / 2.0 } else { DARING };
+            if gain + daring * learnable < 2.0 * LEAST_GAIN || now_s < measured.again_s {
                 continue;
             }
             let switching_s = plant.switching_time(&self.arms[self.home], &self.arms[arm]).as_secs_f64();
-            let (improvement, worsening) = (partial_mean(gain - 2.0 * LEAST_GAIN, deviation), partial_mean(-gain, deviation));
+            let (improvement, worsening) = (partial_mean(gain - 2.0 * LEAST_GAIN, learnable), partial_mean(-gain, deviation));
             let cost_s = trial_s * (1.0 - (-worsening).exp()) + 2.0 * switching_s;
             let value_s = improvement * goes_on_s - cost_s;
             // What is nearly sure to gain is no gamble.
@@ -262,11 +272,15 @@ impl Seekwise {
         let noise = self.noise();
         let (tried, home) = (self.segment.measured[arm], self.segment.measured[self.home]);
         let gain = tried.mean() - home.mean();
-        let deviation = noise * (1.0 / tried.slices.max(1.0) + 1.0 / home.slices.max(1.0)).sqrt();
+        let variance = noise * noise * (1.0 / tried.slices.max(1.0) + 1.0 / home.slices.max(1.0));
+        // What was expected counts on, as far as it was sure and this is not.
+        let prior = expected.deviation.powi(2);
+        let gain = (gain / variance + expected.gain / prior) / (1.0 / variance + 1.0 / prior);
+        let deviation = (1.0 / (1.0 / variance + 1.0 / prior)).sqrt();
         let (tried_name, home_name) = (self.arms[arm].to_string(), self.arms[self.home].to_string());
         let is_over = slices >= TRIAL_SLICES.1;
         let is_judged = slices >= TRIAL_SLICES.0;
-        if is_judged && gain > (1.5 * deviation).max(LEAST_GAIN) || is_over && gain > LEAST_GAIN.max(0.5 * deviation) {
+        if is_judged && gain > (1.5 * deviation).max(LEAST_GAIN) || is_over && gain > LEAST_GAIN.max(0.8 * deviation) {
             (self.home, self.state) = (arm, State::Home);
             return Decision::keep(format!("{tried_name} stays: {} than {home_name}", percent(gain)));
         }
@@ -420,7 +434,9 @@ impl Controller for Seekwise {
         if let State::Trial { slices, .. } = &mut self.state {
             *slices += 1.0;
             let home = self.segment.measured[self.home].mean();
-            self.spent_s += (1.0 - (score - home).exp()).max(0.0) * window.duration().as_secs_f64();
+            // The time in which it settled cost as much, though it is not judged.
+            let lasted_s = window.duration().as_secs_f64() + std::mem::take(&mut self.settling_s);
+            self.spent_s += (1.0 - (score - home).exp()).max(0.0) * lasted_s;
             return self.judge_trial(now, plant);
         }
         let is_new = self.segment.points == 0.0;
@@ -444,6 +460,7 @@ impl Controller for Seekwise {
             Some((arm, expected)) => {
                 let switching = plant.switching_time(&self.arms[self.home], &self.arms[arm]);
                 self.spent_s += 2.0 * switching.as_secs_f64();
+                self.settling_s = (SETTLE + self.turnover).as_secs_f64();
                 self.state = State::Trial { arm, expected, slices: 0.0 };
                 let why = self.reason(arm, &expected, changed);
                 self.put(now, arm, plant, why, Some(expected.gain))
