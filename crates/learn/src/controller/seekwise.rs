@@ -67,6 +67,8 @@ const TRUSTED_S: f64 = 1.0;
 const DARING: f64 = 0.8;
 /// With fewer cases like this one half of that hope must do: who knows nothing should not bet on luck.
 const FEW_CASES: f64 = 0.5;
+/// Fewer requests than this at a time are no crowd.
+const CROWD: f64 = 1.5;
 /// So much worse is a disaster: one slice is enough.
 const DISASTER: f64 = -0.5;
 /// A workload is expected to go on for at least this long, in seconds.
@@ -155,6 +157,8 @@ pub struct Seekwise {
     settled_at: Nanos,
     /// The scheduler that learns by itself has had its time to do so.
     learner_was_in_force: bool,
+    /// Requests that wait or are served at a time, lately.
+    crowd: f64,
     /// How long requests wait, lately.
     turnover: Nanos,
     spent_s: f64,
@@ -180,6 +184,7 @@ impl Seekwise {
             settled_at: Nanos::ZERO,
             learner_was_in_force: false,
             turnover: Nanos::ZERO,
+            crowd: 0.0,
             spent_s: 0.0,
             credit_s: 0.0,
             settling_s: 0.0,
@@ -240,7 +245,12 @@ impl Seekwise {
             // What a trial can change in what is believed: little where slices differ much by themselves.
             let noise = self.noise();
             let learnable = variance / (variance + noise * noise / TRIAL_SLICES.1).sqrt();
-            let daring = if expected[arm].cases < FEW_CASES && measured.slices == 0.0 { DARING / 2.0 } else { DARING };
+            let is_unknown = expected[arm].cases < FEW_CASES;
+            // Where hardly anything waits there is nothing to put into order.
+            if is_unknown && self.crowd < CROWD {
+                continue;
+            }
+            let daring = if is_unknown && measured.slices == 0.0 { DARING / 2.0 } else { DARING };
             if gain + daring * learnable < 2.0 * LEAST_GAIN || now_s < measured.again_s {
                 continue;
             }
@@ -280,7 +290,10 @@ impl Seekwise {
         let (tried_name, home_name) = (self.arms[arm].to_string(), self.arms[self.home].to_string());
         let is_over = slices >= TRIAL_SLICES.1;
         let is_judged = slices >= TRIAL_SLICES.0;
-        if is_judged && gain > (1.5 * deviation).max(LEAST_GAIN) || is_over && gain > LEAST_GAIN.max(0.8 * deviation) {
+        // Away from the baseline only chance leads, where neither similar cases nor what is measured are sure.
+        let enough = if expected.cases < FEW_CASES && arm != self.baseline { 2.0 } else { 0.8 };
+        let is_sure = is_judged && gain > LEAST_GAIN.max(deviation * f64::max(enough, 1.5));
+        if is_sure || is_over && gain > LEAST_GAIN.max(deviation * enough) {
             (self.home, self.state) = (arm, State::Home);
             return Decision::keep(format!("{tried_name} stays: {} than {home_name}", percent(gain)));
         }
@@ -416,6 +429,8 @@ impl Controller for Seekwise {
         if window.outcome.requests < FEWEST {
             return Decision::keep("too little to judge by");
         }
+        let crowd = window.outcome.waited_s * window.outcome.waited_for as f64 / window.duration().as_secs_f64();
+        self.crowd += 0.2 * (crowd - self.crowd);
         self.turnover = Nanos::from_millis((window.outcome.waited_s * 500.0) as u64).min(LONGEST_TURNOVER);
         let row = describe(&window.features, &window.outcome);
         let point = self.similar.point(&row);
