@@ -386,10 +386,13 @@ mod tests {
         let body = html.strip_prefix("<!doctype html>\n").unwrap();
         let page = roxmltree::Document::parse(body).unwrap();
         let text: String = page.descendants().filter_map(|node| node.text()).collect();
-        for shown in ["A & B", "accuracy of <SVM>", "93.0", "70.0", "91.0", "achieving an accuracy", "met", "missed", "not measured"] {
+        for shown in
+            ["A & B", "accuracy of <SVM>", "93.0", "70.0", "91.0", "achieving an accuracy", "met", "missed", "not measured"]
+        {
             assert!(text.contains(shown), "{shown} is not in {text}");
         }
-        let bars = |class: &str| page.descendants().filter(|node| node.attribute("class").is_some_and(|it| it.contains(class))).count();
+        let bars =
+            |class: &str| page.descendants().filter(|node| node.attribute("class").is_some_and(|it| it.contains(class))).count();
         assert_eq!((bars("bar c"), bars("stated")), (3, 2), "a mark, and its explanation");
     }
 

@@ -37,8 +37,8 @@ pub(crate) fn series(figure: &Figure, group: usize) -> Option<String> {
         panel.row((row, rows), "", &marks);
     }
     let name = &figure.groups[group];
-    let best = figure.best(group, rows).map_or_else(String::new, |best| {
-        format!("best {}", figure.value(0, group, best).map_or_else(String::new, three_digits))
-    });
+    let best = figure
+        .best(group, rows)
+        .map_or_else(String::new, |best| format!("best {}", figure.value(0, group, best).map_or_else(String::new, three_digits)));
     Some(panel.finish("", name, &best, &format!("{}: {name}", figure.title)))
 }
