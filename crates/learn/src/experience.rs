@@ -169,10 +169,14 @@ impl Experience {
     }
 
     /// The cases as rows with the best setting of each as its class, for the learners of [`model`](crate::model). Settings that are
-    /// the best more often decide between equals, so that classes do not split what is one.
+    /// the best more often decide between equals, so that classes do not split what is one. A workload's cases are a group.
     pub fn dataset(&self, preference: &Preference) -> Dataset {
-        let all: Vec<usize> = (0..self.settings.len()).collect();
-        let mut wins = vec![0_usize; all.len()];
+        self.dataset_among(preference, (0..self.settings.len()).collect())
+    }
+
+    /// The same where only these settings, as indices, can be had: the class is the best of them.
+    pub fn dataset_among(&self, preference: &Preference, all: Vec<usize>) -> Dataset {
+        let mut wins = vec![0_usize; self.settings.len()];
         for case in &self.cases {
             let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
             let best = all.iter().filter_map(|&setting| score(setting)).max_by(f64::total_cmp);
@@ -184,8 +188,12 @@ impl Experience {
         let mut order = all;
         order.sort_by_key(|&setting| (std::cmp::Reverse(wins[setting]), setting));
         let mut dataset = Dataset { features: self.features.clone(), classes: self.settings.clone(), ..Dataset::default() };
+        let mut workloads: Vec<&str> = self.cases.iter().map(|case| case.workload.as_str()).collect();
+        workloads.sort_unstable();
+        workloads.dedup();
         for case in &self.cases {
             if let Some(best) = self.best(case, preference, &order) {
+                dataset.groups.push(workloads.partition_point(|workload| *workload < case.workload.as_str()) as u64);
                 dataset.rows.push(case.features.iter().map(|value| value.map_or(f64::NAN, f64::from)).collect());
                 dataset.labels.push(best);
             }
@@ -226,6 +234,12 @@ mod tests {
         // cfq is among the best three times, noop twice.
         assert_eq!(dataset.labels, [1, 1, 2, 1]);
         assert!(dataset.rows[0][1].is_nan());
+    }
+
+    #[test]
+    fn of_some_settings_the_best_of_these_is_the_class() {
+        let dataset = experience().dataset_among(&Preference::default(), vec![0, 2]);
+        assert_eq!(dataset.labels, [0, 0, 2, 0]);
     }
 
     #[test]

@@ -1,15 +1,25 @@
 //! The seam to what decides: given what was observed, what shall be set now, and why?
 
+mod classified;
+mod feedback;
 mod fixed;
+mod per_request;
 mod rotate;
+mod round;
+mod round_robin;
 mod seekwise;
+mod two_layer;
+mod workload;
 
 use std::sync::Arc;
 
-use block::{Nanos, SettingError, Tunable};
+use block::{Nanos, Scale, SettingError, Tunable, Unit};
 
+pub use classified::Classified;
 pub use fixed::Fixed;
+pub use per_request::PerRequest;
 pub use rotate::Rotate;
+pub use round_robin::RoundRobin;
 pub use seekwise::Seekwise;
 
 use crate::event::Event;
@@ -61,7 +71,19 @@ pub struct Spec {
 }
 
 /// All controllers.
-pub static ALL: &[&Spec] = &[&fixed::SPEC, &rotate::SPEC, &seekwise::SPEC];
+pub static ALL: &[&Spec] =
+    &[&fixed::SPEC, &rotate::SPEC, &round_robin::SPEC, &feedback::SPEC, &per_request::SPEC, &two_layer::SPEC, &seekwise::SPEC];
+
+/// Declared once for the schemes that sense changes.
+const LEAST_CORRELATION: Tunable = Tunable {
+    name: "least_correlation_percent",
+    unit: Unit::Percent,
+    min: 0,
+    max: 100,
+    default: 70,
+    scale: Scale::Linear,
+    doc: "The workload is another one if its distribution of requests correlates less than this with what it was; 0 is off.",
+};
 
 /// What every controller is told before it begins.
 #[derive(Clone, Debug)]

@@ -347,7 +347,7 @@ mod tests {
             let [mean_response_s, p99_response_s, max_response_s, mean_service_s, fairness] = numbers;
             let outcome = Outcome {
                 duration: Nanos(duration), requests, waited_for, bytes, mean_response_s, p99_response_s, max_response_s, mean_service_s,
-                fairness, unfinished: 0,
+                waited_s: mean_response_s, fairness, unfinished: 0,
             };
             let score = outcome.score(&Preference::default());
             prop_assert!(score < f64::INFINITY, "{score}");

@@ -1,0 +1,126 @@
+//! What a classifier is taught with, and what it says.
+
+use crate::experience::{Experience, describe, names};
+use crate::model::{Dataset, Learner, Model, ModelError, Options, Scratch, train};
+use crate::preference::Preference;
+use crate::setting::Setting;
+use crate::window::Window;
+
+/// Rows of others' experience that are learned from; of more, so many are taken evenly. Training takes a few seconds at most with them.
+const MOST_ROWS: usize = 1500;
+/// Rows with which hyper-parameters are looked for, and parts of the cross-validation.
+const TUNING_ROWS: usize = 240;
+const FOLDS: usize = 3;
+
+/// What grows with the window (the ratio too, where there are only reads), or is there only in a long one. Others' windows were of
+/// another length than these, and these are of several lengths.
+const OF_LENGTH: [&str; 9] = [
+    "reads",
+    "writes",
+    "read_write_ratio",
+    "run_mean_bytes",
+    "span_bytes",
+    "footprint_bytes",
+    "depth_max",
+    "dispersion_320_ms",
+    "hurst",
+];
+
+/// The numbers that a window is classified by: of those that [`describe`] gives, the ones that do not depend on its length.
+#[derive(Clone, Debug)]
+pub struct Columns(Vec<usize>);
+
+impl Columns {
+    /// All that are wanted.
+    pub fn new() -> Columns {
+        let wanted = names().into_iter().enumerate().filter(|(_, name)| !OF_LENGTH.contains(&name.as_str()));
+        Columns(wanted.map(|(column, _)| column).collect())
+    }
+
+    fn names(&self) -> Vec<String> {
+        let all = names();
+        self.0.iter().map(|&column| all[column].clone()).collect()
+    }
+
+    /// A window as a row of them.
+    pub fn row(&self, window: &Window) -> Vec<f64> {
+        let all = describe(&window.features, &window.outcome);
+        self.0.iter().map(|&column| all[column]).collect()
+    }
+
+    /// Without a row; the classes are the arms.
+    fn dataset(&self, arms: &[Setting]) -> Dataset {
+        Dataset { features: self.names(), classes: arms.iter().map(Setting::to_string).collect(), ..Dataset::default() }
+    }
+}
+
+/// The cases of an experience as rows of such numbers, classed by the best of the arms that are eligible; the classes are the
+/// arms.
+pub fn lessons(
+    experience: &Experience,
+    columns: &Columns,
+    preference: &Preference,
+    arms: &[Setting],
+    eligible: &[bool],
+) -> Dataset {
+    let mut lessons = columns.dataset(arms);
+    let arm_of = |setting: &String| lessons.classes.iter().zip(eligible).position(|(text, eligible)| text == setting && *eligible);
+    let arms_of: Vec<Option<usize>> = experience.settings.iter().map(arm_of).collect();
+    let among = (0..arms_of.len()).filter(|&setting| arms_of[setting].is_some()).collect();
+    let theirs = experience.dataset_among(preference, among);
+    let columns: Vec<Option<usize>> =
+        lessons.features.iter().map(|name| experience.features.iter().position(|theirs| theirs == name)).collect();
+    let step = theirs.rows.len().div_ceil(MOST_ROWS).max(1);
+    let theirs = theirs.rows.iter().zip(&theirs.labels).zip(&theirs.groups);
+    for ((row, label), group) in theirs.step_by(step) {
+        let Some(arm) = arms_of[*label] else { continue };
+        lessons.rows.push(columns.iter().map(|column| column.map_or(f64::NAN, |column| row[column])).collect());
+        lessons.labels.push(arm);
+        lessons.groups.push(*group);
+    }
+    lessons
+}
+
+/// A classifier whose classes are arms.
+#[derive(Debug)]
+pub struct Taught {
+    model: Model,
+    /// The arm of each of the model's classes.
+    arms: Vec<usize>,
+    scratch: Scratch,
+}
+
+impl Taught {
+    /// Learns.
+    ///
+    /// # Errors
+    /// There are no rows, or the learner cannot learn from them.
+    pub fn new(lessons: &Dataset, learner: &'static dyn Learner, seed: u64) -> Result<Taught, ModelError> {
+        let options = Options { seed, folds: FOLDS, tuning_rows: TUNING_ROWS, ..Options::default() };
+        let model = train(lessons, learner, &options, &mut |_, _| true)?;
+        let arm = |class: &String| lessons.classes.iter().position(|name| name == class);
+        let arms = model.classes().iter().filter_map(arm).collect();
+        Ok(Taught { model, arms, scratch: Scratch::default() })
+    }
+
+    /// The likeliest arm of those that are eligible, and how likely it is; `None` if it knows none of them.
+    pub fn classify(&mut self, row: &[f64], eligible: &[bool]) -> Option<(usize, f64)> {
+        self.model.predict_with(row, &mut self.scratch);
+        let known = self.arms.iter().copied().zip(self.scratch.probabilities().iter().copied());
+        let better = |best: Option<(usize, f64)>, other: (usize, f64)| match best {
+            Some(best) if best.1 >= other.1 => Some(best),
+            _ => Some(other),
+        };
+        known.filter(|(arm, _)| eligible[*arm]).fold(None, better)
+    }
+
+    /// What learned it.
+    pub fn learner(&self) -> &'static str {
+        self.model.learner().name()
+    }
+
+    /// Rows that it learned from.
+    pub fn rows(&self) -> usize {
+        self.model.training().rows
+    }
+}

@@ -1,0 +1,374 @@
+//! The paper's first scheme, change-sensing round-robin selection ("Self-Learning Disk Scheduling", section 3.3.1): nothing is learned,
+//! everything is tried.
+//!
+//! ```text
+//! phase 1: each candidate for a quantum ──▶ (tune the best: double, halve) ──▶ phase 2: the best
+//!     ▲                                                                          │ every T_select
+//!     └────────────── another workload, or the performance is bad ◀──────────────┘
+//! ```
+//! What the paper leaves open and what is done here:
+//!
+//! * *The best by preference.* The paper ranks by the largest of the preference's three numbers; here all three weigh
+//!   ([`Outcome::score`](crate::Outcome::score)).
+//! * *Another workload.* The distribution of requests in the quantum of the selected candidate is correlated with the one since the
+//!   last look, under the same candidate: see [`workload`](super::workload).
+//! * *Bad performance.* The paper's thresholds are absolute, and a disk that can do no better would be searched for ever: they count
+//!   only if the selection itself measured better than that. Beside them stands a threshold relative to what the selection measured.
+//!   A throughput that falls while nobody waits longer is less work, not worse work.
+
+mod tune;
+
+use block::{Nanos, Scale, Tunable, Unit};
+
+use super::round::{Measured, Round};
+use super::workload::{Distribution, Mix, looks};
+use super::{Brief, Controller, Decision, Spec};
+use crate::event::Event;
+use crate::plant::Plant;
+use crate::preference::Preference;
+use crate::setting::Setting;
+use crate::window::{Extent, Outcome, Window};
+use tune::Tuner;
+
+/// Try all, keep the best, and look again if something changed.
+pub static SPEC: Spec = Spec {
+    name: "round-robin",
+    summary: "tries every candidate for a quantum and keeps the best, until the workload changes or the performance is bad",
+    source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 1 (CRRN)",
+    tunables: TUNABLES,
+    build: |brief, values| Box::new(RoundRobin::new(brief, Thresholds::of(values))),
+};
+
+static TUNABLES: &[Tunable] = &[
+    Tunable {
+        name: "quantum_ms",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 3_600_000,
+        default: 2000,
+        scale: Scale::Logarithmic,
+        doc: "How long each candidate is in force while the best is looked for.",
+    },
+    Tunable {
+        name: "check_ms",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 86_400_000,
+        default: 60_000,
+        scale: Scale::Logarithmic,
+        doc: "How often it is looked whether the best is to be looked for again (the paper's T_select).",
+    },
+    super::LEAST_CORRELATION,
+    Tunable {
+        name: "least_mbit_per_s",
+        unit: Unit::Count,
+        min: 0,
+        max: 1_000_000,
+        default: 50,
+        scale: Scale::Logarithmic,
+        doc: "The performance is bad if the throughput falls below this, in 1,000,000 bits a second; 0 is off.",
+    },
+    Tunable {
+        name: "longest_response_ms",
+        unit: Unit::Milliseconds,
+        min: 0,
+        max: 3_600_000,
+        default: 800,
+        scale: Scale::Logarithmic,
+        doc: "The performance is bad if requests come to be waited for longer than this, in the mean; 0 is off.",
+    },
+    Tunable {
+        name: "worse_percent",
+        unit: Unit::Percent,
+        min: 0,
+        max: 99,
+        default: 50,
+        scale: Scale::Linear,
+        doc: "The performance is bad if throughput or the inverse of the response time is by so much less than when the best was \
+              looked for; 0 is off, as in the paper.",
+    },
+    Tunable {
+        name: "tune",
+        unit: Unit::Flag,
+        min: 0,
+        max: 1,
+        default: 0,
+        scale: Scale::Linear,
+        doc: "Tunes the best scheduler too: each of its tunables is doubled, or else halved, as long as it becomes better, a quantum \
+              for each value.",
+    },
+];
+
+/// The tunables' values.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Thresholds {
+    quantum: Nanos,
+    check: Nanos,
+    least_correlation: f64,
+    /// In bytes a second.
+    least_throughput: f64,
+    longest_response_s: f64,
+    /// What is left of a performance that has just become bad; 0 if that does not count.
+    left: f64,
+    tunes: bool,
+}
+
+impl Thresholds {
+    fn of(values: &[i64]) -> Thresholds {
+        let worse = values[5] as f64 / 100.0;
+        Thresholds {
+            quantum: Nanos::from_millis(values[0].unsigned_abs()),
+            check: Nanos::from_millis(values[1].unsigned_abs()),
+            least_correlation: values[2] as f64 / 100.0,
+            least_throughput: values[3] as f64 * 1e6 / 8.0,
+            longest_response_s: if values[4] > 0 { values[4] as f64 / 1e3 } else { f64::INFINITY },
+            left: if worse > 0.0 { 1.0 - worse } else { 0.0 },
+            tunes: values[6] != 0,
+        }
+    }
+
+    /// Why what is `now` is bad, `then` being what the selection measured.
+    fn deteriorated(&self, then: &Measured, now: &Measured) -> Option<String> {
+        let (before, after) = (then.text(), now.text());
+        if now.waited_s > then.waited_s {
+            if then.throughput >= self.least_throughput && now.throughput < self.least_throughput {
+                return Some(format!("{after}: below {:.0} Mbit/s, was {before}", self.least_throughput * 8.0 / 1e6));
+            }
+            if now.throughput < self.left * then.throughput {
+                return Some(format!("{after}: much less than {before}"));
+            }
+        }
+        if then.waited_s <= self.longest_response_s && now.waited_s > self.longest_response_s {
+            return Some(format!("{after}: above {:.0} ms, was {before}", self.longest_response_s * 1e3));
+        }
+        (now.waited_s * self.left > then.waited_s).then(|| format!("{after}: much longer than {before}"))
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Each candidate in turn; with the distribution in each quantum, and what was in force before.
+    Selecting { round: Round, seen: Vec<(usize, Distribution)>, before: Setting },
+    /// The best, its tunables in turn.
+    Tuning { tuner: Tuner, reference: Option<Distribution> },
+    /// The best; with what the selection saw of it.
+    Executing { reference: Option<Distribution>, measured: Option<Measured> },
+}
+
+/// The controller.
+pub struct RoundRobin {
+    preference: Preference,
+    candidates: Vec<Setting>,
+    thresholds: Thresholds,
+    /// Candidates that the plant refused: they get no turn again.
+    refused: Vec<bool>,
+    /// What was decided last was refused.
+    is_refused: bool,
+    phase: Phase,
+    mix: Mix,
+}
+
+impl RoundRobin {
+    fn new(brief: &Brief, thresholds: Thresholds) -> RoundRobin {
+        RoundRobin {
+            preference: brief.preference,
+            candidates: brief.candidates.clone(),
+            thresholds,
+            refused: vec![false; brief.candidates.len()],
+            is_refused: false,
+            phase: Phase::Executing { reference: None, measured: None },
+            mix: Mix::new(),
+        }
+    }
+
+    /// Phase 1.
+    fn select(&mut self, before: Setting, why: &str) -> Decision {
+        let round = Round::new(&self.candidates, |candidate| !self.refused[candidate]);
+        let Some(turn) = round.turn() else {
+            return Decision::keep(format!("{why}; there are no candidates that can be set: {before} is kept"));
+        };
+        let decision = Decision::set(self.candidates[turn].clone(), format!("{why}: each has its turn, 1 of {}", round.place().1));
+        self.phase = Phase::Selecting { round, seen: Vec::new(), before };
+        decision
+    }
+
+    /// The next turn, or the end of phase 1.
+    fn next_turn(&mut self, distribution: Option<Distribution>, measured: Option<Measured>) -> Decision {
+        let Phase::Selecting { round, seen, before } = &mut self.phase else { return Decision::keep("nothing is selected") };
+        let (had, text) = (round.turn(), measured.map_or("nothing was done".to_owned(), |measured| measured.text()));
+        seen.extend(had.zip(distribution));
+        round.end_turn(measured);
+        if let Some(turn) = round.turn() {
+            let (place, count) = round.place();
+            let name = had.map_or(String::new(), |had| self.candidates[had].to_string());
+            return Decision::set(self.candidates[turn].clone(), format!("{name}: {text}; turn {place} of {count}"));
+        }
+        let Some((best, achieved)) = round.best() else {
+            let why = "nothing could be measured of any candidate: back to what was before";
+            let decision = Decision::set(before.clone(), why);
+            self.phase = Phase::Executing { reference: None, measured: None };
+            return decision;
+        };
+        let reference = seen.iter().find(|(candidate, _)| *candidate == best).map(|(_, distribution)| *distribution);
+        let why = format!("the best of {}: {}", round.results().len(), achieved.text());
+        let gain = measured.map(|last| achieved.score - last.score);
+        let selected = self.candidates[best].clone();
+        if !self.thresholds.tunes {
+            self.phase = Phase::Executing { reference, measured: Some(achieved) };
+            return Decision { setting: Some(selected), why, expected_gain: gain };
+        }
+        let mut tuner = Tuner::new(selected, achieved);
+        let decision = tuning_step(&mut tuner, &why);
+        self.phase = Phase::Tuning { tuner, reference };
+        decision
+    }
+
+    fn tune(&mut self, distribution: Option<Distribution>, measured: Option<Measured>, before: &Setting) -> Decision {
+        let Phase::Tuning { tuner, reference } = &mut self.phase else { return Decision::keep("nothing is tuned") };
+        if let Some(why) = changed(&self.thresholds, reference.as_ref(), distribution.as_ref()) {
+            let before = before.clone();
+            return self.select(before, &why);
+        }
+        tuner.judge(measured);
+        let decision = tuning_step(tuner, "tuning");
+        if tuner.trial().is_none() {
+            self.phase = Phase::Executing { reference: *reference, measured: Some(tuner.best().1) };
+        }
+        decision
+    }
+
+    /// Phase 2: whether phase 1 is to come again.
+    fn check(&mut self, window: &Window, distribution: Option<Distribution>, now: Option<Measured>) -> Decision {
+        let Phase::Executing { reference, measured } = &mut self.phase else { return Decision::keep("nothing is in force") };
+        if is_idle(&window.outcome) {
+            return Decision::keep("nothing was asked for");
+        }
+        let looks = looks(&window.features);
+        let why = match (changed(&self.thresholds, reference.as_ref(), distribution.as_ref()), *measured) {
+            (Some(why), _) => Some(why),
+            (None, None) => Some("nothing could be measured before".to_owned()),
+            (None, Some(then)) => match now {
+                Some(now) => self.thresholds.deteriorated(&then, &now),
+                None => Some("nothing was done".to_owned()),
+            },
+        };
+        *reference = reference.or(distribution);
+        let Some(why) = why else { return Decision::keep(format!("the same workload ({looks}), served as well as before")) };
+        let before = Setting::clone(&window.setting);
+        self.select(before, &format!("{why} ({looks})"))
+    }
+}
+
+/// What is tuned next, or the end of it.
+fn tuning_step(tuner: &mut Tuner, why: &str) -> Decision {
+    match tuner.next() {
+        Some(trial) => Decision::set(trial.clone(), format!("{why}; trying {trial}")),
+        None => {
+            let (best, measured) = tuner.best();
+            Decision::set(best.clone(), format!("{why}; tuned: {}", measured.text()))
+        }
+    }
+}
+
+fn changed(thresholds: &Thresholds, then: Option<&Distribution>, now: Option<&Distribution>) -> Option<String> {
+    let correlation = then?.correlation(now?);
+    let is_changed = thresholds.least_correlation > 0.0 && correlation < thresholds.least_correlation;
+    is_changed.then(|| format!("another workload, correlation {correlation:.2}"))
+}
+
+fn is_idle(outcome: &Outcome) -> bool {
+    outcome.requests == 0 && outcome.unfinished == 0
+}
+
+impl Controller for RoundRobin {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn begin(&mut self, _now: Nanos, plant: &dyn Plant) -> Decision {
+        let known = plant.schedulers();
+        self.candidates.retain(|candidate| known.iter().any(|spec| spec.name == candidate.spec.name));
+        self.refused = vec![false; self.candidates.len()];
+        self.select(plant.setting(), "nothing is known yet")
+    }
+
+    fn extent(&self) -> Extent {
+        let time = match &self.phase {
+            // What could not be set has no turn: the next one's begins.
+            _ if self.is_refused => Nanos(1),
+            Phase::Executing { .. } => self.thresholds.check,
+            _ => self.thresholds.quantum,
+        };
+        Extent { time: Some(time), requests: None }
+    }
+
+    fn event(&mut self, event: &Event) -> bool {
+        self.mix.event(event);
+        false
+    }
+
+    fn decide(&mut self, window: &Window, _plant: &dyn Plant) -> Decision {
+        let (mut distribution, score) = (self.mix.close(), window.outcome.score(&self.preference));
+        let mut measured = score.is_finite().then(|| Measured::of(&window.outcome, score));
+        if std::mem::take(&mut self.is_refused) {
+            (distribution, measured) = (None, None);
+        }
+        match &self.phase {
+            Phase::Selecting { .. } => self.next_turn(distribution, measured),
+            Phase::Tuning { .. } => self.tune(distribution, measured, &window.setting),
+            Phase::Executing { .. } => self.check(window, distribution, measured),
+        }
+    }
+
+    fn refused(&mut self, setting: &Setting, _reason: &str) {
+        self.is_refused = true;
+        if let Some(candidate) = self.candidates.iter().position(|candidate| candidate == setting) {
+            self.refused[candidate] = true;
+        }
+        if let Phase::Executing { measured, .. } = &mut self.phase {
+            // What is in force is not what was measured: the next look selects again.
+            *measured = None;
+            self.is_refused = false;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(throughput: f64, waited_s: f64) -> Measured {
+        Measured { score: 0.0, throughput, waited_s }
+    }
+
+    fn thresholds(change: &[(&str, i64)]) -> Thresholds {
+        let value =
+            |tunable: &Tunable| change.iter().find(|(name, _)| *name == tunable.name).map_or(tunable.default, |(_, value)| *value);
+        Thresholds::of(&TUNABLES.iter().map(value).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn fifty_megabits_and_800_ms_are_bad_only_where_the_selection_had_better() {
+        let only_paper = thresholds(&[("worse_percent", 0)]);
+        let is_bad = |then, now| only_paper.deteriorated(&then, &now).is_some();
+        assert!(is_bad(measured(6.3e6, 0.01), measured(6.2e6, 0.02)));
+        assert!(!is_bad(measured(6.3e6, 0.01), measured(6.26e6, 0.02)), "still above 50 Mbit/s");
+        assert!(!is_bad(measured(2e6, 0.01), measured(1e6, 0.02)), "it never had 50 Mbit/s");
+        assert!(!is_bad(measured(7e6, 0.01), measured(1e6, 0.01)), "nobody waits longer");
+        assert!(is_bad(measured(2e6, 0.7), measured(2e6, 0.81)));
+        assert!(!is_bad(measured(2e6, 0.7), measured(2e6, 0.79)));
+        assert!(!is_bad(measured(2e6, 0.9), measured(2e6, 1.7)), "it was above 800 ms before");
+    }
+
+    #[test]
+    fn what_is_half_as_good_as_the_selection_measured_is_bad_and_both_can_be_turned_off() {
+        let is_bad = |thresholds: &Thresholds, then, now| thresholds.deteriorated(&then, &now).is_some();
+        let default = thresholds(&[]);
+        assert!(is_bad(&default, measured(2e6, 0.01), measured(0.9e6, 0.011)));
+        assert!(!is_bad(&default, measured(2e6, 0.01), measured(1.1e6, 0.011)));
+        assert!(is_bad(&default, measured(2e6, 0.01), measured(2e6, 0.021)));
+        assert!(!is_bad(&default, measured(2e6, 0.01), measured(2e6, 0.019)));
+        let off = thresholds(&[("worse_percent", 0), ("least_mbit_per_s", 0), ("longest_response_ms", 0)]);
+        assert!(!is_bad(&off, measured(2e9, 0.01), measured(1.0, 1000.0)));
+    }
+}
