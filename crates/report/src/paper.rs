@@ -62,6 +62,8 @@ pub struct Bar {
 pub enum Unit {
     /// Share of right decisions.
     AccuracyPercent,
+    /// How much a setting's performance lies below the best of some, in percent.
+    BelowBestPercent,
     /// Seconds of a run.
     Seconds,
     /// Mean response time.
@@ -77,6 +79,7 @@ impl Unit {
     pub fn title(self) -> &'static str {
         match self {
             Unit::AccuracyPercent => "correct decisions, %",
+            Unit::BelowBestPercent => "below the best, %",
             Unit::Seconds => "aggregated response time, s",
             Unit::Milliseconds => "mean response time, ms",
             Unit::MegabytesPerSecond => "throughput, MB/s",

@@ -2,10 +2,10 @@
 
 use report::paper::{Figure, Panel, Unit};
 
-use super::judge::{Count, Place, TOLERANCE, accuracy, aggregated_s};
+use super::judge::{Count, Place, TOLERANCE, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
-use super::schemes::{FIVE, LEARNERS, LOGISTIC, SVM, Scheme};
+use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};
 use super::stated::{Measures, Stated};
 
 /// A figure of the paper that can be asked for.
@@ -56,6 +56,8 @@ pub const ALL: &[Drawing] = &[
     Drawing { id: "fig-12", title: "Fig. 12: processor time, Table 4", draw: real_cost, among: 5, is_cpu: true },
     Drawing { id: "fig-13", title: "Fig. 13: average response time, Table 5", draw: synthetic_time, among: 5, is_cpu: false },
     Drawing { id: "fig-14", title: "Fig. 14: average throughput, Table 5", draw: synthetic_throughput, among: 5, is_cpu: false },
+    Drawing { id: "data", title: "Performance data: what decisions on Table 4 are judged by", draw: data, among: 5, is_cpu: false },
+    Drawing { id: "by-workload", title: "Accuracy on Table 4, workload by workload", draw: by_workload, among: 9, is_cpu: false },
 ];
 
 /// The paper's window sizes, in seconds.
@@ -353,4 +355,49 @@ fn synthetic_throughput(drawing: &Drawing, world: &World) -> Figure {
     let method = "Bytes that the applications moved, by the time from the first request to the last completion.";
     let figure = drawing.figure(Unit::MegabytesPerSecond, &names, TABLE_5, method);
     Figure { panels: world.panels(TABLE_5, &unders, throughput_mb_s), ..figure }
+}
+
+/// How much each setting's performance lies below the best of the five, phase by phase; of phases so short that no window ends in them
+/// nothing is shown.
+fn data(drawing: &Drawing, world: &World) -> Figure {
+    const LEAST_S: f64 = 0.5;
+    let mut groups: Vec<String> = Vec::new();
+    let mut values = Vec::new();
+    for name in TABLE_4 {
+        let place = Place { disk: 0, load: Load::Of(name), repeat: 0 };
+        let runs: Vec<Option<&Summary>> = SETTINGS.iter().map(|setting| place.run(world.store, Under::Fixed(setting))).collect();
+        let Some(runs) = runs.into_iter().collect::<Option<Vec<_>>>() else { continue };
+        for number in 0..runs[0].phases.len() {
+            let phases: Vec<_> = runs.iter().map(|run| run.phases.get(number).copied().flatten()).collect();
+            let longest = phases.iter().flatten().map(|phase| phase.to_s - phase.from_s).fold(0.0, f64::max);
+            let scores: Vec<Option<f64>> = phases.iter().map(|phase| phase.and_then(|phase| score(&phase))).collect();
+            let best = scores[..FIVE.len()].iter().flatten().copied().max_by(f64::total_cmp);
+            if let Some(best) = best.filter(|_| longest >= LEAST_S) {
+                groups.push(format!("{name}, phase {}", number + 1));
+                values.push(scores.iter().map(|score| score.map(|score| 100.0 * (1.0 - (score - best).exp()))).collect());
+            }
+        }
+    }
+    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+    let method = "How much a setting, run by itself, lies below the best of the paper’s five schedulers, by throughput and mean response \
+                  time, phase by phase of the workload; below 0 it is better than all of them. A decision for it is correct up to 2%.";
+    let figure = drawing.figure(Unit::BelowBestPercent, SETTINGS, &groups, method);
+    Figure { panels: vec![Panel { name: world.plan.disks[0].name.clone(), values }], ..figure }
+}
+
+fn by_workload(drawing: &Drawing, world: &World) -> Figure {
+    let (mut names, mut unders) = schemes(&TRAINING);
+    names.insert(2, "feedback");
+    unders.insert(2, Under::Scheme(Scheme::WORKLOAD_LEVEL));
+    let row = |name: &&'static str| {
+        let one = |under: &Under| {
+            let counts: Vec<_> = world.places(0, name).iter().map(|place| accuracy(world.store, place, under, TOLERANCE)).collect();
+            counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
+        };
+        unders.iter().map(one).collect()
+    };
+    let values = TABLE_4.iter().map(row).collect();
+    let method = "The share of correct decisions of figure 2 on each workload of Table 4 by itself.";
+    let figure = drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method);
+    Figure { panels: vec![Panel { name: "equal within 2%".to_owned(), values }], ..figure }
 }
