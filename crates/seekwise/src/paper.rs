@@ -178,7 +178,9 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
             "Correct",
             "A decision is correct when the performance data of its setting, run by itself on the same workload, are at least those of the \
              best of the five fixed schedulers in the phase of the workload in which it is made (phases are the jobs between stonewalls). \
-             Performance is throughput and mean response time, weighed 2 to 3. Every window’s decision counts, those that keep what is set \
+             Performance is throughput and mean response time, weighed 2 to 3, of the requests to the disk, which is what the paper’s \
+             schemes log; of response times, those of requests that somebody waited for. Phases shorter than the second over which \
+             that is measured are not judged. A second count takes the jobs’ own calls instead, of which memory answers many. Every window’s decision counts, those that keep what is set \
              too. What is within 2% counts as equal, unless said otherwise: without chance several schedulers often give the same to a \
              fraction of a percent."
                 .to_owned(),

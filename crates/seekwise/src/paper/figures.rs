@@ -2,7 +2,7 @@
 
 use report::paper::{Figure, Panel, Unit};
 
-use super::judge::{Count, Place, TOLERANCE, accuracy, aggregated_s, score};
+use super::judge::{Count, Data, JUDGED_BY, Place, TOLERANCE, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};
@@ -103,10 +103,10 @@ impl World<'_> {
     }
 
     /// Share of correct decisions in percent on Table 3, on Table 4 and on the batches.
-    fn accuracies(&self, under: &Under, tolerance: f64) -> [Option<f64>; 3] {
+    fn accuracies(&self, under: &Under, data: Data, tolerance: f64) -> [Option<f64>; 3] {
         let all = |places: Vec<(Place, Under)>| {
             let counts: Vec<Option<Count>> =
-                places.iter().map(|(place, under)| accuracy(self.store, place, under, tolerance)).collect();
+                places.iter().map(|(place, under)| accuracy(self.store, place, under, data, tolerance)).collect();
             counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
         };
         let once = |name: &&'static str| (Place { disk: 0, load: Load::Of(name), repeat: 0 }, under.clone());
@@ -118,16 +118,22 @@ impl World<'_> {
 
     /// Accuracy on Table 4 within the tolerance of the bars.
     pub fn accuracy_on_table_4(&self, scheme: Scheme) -> Option<f64> {
-        self.accuracies(&Under::Scheme(scheme), TOLERANCE)[1]
+        self.accuracies(&Under::Scheme(scheme), JUDGED_BY, TOLERANCE)[1]
     }
 
     fn accuracy_panels(&self, unders: &[Under]) -> Vec<Panel> {
-        let panel = |(name, tolerance): (&str, f64)| {
-            let columns: Vec<[Option<f64>; 3]> = unders.iter().map(|under| self.accuracies(under, tolerance)).collect();
+        let panel = |(name, data, tolerance): (&str, Data, f64)| {
+            let columns: Vec<[Option<f64>; 3]> = unders.iter().map(|under| self.accuracies(under, data, tolerance)).collect();
             let values = (0..3).map(|group| columns.iter().map(|column| column[group]).collect()).collect();
             Panel { name: name.to_owned(), values }
         };
-        [("equal within 2%", TOLERANCE), ("equal within 0%", 0.0)].into_iter().map(panel).collect()
+        let panels = [
+            ("by the block layer, equal within 2%", JUDGED_BY, TOLERANCE),
+            ("by the block layer, equal within 0%", JUDGED_BY, 0.0),
+            ("by the jobs’ calls, equal within 2%", Data::Calls, TOLERANCE),
+            ("by the jobs’ calls, equal within 0%", Data::Calls, 0.0),
+        ];
+        panels.into_iter().map(panel).collect()
     }
 
     /// The mean over the repetitions of what is measured of a run and of deadline's.
@@ -362,19 +368,23 @@ fn synthetic_throughput(drawing: &Drawing, world: &World) -> Figure {
 fn data(drawing: &Drawing, world: &World) -> Figure {
     const LEAST_S: f64 = 0.5;
     let mut groups: Vec<String> = Vec::new();
-    let mut values = Vec::new();
+    let kinds = [("by the block layer", JUDGED_BY), ("by the jobs’ calls", Data::Calls)];
+    let mut panels = kinds.map(|(name, _)| Panel { name: name.to_owned(), values: Vec::new() });
     for name in TABLE_4 {
         let place = Place { disk: 0, load: Load::Of(name), repeat: 0 };
         let runs: Vec<Option<&Summary>> = SETTINGS.iter().map(|setting| place.run(world.store, Under::Fixed(setting))).collect();
         let Some(runs) = runs.into_iter().collect::<Option<Vec<_>>>() else { continue };
         for number in 0..runs[0].phases.len() {
-            let phases: Vec<_> = runs.iter().map(|run| run.phases.get(number).copied().flatten()).collect();
-            let longest = phases.iter().flatten().map(|phase| phase.to_s - phase.from_s).fold(0.0, f64::max);
-            let scores: Vec<Option<f64>> = phases.iter().map(|phase| phase.and_then(|phase| score(&phase))).collect();
-            let best = scores[..FIVE.len()].iter().flatten().copied().max_by(f64::total_cmp);
-            if let Some(best) = best.filter(|_| longest >= LEAST_S) {
-                groups.push(format!("{name}, phase {}", number + 1));
-                values.push(scores.iter().map(|score| score.map(|score| 100.0 * (1.0 - (score - best).exp()))).collect());
+            let phases: Vec<_> = runs.iter().map(|run| run.phases.get(number).and_then(Option::as_ref)).collect();
+            if phases.iter().flatten().all(|phase| phase.seconds() < LEAST_S) {
+                continue;
+            }
+            groups.push(format!("{name}, phase {}", number + 1));
+            for (panel, (_, kind)) in panels.iter_mut().zip(kinds) {
+                let scores: Vec<Option<f64>> = phases.iter().map(|phase| score((*phase)?, kind)).collect();
+                let best = scores[..FIVE.len()].iter().flatten().copied().max_by(f64::total_cmp);
+                let below = |score: &Option<f64>| Some(100.0 * (1.0 - ((*score)? - best?).exp()));
+                panel.values.push(scores.iter().map(below).collect());
             }
         }
     }
@@ -382,22 +392,27 @@ fn data(drawing: &Drawing, world: &World) -> Figure {
     let method = "How much a setting, run by itself, lies below the best of the paper’s five schedulers, by throughput and mean response \
                   time, phase by phase of the workload; below 0 it is better than all of them. A decision for it is correct up to 2%.";
     let figure = drawing.figure(Unit::BelowBestPercent, SETTINGS, &groups, method);
-    Figure { panels: vec![Panel { name: world.plan.disks[0].name.clone(), values }], ..figure }
+    Figure { panels: panels.to_vec(), ..figure }
 }
 
 fn by_workload(drawing: &Drawing, world: &World) -> Figure {
     let (mut names, mut unders) = schemes(&TRAINING);
     names.insert(2, "feedback");
     unders.insert(2, Under::Scheme(Scheme::WORKLOAD_LEVEL));
-    let row = |name: &&'static str| {
-        let one = |under: &Under| {
-            let counts: Vec<_> = world.places(0, name).iter().map(|place| accuracy(world.store, place, under, TOLERANCE)).collect();
-            counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
+    let panel = |(name, data): (&str, Data)| {
+        let row = |name: &&'static str| {
+            let one = |under: &Under| {
+                let of = |place: &Place| accuracy(world.store, place, under, data, TOLERANCE);
+                let counts: Vec<_> = world.places(0, name).iter().map(of).collect();
+                counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
+            };
+            unders.iter().map(one).collect()
         };
-        unders.iter().map(one).collect()
+        Panel { name: name.to_owned(), values: TABLE_4.iter().map(row).collect() }
     };
-    let values = TABLE_4.iter().map(row).collect();
+    let kinds = [("by the block layer", JUDGED_BY), ("by the jobs’ calls", Data::Calls)];
+    let panels: Vec<Panel> = kinds.into_iter().map(panel).collect();
     let method = "The share of correct decisions of figure 2 on each workload of Table 4 by itself.";
     let figure = drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method);
-    Figure { panels: vec![Panel { name: "equal within 2%".to_owned(), values }], ..figure }
+    Figure { panels, ..figure }
 }

@@ -10,6 +10,9 @@ use super::plan::Load;
 use super::runs::{Key, Phase, Store, Summary, Under};
 use super::schemes::{FIVE, SETTINGS};
 
+/// What the bars count by.
+pub const JUDGED_BY: Data = Data::BlockLayer;
+
 /// What counts as equal: within 2 percent. In a simulator without chance several schedulers often give the same to a fraction of that.
 pub const TOLERANCE: f64 = 0.02;
 
@@ -31,16 +34,31 @@ impl Place {
     }
 }
 
+/// What counts as performance data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// What the block layer did: requests of the disk, which is what the paper's schemes log (section 4.3).
+    BlockLayer,
+    /// What the jobs asked for, all calls taken together: those that memory answers count as much as those that wait for the disk.
+    Calls,
+}
+
 /// How good a phase went, as a logarithm: 0.01 more is one percent better. Throughput and mean response time by the preference, fairness
 /// left out: the paper's figures know none.
-pub fn score(phase: &Phase) -> Option<f64> {
-    let seconds = phase.to_s - phase.from_s;
-    if phase.bytes == 0 || phase.calls == 0 || seconds <= 0.0 {
+pub fn score(phase: &Phase, data: Data) -> Option<f64> {
+    match data {
+        Data::BlockLayer => rated(phase.served.bytes, phase.served.seconds, phase.served.waited_s, phase.served.requests),
+        Data::Calls => rated(phase.bytes as f64, phase.seconds(), phase.waited_s, phase.calls as f64),
+    }
+}
+
+fn rated(bytes: f64, seconds: f64, waited_s: f64, requests: f64) -> Option<f64> {
+    if bytes <= 0.0 || requests <= 0.0 || seconds <= 0.0 {
         return None;
     }
     let [throughput, response, _] = Preference::default().weights();
     // What is served from memory in no time took a nanosecond.
-    let (rate, waited_s) = (phase.bytes as f64 / seconds, (phase.waited_s / phase.calls as f64).max(1e-9));
+    let (rate, waited_s) = (bytes / seconds, (waited_s / requests).max(1e-9));
     Some((throughput * rate.ln() - response * waited_s.ln()) / (throughput + response))
 }
 
@@ -66,16 +84,16 @@ impl Count {
 }
 
 /// Judges the decisions of a run; the performance data are runs of the store.
-pub fn accuracy(store: &Store, place: &Place, under: &Under, tolerance: f64) -> Option<Count> {
+pub fn accuracy(store: &Store, place: &Place, under: &Under, data: Data, tolerance: f64) -> Option<Count> {
     let run = place.run(store, under.clone());
     // Everything is asked for, whatever of it is there already.
     let five: Vec<Option<&Summary>> = FIVE.iter().map(|name| place.run(store, Under::Fixed(name))).collect();
     let (run, five) = (run?, five.into_iter().collect::<Option<Vec<_>>>()?);
     let mut count = Count::default();
     for (at_s, setting) in &run.decisions {
-        let running = |phase: &Option<Phase>| phase.is_some_and(|phase| (phase.from_s..phase.to_s).contains(at_s));
+        let running = |phase: &Option<Phase>| phase.as_ref().is_some_and(|phase| (phase.from_s..phase.to_s).contains(at_s));
         let Some(number) = run.phases.iter().position(running) else { continue };
-        let of = |summary: &Summary| summary.phases.get(number).copied().flatten().and_then(|phase| score(&phase));
+        let of = |summary: &Summary| summary.phases.get(number).and_then(|phase| score(phase.as_ref()?, data));
         let Some(best) = five.iter().filter_map(|summary| of(summary)).max_by(f64::total_cmp) else { continue };
         // Of a setting that is none of those measured nobody knows whether it was correct.
         let Some(name) = SETTINGS.iter().find(|name| *name == setting) else { continue };
@@ -98,18 +116,18 @@ pub fn aggregated_s(run: &Summary, deadline: &Summary) -> Option<f64> {
         if here.bytes == 0 {
             return None;
         }
-        sum += (here.to_s - here.from_s) * there.bytes as f64 / here.bytes as f64;
+        sum += here.seconds() * there.bytes as f64 / here.bytes as f64;
     }
     (sum > 0.0).then_some(sum)
 }
 
 /// How much better one run is than another by the preference, in percent: the phases weigh by how long they took in the other.
-pub fn gain_percent(run: &Summary, other: &Summary) -> Option<f64> {
+pub fn gain_percent(run: &Summary, other: &Summary, data: Data) -> Option<f64> {
     let (mut sum, mut weight) = (0.0, 0.0);
     for (here, there) in run.phases.iter().zip(&other.phases) {
         let (Some(here), Some(there)) = (here, there) else { continue };
-        if let (Some(ours), Some(theirs)) = (score(here), score(there)) {
-            let seconds = there.to_s - there.from_s;
+        if let (Some(ours), Some(theirs)) = (score(here, data), score(there, data)) {
+            let seconds = there.seconds();
             sum += seconds * (ours - theirs);
             weight += seconds;
         }
@@ -121,10 +139,12 @@ pub fn gain_percent(run: &Summary, other: &Summary) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+    use super::super::runs::Served;
     use super::*;
 
     fn phase(seconds: f64, bytes: u64, waited_s: f64) -> Option<Phase> {
-        Some(Phase { from_s: 0.0, to_s: seconds, bytes, calls: 10, waited_s })
+        let served = Served { seconds, bytes: 3.0 * bytes as f64, requests: 1.0, waited_s };
+        Some(Phase { from_s: 0.0, to_s: seconds, bytes, calls: 10, waited_s, served })
     }
 
     fn run(phases: Vec<Option<Phase>>) -> Summary {
@@ -149,9 +169,11 @@ mod tests {
     #[test]
     fn twice_the_rate_at_half_the_response_time_is_a_gain_of_a_hundred_percent() {
         let (better, worse) = (run(vec![phase(10.0, 1000, 1.0), None]), run(vec![phase(10.0, 500, 2.0), None]));
-        assert!((gain_percent(&better, &worse).unwrap() - 100.0).abs() < 1e-9);
-        assert!((gain_percent(&worse, &better).unwrap() + 50.0).abs() < 1e-9);
-        assert_eq!(gain_percent(&run(vec![None]), &worse), None);
+        for data in [Data::BlockLayer, Data::Calls] {
+            assert!((gain_percent(&better, &worse, data).unwrap() - 100.0).abs() < 1e-9);
+            assert!((gain_percent(&worse, &better, data).unwrap() + 50.0).abs() < 1e-9);
+            assert_eq!(gain_percent(&run(vec![None]), &worse, data), None);
+        }
     }
 
     #[test]

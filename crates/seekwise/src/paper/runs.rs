@@ -63,6 +63,19 @@ pub struct Summary {
     seen: Vec<Window>,
 }
 
+/// What the block layer did in a phase, from the windows that lie in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Served {
+    /// Length of those windows together.
+    pub seconds: f64,
+    /// Bytes that went to and from the device.
+    pub bytes: f64,
+    /// Requests that somebody waited for, or all where nobody did, and the time they waited in seconds.
+    pub requests: f64,
+    /// See `requests`.
+    pub waited_s: f64,
+}
+
 /// A group of jobs.
 #[derive(Clone, Copy, Debug)]
 pub struct Phase {
@@ -76,6 +89,15 @@ pub struct Phase {
     pub calls: u64,
     /// See `calls`.
     pub waited_s: f64,
+    /// Beneath them.
+    pub served: Served,
+}
+
+impl Phase {
+    /// How long it took, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to_s - self.from_s
+    }
 }
 
 /// Runs that are done, and those that were asked for.
@@ -233,7 +255,8 @@ fn phases(laboratory: &Laboratory, observed: &Observed) -> Vec<Option<Phase>> {
         phases.resize(phases.len().max(number + 1), None);
         let Some(span) = span else { continue };
         let (from_s, to_s) = (span.started.as_secs_f64(), span.ended.as_secs_f64());
-        let phase = phases[number].get_or_insert(Phase { from_s, to_s, bytes: 0, calls: 0, waited_s: 0.0 });
+        let new = Phase { from_s, to_s, bytes: 0, calls: 0, waited_s: 0.0, served: Served::default() };
+        let phase = phases[number].get_or_insert(new);
         phase.from_s = phase.from_s.min(from_s);
         phase.to_s = phase.to_s.max(to_s);
         if let Some(stream) = observed.outcome.measure.streams.get(&job.stream()) {
@@ -242,7 +265,29 @@ fn phases(laboratory: &Laboratory, observed: &Observed) -> Vec<Option<Phase>> {
             phase.waited_s += stream.responses.mean().as_secs_f64() * stream.responses.count() as f64;
         }
     }
+    for phase in phases.iter_mut().flatten() {
+        phase.served = served(observed.steered.steering().windows(), phase);
+    }
     phases
+}
+
+fn served(windows: &[Window], phase: &Phase) -> Served {
+    let mut served = Served::default();
+    for window in windows {
+        // One that reaches into another phase tells of both.
+        if window.from.as_secs_f64() < phase.from_s || window.to.as_secs_f64() > phase.to_s {
+            continue;
+        }
+        let outcome = &window.outcome;
+        served.seconds += window.duration().as_secs_f64();
+        served.bytes += outcome.bytes as f64;
+        if outcome.requests > 0 {
+            let counted = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests } as f64;
+            served.requests += counted;
+            served.waited_s += outcome.waited_s * counted;
+        }
+    }
+    served
 }
 
 #[cfg(test)]
