@@ -255,10 +255,10 @@ const COST: &str = "Processor time of scheduler and controller on this machine f
 
 fn levels() -> (Vec<&'static str>, Vec<Under>) {
     schemes(&[
-        ("request-level", Scheme::REQUEST_LEVEL),
-        ("workload-level, SVM", Scheme::WORKLOAD_LEVEL),
+        ("request", Scheme::REQUEST_LEVEL),
+        ("workload, SVM", Scheme::WORKLOAD_LEVEL),
         ("hybrid, SVM", Scheme::TCLOO),
-        ("workload-level, logistic", Scheme::WORKLOAD_LEVEL.with_learner(LOGISTIC)),
+        ("workload, logistic", Scheme::WORKLOAD_LEVEL.with_learner(LOGISTIC)),
         ("hybrid, logistic", Scheme::TCLOO.with_learner(LOGISTIC)),
     ])
 }
