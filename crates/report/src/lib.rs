@@ -14,6 +14,7 @@ pub mod figure;
 pub mod json;
 pub mod number;
 pub mod page;
+pub mod paper;
 mod plot;
 pub mod record;
 pub mod single;

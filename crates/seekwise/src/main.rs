@@ -8,6 +8,7 @@ mod host;
 mod kb;
 mod learn;
 mod output;
+mod paper;
 mod report;
 mod scheduler;
 mod simulate;
@@ -49,6 +50,9 @@ enum Command {
     /// Train models on labelled rows, evaluate and show them
     #[command(subcommand)]
     Learn(learn::Command),
+    /// Repeat a paper's experiments and show what it states beside what comes out here
+    #[command(subcommand)]
+    Paper(paper::Command),
     /// Show the records of a comparison again, as table, JSON or page
     Report(report::Args),
     /// List schedulers and their tunables
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
         Command::Learn(command) => learn::run(command),
+        Command::Paper(command) => paper::run(command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),

@@ -1,7 +1,7 @@
 //! `seekwise workload`: the papers' workloads as fio job files, random ones, and what a job file asks of the disk.
 
 mod requests;
-mod shipped;
+pub mod shipped;
 
 use std::fmt::Write as _;
 use std::io::Read as _;

@@ -9,12 +9,14 @@ mod panel;
 mod response;
 mod scale;
 mod scatter;
+mod series;
 mod streams;
 mod throughput;
 
 pub(crate) use in_force::in_force;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use scatter::positions;
+pub(crate) use series::series;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
 pub(crate) use throughput::over_time as throughput_over_time;
 

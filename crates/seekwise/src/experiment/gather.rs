@@ -16,7 +16,7 @@ use super::laboratory::Laboratory;
 use crate::terminal::{self, Interrupted};
 
 /// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
-const WINDOW: Nanos = Nanos::from_millis(1_000);
+pub const WINDOW: Nanos = Nanos::from_millis(1_000);
 /// Windows from which cases are taken, of each run.
 const TAKEN: usize = 3;
 /// Windows with fewer requests say nothing.
@@ -104,6 +104,11 @@ pub fn parallel<T: Send>(count: usize, threads: usize, work: impl Fn(usize) -> a
 fn cases(source: &Source, disk: &Disk, settings: &[Setting], seed: u64) -> anyhow::Result<Vec<Case>> {
     let laboratory = Laboratory::new(&source.1, &source.0, disk.world()?, seed)?;
     let runs = settings.iter().map(|setting| windows(&laboratory, setting)).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok(cases_of(&source.0, &disk.name, &runs.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+}
+
+/// The cases of a workload's runs on a device, one run for each setting, their windows as long as [`WINDOW`].
+pub fn cases_of(workload: &str, device: &str, runs: &[&[Window]]) -> Vec<Case> {
     let results: Vec<Option<Served>> = runs.iter().map(|windows| served(windows)).collect();
     let mut cases = Vec::new();
     for (under, windows) in runs.iter().enumerate() {
@@ -112,11 +117,11 @@ fn cases(source: &Source, disk: &Disk, settings: &[Setting], seed: u64) -> anyho
             let window = telling[(2 * part + 1) * telling.len() / (2 * TAKEN.min(telling.len()))];
             let row = describe(&window.features, &window.outcome);
             let features = row.into_iter().map(|value| value.is_finite().then_some(four_digits(value))).collect();
-            let (workload, device, results) = (source.0.clone(), disk.name.clone(), results.clone());
+            let (workload, device, results) = (workload.to_owned(), device.to_owned(), results.clone());
             cases.push(Case { workload, device, under, features, results });
         }
     }
-    Ok(cases)
+    cases
 }
 
 fn windows(laboratory: &Laboratory, setting: &Setting) -> anyhow::Result<Vec<Window>> {

@@ -237,7 +237,7 @@ mod tests {
     fn in_force(plant: &dyn Steerable) -> InForce {
         let spec = block::find("deadline").unwrap();
         let before = (0..plant.tunables().len()).map(|index| plant.value(index).unwrap()).collect();
-        InForce { device: "sata7200".to_owned(), spec, values: spec.defaults(), before, stopwatch: None }
+        InForce { device: "sata7200".to_owned(), spec, values: spec.defaults(), before, stopwatch: None, shared: Shared::default() }
     }
 
     fn setting(text: &str) -> Setting {

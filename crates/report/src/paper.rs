@@ -1,0 +1,417 @@
+//! A paper's experiments repeated: its figures redrawn from our runs, what it states beside ours, and bars that are met or missed.
+//!
+//! What is in a [`Replication`] is all that is shown; table, page and JSON cannot disagree.
+
+use askama::Template;
+use serde::Serialize;
+
+use crate::number::{self, three_digits};
+use crate::plot;
+use crate::text::{printable, wrapped};
+
+/// The version of the JSON's form.
+pub const SCHEMA: u32 = 1;
+
+/// A paper's experiments, repeated.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Replication {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Of the program.
+    pub seekwise_version: String,
+    /// What a person types for it.
+    pub name: String,
+    /// Who wrote it.
+    pub authors: String,
+    /// What it is called.
+    pub title: String,
+    /// Where and when it appeared.
+    pub published: String,
+    /// What does all this again.
+    pub command: String,
+    /// How it was set up: what, and how.
+    pub setup: Vec<(String, String)>,
+    /// What the reader must know before believing the figures.
+    pub notes: Vec<String>,
+    /// What was aimed at.
+    pub bars: Vec<Bar>,
+    /// The paper's figures.
+    pub figures: Vec<Figure>,
+}
+
+/// Something aimed at.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Bar {
+    /// What a program calls it.
+    pub id: String,
+    /// What it is about.
+    pub about: String,
+    /// What is wanted of the figure.
+    pub wanted: String,
+    /// The figure, in percent; `None` if it could not be measured.
+    pub percent: Option<f64>,
+    /// Whether that is what was wanted; `None` if it could not be measured.
+    pub met: Option<bool>,
+    /// Where it comes from: the worst case and the like.
+    pub detail: String,
+}
+
+/// The unit of a figure's values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Share of right decisions.
+    AccuracyPercent,
+    /// How much a setting's performance lies below the best of some, in percent.
+    BelowBestPercent,
+    /// Seconds of a run.
+    Seconds,
+    /// Mean response time.
+    Milliseconds,
+    /// 10⁶ bytes a second.
+    MegabytesPerSecond,
+    /// Processor time of a simulated second.
+    ProcessorMicrosecondsPerSecond,
+}
+
+impl Unit {
+    /// What is written along an axis.
+    pub fn title(self) -> &'static str {
+        match self {
+            Unit::AccuracyPercent => "correct decisions, %",
+            Unit::BelowBestPercent => "below the best, %",
+            Unit::Seconds => "aggregated response time, s",
+            Unit::Milliseconds => "mean response time, ms",
+            Unit::MegabytesPerSecond => "throughput, MB/s",
+            Unit::ProcessorMicrosecondsPerSecond => "processor time, µs a second",
+        }
+    }
+
+    /// Whether less is better.
+    pub fn is_less_better(self) -> bool {
+        !matches!(self, Unit::AccuracyPercent | Unit::MegabytesPerSecond)
+    }
+}
+
+/// A figure of the paper, redrawn.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// What a person types: `fig-6`.
+    pub id: String,
+    /// The paper's number and title.
+    pub title: String,
+    /// How ours was measured.
+    pub method: String,
+    /// Of its values.
+    pub unit: Unit,
+    /// What is compared in a group.
+    pub series: Vec<String>,
+    /// The workloads or sets of them.
+    pub groups: Vec<String>,
+    /// One for each disk or way to count; the first is drawn, all are in the table.
+    pub panels: Vec<Panel>,
+    /// What the paper states about it.
+    pub statements: Vec<Statement>,
+}
+
+/// A figure's values in one setup.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Panel {
+    /// The setup.
+    pub name: String,
+    /// Group by group the value of each series; `None` where there is none.
+    pub values: Vec<Vec<Option<f64>>>,
+}
+
+/// Something the paper states, and what ours says to it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Statement {
+    /// Of the paper.
+    pub section: String,
+    /// What about.
+    pub about: String,
+    /// What the paper says, short: a number with its unit, a name.
+    pub paper: String,
+    /// Its own words.
+    pub quote: String,
+    /// Ours, short.
+    pub ours: Option<String>,
+    /// Whether ours says the same; `None` where that is no question of yes and no.
+    pub agrees: Option<bool>,
+    /// The value to be marked in the drawing: group, series and value.
+    pub mark: Option<(usize, usize, f64)>,
+}
+
+impl Replication {
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// As one HTML page that needs nothing else: no network, no script. The same replication always gives the same bytes.
+    pub fn html(&self) -> String {
+        let page = Page::new(self);
+        #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
+        page.render().expect("the page's template formats strings only")
+    }
+
+    /// As text for a terminal: the bars, then what the paper states, figure by figure.
+    pub fn text(&self) -> String {
+        let mut lines = vec![format!("{}, {}", self.authors, self.title), String::new()];
+        for bar in &self.bars {
+            let figure = bar.percent.map_or_else(|| number::MISSING.to_owned(), percent);
+            lines.push(format!("{:12} {figure:>8}  {} ({})", verdict(bar.met), bar.about, bar.wanted));
+        }
+        for figure in &self.figures {
+            lines.extend([String::new(), format!("{}: {} [{}]", figure.id, figure.title, figure.unit.title())]);
+            lines.extend(figure.lines());
+            for statement in &figure.statements {
+                let ours = statement.ours.as_deref().unwrap_or(number::MISSING);
+                lines.push(format!("  {}: paper {}, ours {ours}", statement.about, statement.paper));
+            }
+        }
+        for note in &self.notes {
+            lines.push(String::new());
+            lines.extend(wrapped(note, 110));
+        }
+        lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+}
+
+impl Figure {
+    /// The first panel's table.
+    fn lines(&self) -> Vec<String> {
+        let name = self.series.iter().map(|series| series.chars().count()).max().unwrap_or(0);
+        let width = self.groups.iter().map(|group| group.chars().count()).max().unwrap_or(0).max(8);
+        let mut lines = vec![format!("  {:name$}", "")];
+        self.groups.iter().for_each(|group| lines[0].push_str(&format!("  {group:>width$}")));
+        for (number, series) in self.series.iter().enumerate() {
+            let mut line = format!("  {series:name$}");
+            for group in 0..self.groups.len() {
+                line.push_str(&format!("  {:>width$}", shown(self.value(0, group, number))));
+            }
+            lines.push(line);
+        }
+        lines
+    }
+
+    /// The value of a series in a group of a panel.
+    pub fn value(&self, panel: usize, group: usize, series: usize) -> Option<f64> {
+        *self.panels.get(panel)?.values.get(group)?.get(series)?
+    }
+
+    /// The best series of a group in the first panel, among the first `among`.
+    pub fn best(&self, group: usize, among: usize) -> Option<usize> {
+        let sign = if self.unit.is_less_better() { 1.0 } else { -1.0 };
+        let values = (0..among.min(self.series.len())).filter_map(|series| Some((series, sign * self.value(0, group, series)?)));
+        values.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(series, _)| series)
+    }
+}
+
+fn shown(value: Option<f64>) -> String {
+    value.map_or_else(|| number::MISSING.to_owned(), three_digits)
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.1}%")
+}
+
+fn verdict(met: Option<bool>) -> &'static str {
+    match met {
+        Some(true) => "met",
+        Some(false) => "missed",
+        None => "not measured",
+    }
+}
+
+#[derive(Template)]
+#[template(path = "paper.html")]
+struct Page<'a> {
+    paper: &'a Replication,
+    bars: Vec<BarRow>,
+    figures: Vec<FigurePart>,
+}
+
+struct BarRow {
+    about: String,
+    wanted: String,
+    figure: String,
+    verdict: &'static str,
+    class: &'static str,
+    detail: String,
+}
+
+struct FigurePart {
+    id: String,
+    title: String,
+    method: String,
+    plots: Vec<String>,
+    marks: bool,
+    series: Vec<String>,
+    panels: Vec<PanelPart>,
+    statements: Vec<StatementRow>,
+}
+
+struct PanelPart {
+    name: String,
+    rows: Vec<(String, Vec<Cell>)>,
+}
+
+struct Cell {
+    text: String,
+    best: bool,
+}
+
+struct StatementRow {
+    about: String,
+    section: String,
+    paper: String,
+    ours: String,
+    agrees: &'static str,
+    quote: String,
+}
+
+impl<'a> Page<'a> {
+    fn new(paper: &'a Replication) -> Page<'a> {
+        Page { paper, bars: paper.bars.iter().map(bar_row).collect(), figures: paper.figures.iter().map(figure_part).collect() }
+    }
+}
+
+fn bar_row(bar: &Bar) -> BarRow {
+    BarRow {
+        about: printable(&bar.about),
+        wanted: printable(&bar.wanted),
+        figure: bar.percent.map_or_else(|| number::MISSING.to_owned(), percent),
+        verdict: verdict(bar.met),
+        class: if bar.met == Some(true) { "best" } else { "" },
+        detail: printable(&bar.detail),
+    }
+}
+
+fn figure_part(figure: &Figure) -> FigurePart {
+    let panel = |(number, panel): (usize, &Panel)| {
+        let row = |(group, name): (usize, &String)| {
+            let cells: Vec<Option<f64>> = (0..figure.series.len()).map(|series| figure.value(number, group, series)).collect();
+            let best = best_of(&cells, figure.unit.is_less_better());
+            let cell = |value: Option<f64>| Cell { text: shown(value), best: value.is_some() && value == best };
+            (printable(name), cells.into_iter().map(cell).collect())
+        };
+        PanelPart { name: printable(&panel.name), rows: figure.groups.iter().enumerate().map(row).collect() }
+    };
+    FigurePart {
+        id: printable(&figure.id),
+        title: printable(&figure.title),
+        method: printable(&figure.method),
+        plots: (0..figure.groups.len()).filter_map(|group| plot::series(figure, group)).collect(),
+        marks: figure.statements.iter().any(|statement| statement.mark.is_some()),
+        series: figure.series.iter().map(|series| printable(series)).collect(),
+        panels: figure.panels.iter().enumerate().map(panel).collect(),
+        statements: figure.statements.iter().map(statement_row).collect(),
+    }
+}
+
+fn best_of(values: &[Option<f64>], less: bool) -> Option<f64> {
+    let values = values.iter().flatten().copied();
+    if less { values.min_by(f64::total_cmp) } else { values.max_by(f64::total_cmp) }
+}
+
+fn statement_row(statement: &Statement) -> StatementRow {
+    let agrees = match statement.agrees {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => number::MISSING,
+    };
+    StatementRow {
+        about: printable(&statement.about),
+        section: printable(&statement.section),
+        paper: printable(&statement.paper),
+        ours: statement.ours.as_deref().map_or_else(|| number::MISSING.to_owned(), printable),
+        agrees,
+        quote: printable(&statement.quote),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn replication() -> Replication {
+        let statement = Statement {
+            section: "5.2.3".to_owned(),
+            about: "accuracy of <SVM>".to_owned(),
+            paper: "89%".to_owned(),
+            quote: "achieving an accuracy of 89 percent".to_owned(),
+            ours: Some("93.0%".to_owned()),
+            agrees: Some(true),
+            mark: Some((0, 1, 89.0)),
+        };
+        let figure = Figure {
+            id: "fig-6".to_owned(),
+            title: "Fig. 6".to_owned(),
+            method: "counted".to_owned(),
+            unit: Unit::AccuracyPercent,
+            series: vec!["C4.5".to_owned(), "SVM".to_owned()],
+            groups: vec!["Table 4".to_owned(), "10-fold".to_owned()],
+            panels: vec![Panel { name: "sata7200".to_owned(), values: vec![vec![Some(70.0), Some(93.0)], vec![None, Some(91.0)]] }],
+            statements: vec![statement],
+        };
+        let bar = |id: &str, percent, met| Bar {
+            id: id.to_owned(),
+            about: id.to_owned(),
+            wanted: "at least 89%".to_owned(),
+            percent,
+            met,
+            detail: String::new(),
+        };
+        Replication {
+            schema: SCHEMA,
+            seekwise_version: "0".to_owned(),
+            name: "self-learning".to_owned(),
+            authors: "A & B".to_owned(),
+            title: "T".to_owned(),
+            published: "P".to_owned(),
+            command: "seekwise paper run self-learning".to_owned(),
+            setup: vec![("disk".to_owned(), "sata7200".to_owned())],
+            notes: vec!["note".to_owned()],
+            bars: vec![bar("accuracy", Some(93.0), Some(true)), bar("gain", Some(1.0), Some(false)), bar("none", None, None)],
+            figures: vec![figure],
+        }
+    }
+
+    #[test]
+    fn the_page_is_well_formed_shows_every_value_and_marks_what_the_paper_states() {
+        let html = replication().html();
+        let body = html.strip_prefix("<!doctype html>\n").unwrap();
+        let page = roxmltree::Document::parse(body).unwrap();
+        let text: String = page.descendants().filter_map(|node| node.text()).collect();
+        for shown in
+            ["A & B", "accuracy of <SVM>", "93.0", "70.0", "91.0", "achieving an accuracy", "met", "missed", "not measured"]
+        {
+            assert!(text.contains(shown), "{shown} is not in {text}");
+        }
+        let bars =
+            |class: &str| page.descendants().filter(|node| node.attribute("class").is_some_and(|it| it.contains(class))).count();
+        assert_eq!((bars("bar c"), bars("stated")), (3, 2), "a mark, and its explanation");
+    }
+
+    #[test]
+    fn the_best_of_a_group_is_the_largest_accuracy_and_the_shortest_time() {
+        let mut figure = replication().figures.remove(0);
+        assert_eq!((figure.best(0, 2), figure.best(1, 2), figure.best(0, 1)), (Some(1), Some(1), Some(0)));
+        figure.unit = Unit::Milliseconds;
+        assert_eq!(figure.best(0, 2), Some(0));
+    }
+
+    #[test]
+    fn the_text_names_bars_met_missed_and_not_measured() {
+        let text = replication().text();
+        assert!(text.contains("met             93.0%  accuracy (at least 89%)"), "{text}");
+        assert!(text.contains("missed           1.0%  gain") && text.contains("not measured        –  none"), "{text}");
+        assert!(text.contains("accuracy of <SVM>: paper 89%, ours 93.0%"), "{text}");
+    }
+}

@@ -1,0 +1,124 @@
+//! What is aimed at.
+
+use report::paper::Bar;
+
+use super::figures::World;
+use super::judge::{JUDGED_BY, aggregated_s, gain_percent};
+use super::plan::{TABLE_3, TABLE_4, TABLE_5};
+use super::runs::{Summary, Under};
+use super::schemes::{FIVE, Scheme};
+
+/// What a person types to have only them.
+pub const ID: &str = "bars";
+
+/// Workloads of one kind, against the mixed ones, in which schedulers are to be changed.
+const MIXED: [&str; 2] = ["mixed-1", "mixed-2"];
+
+/// All bars.
+pub fn all(world: &World) -> Vec<Bar> {
+    vec![
+        at_least(
+            "two-layer-accuracy",
+            "accuracy of two-layer learning with SVM on Table 4",
+            89.0,
+            world.accuracy_on_table_4(Scheme::TCLOO),
+            "the paper: 89%",
+        ),
+        at_least(
+            "seekwise-accuracy",
+            "accuracy of seekwise on Table 4",
+            95.0,
+            world.accuracy_on_table_4(Scheme::SEEKWISE),
+            "no scheme of the paper’s",
+        ),
+        at_least(
+            "two-layer-mixed-2-gain",
+            "Mixed Access Pattern 2: two-layer’s time below that of the best fixed scheduler",
+            15.8,
+            world.gain_over_best("mixed-2", Scheme::TWO_LAYER, aggregated_s),
+            "the paper: 15.8%",
+        ),
+        at_least(
+            "seekwise-mixed-2-gain",
+            "Mixed Access Pattern 2: seekwise’s time below that of the best fixed scheduler",
+            15.8,
+            world.gain_over_best("mixed-2", Scheme::SEEKWISE, aggregated_s),
+            "the paper, for two-layer: 15.8%",
+        ),
+        near_the_best(world),
+        no_worse_than_deadline(world),
+    ]
+}
+
+fn at_least(id: &str, about: &str, bound: f64, percent: Option<f64>, detail: &str) -> Bar {
+    Bar {
+        id: id.to_owned(),
+        about: about.to_owned(),
+        wanted: format!("at least {bound}%"),
+        percent,
+        met: percent.map(|percent| percent >= bound),
+        detail: detail.to_owned(),
+    }
+}
+
+/// The worst of some workloads must not be below minus the bound.
+fn not_below(id: &str, about: &str, bound: f64, gains: Vec<(&str, Option<f64>)>, than: &str) -> Bar {
+    let gains = gains.into_iter().map(|(name, gain)| gain.map(|gain| (name, gain))).collect::<Option<Vec<_>>>();
+    let worst = gains.into_iter().flatten().min_by(|a, b| a.1.total_cmp(&b.1));
+    Bar {
+        id: id.to_owned(),
+        about: about.to_owned(),
+        wanted: format!("at most {bound}% worse"),
+        percent: worst.map(|(_, gain)| gain),
+        met: worst.map(|(_, gain)| gain >= -bound),
+        detail: worst.map_or_else(String::new, |(name, gain)| {
+            format!("{name}: {:.1}% {} {than}", gain.abs(), if gain < 0.0 { "worse than" } else { "better than" })
+        }),
+    }
+}
+
+/// By how much a run is better than deadline's.
+fn gain(run: &Summary, deadline: &Summary) -> Option<f64> {
+    gain_percent(run, deadline, JUDGED_BY)
+}
+
+fn near_the_best(world: &World) -> Bar {
+    let single = TABLE_3.iter().chain(TABLE_4).chain(TABLE_5).filter(|name| !MIXED.contains(name));
+    let over_best = |name: &&'static str| {
+        let fixed: Vec<Option<f64>> = FIVE.iter().map(|five| world.mean(0, name, &Under::Fixed(five), gain)).collect();
+        let ours = world.mean(0, name, &Under::Scheme(Scheme::SEEKWISE), gain);
+        let best = fixed.into_iter().collect::<Option<Vec<f64>>>().and_then(|all| all.into_iter().max_by(f64::total_cmp));
+        // Both are against deadline.
+        let over_best = ours.zip(best).map(|(ours, best)| 100.0 * ((100.0 + ours) / (100.0 + best) - 1.0));
+        (*name, over_best)
+    };
+    let about = "seekwise against the best fixed scheduler, worst single workload of Tables 3, 4 and 5";
+    not_below("seekwise-near-the-best", about, 2.0, single.map(over_best).collect(), "the best of the five")
+}
+
+fn no_worse_than_deadline(world: &World) -> Bar {
+    let all = TABLE_3.iter().chain(TABLE_4).chain(TABLE_5);
+    let gains = all.map(|name| (*name, world.mean(0, name, &Under::Scheme(Scheme::SEEKWISE), gain))).collect();
+    let about = "seekwise against deadline, worst workload of Tables 3, 4 and 5";
+    not_below("seekwise-never-worse", about, 1.0, gains, "deadline")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_met_at_its_bound_and_missed_below_and_neither_without_a_figure() {
+        let met = |percent| at_least("a", "b", 89.0, percent, "").met;
+        assert_eq!((met(Some(89.0)), met(Some(88.9)), met(None)), (Some(true), Some(false), None));
+    }
+
+    #[test]
+    fn the_worst_workload_decides() {
+        let bar = |gains| not_below("a", "b", 2.0, gains, "the best");
+        let missed = bar(vec![("x", Some(5.0)), ("y", Some(-2.5)), ("z", Some(-1.0))]);
+        assert_eq!((missed.met, missed.percent, missed.detail.as_str()), (Some(false), Some(-2.5), "y: 2.5% worse than the best"));
+        assert_eq!(bar(vec![("x", Some(-2.0))]).met, Some(true));
+        assert_eq!(bar(vec![("x", Some(-9.0)), ("y", None)]).met, None);
+    }
+}

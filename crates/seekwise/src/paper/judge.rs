@@ -1,0 +1,184 @@
+//! The paper's measures: when a decision is correct, and how long an application takes.
+//!
+//! "A self-learning scheduler makes a correct decision when the corresponding performance data is better than or equal to those of the
+//! regular disk I/O scheduler" (section 5.2.1). Each setting is run by itself on the same workload; the performance data of a decision are
+//! those of its setting in the phase of the workload (the jobs between two stonewalls) that runs when it is made.
+
+use learn::Preference;
+
+use super::plan::Load;
+use super::runs::{Key, Phase, Store, Summary, Under};
+use super::schemes::{FIVE, SETTINGS};
+
+/// What the bars count by.
+pub const JUDGED_BY: Data = Data::BlockLayer;
+
+/// What counts as equal: within 2 percent. In a simulator without chance several schedulers often give the same to a fraction of that.
+pub const TOLERANCE: f64 = 0.02;
+
+/// A workload on a disk, once.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// An index into the plan's disks.
+    pub disk: usize,
+    /// What.
+    pub load: Load,
+    /// From 0 on.
+    pub repeat: u32,
+}
+
+impl Place {
+    /// Its run under something.
+    pub fn run<'a>(&self, store: &'a Store, under: Under) -> Option<&'a Summary> {
+        store.get(&Key { disk: self.disk, load: self.load.clone(), under, repeat: self.repeat })
+    }
+}
+
+/// What counts as performance data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// What the block layer did: requests of the disk, which is what the paper's schemes log (section 4.3).
+    BlockLayer,
+    /// What the jobs asked for, all calls taken together: those that memory answers count as much as those that wait for the disk.
+    Calls,
+}
+
+/// How good a phase went, as a logarithm: 0.01 more is one percent better. Throughput and mean response time by the preference, fairness
+/// left out: the paper's figures know none.
+pub fn score(phase: &Phase, data: Data) -> Option<f64> {
+    match data {
+        Data::BlockLayer => rated(phase.served.bytes, phase.served.seconds, phase.served.waited_s, phase.served.requests),
+        Data::Calls => rated(phase.bytes as f64, phase.seconds(), phase.waited_s, phase.calls as f64),
+    }
+}
+
+fn rated(bytes: f64, seconds: f64, waited_s: f64, requests: f64) -> Option<f64> {
+    if bytes <= 0.0 || requests <= 0.0 || seconds <= 0.0 {
+        return None;
+    }
+    let [throughput, response, _] = Preference::default().weights();
+    // What is served from memory in no time took a nanosecond.
+    let (rate, waited_s) = (bytes / seconds, (waited_s / requests).max(1e-9));
+    Some((throughput * rate.ln() - response * waited_s.ln()) / (throughput + response))
+}
+
+/// Decisions that were judged, and of them the correct ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Count {
+    /// Correct ones.
+    pub right: u64,
+    /// All.
+    pub judged: u64,
+}
+
+impl Count {
+    /// Two counts together.
+    pub fn and(self, other: Count) -> Count {
+        Count { right: self.right + other.right, judged: self.judged + other.judged }
+    }
+
+    /// Share of correct ones in percent.
+    pub fn percent(self) -> Option<f64> {
+        (self.judged > 0).then(|| 100.0 * self.right as f64 / self.judged as f64)
+    }
+}
+
+/// Judges the decisions of a run; the performance data are runs of the store.
+pub fn accuracy(store: &Store, place: &Place, under: &Under, data: Data, tolerance: f64) -> Option<Count> {
+    let run = place.run(store, under.clone());
+    // Everything is asked for, whatever of it is there already.
+    let five: Vec<Option<&Summary>> = FIVE.iter().map(|name| place.run(store, Under::Fixed(name))).collect();
+    let (run, five) = (run?, five.into_iter().collect::<Option<Vec<_>>>()?);
+    let mut count = Count::default();
+    for (at_s, setting) in &run.decisions {
+        let running = |phase: &Option<Phase>| phase.as_ref().is_some_and(|phase| (phase.from_s..phase.to_s).contains(at_s));
+        let Some(number) = run.phases.iter().position(running) else { continue };
+        let of = |summary: &Summary| summary.phases.get(number).and_then(|phase| score(phase.as_ref()?, data));
+        let Some(best) = five.iter().filter_map(|summary| of(summary)).max_by(f64::total_cmp) else { continue };
+        // Of a setting that is none of those measured nobody knows whether it was correct.
+        let Some(name) = SETTINGS.iter().find(|name| *name == setting) else { continue };
+        let Some(chosen) = place.run(store, Under::Fixed(name)).and_then(of) else { continue };
+        count.judged += 1;
+        count.right += u64::from(chosen >= best + (1.0 - tolerance).ln());
+    }
+    Some(count)
+}
+
+/// The paper's aggregated response time, the time from an application's start to its end, in seconds. Runs that time ends differ in what
+/// they get done instead: so it is the time that the work done under deadline takes at the rate achieved here, phase by phase.
+pub fn aggregated_s(run: &Summary, deadline: &Summary) -> Option<f64> {
+    let mut sum = 0.0;
+    for (here, there) in run.phases.iter().zip(&deadline.phases) {
+        let (Some(here), Some(there)) = (here, there) else { continue };
+        if there.bytes == 0 {
+            continue;
+        }
+        if here.bytes == 0 {
+            return None;
+        }
+        sum += here.seconds() * there.bytes as f64 / here.bytes as f64;
+    }
+    (sum > 0.0).then_some(sum)
+}
+
+/// How much better one run is than another by the preference, in percent: the phases weigh by how long they took in the other.
+pub fn gain_percent(run: &Summary, other: &Summary, data: Data) -> Option<f64> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for (here, there) in run.phases.iter().zip(&other.phases) {
+        let (Some(here), Some(there)) = (here, there) else { continue };
+        if let (Some(ours), Some(theirs)) = (score(here, data), score(there, data)) {
+            let seconds = there.seconds();
+            sum += seconds * (ours - theirs);
+            weight += seconds;
+        }
+    }
+    (weight > 0.0).then(|| 100.0 * (sum / weight).exp_m1())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::super::runs::Served;
+    use super::*;
+
+    fn phase(seconds: f64, bytes: u64, waited_s: f64) -> Option<Phase> {
+        let served = Served { seconds, bytes: 3.0 * bytes as f64, requests: 1.0, waited_s };
+        Some(Phase { from_s: 0.0, to_s: seconds, bytes, calls: 10, waited_s, served })
+    }
+
+    fn run(phases: Vec<Option<Phase>>) -> Summary {
+        Summary::of_phases(phases)
+    }
+
+    #[test]
+    fn a_run_bounded_by_work_takes_as_long_as_it_took() {
+        let (fast, slow) =
+            (run(vec![phase(10.0, 500, 1.0), phase(5.0, 50, 1.0)]), run(vec![phase(20.0, 500, 2.0), phase(5.0, 50, 1.0)]));
+        assert_eq!(aggregated_s(&fast, &slow), Some(15.0));
+        assert_eq!(aggregated_s(&slow, &slow), Some(25.0));
+    }
+
+    #[test]
+    fn a_run_bounded_by_time_takes_as_long_as_the_others_work_would() {
+        let (here, deadline) = (run(vec![phase(10.0, 500, 1.0)]), run(vec![phase(10.0, 1000, 1.0)]));
+        assert_eq!(aggregated_s(&here, &deadline), Some(20.0));
+        assert_eq!(aggregated_s(&run(vec![phase(10.0, 0, 0.0)]), &deadline), None);
+    }
+
+    #[test]
+    fn twice_the_rate_at_half_the_response_time_is_a_gain_of_a_hundred_percent() {
+        let (better, worse) = (run(vec![phase(10.0, 1000, 1.0), None]), run(vec![phase(10.0, 500, 2.0), None]));
+        for data in [Data::BlockLayer, Data::Calls] {
+            assert!((gain_percent(&better, &worse, data).unwrap() - 100.0).abs() < 1e-9);
+            assert!((gain_percent(&worse, &better, data).unwrap() + 50.0).abs() < 1e-9);
+            assert_eq!(gain_percent(&run(vec![None]), &worse, data), None);
+        }
+    }
+
+    #[test]
+    fn shares_are_of_decisions_not_of_runs() {
+        let count = Count { right: 1, judged: 1 }.and(Count { right: 0, judged: 3 });
+        assert_eq!((count.percent(), Count::default().percent()), (Some(25.0), None));
+    }
+}

@@ -1,0 +1,300 @@
+//! Runs, each done once however many figures want it.
+//!
+//! Figures are drawn from a [`Store`] that notes what they ask for and do not find; that is run, and they are drawn again, until nothing is
+//! missing. So no list says what a figure needs but the figure itself.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use anyhow::Context;
+use learn::controller::{Brief, Controller, Fixed};
+use learn::experience::{Experience, names};
+use learn::{Preference, Setting, Window};
+
+use super::plan::{Load, ONLINE, Plan, TABLE_3};
+use super::schemes::{FIVE, PER_REQUEST, SETTINGS, Scheme, Training};
+use crate::experiment::gather::{self, parallel};
+use crate::experiment::laboratory::{Laboratory, Observed};
+use crate::experiment::regime;
+use crate::terminal::{self, Interrupted};
+
+/// Under what a workload is run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Under {
+    /// One of [`SETTINGS`], from beginning to end.
+    Fixed(&'static str),
+    /// A scheme, which finds what Linux gives a disk.
+    Scheme(Scheme),
+}
+
+/// A run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Key {
+    /// Schemes learn from fixed runs: those come first.
+    pub under: Under,
+    /// An index into the plan's disks.
+    pub disk: usize,
+    /// What.
+    pub load: Load,
+    /// From 0 on.
+    pub repeat: u32,
+}
+
+/// What is kept of a run.
+#[derive(Clone, Debug)]
+pub struct Summary {
+    /// Groups of jobs between stonewalls, in order; `None` where none of its jobs ran.
+    pub phases: Vec<Option<Phase>>,
+    /// When a window ended, in seconds, and what was in force from then on.
+    pub decisions: Vec<(f64, String)>,
+    /// Windows in all, and those under the per-request scheduler.
+    pub windows: (u64, u64),
+    /// From the first request to the last completion, in seconds.
+    pub duration_s: f64,
+    /// Bytes that the processes moved.
+    pub bytes: u64,
+    /// Mean response time of what the processes asked, in seconds.
+    pub response_s: f64,
+    /// Processor time of scheduler and controller.
+    pub cpu_ns: u64,
+    /// Windows of a fixed run, to be learned from.
+    seen: Vec<Window>,
+}
+
+/// What the block layer did in a phase, from the windows that lie in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Served {
+    /// Length of those windows together.
+    pub seconds: f64,
+    /// Bytes that went to and from the device.
+    pub bytes: f64,
+    /// Requests that somebody waited for, or all where nobody did, and the time they waited in seconds.
+    pub requests: f64,
+    /// See `requests`.
+    pub waited_s: f64,
+}
+
+/// A group of jobs.
+#[derive(Clone, Copy, Debug)]
+pub struct Phase {
+    /// When its first job began, in seconds.
+    pub from_s: f64,
+    /// When its last job was done.
+    pub to_s: f64,
+    /// Bytes that its jobs moved.
+    pub bytes: u64,
+    /// What they asked for, and the sum of its response times in seconds.
+    pub calls: u64,
+    /// See `calls`.
+    pub waited_s: f64,
+    /// Beneath them.
+    pub served: Served,
+}
+
+impl Phase {
+    /// How long it took, in seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to_s - self.from_s
+    }
+}
+
+/// Runs that are done, and those that were asked for.
+#[derive(Default)]
+pub struct Store {
+    done: BTreeMap<Key, Summary>,
+    missing: RefCell<BTreeSet<Key>>,
+}
+
+impl Store {
+    /// A run if it is done; else it is noted. `None` for ever if the program does not have the scheme.
+    pub fn get(&self, key: &Key) -> Option<&Summary> {
+        let found = self.done.get(key);
+        let can_be = match key.under {
+            Under::Fixed(_) => true,
+            Under::Scheme(scheme) => scheme.is_there(),
+        };
+        if found.is_none() && can_be {
+            self.missing.borrow_mut().insert(key.clone());
+        }
+        found
+    }
+
+    /// Does what was asked for. False if nothing was.
+    ///
+    /// # Errors
+    /// A workload does not run, or it was interrupted.
+    pub fn fill(&mut self, plan: &Plan, threads: usize) -> anyhow::Result<bool> {
+        let missing = std::mem::take(&mut *self.missing.borrow_mut());
+        let taught: Vec<Key> = missing.iter().flat_map(|key| lessons(key, plan)).collect();
+        let is_fixed = |key: &Key| matches!(key.under, Under::Fixed(_));
+        let (mut fixed, schemes): (BTreeSet<Key>, BTreeSet<Key>) = missing.into_iter().partition(is_fixed);
+        fixed.extend(taught);
+        fixed.retain(|key| !self.done.contains_key(key));
+        let any = !fixed.is_empty() || !schemes.is_empty();
+        self.run(fixed.into_iter().collect(), plan, threads, "running schedulers")?;
+        self.run(schemes.into_iter().collect(), plan, threads, "running schemes")?;
+        Ok(any)
+    }
+
+    fn run(&mut self, keys: Vec<Key>, plan: &Plan, threads: usize, what: &str) -> anyhow::Result<()> {
+        let mut experiences: BTreeMap<(usize, Training, bool), Arc<Experience>> = BTreeMap::new();
+        for key in &keys {
+            let kind = kind(key);
+            experiences.entry(kind).or_insert_with(|| Arc::new(self.experience(kind, plan)));
+        }
+        let bar = terminal::progress_bar(keys.len() as u64, what);
+        let done = parallel(keys.len(), threads, |number| {
+            let summary = run_one(&keys[number], plan, &experiences[&kind(&keys[number])]);
+            bar.inc(1);
+            summary
+        });
+        bar.finish_and_clear();
+        for (key, summary) in keys.into_iter().zip(done) {
+            self.done.insert(key, summary?);
+        }
+        Ok(())
+    }
+
+    /// What a scheme of this kind learns from.
+    fn experience(&self, (disk, training, is_ours): (usize, Training, bool), plan: &Plan) -> Experience {
+        let settings: Vec<&'static str> = candidates(is_ours);
+        let mut experience = Experience::new(names(), settings.iter().map(|&name| name.to_owned()).collect());
+        for load in taught(training, plan) {
+            let runs: Vec<&[Window]> = settings
+                .iter()
+                .filter_map(|&name| self.done.get(&Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 }))
+                .map(|summary| summary.seen.as_slice())
+                .collect();
+            // All or none: the results of a case stand in the order of the settings.
+            if runs.len() == settings.len() {
+                experience.cases.extend(gather::cases_of(&format!("{load:?}"), &plan.disks[disk].name, &runs));
+            }
+        }
+        experience
+    }
+}
+
+/// What decides which experience a run gets: the disk, what was learned from, and whether the scheme is ours.
+fn kind(key: &Key) -> (usize, Training, bool) {
+    match key.under {
+        Under::Fixed(_) => (key.disk, Training::None, false),
+        Under::Scheme(scheme) => (key.disk, scheme.training, scheme.controller == Scheme::SEEKWISE.controller),
+    }
+}
+
+/// What experience is about.
+fn candidates(is_ours: bool) -> Vec<&'static str> {
+    SETTINGS.iter().copied().filter(|name| is_ours || FIVE.contains(name) || *name == PER_REQUEST).collect()
+}
+
+/// What is learned from.
+fn taught(training: Training, plan: &Plan) -> Vec<Load> {
+    let offline = TABLE_3.iter().map(|name| Load::Of(name));
+    match training {
+        Training::None => Vec::new(),
+        Training::Offline => offline.collect(),
+        Training::Online => offline.chain(ONLINE.iter().map(|name| Load::Of(name))).collect(),
+        Training::AllBut(number, _) => (0..plan.batches).filter(|other| *other != number).map(Load::Batch).collect(),
+    }
+}
+
+/// The fixed runs that a run learns from.
+fn lessons(key: &Key, plan: &Plan) -> Vec<Key> {
+    let (disk, training, is_ours) = kind(key);
+    let under = |load: &Load, name| Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 };
+    taught(training, plan).iter().flat_map(|load| candidates(is_ours).into_iter().map(|name| under(load, name))).collect()
+}
+
+fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>) -> anyhow::Result<Summary> {
+    let (name, text) = plan.job_file(&key.load)?;
+    let seed = plan.seed_of(key.repeat);
+    let laboratory = Laboratory::new(&text, &name, plan.disks[key.disk].world()?, seed)?;
+    let (begins_with, controller): (Setting, Box<dyn Controller>) = match key.under {
+        Under::Fixed(setting) => {
+            let setting = Setting::parse(setting)?;
+            (setting.clone(), Box::new(Fixed::new(setting, gather::WINDOW)))
+        }
+        Under::Scheme(scheme) => {
+            let ours = scheme.controller == Scheme::SEEKWISE.controller;
+            // The two-layer scheme adds the per-request scheduler by itself; ours may choose any that needs no lessons of its own.
+            let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours && **name != PER_REQUEST);
+            let candidates = names.map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
+            let brief = Brief { preference: Preference::default(), candidates, seed, experience: experience.clone() };
+            (regime::scheduler(regime::FOUND)?, scheme.chosen(plan)?.build(&brief))
+        }
+    };
+    let observed = laboratory
+        .run(&begins_with, controller)
+        .map_err(|error| if terminal::interrupted().load(Ordering::Relaxed) { Interrupted.into() } else { error });
+    let observed = observed.with_context(|| format!("{name} on {}", plan.disks[key.disk].name))?;
+    Ok(summary(&laboratory, &observed, matches!(key.under, Under::Fixed(_))))
+}
+
+fn summary(laboratory: &Laboratory, observed: &Observed, is_fixed: bool) -> Summary {
+    let (measure, steering) = (&observed.outcome.measure, observed.steered.steering());
+    let decisions = steering.decided().iter().filter(|decided| decided.window.is_some());
+    let per_request = steering.windows().iter().filter(|window| window.setting.spec.name == PER_REQUEST).count();
+    Summary {
+        phases: phases(laboratory, observed),
+        decisions: decisions.map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
+        windows: (steering.windows().len() as u64, per_request as u64),
+        duration_s: measure.duration().as_secs_f64(),
+        bytes: measure.read_bytes + measure.written_bytes,
+        response_s: measure.all.mean().as_secs_f64(),
+        cpu_ns: observed.cpu_ns,
+        seen: if is_fixed { steering.windows().to_vec() } else { Vec::new() },
+    }
+}
+
+fn phases(laboratory: &Laboratory, observed: &Observed) -> Vec<Option<Phase>> {
+    let mut phases: Vec<Option<Phase>> = Vec::new();
+    for (job, span) in laboratory.placed().jobs().iter().zip(&observed.spans) {
+        let number = job.phase() as usize;
+        phases.resize(phases.len().max(number + 1), None);
+        let Some(span) = span else { continue };
+        let (from_s, to_s) = (span.started.as_secs_f64(), span.ended.as_secs_f64());
+        let new = Phase { from_s, to_s, bytes: 0, calls: 0, waited_s: 0.0, served: Served::default() };
+        let phase = phases[number].get_or_insert(new);
+        phase.from_s = phase.from_s.min(from_s);
+        phase.to_s = phase.to_s.max(to_s);
+        if let Some(stream) = observed.outcome.measure.streams.get(&job.stream()) {
+            phase.bytes += stream.bytes;
+            phase.calls += stream.responses.count();
+            phase.waited_s += stream.responses.mean().as_secs_f64() * stream.responses.count() as f64;
+        }
+    }
+    for phase in phases.iter_mut().flatten() {
+        phase.served = served(observed.steered.steering().windows(), phase);
+    }
+    phases
+}
+
+fn served(windows: &[Window], phase: &Phase) -> Served {
+    let mut served = Served::default();
+    for window in windows {
+        // One that reaches into another phase tells of both.
+        if window.from.as_secs_f64() < phase.from_s || window.to.as_secs_f64() > phase.to_s {
+            continue;
+        }
+        let outcome = &window.outcome;
+        served.seconds += window.duration().as_secs_f64();
+        served.bytes += outcome.bytes as f64;
+        if outcome.requests > 0 {
+            let counted = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests } as f64;
+            served.requests += counted;
+            served.waited_s += outcome.waited_s * counted;
+        }
+    }
+    served
+}
+
+#[cfg(test)]
+impl Summary {
+    /// A run of these phases, and nothing else of it.
+    pub fn of_phases(phases: Vec<Option<Phase>>) -> Summary {
+        let (decisions, seen) = (Vec::new(), Vec::new());
+        Summary { phases, decisions, windows: (0, 0), duration_s: 0.0, bytes: 0, response_s: 0.0, cpu_ns: 0, seen }
+    }
+}

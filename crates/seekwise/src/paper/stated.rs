@@ -1,0 +1,187 @@
+//! What the paper states in its own words (`papers/self-learning/paper.toml`), and ours beside it.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use report::paper::{Figure, Statement};
+use serde::Deserialize;
+
+const TEXT: &str = include_str!("../../../../papers/self-learning/paper.toml");
+
+/// A paper.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stated {
+    /// What a person types.
+    pub name: String,
+    /// Who wrote it.
+    pub authors: String,
+    /// What it is called.
+    pub title: String,
+    /// Where and when.
+    pub published: String,
+    /// What it states.
+    #[serde(rename = "statement")]
+    pub statements: Vec<Said>,
+}
+
+/// One thing that it states.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Said {
+    figure: String,
+    section: String,
+    about: String,
+    series: Option<String>,
+    group: Option<String>,
+    measure: Option<String>,
+    is: Is,
+    value: Option<f64>,
+    to: Option<f64>,
+    unit: Option<String>,
+    name: Option<String>,
+    #[serde(default)]
+    comparable: bool,
+    quote: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Is {
+    Equal,
+    Above,
+    Below,
+    Between,
+    Best,
+}
+
+/// Numbers that are no bar of a figure, by name.
+pub type Measures = BTreeMap<&'static str, f64>;
+
+impl Stated {
+    /// The paper's.
+    pub fn read() -> anyhow::Result<Stated> {
+        toml::from_str(TEXT).context("papers/self-learning/paper.toml")
+    }
+
+    /// Puts beside a figure what is stated about it. A best bar is looked for among the first `among`: the paper's own.
+    pub fn beside(&self, figure: &mut Figure, among: usize, measures: &Measures) {
+        let statements = self.statements.iter().filter(|said| said.figure == figure.id);
+        figure.statements = statements.map(|said| said.beside(figure, among, measures)).collect();
+    }
+}
+
+impl Said {
+    fn beside(&self, figure: &Figure, among: usize, measures: &Measures) -> Statement {
+        let place = |names: &[String], name: &Option<String>| names.iter().position(|other| Some(other) == name.as_ref());
+        let (group, series) = (place(&figure.groups, &self.group), place(&figure.series, &self.series));
+        let bar = group.zip(series);
+        let number = match &self.measure {
+            Some(measure) => measures.get(measure.as_str()).copied(),
+            None => bar.and_then(|(group, series)| figure.value(0, group, series)),
+        }
+        // What is not the same quantity is not put beside it.
+        .filter(|_| self.comparable);
+        let best = group.and_then(|group| figure.best(group, among)).map(|best| figure.series[best].clone());
+        let (ours, agrees) = match self.is {
+            Is::Best => (best.clone(), best.map(|best| Some(best) == self.name)),
+            is => (number.map(|number| self.with_unit(number)), number.and_then(|number| self.holds(is, number))),
+        };
+        let mark = bar.zip(self.value.filter(|_| self.comparable)).map(|((group, series), value)| (group, series, value));
+        Statement {
+            section: self.section.clone(),
+            about: self.about.clone(),
+            paper: self.paper(),
+            quote: self.quote.clone(),
+            ours,
+            agrees,
+            mark,
+        }
+    }
+
+    fn holds(&self, is: Is, ours: f64) -> Option<bool> {
+        let value = self.value?;
+        match is {
+            Is::Above => Some(ours > value),
+            Is::Below => Some(ours < value),
+            Is::Between => self.to.map(|to| (value..=to).contains(&ours)),
+            // How near is near enough nobody said.
+            Is::Equal | Is::Best => None,
+        }
+    }
+
+    fn with_unit(&self, number: f64) -> String {
+        let number = (number * 10.0).round() / 10.0;
+        match self.unit.as_deref() {
+            None | Some("") => number.to_string(),
+            Some("%") => format!("{number}%"),
+            Some(unit) => format!("{number} {unit}"),
+        }
+    }
+
+    /// What the paper says, short.
+    fn paper(&self) -> String {
+        let number = |value: Option<f64>| value.map_or_else(String::new, |value| self.with_unit(value));
+        match self.is {
+            Is::Equal => number(self.value),
+            Is::Above => format!("more than {}", number(self.value)),
+            Is::Below => format!("less than {}", number(self.value)),
+            Is::Between => format!("{} to {}", number(self.value), number(self.to)),
+            Is::Best => self.name.clone().unwrap_or_default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use report::paper::{Panel, Unit};
+
+    use super::*;
+
+    fn figure() -> Figure {
+        Figure {
+            id: "fig-6".to_owned(),
+            title: String::new(),
+            method: String::new(),
+            unit: Unit::AccuracyPercent,
+            series: ["C4.5", "SVM", "seekwise"].map(str::to_owned).to_vec(),
+            groups: ["Table 3", "Table 4"].map(str::to_owned).to_vec(),
+            panels: vec![Panel {
+                name: String::new(),
+                values: vec![vec![Some(90.0), Some(91.0), Some(99.0)], vec![Some(81.0), Some(88.96), None]],
+            }],
+            statements: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_the_paper_states_is_complete_and_in_its_own_words() {
+        let stated = Stated::read().unwrap();
+        assert!(stated.statements.len() > 20);
+        for said in &stated.statements {
+            assert!(said.quote.len() > 20 && said.section.starts_with("5."), "{}", said.about);
+            let complete = match said.is {
+                Is::Best => said.name.is_some() && said.group.is_some(),
+                Is::Between => said.value.is_some() && said.to.is_some(),
+                _ => said.value.is_some(),
+            };
+            assert!(complete, "{}", said.about);
+        }
+    }
+
+    #[test]
+    fn ours_stands_beside_the_papers_number_and_a_bound_holds_or_not() {
+        let (stated, mut figure) = (Stated::read().unwrap(), figure());
+        stated.beside(&mut figure, 2, &Measures::new());
+        let of = |about: &str| figure.statements.iter().find(|statement| statement.about.contains(about)).unwrap();
+        let svm = of("SVM on Table 4");
+        assert_eq!((svm.paper.as_str(), svm.ours.as_deref(), svm.agrees, svm.mark), ("89%", Some("89%"), None, Some((1, 1, 89.0))));
+        let tree = of("C4.5 on Table 4");
+        assert_eq!((tree.paper.as_str(), tree.ours.as_deref(), tree.agrees), ("less than 80%", Some("81%"), Some(false)));
+        let best = of("SVM is the most accurate on the training workloads");
+        assert_eq!((best.ours.as_deref(), best.agrees), (Some("SVM"), Some(true)), "seekwise is none of the paper's");
+        assert_eq!((of("naive Bayes").ours.as_deref(), of("naive Bayes").agrees), (None, None));
+    }
+}
