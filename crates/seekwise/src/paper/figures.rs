@@ -128,10 +128,10 @@ impl World<'_> {
             Panel { name: name.to_owned(), values }
         };
         let panels = [
-            ("by the block layer, equal within 2%", JUDGED_BY, TOLERANCE),
-            ("by the block layer, equal within 0%", JUDGED_BY, 0.0),
-            ("by the jobs’ calls, equal within 2%", Data::Calls, TOLERANCE),
-            ("by the jobs’ calls, equal within 0%", Data::Calls, 0.0),
+            ("by the jobs’ calls, equal within 2%", JUDGED_BY, TOLERANCE),
+            ("by the jobs’ calls, equal within 0%", JUDGED_BY, 0.0),
+            ("by the block layer, equal within 2%", Data::BlockLayer, TOLERANCE),
+            ("by the block layer, equal within 0%", Data::BlockLayer, 0.0),
         ];
         panels.into_iter().map(panel).collect()
     }
@@ -368,7 +368,7 @@ fn synthetic_throughput(drawing: &Drawing, world: &World) -> Figure {
 fn data(drawing: &Drawing, world: &World) -> Figure {
     const LEAST_S: f64 = 0.5;
     let mut groups: Vec<String> = Vec::new();
-    let kinds = [("by the block layer", JUDGED_BY), ("by the jobs’ calls", Data::Calls)];
+    let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
     let mut panels = kinds.map(|(name, _)| Panel { name: name.to_owned(), values: Vec::new() });
     for name in TABLE_4 {
         let place = Place { disk: 0, load: Load::Of(name), repeat: 0 };
@@ -410,7 +410,7 @@ fn by_workload(drawing: &Drawing, world: &World) -> Figure {
         };
         Panel { name: name.to_owned(), values: TABLE_4.iter().map(row).collect() }
     };
-    let kinds = [("by the block layer", JUDGED_BY), ("by the jobs’ calls", Data::Calls)];
+    let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
     let panels: Vec<Panel> = kinds.into_iter().map(panel).collect();
     let method = "The share of correct decisions of figure 2 on each workload of Table 4 by itself.";
     let figure = drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method);

@@ -4,6 +4,7 @@
 //! missing. So no list says what a figure needs but the figure itself.
 
 use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,6 +16,7 @@ use learn::{Preference, Setting, Window};
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3};
 use super::schemes::{FIVE, PER_REQUEST, SETTINGS, Scheme, Training};
+use crate::experiment::experience;
 use crate::experiment::gather::{self, parallel};
 use crate::experiment::laboratory::{Laboratory, Observed};
 use crate::experiment::regime;
@@ -142,7 +144,10 @@ impl Store {
         let mut experiences: BTreeMap<(usize, Training, bool), Arc<Experience>> = BTreeMap::new();
         for key in &keys {
             let kind = kind(key);
-            experiences.entry(kind).or_insert_with(|| Arc::new(self.experience(kind, plan)));
+            if let Entry::Vacant(place) = experiences.entry(kind) {
+                // Ours learns from what comes with the program, in which nothing of Tables 4 and 5 is.
+                place.insert(if kind.2 { experience::load(None)? } else { Arc::new(self.experience(kind, plan)) });
+            }
         }
         let bar = terminal::progress_bar(keys.len() as u64, what);
         let done = parallel(keys.len(), threads, |number| {
@@ -218,8 +223,8 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>) -> anyhow::Resu
         }
         Under::Scheme(scheme) => {
             let ours = scheme.controller == Scheme::SEEKWISE.controller;
-            // The two-layer scheme adds the per-request scheduler by itself; ours may choose any that needs no lessons of its own.
-            let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours && **name != PER_REQUEST);
+            // The two-layer scheme adds the per-request scheduler by itself; ours may choose any.
+            let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours);
             let candidates = names.map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
             let brief = Brief { preference: Preference::default(), candidates, seed, experience: experience.clone() };
             (regime::scheduler(regime::FOUND)?, scheme.chosen(plan)?.build(&brief))
