@@ -72,6 +72,7 @@ fn windows() -> Vec<Window> {
             mean_service_s: 0.002,
             fairness: 0.9,
             unfinished: 4,
+            calls: None,
         };
         let from = Nanos(number * seconds.0);
         Window { number, from, to: from + seconds, setting: setting.clone(), features, outcome }

@@ -218,10 +218,8 @@ impl Positioning {
     fn learn_turning(&mut self, request: &Request, at: Nanos, anchor: Anchor) {
         let (end, at_ns) = (request.end(), at.0 as f64);
         self.uses += 1;
-        if let Some(turn_ns) = self.turn_ns {
-            if let Some(anchor_ns) = anchor {
-                self.follow(end, at_ns, anchor_ns, turn_ns);
-            }
+        if let (Some(turn_ns), Some(anchor_ns)) = (self.turn_ns, anchor) {
+            self.follow(end, at_ns, anchor_ns, turn_ns);
         }
         self.mark(End { lba: end, at_ns });
         let region = self.region(end);

@@ -163,7 +163,7 @@ impl Finder {
         let mut turn_width = STEP * line.turn_ns;
         let mut far_ns = if in_time { NEAR_NS } else { 60e9 };
         for octave in 0..3 {
-            self.pair(ends, (APART as u64) * QUANTUM << (2 * octave), far_ns);
+            self.pair(ends, (APART as u64 * QUANTUM) << (2 * octave), far_ns);
             if self.pairs.len() < 40 {
                 break;
             }

@@ -34,6 +34,7 @@ impl Seen {
                         answered = Some(*at);
                     }
                 }
+                Event::Called(_) | Event::Returned { .. } => {}
             }
         }
         Seen {
@@ -104,7 +105,7 @@ fn reckoned(events: &[Event], from: usize, duration: Nanos) -> BTreeMap<&'static
     let seen: Vec<Seen> = (from..events.len())
         .filter_map(|index| match &events[index] {
             Event::Queued(request) => Some(Seen::new(&events[..index], *request)),
-            Event::Completed { .. } => None,
+            _ => None,
         })
         .collect();
     let n = seen.len() as f64;
