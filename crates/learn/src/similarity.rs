@@ -37,6 +37,9 @@ const MISSING: f64 = 1.0;
 const FAR: f64 = 12.0;
 /// What is believed of a gain that nothing at all is known of: none, give or take this.
 const UNKNOWN_DEVIATION: f64 = 0.4;
+/// A gain or loss counts for no more than this, nearly three times as good: whether memory held all that a workload asked for can make
+/// a thousandfold difference, and one such case would outweigh all others.
+const MOST: f64 = 1.0;
 /// So many cases of full likeness weigh as much as what is known of all cases together.
 const TRUST: f64 = 0.15;
 
@@ -122,7 +125,7 @@ impl Similar {
             }
             let weight = (-distance / 2.0).exp();
             for (sum, number) in sums.iter_mut().zip(&numbers) {
-                let gain = number.map_or(f64::NAN, |number| case.scores[number] - now);
+                let gain = number.map_or(f64::NAN, |number| (case.scores[number] - now).clamp(-MOST, MOST));
                 if !gain.is_nan() {
                     *sum = [sum[0] + weight, sum[1] + weight * gain, sum[2] + weight * gain * gain];
                 }
@@ -150,7 +153,7 @@ fn overall(experience: &Experience, preference: &Preference) -> Vec<Vec<Expected
     for case in &experience.cases {
         let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
         for (setting, sum) in sums[case.under].iter_mut().enumerate() {
-            if let Some(gain) = score(setting).zip(score(case.under)).map(|(then, now)| then - now) {
+            if let Some(gain) = score(setting).zip(score(case.under)).map(|(then, now)| (then - now).clamp(-MOST, MOST)) {
                 *sum = [sum[0] + 1.0, sum[1] + gain, sum[2] + gain * gain];
             }
         }
