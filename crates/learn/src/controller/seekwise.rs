@@ -18,7 +18,7 @@
 //! * *Windows as long as the workload.* Slices are joined until a cumulative sum of their distances (Page, Continuous inspection
 //!   schemes, 1954) says that the workload is another one.
 //! * *Guarded.* Trials may cost a fixed share of the time, and half of what was gained over the baseline, so that the regret against the
-//!   baseline stays below [`ALLOWED_S`] + [`ALLOWED_SHARE`] t whatever happens, but for one slice (conservative bandits: Wu, Shariff,
+//!   baseline stays below [`ALLOWED_S`] for each workload and [`ALLOWED_SHARE`] of the time, but for one slice and what is nearly sure (conservative bandits: Wu, Shariff,
 //!   Lattimore, Szepesvari, ICML 2016). A trial that is clearly worse ends at its next slice.
 //! * *Remembered.* What was measured in a segment is recalled when a workload like it comes back.
 
@@ -251,7 +251,7 @@ impl Seekwise {
                 continue;
             }
             let daring = if is_unknown && measured.slices == 0.0 { DARING / 2.0 } else { DARING };
-            if gain + daring * learnable < 2.0 * LEAST_GAIN || now_s < measured.again_s {
+            if gain + daring * learnable < 3.0 * LEAST_GAIN || now_s < measured.again_s {
                 continue;
             }
             let switching_s = plant.switching_time(&self.arms[self.home], &self.arms[arm]).as_secs_f64();
@@ -321,6 +321,10 @@ impl Seekwise {
         self.segment.drift = (self.segment.drift + apart.min(STRANGEST) - DRIFT).max(0.0);
         if self.segment.drift < CHANGED {
             return None;
+        }
+        // Another workload deserves a trial, if the last one was not a flicker.
+        if now.as_secs_f64() - self.segment.from_s >= GOES_ON_S {
+            self.credit_s += ALLOWED_S;
         }
         let ended = std::mem::replace(&mut self.segment, Segment::new(now.as_secs_f64(), self.arms.len()));
         self.past.retain(|past| load_distance(&past.point, &ended.point) >= ALIKE / 4.0);
