@@ -85,7 +85,7 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_number_of_threads_and_another
     };
     let one = once("1", "7");
     assert!(one == once("4", "7"));
-    assert_ne!(one.0, once("2", "8").0);
+    assert_ne!(one.1, once("2", "8").1);
 }
 
 #[test]

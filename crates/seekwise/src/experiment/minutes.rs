@@ -88,7 +88,7 @@ mod tests {
         let outcome = learn::Outcome {
             requests: megabytes,
             bytes: megabytes << 20,
-            mean_response_s: 1.0,
+            waited_s: 1.0,
             fairness: 1.0,
             ..Tally::new().close(duration)
         };
