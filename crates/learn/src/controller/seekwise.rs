@@ -439,10 +439,10 @@ impl Controller for Seekwise {
         let row = describe(&window.features, &window.outcome);
         let point = self.similar.point(&row);
         let changed = self.change(now, &point);
-        if changed.is_some() {
-            // A trial on the old workload says nothing of the new one; what is in force stays until that is known.
-            self.home = self.in_force();
+        if changed.is_some() && self.in_force() != self.home {
+            // A trial on the old workload says nothing of the new one, and was a gamble already.
             self.state = State::Home;
+            return self.put(now, self.home, plant, "the workload is another one, in the middle of a trial; back".to_owned(), None);
         }
         let (now_s, score) = (now.as_secs_f64(), window.outcome.score(&self.preference));
         if !score.is_finite() {
