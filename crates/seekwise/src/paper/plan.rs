@@ -222,7 +222,8 @@ impl Variation {
                 Some(("bs", value)) => {
                     let block = kibibytes(value).filter(|size| *size >= SMALL_KIB);
                     // No block may be larger than its file.
-                    let block = block.map(|size| (whole(size / 4, self.blocks) * 4).min(file.map_or(u64::MAX, |file| file.max(4))));
+                    let most = file.or_else(|| find("size").and_then(kibibytes).map(larger)).unwrap_or(u64::MAX);
+                    let block = block.map(|size| (whole(size / 4, self.blocks) * 4).min(most.max(4)));
                     block.map(|size| format!("bs={size}k"))
                 }
                 Some(("numjobs", value)) => value.parse().ok().map(|jobs| format!("numjobs={}", whole(jobs, self.processes))),
@@ -255,6 +256,18 @@ mod tests {
                 let most = 60.0 * if matches!(load, Load::Long(_)) { plan.long_factor } else { plan.factor };
                 assert!(jobs.jobs().iter().all(|job| !job.options().repeatable), "{name}: another seed changes nothing");
                 assert!(longest <= most + 0.001 && longest >= most / 2.0 - 0.001, "{name}: {longest} s");
+            }
+        }
+    }
+
+    #[test]
+    fn batches_of_any_seed_fit_on_the_disk_and_no_block_is_larger_than_its_file() {
+        for seed in 0..40 {
+            let plan = Plan::new(false, seed).unwrap();
+            for number in 0..plan.batches {
+                let (name, text) = plan.job_file(&Load::Batch(number)).unwrap();
+                let placed = Workload::parse(&text, &name).unwrap().place(7_814_037_168, seed);
+                assert!(placed.is_ok(), "seed {seed}: {}", placed.unwrap_err());
             }
         }
     }
