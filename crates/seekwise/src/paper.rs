@@ -173,7 +173,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
             ),
         ),
         ("Length", plan.length_text()),
-        ("Repetitions", format!("Tables 4 and 5 {} times, each with other places on the disk and other draws", plan.repeats)),
+        ("Repetitions", format!("Tables 4 and 5 × {}, each time with other draws of what is at random", plan.repeats)),
         (
             "Correct",
             "A decision is correct when the performance data of its setting, run by itself on the same workload, are at least those of the \

@@ -3,7 +3,7 @@
 use report::paper::Bar;
 
 use super::figures::World;
-use super::judge::{JUDGED_BY, aggregated_s, gain_percent};
+use super::judge::{Count, JUDGED_BY, aggregated_s, gain_percent};
 use super::plan::{TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Summary, Under};
 use super::schemes::{FIVE, Scheme};
@@ -17,14 +17,14 @@ const MIXED: [&str; 2] = ["mixed-1", "mixed-2"];
 /// All bars.
 pub fn all(world: &World) -> Vec<Bar> {
     vec![
-        at_least(
+        accuracy(
             "two-layer-accuracy",
             "accuracy of two-layer learning with SVM on Table 4",
             89.0,
             world.accuracy_on_table_4(Scheme::TCLOO),
             "the paper: 89%",
         ),
-        at_least(
+        accuracy(
             "seekwise-accuracy",
             "accuracy of seekwise on Table 4",
             95.0,
@@ -48,6 +48,11 @@ pub fn all(world: &World) -> Vec<Bar> {
         near_the_best(world),
         no_worse_than_deadline(world),
     ]
+}
+
+fn accuracy(id: &str, about: &str, bound: f64, count: Option<Count>, detail: &str) -> Bar {
+    let counted = count.map_or_else(String::new, |count| format!("; {} of {} decisions", count.right, count.judged));
+    at_least(id, about, bound, count.and_then(Count::percent), &format!("{detail}{counted}"))
 }
 
 fn at_least(id: &str, about: &str, bound: f64, percent: Option<f64>, detail: &str) -> Bar {

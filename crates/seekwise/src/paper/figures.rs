@@ -103,11 +103,11 @@ impl World<'_> {
     }
 
     /// Share of correct decisions in percent on Table 3, on Table 4 and on the batches.
-    fn accuracies(&self, under: &Under, data: Data, tolerance: f64) -> [Option<f64>; 3] {
+    fn accuracies(&self, under: &Under, data: Data, tolerance: f64) -> [Option<Count>; 3] {
         let all = |places: Vec<(Place, Under)>| {
             let counts: Vec<Option<Count>> =
                 places.iter().map(|(place, under)| accuracy(self.store, place, under, data, tolerance)).collect();
-            counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
+            counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))
         };
         let once = |name: &&'static str| (Place { disk: 0, load: Load::Of(name), repeat: 0 }, under.clone());
         let often = TABLE_4.iter().flat_map(|name| self.places(0, name)).map(|place| (place, under.clone()));
@@ -117,14 +117,14 @@ impl World<'_> {
     }
 
     /// Accuracy on Table 4 within the tolerance of the bars.
-    pub fn accuracy_on_table_4(&self, scheme: Scheme) -> Option<f64> {
+    pub fn accuracy_on_table_4(&self, scheme: Scheme) -> Option<Count> {
         self.accuracies(&Under::Scheme(scheme), JUDGED_BY, TOLERANCE)[1]
     }
 
     fn accuracy_panels(&self, unders: &[Under]) -> Vec<Panel> {
         let panel = |(name, data, tolerance): (&str, Data, f64)| {
-            let columns: Vec<[Option<f64>; 3]> = unders.iter().map(|under| self.accuracies(under, data, tolerance)).collect();
-            let values = (0..3).map(|group| columns.iter().map(|column| column[group]).collect()).collect();
+            let columns: Vec<[Option<Count>; 3]> = unders.iter().map(|under| self.accuracies(under, data, tolerance)).collect();
+            let values = (0..3).map(|group| columns.iter().map(|column| column[group]?.percent()).collect()).collect();
             Panel { name: name.to_owned(), values }
         };
         let panels = [

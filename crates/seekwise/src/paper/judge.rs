@@ -176,6 +176,61 @@ mod tests {
         }
     }
 
+    /// Two phases of ten seconds each, so many bytes in each of them.
+    fn two_phases(bytes: [u64; 2]) -> Summary {
+        let mut phases = vec![phase(10.0, bytes[0], 1.0), phase(10.0, bytes[1], 1.0)];
+        phases[1] = phases[1].map(|it| Phase { from_s: 10.0, to_s: 20.0, ..it });
+        run(phases)
+    }
+
+    fn place() -> Place {
+        Place { disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
+    }
+
+    fn key(under: Under) -> Key {
+        Key { under, disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
+    }
+
+    const OURS: Under = Under::Scheme(super::super::schemes::Scheme::SEEKWISE);
+
+    #[test]
+    fn a_decision_is_correct_if_its_setting_is_as_good_as_the_best_of_five_in_the_phase_in_which_it_is_made() {
+        // cfq is the best of the first phase, noop of the second, deadline within two percent of either; clook is none of the five.
+        let bytes = |name: &str| match name {
+            "cfq" => [1000, 500],
+            "noop" => [500, 1000],
+            "deadline" => [990, 990],
+            "clook" => [2000, 2000],
+            _ => [100, 100],
+        };
+        let decided =
+            [(1.0, "cfq"), (2.0, "noop"), (3.0, "deadline"), (11.0, "cfq"), (12.0, "noop"), (13.0, "clook"), (25.0, "sstf")];
+        let decisions = decided.map(|(at_s, name)| (at_s, name.to_owned())).to_vec();
+        let mut ours = two_phases([700, 700]);
+        ours.decisions = decisions;
+        let fixed = SETTINGS.iter().map(|name| (key(Under::Fixed(name)), two_phases(bytes(name))));
+        let store = Store::of(fixed.chain([(key(OURS), ours)]));
+        for data in [Data::BlockLayer, Data::Calls] {
+            assert_eq!(accuracy(&store, &place(), &OURS, data, TOLERANCE), Some(Count { right: 4, judged: 6 }));
+            assert_eq!(
+                accuracy(&store, &place(), &OURS, data, 0.0),
+                Some(Count { right: 3, judged: 6 }),
+                "deadline is not the best"
+            );
+        }
+        assert_eq!(store.asked_for(), [], "everything was there");
+    }
+
+    #[test]
+    fn what_is_not_there_is_asked_for() {
+        let store = Store::default();
+        assert_eq!(accuracy(&store, &place(), &OURS, JUDGED_BY, TOLERANCE), None);
+        let five = FIVE.iter().map(|name| key(Under::Fixed(name)));
+        let mut wanted: Vec<Key> = five.chain([key(OURS)]).collect();
+        wanted.sort();
+        assert_eq!(store.asked_for(), wanted);
+    }
+
     #[test]
     fn shares_are_of_decisions_not_of_runs() {
         let count = Count { right: 1, judged: 1 }.and(Count { right: 0, judged: 3 });

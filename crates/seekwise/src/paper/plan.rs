@@ -63,7 +63,7 @@ pub struct Plan {
     /// Length of the runs, against that of the job files.
     factor: f64,
     long_factor: f64,
-    /// How often Tables 4 and 5 are run, each time with other places and draws.
+    /// How often Tables 4 and 5 are run, each time with other draws.
     pub repeats: u32,
     /// Batches of the cross-validation.
     pub batches: u32,
@@ -141,11 +141,12 @@ fn shipped_text(name: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The job file with times as much longer. Where it says that its sizes are a tenth of the paper's, they grow with the time, so that there
-/// is as much to do.
+/// The job file with times as much longer, and what it draws left to the run's seed. Where it says that its sizes are a tenth of the
+/// paper's, they grow with the time, so that there is as much to do.
 fn lengthened(text: &str, factor: f64) -> String {
     let grows = factor > 1.0 && text.contains("a tenth of each size");
     let line = |line: &str| match line.split_once('=') {
+        None if line == "[global]" => "[global]\nrandrepeat=0\n".to_owned(),
         Some(("runtime", value)) => match value.parse::<f64>() {
             Ok(seconds) => format!("runtime={}ms\n", (seconds * factor * 1000.0).round()),
             Err(_) => format!("{line}\n"),
@@ -221,7 +222,8 @@ impl Variation {
                 Some(("bs", value)) => {
                     let block = kibibytes(value).filter(|size| *size >= SMALL_KIB);
                     // No block may be larger than its file.
-                    let block = block.map(|size| (whole(size / 4, self.blocks) * 4).min(file.map_or(u64::MAX, |file| file.max(4))));
+                    let most = file.or_else(|| find("size").and_then(kibibytes).map(larger)).unwrap_or(u64::MAX);
+                    let block = block.map(|size| (whole(size / 4, self.blocks) * 4).min(most.max(4)));
                     block.map(|size| format!("bs={size}k"))
                 }
                 Some(("numjobs", value)) => value.parse().ok().map(|jobs| format!("numjobs={}", whole(jobs, self.processes))),
@@ -252,7 +254,20 @@ mod tests {
                 let jobs = Workload::parse(&text, &name).unwrap();
                 let longest = jobs.jobs().iter().filter_map(|job| job.options().runtime).max().unwrap().as_secs_f64();
                 let most = 60.0 * if matches!(load, Load::Long(_)) { plan.long_factor } else { plan.factor };
+                assert!(jobs.jobs().iter().all(|job| !job.options().repeatable), "{name}: another seed changes nothing");
                 assert!(longest <= most + 0.001 && longest >= most / 2.0 - 0.001, "{name}: {longest} s");
+            }
+        }
+    }
+
+    #[test]
+    fn batches_of_any_seed_fit_on_the_disk_and_no_block_is_larger_than_its_file() {
+        for seed in 0..40 {
+            let plan = Plan::new(false, seed).unwrap();
+            for number in 0..plan.batches {
+                let (name, text) = plan.job_file(&Load::Batch(number)).unwrap();
+                let placed = Workload::parse(&text, &name).unwrap().place(7_814_037_168, seed);
+                assert!(placed.is_ok(), "seed {seed}: {}", placed.unwrap_err());
             }
         }
     }

@@ -230,10 +230,10 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>) -> anyhow::Resu
             (regime::scheduler(regime::FOUND)?, scheme.chosen(plan)?.build(&brief))
         }
     };
-    let observed = laboratory
-        .run(&begins_with, controller)
-        .map_err(|error| if terminal::interrupted().load(Ordering::Relaxed) { Interrupted.into() } else { error });
-    let observed = observed.with_context(|| format!("{name} on {}", plan.disks[key.disk].name))?;
+    let observed = match laboratory.run(&begins_with, controller) {
+        Err(_) if terminal::interrupted().load(Ordering::Relaxed) => return Err(Interrupted.into()),
+        observed => observed.with_context(|| format!("{name} on {}", plan.disks[key.disk].name))?,
+    };
     Ok(summary(&laboratory, &observed, matches!(key.under, Under::Fixed(_))))
 }
 
@@ -301,5 +301,18 @@ impl Summary {
     pub fn of_phases(phases: Vec<Option<Phase>>) -> Summary {
         let (decisions, seen) = (Vec::new(), Vec::new());
         Summary { phases, decisions, windows: (0, 0), duration_s: 0.0, bytes: 0, response_s: 0.0, cpu_ns: 0, seen }
+    }
+}
+
+#[cfg(test)]
+impl Store {
+    /// These runs are done.
+    pub fn of(done: impl IntoIterator<Item = (Key, Summary)>) -> Store {
+        Store { done: done.into_iter().collect(), missing: RefCell::default() }
+    }
+
+    /// What was asked for and is not there.
+    pub fn asked_for(&self) -> Vec<Key> {
+        self.missing.borrow().iter().cloned().collect()
     }
 }

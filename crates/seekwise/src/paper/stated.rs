@@ -172,6 +172,17 @@ mod tests {
     }
 
     #[test]
+    fn what_is_another_quantity_is_not_put_beside_the_papers() {
+        let stated = Stated::read().unwrap();
+        let mut cost = Figure { id: "fig-7".to_owned(), ..figure() };
+        stated.beside(&mut cost, 3, &Measures::from([("best-window", 1.0)]));
+        assert!(cost.statements.len() == 3 && cost.statements.iter().all(|it| it.ours.is_none() && it.mark.is_none()), "{cost:?}");
+        let mut said = stated.statements.into_iter().find(|said| said.about.contains("SVM on Table 4")).unwrap();
+        said.comparable = false;
+        assert_eq!((said.beside(&figure(), 2, &Measures::new()).ours, said.paper()), (None, "89%".to_owned()));
+    }
+
+    #[test]
     fn ours_stands_beside_the_papers_number_and_a_bound_holds_or_not() {
         let (stated, mut figure) = (Stated::read().unwrap(), figure());
         stated.beside(&mut figure, 2, &Measures::new());
