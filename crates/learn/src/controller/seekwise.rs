@@ -54,6 +54,8 @@ const LONGEST_TURNOVER: Nanos = Nanos::from_millis(1_000);
 const FIRST_SLICES: f64 = 3.0;
 /// A slice with fewer requests done says nothing.
 const FEWEST: u64 = 12;
+/// Where little is done slices become longer, up to so many times.
+const LONGEST_STRETCH: u64 = 8;
 /// Slices of a trial: before it may be won, and at most.
 const TRIAL_SLICES: (f64, f64) = (2.0, 6.0);
 /// A gain below this is none: switching for it is not worth explaining.
@@ -163,6 +165,8 @@ pub struct Seekwise {
     turnover: Nanos,
     spent_s: f64,
     credit_s: f64,
+    /// Slices are so many times as long, because in shorter ones too little was done.
+    stretch: u64,
     /// Time of a trial that is not accounted for yet.
     settling_s: f64,
 }
@@ -187,6 +191,7 @@ impl Seekwise {
             crowd: 0.0,
             spent_s: 0.0,
             credit_s: 0.0,
+            stretch: 1,
             settling_s: 0.0,
         }
     }
@@ -421,7 +426,7 @@ impl Controller for Seekwise {
 
     fn extent(&self) -> Extent {
         let least = if matches!(self.state, State::Trial { .. }) { TRIAL_SLICE } else { SLICE };
-        let time = least.max(self.turnover);
+        let time = Nanos(least.max(self.turnover).0 * self.stretch);
         Extent { time: Some(time), requests: None }
     }
 
@@ -431,8 +436,9 @@ impl Controller for Seekwise {
             return Decision::keep("settling");
         }
         if window.outcome.requests < FEWEST {
-            return Decision::keep("too little to judge by");
+            return self.too_little(window, plant);
         }
+        self.stretch = 1;
         let crowd = window.outcome.waited_s * window.outcome.waited_for as f64 / window.duration().as_secs_f64();
         self.crowd += 0.2 * (crowd - self.crowd);
         self.turnover = Nanos::from_millis((window.outcome.waited_s * 500.0) as u64).min(LONGEST_TURNOVER);
@@ -498,6 +504,24 @@ impl Controller for Seekwise {
 }
 
 impl Seekwise {
+    /// A slice with hardly anything done. In a trial, while requests wait, that says enough.
+    fn too_little(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+        let State::Trial { arm, expected, .. } = self.state else {
+            self.stretch = (2 * self.stretch).min(LONGEST_STRETCH);
+            return Decision::keep("too little to judge by");
+        };
+        if window.outcome.unfinished == 0 {
+            return Decision::keep("too little to judge by");
+        }
+        let now_s = window.to.as_secs_f64();
+        self.spent_s += window.duration().as_secs_f64() + std::mem::take(&mut self.settling_s);
+        self.segment.measured[arm].again_s = 2.0 * now_s - self.segment.from_s;
+        self.state = State::Home;
+        let name = self.arms[arm].to_string();
+        let why = format!("trial of {name}: hardly anything is done, {} was expected; back", percent(expected.gain));
+        self.put(window.to, self.home, plant, why, None)
+    }
+
     /// Half of what is gained over the baseline may be spent on trials.
     fn count_credit(&mut self, window: &Window, expected: &[Expected], now_s: f64) {
         let (home, _) = self.belief(self.home, expected, now_s);
