@@ -77,7 +77,15 @@ struct Region {
 }
 
 /// When a request's last sector passes under the head, give or take whole turns; `None` where that is not known.
-pub(super) type Anchor = Option<f64>;
+pub(super) type Anchor = Option<Passing>;
+
+/// See [`Anchor`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Passing {
+    at_ns: f64,
+    /// Time in which a sector passes.
+    sector_ns: f64,
+}
 
 /// What was foreseen of a request that is sent.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +153,7 @@ impl Positioning {
         let nearest = [below, above].into_iter().flatten().min_by_key(|(lba, _)| lba.abs_diff(end));
         let (lba, at) = nearest.filter(|(lba, _)| lba.abs_diff(end) <= REACH)?;
         let angle = (end as f64 - lba as f64) * per_sector;
-        Some(at + angle * turn_ns)
+        Some(Passing { at_ns: at + angle * turn_ns, sector_ns: per_sector * turn_ns })
     }
 
     /// Foresees when a request ends that is sent now, with the head at `head`; and the time until then with the danger counted in that
@@ -156,10 +164,9 @@ impl Positioning {
         let reach = self.reach_ns[usize::from(request.op.is_write())][step(distance)];
         let now_ns = now.0 as f64;
         match (anchor, self.turn_ns) {
-            (Some(anchor_ns), Some(turn_ns)) => {
-                let transfer = f64::from(request.sectors) * turn_ns * self.per_sector(request.end()).unwrap_or(0.0);
-                let ready = now_ns + reach + transfer;
-                let turns = (anchor_ns - ready) / turn_ns;
+            (Some(passing), Some(turn_ns)) => {
+                let ready = now_ns + reach + f64::from(request.sectors) * passing.sector_ns;
+                let turns = (passing.at_ns - ready) / turn_ns;
                 let wait = (turns - turns.floor()) * turn_ns;
                 let danger = (1.0 - wait / (MARGIN * turn_ns)).max(0.0) * 0.5;
                 let end_ns = ready + wait;
@@ -218,8 +225,8 @@ impl Positioning {
     fn learn_turning(&mut self, request: &Request, at: Nanos, anchor: Anchor) {
         let (end, at_ns) = (request.end(), at.0 as f64);
         self.uses += 1;
-        if let (Some(turn_ns), Some(anchor_ns)) = (self.turn_ns, anchor) {
-            self.follow(end, at_ns, anchor_ns, turn_ns);
+        if let (Some(turn_ns), Some(passing)) = (self.turn_ns, anchor) {
+            self.follow(end, at_ns, passing.at_ns, turn_ns);
         }
         self.mark(End { lba: end, at_ns });
         let region = self.region(end);
