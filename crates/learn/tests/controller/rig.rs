@@ -207,3 +207,14 @@ pub fn gather(settings: &[&str], loads: &[(&str, Load, Speed)]) -> Experience {
     }
     experience
 }
+
+/// Four candidates.
+pub const ALL: &[&str] = &["noop", "cfq", "sstf", "anticipatory"];
+
+/// Anticipation is for one who reads on, the shortest way for many who read here and there.
+pub fn by_load(is_scan: bool) -> impl Fn(&Setting) -> (u64, u64) {
+    move |setting| match (setting.spec.name, is_scan) {
+        ("anticipatory", true) | ("sstf", false) => (2000, 0),
+        _ => (5000, 0),
+    }
+}

@@ -1,18 +1,8 @@
 //! The first scheme.
 
-use learn::{Preference, Setting};
+use learn::Preference;
 
-use crate::rig::{Rig, SCAN, SCATTERED, Speed, candidates};
-
-const ALL: &[&str] = &["noop", "cfq", "sstf", "anticipatory"];
-
-/// Anticipation is for one who reads on, the shortest way for many who read here and there.
-fn by_load(is_scan: bool) -> impl Fn(&Setting) -> (u64, u64) {
-    move |setting| match (setting.spec.name, is_scan) {
-        ("anticipatory", true) | ("sstf", false) => (2000, 0),
-        _ => (5000, 0),
-    }
-}
+use crate::rig::{ALL, Rig, SCAN, SCATTERED, Speed, by_load, candidates};
 
 #[test]
 fn each_candidate_has_its_turn_in_alphabetical_order_and_the_best_stays() {

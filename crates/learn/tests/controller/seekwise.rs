@@ -1,18 +1,6 @@
 //! The scheme `seekwise`, with no experience to lean on.
 
-use learn::Setting;
-
-use crate::rig::{Rig, SCAN, SCATTERED, candidates};
-
-const ALL: &[&str] = &["noop", "cfq", "sstf", "anticipatory"];
-
-/// Anticipation is for one who reads on, the shortest way for many who read here and there.
-fn by_load(is_scan: bool) -> impl Fn(&Setting) -> (u64, u64) {
-    move |setting| match (setting.spec.name, is_scan) {
-        ("anticipatory", true) | ("sstf", false) => (2000, 0),
-        _ => (5000, 0),
-    }
-}
+use crate::rig::{ALL, Rig, SCAN, SCATTERED, by_load, candidates};
 
 #[test]
 fn what_serves_much_better_is_found_by_trials_and_stays() {
