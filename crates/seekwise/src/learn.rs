@@ -22,6 +22,17 @@ pub enum Command {
     Features,
     /// Run workloads under every candidate and write what was lived through, for controllers to learn from
     Gather(gather::Args),
+    /// Print a job file drawn at random, as `gather --random` runs them
+    Draw {
+        /// Which: 0 is the first that `gather` runs
+        number: u32,
+        /// What is drawn, as `gather --seed`
+        #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+        seed: u64,
+        /// The runtime that its jobs are given
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+        seconds: u32,
+    },
     /// List the learners and their hyper-parameters
     List,
     /// Learn from rows whose classes are known, and write the model
@@ -94,6 +105,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Features => Ok(terminal::print(&::learn::window::features_page())?),
         Command::Gather(args) => gather::run(&args),
+        Command::Draw { number, seed, seconds } => Ok(terminal::print(&mix::text(seed, number, seconds))?),
         Command::List => Ok(terminal::print(&list()?)?),
         Command::Train(args) => train(&args),
         Command::Evaluate { model, data, columns, json } => evaluate(&model, &data, &columns, json),

@@ -5,29 +5,34 @@
 //!
 //! * the model knows where the platter stands ([`positioning`]), so that on a disk without a queue of its own requests are served in
 //!   the order in which they pass under the head;
-//! * what nobody waits for stands back by a bounded time;
+//! * what a stream will ask for next counts as well ([`streams`]): the device is kept for it for a moment if that should be done sooner than
+//!   what waits; a stream that goes on in order has turns;
+//! * what nobody waits for stands back for a bounded time, unless it does more in its time;
 //! * no request starves: one in `batch` picks goes to the oldest that has expired, which the paper lacks and admits.
 //!
 //! The knowledge outlives the scheduler: [`Shared`] is handed to the next one when the scheduler is switched away and back.
 
 mod positioning;
 mod rotation;
+mod streams;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use block::queue::{Merging, Queue, Slot};
-use block::{Insertion, Limits, Nanos, Patience, Pick, Request, RequestId, Scale, Scheduler, Spec, Tunable, Unit};
+use block::sched::COMPLETION_BACKSTOP;
+use block::{Insertion, Limits, Nanos, Patience, Pick, Request, RequestId, Scale, Scheduler, Spec, StreamId, Tunable, Unit};
 
-pub use positioning::Positioning;
+use positioning::Positioning;
 use positioning::{Anchor, Foreseen};
+use streams::Streams;
 
 /// Learns response times and goes by them.
 pub static SPEC: Spec = Spec {
     name: "per-request",
-    summary: "learns how long requests take and where the platter stands; what is done soonest goes first",
-    source: "Zhang and Bhargava, Self-Learning Disk Scheduling, 3.3.3; positions as in Lumb and others, FAST 2002",
+    summary: "learns how long requests take, where the platter stands and who comes back; what is done soonest goes first",
+    source: "Zhang and Bhargava, Self-Learning Disk Scheduling, 3.3.3; positions as in Lumb and others, FAST 2002; waiting as in Iyer and Druschel, SOSP 2001",
     tunables: TUNABLES,
-    work_conserving: true,
+    work_conserving: false,
     patience: Some(patience),
     build: |limits, values| Box::new(PerRequest::new(limits, values, Shared::default())),
 };
@@ -65,16 +70,34 @@ static TUNABLES: &[Tunable] = &[
         unit: Unit::Milliseconds,
         min: 0,
         max: 1_000,
+        default: 2,
+        scale: Scale::Linear,
+        doc: "Requests that nobody waits for go after a pause of this length of those that somebody waits for, or in their turn.",
+    },
+    Tunable {
+        name: "turn",
+        unit: Unit::Milliseconds,
+        min: 1,
+        max: 10_000,
+        default: 200,
+        scale: Scale::Logarithmic,
+        doc: "Who is served goes on to be served for this long while others' requests have expired.",
+    },
+    Tunable {
+        name: "longest_wait",
+        unit: Unit::Milliseconds,
+        min: 0,
+        max: 100,
         default: 8,
         scale: Scale::Linear,
-        doc: "A request that nobody waits for counts as done this much later.",
+        doc: "The device is left alone for at most this long, for a process that should be back at once. 0 never waits.",
     },
 ];
 
 fn patience(values: &[i64]) -> Patience {
     let tuning = Tuning::new(values);
-    // Synchronous and asynchronous requests take turns at being the expired one.
-    Patience { expires: tuning.expire[ASYNC].max(tuning.expire[SYNC]), picks: 2 * tuning.batch }
+    // Synchronous and asynchronous requests take turns at being the expired one, and each other pick may begin a turn.
+    Patience { expires: tuning.expire[ASYNC].max(tuning.expire[SYNC]), picks: 2 * tuning.batch * (1 + TURN_PICKS) }
 }
 
 const ASYNC: usize = 0;
@@ -83,10 +106,23 @@ const SYNC: usize = 1;
 const LOOKED_AT: usize = 48;
 /// Anchors that are kept, by the request's number; a power of two.
 const ANCHORS: usize = 1_024;
+/// Requests of a turn while others have expired, however short they are.
+const TURN_PICKS: u64 = 256;
+/// While others are waited for, requests that nobody waits for have a turn after so many turns' time.
+const SYNC_SHARE: u64 = 4;
+/// Unless they are so many times as large.
+const BULK: f64 = 2.0;
 
 /// What is known of a device, for all schedulers that follow each other on it.
 #[derive(Clone, Default)]
-pub struct Shared(Arc<Mutex<Positioning>>);
+pub struct Shared(Arc<Mutex<Known>>);
+
+/// What is known of a device, and of those who use it.
+#[derive(Default)]
+struct Known {
+    positioning: Positioning,
+    streams: Streams,
+}
 
 impl Shared {
     /// A scheduler that goes by this knowledge and adds to it. The values are those of [`SPEC`]'s tunables.
@@ -96,11 +132,13 @@ impl Shared {
 
     /// Learns from a request that another scheduler sent. Requests are told in the order in which they were done.
     pub fn learn(&self, request: &Request, dispatched: Nanos, at: Nanos) {
-        self.with(|positioning| positioning.watch(request, dispatched, at));
+        self.with(|known| {
+            known.positioning.watch(request, dispatched, at);
+            known.streams.done(request, dispatched, at);
+        });
     }
 
-    /// Looks at what is known.
-    pub fn with<T>(&self, look: impl FnOnce(&mut Positioning) -> T) -> T {
+    fn with<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
         // Whatever panicked elsewhere, what was learned is still as good as before.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -109,7 +147,9 @@ impl Shared {
 struct Tuning {
     expire: [Nanos; 2],
     batch: u64,
-    async_delay_ns: f64,
+    async_delay: Nanos,
+    turn: Nanos,
+    longest_wait: Nanos,
 }
 
 impl Tuning {
@@ -118,7 +158,9 @@ impl Tuning {
         Tuning {
             expire: [Nanos::from_millis(number(1)), Nanos::from_millis(number(0))],
             batch: number(2).max(1),
-            async_delay_ns: number(3) as f64 * 1e6,
+            async_delay: Nanos::from_millis(number(3)),
+            turn: Nanos::from_millis(number(4)),
+            longest_wait: Nanos::from_millis(number(5)),
         }
     }
 }
@@ -131,19 +173,55 @@ struct Remembered {
     anchor: Anchor,
 }
 
+/// Who is served, and waited for.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// Of the synchronous request that left last; `None`: asynchronous requests have their turn.
+    stream: Option<StreamId>,
+    began: Nanos,
+    picks: u64,
+    /// Its requests at the device.
+    at_device: u32,
+    /// When the last of them was done.
+    idle_since: Nanos,
+    /// Where its last request ended, and whether that went on where the one before ended.
+    end: u64,
+    is_running: bool,
+    /// It goes on where it ended, as far as is known, and that takes less than to go to another stream.
+    is_local: bool,
+    /// It was waited for in vain.
+    is_over: bool,
+}
+
 struct PerRequest {
     tuning: Tuning,
     queue: Queue,
     shared: Shared,
     anchors: Vec<Remembered>,
-    /// Where the last request that left ends.
+    turn: Option<Turn>,
+    /// Where the last request that left ends, and whose it was.
     head: u64,
+    last_sent: Option<StreamId>,
     /// Requests at the device, and of one that is there alone what was foreseen.
     at_device: u32,
+    sync_at_device: u32,
+    /// By kind, how large they are, lately.
+    sectors: [f64; 2],
+    /// When the last request was done that somebody waited for.
+    sync_done: Nanos,
+    /// Before this those that nobody waits for have no other turn.
+    next_async_turn: Nanos,
     alone: Option<(RequestId, Foreseen)>,
     since_expired: u64,
     /// The kind whose oldest went last because it had expired.
     expired_kind: usize,
+}
+
+/// A request that may go next.
+struct Candidate {
+    slot: Slot,
+    foreseen: Foreseen,
+    cost_ns: f64,
 }
 
 impl PerRequest {
@@ -151,11 +229,17 @@ impl PerRequest {
         let nothing = Remembered { id: 0, end: u64::MAX, generation: 0, anchor: None };
         PerRequest {
             tuning: Tuning::new(values),
-            queue: Queue::new(*limits, Merging { front: true, within_stream: false }),
+            queue: Queue::new(*limits, Merging { front: true, within_stream: true }),
             shared,
             anchors: vec![nothing; ANCHORS],
+            turn: None,
             head: 0,
+            last_sent: None,
             at_device: 0,
+            sync_at_device: 0,
+            sectors: [0.0; 2],
+            sync_done: Nanos::ZERO,
+            next_async_turn: Nanos::ZERO,
             alone: None,
             since_expired: 0,
             expired_kind: ASYNC,
@@ -163,64 +247,208 @@ impl PerRequest {
     }
 
     /// The oldest request that has expired, of either kind in turn.
-    fn expired(&mut self, now: Nanos) -> Option<Slot> {
-        for kind in [1 - self.expired_kind, self.expired_kind] {
-            if let Some(slot) = self.queue.oldest(kind)
-                && self.queue.expires(slot) <= now
-            {
-                self.expired_kind = kind;
-                return Some(slot);
-            }
-        }
-        None
-    }
-
-    /// The request that should be done soonest, and what is foreseen of it.
-    fn soonest(&mut self, now: Nanos) -> Option<(Slot, Foreseen)> {
-        let PerRequest { queue, shared, anchors, head, tuning, .. } = self;
-        shared.with(|positioning| {
-            let mut best: Option<(Slot, Foreseen, f64)> = None;
-            for kind in [SYNC, ASYNC] {
-                let delay = if kind == ASYNC { tuning.async_delay_ns } else { 0.0 };
-                let mut consider = |slot: Slot| {
-                    let request = queue.request(slot);
-                    let anchor = remembered(anchors, positioning, request);
-                    let (foreseen, cost) = positioning.foresee(now, *head, request, anchor);
-                    let cost = cost + delay;
-                    if best.as_ref().is_none_or(|&(.., least)| cost < least) {
-                        best = Some((slot, foreseen, cost));
-                    }
-                };
-                let mut oldest = queue.oldest(kind);
-                for _ in 0..LOOKED_AT {
-                    let Some(slot) = oldest else { break };
-                    consider(slot);
-                    oldest = queue.newer(slot);
-                }
-                // With more than that waiting, the nearest ones are worth a look, whenever they came.
-                if oldest.is_some()
-                    && let Some(slot) = queue.nearest(kind, *head, u64::MAX, 1)
-                {
-                    consider(slot);
-                    let mut place = queue.place(slot);
-                    for _ in 0..LOOKED_AT / 2 {
-                        place.sequence += 1;
-                        let Some(slot) = queue.from(kind, place) else { break };
-                        consider(slot);
-                        place = queue.place(slot);
-                    }
-                }
-            }
-            best.map(|(slot, foreseen, _)| (slot, foreseen))
+    fn expired(&self, now: Nanos) -> Option<(usize, Slot)> {
+        [1 - self.expired_kind, self.expired_kind].into_iter().find_map(|kind| {
+            let slot = self.queue.oldest(kind)?;
+            let from = if kind == ASYNC { self.async_expires(slot).max(self.next_async_turn) } else { self.queue.expires(slot) };
+            (from <= now).then_some((kind, slot))
         })
     }
 
-    fn send(&mut self, slot: Slot, foreseen: Foreseen) -> Request {
-        let request = self.queue.take(slot);
+    /// The request of a kind that should be done soonest.
+    fn soonest(&mut self, now: Nanos, kind: usize) -> Option<Candidate> {
+        let PerRequest { queue, shared, anchors, head, last_sent, .. } = self;
+        shared.with(|known| {
+            let mut best: Option<Candidate> = None;
+            let mut consider = |slot: Slot| {
+                let (foreseen, cost_ns) = known.foresee(now, *head, *last_sent, queue.request(slot), anchors);
+                if best.as_ref().is_none_or(|best| cost_ns < best.cost_ns) {
+                    best = Some(Candidate { slot, foreseen, cost_ns });
+                }
+            };
+            let mut oldest = queue.oldest(kind);
+            for _ in 0..LOOKED_AT {
+                let Some(slot) = oldest else { break };
+                consider(slot);
+                oldest = queue.newer(slot);
+            }
+            // With more than that waiting, the nearest ones are worth a look, whenever they came.
+            if oldest.is_some()
+                && let Some(slot) = queue.nearest(kind, *head, u64::MAX, 1)
+            {
+                consider(slot);
+                let mut place = queue.place(slot);
+                for _ in 0..LOOKED_AT / 2 {
+                    place.sequence += 1;
+                    let Some(slot) = queue.from(kind, place) else { break };
+                    consider(slot);
+                    place = queue.place(slot);
+                }
+            }
+            best
+        })
+    }
+
+    /// A candidate, whatever it costs.
+    fn candidate(&mut self, now: Nanos, slot: Slot) -> Candidate {
+        let PerRequest { queue, shared, anchors, head, last_sent, .. } = self;
+        let (foreseen, cost_ns) = shared.with(|known| known.foresee(now, *head, *last_sent, queue.request(slot), anchors));
+        Candidate { slot, foreseen, cost_ns }
+    }
+
+    /// What the device is given where it holds others already and finds the order itself: the oldest that somebody waits for.
+    fn oldest(&mut self, now: Nanos) -> Option<Candidate> {
+        if let Some(slot) = self.queue.nearest(SYNC, self.head, 0, 1)
+            && self.turn.is_some_and(|turn| turn.stream == Some(self.queue.request(slot).stream))
+        {
+            let request = *self.queue.request(slot);
+            let is_worth_it = self.shared.with(|known| known.streams.is_local(request.stream));
+            if is_worth_it {
+                return Some(self.candidate(now, slot));
+            }
+        }
+        let slot = self.queue.oldest(SYNC)?;
+        Some(self.candidate(now, slot))
+    }
+
+    /// When what nobody waits for may go, as far as can be said now: after a pause of those that somebody waits for, or in its turn.
+    fn async_from(&self, now: Nanos) -> Option<Nanos> {
+        let oldest = self.queue.oldest(ASYNC)?;
+        let in_turn = self.async_expires(oldest).max(self.next_async_turn);
+        let in_pause = self.sync_done + self.tuning.async_delay;
+        let is_busy = self.sync_at_device > 0 || self.queue.oldest(SYNC).is_some();
+        Some(if self.is_async_turn(now) {
+            now
+        } else if is_busy {
+            in_turn
+        } else {
+            in_turn.min(in_pause)
+        })
+    }
+
+    /// Large ones do more in their time than those that somebody waits for, and are not held back.
+    fn async_expires(&self, slot: Slot) -> Nanos {
+        if self.is_bulk() { self.queue.request(slot).arrival + self.tuning.async_delay } else { self.queue.expires(slot) }
+    }
+
+    fn is_bulk(&self) -> bool {
+        self.sectors[ASYNC] > BULK * self.sectors[SYNC]
+    }
+
+    /// Requests that nobody waits for have their turn.
+    fn is_async_turn(&self, now: Nanos) -> bool {
+        self.turn.is_some_and(|turn| turn.stream.is_none()) && self.turn_goes_on(now)
+    }
+
+    /// Whether the turn goes on although others have expired.
+    fn turn_goes_on(&self, now: Nanos) -> bool {
+        self.turn
+            .is_some_and(|turn| turn.is_local && !turn.is_over && turn.picks < TURN_PICKS && now < turn.began + self.tuning.turn)
+    }
+
+    /// Until when to leave the device alone, because whoever was served last should be back with something that is done sooner
+    /// than this candidate.
+    fn wait_until(&mut self, now: Nanos, best: &Candidate) -> Option<Nanos> {
+        let turn = self.turn?;
+        let stream = turn.stream.filter(|_| !turn.is_over && self.tuning.longest_wait > Nanos::ZERO)?;
+        let request = self.queue.request(best.slot);
+        if request.is_sync() && request.stream == stream {
+            return None;
+        }
+        let at_device = self.at_device;
+        // A device that takes several at once serves them better together, if they lie apart.
+        if at_device > 0 && !turn.is_running {
+            return None;
+        }
+        let wait_ns = self.shared.with(|known| {
+            // With others at the device, what is foreseen of one alone says little.
+            let of_others = known.streams.switching_ns().filter(|_| at_device > 0);
+            known.streams.wait_ns(stream, of_others.unwrap_or(best.cost_ns))
+        });
+        if wait_ns == 0.0 {
+            return None;
+        }
+        if turn.at_device > 0 {
+            return Some(now + COMPLETION_BACKSTOP);
+        }
+        let until = turn.idle_since + Nanos(wait_ns as u64).min(self.tuning.longest_wait);
+        if until > now {
+            return Some(until);
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.is_over = true;
+        }
+        self.shared.with(|known| known.streams.stayed_away(stream));
+        None
+    }
+
+    fn send(&mut self, now: Nanos, candidate: Candidate) -> Pick {
+        let request = self.queue.take(candidate.slot);
         self.head = request.end();
-        self.alone = (self.at_device == 0).then_some((request.id, foreseen));
+        self.last_sent = Some(request.stream);
+        self.alone = (self.at_device == 0).then_some((request.id, candidate.foreseen));
         self.at_device += 1;
-        request
+        let stream = request.is_sync().then_some(request.stream);
+        let (is_local, is_next) =
+            self.shared.with(|known| (stream.is_none_or(|stream| known.streams.is_local(stream)), known.streams.is_next(&request)));
+        let others_wait = self.sync_at_device > 0 || self.queue.oldest(SYNC).is_some();
+        let rest = Nanos(if self.is_bulk() { 1 } else { SYNC_SHARE } * self.tuning.turn.0);
+        let turn = match &mut self.turn {
+            Some(turn) if turn.stream == stream => turn,
+            turn => turn.insert(Turn {
+                stream,
+                began: now,
+                picks: 0,
+                at_device: 0,
+                idle_since: now,
+                end: 0,
+                is_running: false,
+                is_local,
+                is_over: false,
+            }),
+        };
+        turn.picks += 1;
+        turn.at_device += 1;
+        let sectors = &mut self.sectors[usize::from(stream.is_some())];
+        *sectors += (f64::from(request.sectors) - *sectors) / 32.0;
+        if stream.is_some() {
+            self.sync_at_device += 1;
+        } else if others_wait {
+            // Of the time in which both wait, those that somebody waits for get the larger part.
+            self.next_async_turn = now + rest;
+        }
+        turn.is_running = is_next || request.lba == turn.end;
+        turn.end = request.end();
+        (turn.is_local, turn.is_over) = (is_local, false);
+        Pick::Go(request)
+    }
+}
+
+impl Known {
+    /// What is foreseen of a request that is sent now, and what it costs.
+    #[inline]
+    fn foresee(
+        &self,
+        now: Nanos,
+        head: u64,
+        last_sent: Option<StreamId>,
+        request: &Request,
+        anchors: &mut [Remembered],
+    ) -> (Foreseen, f64) {
+        let anchor = remembered(anchors, &self.positioning, request);
+        let (foreseen, cost_ns) = self.positioning.foresee(now, head, request, anchor);
+        // What goes on where its stream ended was read ahead by the device, or passes the head anyway.
+        let goes_on = request.is_sync() && self.streams.is_next(request);
+        let cost_ns = if !goes_on {
+            self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
+        } else if last_sent == Some(request.stream) {
+            // Whoever goes elsewhere now must come back for it.
+            let staying_ns = self.streams.staying_ns(request.stream).unwrap_or(0.0);
+            staying_ns - self.streams.switching_ns().map_or(cost_ns, |switching_ns| switching_ns - staying_ns).max(0.0)
+        } else {
+            self.streams.switching_ns().unwrap_or(cost_ns)
+        };
+        (foreseen, cost_ns)
     }
 }
 
@@ -235,9 +463,8 @@ fn remembered(anchors: &mut [Remembered], positioning: &Positioning, request: &R
 }
 
 impl Scheduler for PerRequest {
-    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+    fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
         let kind = usize::from(request.is_sync());
-        let _ = now;
         self.queue.insert(kind, request.arrival + self.tuning.expire[kind], request).into()
     }
 
@@ -245,29 +472,61 @@ impl Scheduler for PerRequest {
         if self.queue.is_empty() {
             return Pick::Empty;
         }
+        if self.shared.with(|known| known.streams.nothing_seeks()) {
+            // No order is better than that of arrival.
+            let oldest = [SYNC, ASYNC].into_iter().filter_map(|kind| self.queue.oldest(kind));
+            let Some(slot) = oldest.min_by_key(|&slot| self.queue.request(slot).arrival) else { return Pick::Empty };
+            let candidate = self.candidate(now, slot);
+            return self.send(now, candidate);
+        }
+        let goes_on = self.turn_goes_on(now);
         self.since_expired += 1;
-        if self.since_expired >= self.tuning.batch
-            && let Some(slot) = self.expired(now)
+        if !goes_on
+            && (self.since_expired >= self.tuning.batch || self.turn.is_some_and(|turn| turn.is_local))
+            && let Some((kind, slot)) = self.expired(now)
         {
             self.since_expired = 0;
-            let request = *self.queue.request(slot);
-            let (anchors, head) = (&mut self.anchors, self.head);
-            let (foreseen, _) = self.shared.with(|positioning| {
-                let anchor = remembered(anchors, positioning, &request);
-                positioning.foresee(now, head, &request, anchor)
-            });
-            return Pick::Go(self.send(slot, foreseen));
+            self.expired_kind = kind;
+            let candidate = self.candidate(now, slot);
+            return self.send(now, candidate);
         }
-        match self.soonest(now) {
-            Some((slot, foreseen)) => Pick::Go(self.send(slot, foreseen)),
-            None => Pick::Empty,
+        if let Some(from) = self.async_from(now)
+            && from <= now
+            && let Some(best) = self.soonest(now, ASYNC)
+        {
+            return self.send(now, best);
         }
+        let best = if self.at_device > 0 { self.oldest(now) } else { self.soonest(now, SYNC) };
+        let Some(best) = best else {
+            // Only what nobody waits for is there, and its time is still to come.
+            let until = self.async_from(now).unwrap_or(now).min(now + COMPLETION_BACKSTOP);
+            return Pick::WaitUntil(until.max(now + Nanos(1)));
+        };
+        let may_wait = goes_on || self.expired(now).is_none();
+        if may_wait && let Some(until) = self.wait_until(now, &best) {
+            return Pick::WaitUntil(until);
+        }
+        self.send(now, best)
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         self.at_device = self.at_device.saturating_sub(1);
+        if request.is_sync() {
+            self.sync_at_device = self.sync_at_device.saturating_sub(1);
+            self.sync_done = now;
+        }
+        let stream = request.is_sync().then_some(request.stream);
+        if let Some(turn) = &mut self.turn
+            && turn.stream == stream
+        {
+            turn.at_device = turn.at_device.saturating_sub(1);
+            turn.idle_since = now;
+        }
         let foreseen = self.alone.take_if(|(id, _)| *id == request.id).map(|(_, foreseen)| foreseen);
-        self.shared.with(|positioning| positioning.learn(request, now - service, now, foreseen));
+        self.shared.with(|known| {
+            known.positioning.learn(request, now - service, now, foreseen);
+            known.streams.done(request, now - service, now);
+        });
     }
 
     fn retune(&mut self, values: &[i64]) {

@@ -126,11 +126,6 @@ impl Positioning {
         }
     }
 
-    /// Time of a turn in nanoseconds, if the device turns and that is known.
-    pub fn turn_ns(&self) -> Option<f64> {
-        self.turn_ns
-    }
-
     /// Regions whose tracks' length is known.
     pub fn known_regions(&self) -> usize {
         self.regions.values().filter(|region| region.per_sector.is_some()).count()

@@ -129,9 +129,9 @@ fn windows(laboratory: &Laboratory, setting: &Setting) -> anyhow::Result<Vec<Win
     Ok(observed.steered.steering().windows().to_vec())
 }
 
-/// How all of a run was served; the first window, in which caches fill, counts only if there is no other.
+/// How a run was served, without its first third, in which caches fill and schedulers that learn still do.
 fn served(windows: &[Window]) -> Option<Served> {
-    let judged = if windows.len() > 2 { &windows[1..] } else { windows };
+    let judged = &windows[windows.len() / 3..];
     let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
     for window in judged {
         let (outcome, length) = (&window.outcome, window.duration().as_secs_f64());

@@ -1,4 +1,5 @@
-//! Workloads drawn at random to learn from: one to three kinds of programs at once, as servers and workstations run them.
+//! Workloads drawn at random to learn from: one to three kinds of programs at once, as servers and workstations run them. Their files
+//! are mostly too large to end up in memory, where no scheduler matters.
 
 use std::fmt::Write as _;
 
@@ -50,12 +51,12 @@ fn line(key: &str, value: &str) -> String {
 
 fn readers_in_order(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
     let (count, size) = (one_of(random, &["1", "2", "3", "4", "8", "16", "30"]), one_of(random, &["16k", "64k", "256k"]));
-    job(text, "in-order", part, &["rw=read".into(), line("bs", size), line("numjobs", count), "size=100m".into()]);
+    job(text, "in-order", part, &["rw=read".into(), line("bs", size), line("numjobs", count), "size=2g".into()]);
 }
 
 fn readers_at_random(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
     let count = one_of(random, &["1", "2", "4", "8", "16"]);
-    let (bytes, size) = (one_of(random, &["4k", "8k", "16k", "64k"]), one_of(random, &["32m", "128m"]));
+    let (bytes, size) = (one_of(random, &["4k", "8k", "16k", "64k"]), one_of(random, &["512m", "2g", "8g"]));
     let direct = if random.random() { "1" } else { "0" };
     let lines = ["rw=randread".into(), line("bs", bytes), line("numjobs", count), line("size", size), line("direct", direct)];
     job(text, "at-random", part, &lines);
@@ -78,7 +79,7 @@ fn asynchronous(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize)
 
 fn database(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
     let (threads, mix) = (one_of(random, &["4", "8", "12", "24"]), one_of(random, &["60", "80", "95"]));
-    let (page, size) = (one_of(random, &["4k", "8k", "16k"]), one_of(random, &["300m", "800m", "1500m", "3g"]));
+    let (page, size) = (one_of(random, &["4k", "8k", "16k"]), one_of(random, &["400m", "1500m", "3g", "8g"]));
     let lines = [
         "rw=randrw".into(),
         line("rwmixread", mix),
@@ -94,7 +95,7 @@ fn database(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
 
 fn writers_in_order(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
     let (count, size) = (one_of(random, &["1", "2", "4", "10"]), one_of(random, &["64k", "256k"]));
-    job(text, "writing", part, &["rw=write".into(), line("bs", size), line("numjobs", count), "size=150m".into()]);
+    job(text, "writing", part, &["rw=write".into(), line("bs", size), line("numjobs", count), "size=1g".into()]);
 }
 
 fn streams(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
@@ -104,12 +105,19 @@ fn streams(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
         text,
         "streams",
         part,
-        &[line("rw", skip), "bs=64k".into(), line("numjobs", count), line("rate_iops", rate), "size=64m".into()],
+        &[line("rw", skip), "bs=64k".into(), line("numjobs", count), line("rate_iops", rate), "size=512m".into()],
     );
 }
 
 fn small_files(random: &mut Xoshiro256PlusPlus, text: &mut String, part: usize) {
     let (count, size) = (one_of(random, &["1", "3", "8"]), one_of(random, &["4k", "16k", "64k"]));
-    let lines = ["rw=randread".into(), line("bs", size), line("filesize", size), "nrfiles=1500".into(), line("numjobs", count)];
+    let lines = [
+        "rw=randread".into(),
+        line("bs", size),
+        line("filesize", size),
+        "nrfiles=1500".into(),
+        "direct=1".into(),
+        line("numjobs", count),
+    ];
     job(text, "small-files", part, &lines);
 }

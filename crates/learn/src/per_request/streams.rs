@@ -1,0 +1,259 @@
+//! What streams do next: learned from requests that are done.
+//!
+//! A process that reads one block after the other has its next request ready a moment after the last one is done, and that one takes
+//! little or no seek. Whoever serves another one in that moment pays two (deceptive idleness: Iyer and Druschel, Anticipatory
+//! scheduling, SOSP 2001). So for each stream is kept how long it thinks, as a distribution, and what its request takes if it comes right
+//! after its last one; and for all together what it takes to go to another stream. From that follows how long to wait for a stream:
+//!
+//! ```text
+//! gain(w) = P(thinks at most w) * (cost of the other - cost of this one)  -  E min(thinking, w)        at its largest
+//! ```
+
+use block::{Nanos, Request, StreamId};
+
+/// Streams that are remembered; a power of two. Two that fall on the same place push each other out.
+const REMEMBERED: usize = 1_024;
+/// What the latest sample counts.
+const SHARE: f64 = 0.125;
+/// Goes on where it ended, but for so many sectors: a file's own blocks of metadata lie between.
+const NEARLY: u64 = 64;
+/// As near as this, in sectors, its next request should be there sooner than another's.
+const NEAR: f64 = 16_384.0;
+const FARTHEST: f64 = 1e6;
+/// Beside its transfer a request that goes on takes at least this.
+const LEAST_NS: f64 = 100e3;
+/// What takes as long has sought; where fewer than this share do, nothing seeks. The last one counts as a sixty-fourth.
+const SEEK_NS: f64 = 2e6;
+const FEW_SEEKS: f64 = 0.02;
+const SEEKS_SHARE: f64 = 1.0 / 64.0;
+/// What takes less on average comes from the device's memory.
+const FROM_MEMORY_NS: f64 = 400e3;
+/// A share of what it takes to go elsewhere, hoped for of what is near.
+const HOPED: f64 = 0.5;
+/// A stream is local if its next request takes at most this share of what it takes to go to another stream.
+const LOCAL: f64 = 0.8;
+/// Steps of thinking: shorter than 32 microseconds, than 64, and so on; the last step is everything longer than 16 milliseconds.
+const STEPS: usize = 11;
+const FIRST_STEP_NS: u64 = 32_000;
+/// What all streams did counts as so many samples of one's own.
+const OF_ALL: f64 = 0.5;
+
+/// A mean in which the latest samples count most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Mean {
+    value: f64,
+    weight: f64,
+}
+
+impl Mean {
+    fn add(&mut self, sample: f64) {
+        self.weight += SHARE * (1.0 - self.weight);
+        self.value += SHARE / self.weight * (sample - self.value);
+    }
+
+    fn get(&self) -> Option<f64> {
+        (self.weight > 0.0).then_some(self.value)
+    }
+}
+
+/// How long streams think, by step: shares of what was seen, the latest counting most.
+#[derive(Clone, Copy, Default)]
+struct Thinking {
+    steps: [f64; STEPS],
+    seen: f64,
+}
+
+impl Thinking {
+    fn add(&mut self, thought: Nanos) {
+        let step = (thought.0 / FIRST_STEP_NS).checked_ilog2().map_or(0, |octave| octave as usize + 1).min(STEPS - 1);
+        self.seen += SHARE * (1.0 - self.seen);
+        for (number, share) in self.steps.iter_mut().enumerate() {
+            *share += SHARE * (f64::from(u8::from(number == step)) - *share);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Past {
+    stream: StreamId,
+    end: u64,
+    done: Nanos,
+    thinking: Thinking,
+    goes_on: Mean,
+    distance: Mean,
+    /// Of a request that no other stream's came before, and of all.
+    staying_ns: Mean,
+    own_ns: Mean,
+    sectors: Mean,
+}
+
+/// What is known of streams.
+pub(super) struct Streams {
+    pasts: Vec<Option<Past>>,
+    /// Whose request was done last, and when.
+    last: Option<(StreamId, Nanos)>,
+    /// Of all streams.
+    thinking: Thinking,
+    /// Of a request that another stream's came before: of those that were alone at the device, and of those that were not.
+    switching_ns: [Mean; 2],
+    /// Share of those that took as long as a seek, lately.
+    seeks: f64,
+    /// Time of a sector where requests go on, at its best.
+    sector_ns: f64,
+}
+
+impl Default for Streams {
+    fn default() -> Streams {
+        Streams {
+            pasts: vec![None; REMEMBERED],
+            last: None,
+            thinking: Thinking::default(),
+            switching_ns: [Mean::default(); 2],
+            seeks: 1.0,
+            sector_ns: f64::INFINITY,
+        }
+    }
+}
+
+impl Streams {
+    /// Learns from a request that is done. Requests are told in the order in which they were done.
+    pub fn done(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
+        let last = self.last.replace((request.stream, at));
+        if !request.is_sync() {
+            return;
+        }
+        // While others were served it waited; that time is theirs.
+        let began = last.map_or(dispatched, |(_, done)| done.max(dispatched));
+        let own_ns = (at - began).0 as f64;
+        let stays = last.is_some_and(|(stream, _)| stream == request.stream);
+        if let Some((_, done)) = last
+            && !stays
+        {
+            self.switching_ns[usize::from(dispatched < done)].add(own_ns);
+            self.seeks += SEEKS_SHARE * (f64::from(u8::from(own_ns > SEEK_NS)) - self.seeks);
+        }
+        let place = &mut self.pasts[request.stream as usize % REMEMBERED];
+        let Some(past) = place.as_mut().filter(|past| past.stream == request.stream) else {
+            let nothing = Mean::default();
+            let mut sectors = nothing;
+            sectors.add(f64::from(request.sectors));
+            *place = Some(Past {
+                stream: request.stream,
+                end: request.end(),
+                done: at,
+                thinking: Thinking::default(),
+                goes_on: nothing,
+                distance: nothing,
+                staying_ns: nothing,
+                own_ns: nothing,
+                sectors,
+            });
+            return;
+        };
+        let goes_on = past.is_next(request);
+        past.goes_on.add(f64::from(u8::from(goes_on)));
+        past.distance.add((past.end.abs_diff(request.lba) as f64).min(FARTHEST));
+        past.sectors.add(f64::from(request.sectors));
+        // One that was asked for before the last was done needed no thinking.
+        let thought = if request.arrival > past.done { request.arrival - past.done } else { Nanos::ZERO };
+        past.own_ns.add(own_ns);
+        past.thinking.add(thought);
+        self.thinking.add(thought);
+        if stays {
+            past.staying_ns.add(own_ns);
+        }
+        if goes_on {
+            let sector_ns = own_ns / f64::from(request.sectors.max(1));
+            self.sector_ns = if sector_ns < self.sector_ns { sector_ns } else { self.sector_ns * 1.002 };
+        }
+        (past.end, past.done) = (request.end(), at);
+    }
+
+    fn past(&self, stream: StreamId) -> Option<&Past> {
+        self.pasts[stream as usize % REMEMBERED].as_ref().filter(|past| past.stream == stream)
+    }
+
+    /// A process did not come back in the time that it was waited for.
+    pub fn stayed_away(&mut self, stream: StreamId) {
+        if let Some(past) = self.pasts[stream as usize % REMEMBERED].as_mut().filter(|past| past.stream == stream) {
+            past.thinking.add(Nanos(u64::MAX));
+        }
+    }
+
+    /// What this stream's next request takes if it comes right after its last one; `None` if nothing is known.
+    pub fn staying_ns(&self, stream: StreamId) -> Option<f64> {
+        let past = self.past(stream)?;
+        // What was not seen yet is hoped to be as good as can be: trying tells.
+        past.staying_ns.get().or_else(|| {
+            if past.goes_on.get()? > 0.5 {
+                return Some(LEAST_NS + if self.sector_ns.is_finite() { past.sectors.value * self.sector_ns } else { 0.0 });
+            }
+            (past.distance.get()? < NEAR).then_some(HOPED * self.switching_ns()?)
+        })
+    }
+
+    /// How long to wait for this stream's next request, though another could be sent that costs `other_ns`; zero if not at all.
+    pub fn wait_ns(&self, stream: StreamId, other_ns: f64) -> f64 {
+        let Some((past, staying_ns)) = self.past(stream).zip(self.staying_ns(stream)) else { return 0.0 };
+        let saved_ns = other_ns - staying_ns;
+        // A device that takes several at once finds those that are near itself.
+        let finds_order = self.switching_ns[1].get().is_some() && past.goes_on.value < 0.5;
+        if saved_ns <= 0.0 || finds_order {
+            return 0.0;
+        }
+        let weight = past.thinking.seen + OF_ALL * SHARE;
+        let share = |step: usize| {
+            let of_all = if self.thinking.seen > 0.0 { self.thinking.steps[step] / self.thinking.seen } else { 0.0 };
+            (past.thinking.steps[step] + OF_ALL * SHARE * of_all) / weight
+        };
+        let (mut best, mut best_gain) = (0.0, 0.0);
+        let (mut comes, mut thinks, mut longest) = (0.0, 0.0, FIRST_STEP_NS as f64);
+        for step in 0..STEPS - 1 {
+            let share = share(step);
+            comes += share;
+            thinks += share * 0.75 * longest;
+            let gain = comes * saved_ns - thinks - (1.0 - comes) * longest;
+            if gain > best_gain {
+                (best, best_gain) = (longest, gain);
+            }
+            longest *= 2.0;
+        }
+        best
+    }
+
+    /// Its next request should take less than to go to another stream.
+    pub fn is_local(&self, stream: StreamId) -> bool {
+        let finds_order = self.switching_ns[1].get().is_some() && self.past(stream).is_some_and(|past| past.goes_on.value < 0.5);
+        !finds_order
+            && self
+                .staying_ns(stream)
+                .is_some_and(|staying| self.switching_ns().is_some_and(|switching| staying < LOCAL * switching))
+    }
+
+    /// Whether a request goes on where its stream's last one ended.
+    pub fn is_next(&self, request: &Request) -> bool {
+        self.past(request.stream).is_some_and(|past| past.is_next(request))
+    }
+
+    /// The device serves streams far apart as quickly as one alone.
+    pub fn nothing_seeks(&self) -> bool {
+        self.seeks < FEW_SEEKS
+    }
+
+    /// What this stream's requests take if the device has them in its memory, as it mostly had; `None` if not.
+    pub fn memory_ns(&self, stream: StreamId) -> Option<f64> {
+        self.past(stream)?.own_ns.get().filter(|&own_ns| own_ns < FROM_MEMORY_NS)
+    }
+
+    /// What a request takes after another stream's; `None` if none was seen. On a device that takes several at once, as it is there.
+    pub fn switching_ns(&self) -> Option<f64> {
+        let [alone, in_company] = self.switching_ns;
+        in_company.get().or(alone.get())
+    }
+}
+
+impl Past {
+    fn is_next(&self, request: &Request) -> bool {
+        request.lba >= self.end && request.lba - self.end <= NEARLY
+    }
+}
