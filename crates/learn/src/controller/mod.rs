@@ -24,6 +24,7 @@ pub use seekwise::Seekwise;
 
 use crate::event::Event;
 use crate::experience::Experience;
+use crate::model::Model;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::{self, Setting};
@@ -52,6 +53,11 @@ pub trait Controller: Send {
     /// Learns that what it decided could not be set; what was before is in force.
     fn refused(&mut self, setting: &Setting, reason: &str) {
         let _ = (setting, reason);
+    }
+
+    /// The model that it goes by now, if it trained one.
+    fn model(&self) -> Option<&Model> {
+        None
     }
 }
 
