@@ -21,7 +21,7 @@ const NEAR: Nanos = Nanos::from_millis(5_000);
 /// Fewer requests than this under a setting say nothing of it.
 const FEWEST: u64 = 20;
 /// Settings are compared if what was asked under them is nearer than this, squared, in what tells workloads apart.
-const ALIKE: f64 = 1.0;
+const ALIKE: f64 = 2.5;
 /// Cases are no more than this, the newest: what comes with the program is of that order, and nobody waits long for a model of both.
 const MOST_CASES: usize = 2_000;
 
@@ -123,7 +123,9 @@ impl Lived {
     }
 
     fn seen<'a>(&self, setting: &'a str, windows: &[&WindowRow]) -> Option<Seen<'a>> {
-        if windows.iter().map(|window| window.outcome.requests).sum::<u64>() < FEWEST {
+        // What waited and was not done tells as much: where little is done, that is the result.
+        let unfinished = windows.last().map_or(0, |window| window.outcome.unfinished);
+        if windows.iter().map(|window| window.outcome.requests).sum::<u64>() + unfinished < FEWEST {
             return None;
         }
         let served = Served::of(windows.iter().map(|window| &window.outcome)).filter(Served::is_sound)?;

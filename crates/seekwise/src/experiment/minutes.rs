@@ -31,7 +31,7 @@ pub fn minutes(steering: &Steering, preference: &Preference) -> record::Steering
 
 fn decision(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> record::Decision {
     let one = &decided[i];
-    let measured = if one.is_change() { measured_gain(decided, i, windows, preference) } else { None };
+    let measured = measured_gain(decided, i, windows, preference);
     record::Decision {
         at_s: one.at.as_secs_f64(),
         window: one.window,
@@ -45,9 +45,12 @@ fn decision(decided: &[Decided], i: usize, windows: &[Window], preference: &Pref
 }
 
 /// By how much the windows after the change are better than those before it, as a difference of scores: on each side the nearest
-/// ones, as far as nothing else was changed between.
-fn measured_gain(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
+/// ones, as far as nothing else was changed between. `None` of what is no change.
+pub fn measured_gain(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
     let is_change = |one: &&Decided| one.is_change();
+    if !decided[i].is_change() {
+        return None;
+    }
     // The number of the first window behind a decision.
     let behind = |one: &Decided| one.window.map_or(0, |window| window as usize + 1);
     let here = behind(&decided[i]);

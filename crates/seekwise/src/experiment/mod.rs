@@ -8,6 +8,7 @@ mod load;
 mod minutes;
 mod record;
 pub mod regime;
+mod remembered;
 mod steered;
 mod timed;
 mod trace;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use block::StreamId;
 use learn::controller::Brief;
+use learn::experience::Experience;
 use learn::{Preference, Setting};
 use report::record::{DiskDigest, Record, SCHEMA};
 use sim::device::hdd::spec::QueuePolicy;
@@ -32,6 +34,7 @@ use crate::terminal::{self, Interrupted};
 use crate::workload;
 use load::Load;
 use regime::Regime;
+use remembered::{Lived, Remembered};
 use steered::{Steered, timed};
 use timed::Stopwatch;
 
@@ -71,6 +74,11 @@ pub struct Arguments {
     /// What controllers learn from: experience gathered before [default: what comes with the program]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
+    /// A knowledge base, created where there is none: what controllers live through is added to it (windows, decisions with their
+    /// reasons, requests under per-request, models), and they learn from what runs before left in it, besides --experience. So
+    /// what they decide depends on what is in the file
+    #[arg(long, value_name = "FILE")]
+    kb: Option<PathBuf>,
     /// Write one record per scheduler and controller into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -110,10 +118,26 @@ pub struct World {
 }
 
 impl Arguments {
-    /// What every controller is told.
-    pub fn brief(&self) -> anyhow::Result<Brief> {
+    /// What every controller is told, besides what it is to learn from.
+    fn brief(&self) -> Brief {
+        Brief { preference: self.preference.unwrap_or_default(), seed: self.seed, ..Brief::default() }
+    }
+
+    /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.
+    fn lessons(&self, remembered: Option<&Remembered>) -> anyhow::Result<Arc<Experience>> {
         let experience = experience::load(self.experience.as_deref())?;
-        Ok(Brief { preference: self.preference.unwrap_or_default(), seed: self.seed, experience, ..Brief::default() })
+        match remembered.and_then(Remembered::experience).filter(|lived| !lived.cases.is_empty()) {
+            Some(lived) => Ok(Arc::new(experience.and(lived))),
+            None => Ok(experience),
+        }
+    }
+
+    /// Refuses what only controllers heed.
+    fn expect_controller(&self) -> anyhow::Result<()> {
+        let given =
+            [(self.preference.is_some(), "--preference"), (self.experience.is_some(), "--experience"), (self.kb.is_some(), "--kb")];
+        let given = given.into_iter().find(|(given, _)| *given);
+        given.map_or(Ok(()), |(_, name)| Err(anyhow::anyhow!("{name}: is for controllers, and no --controller is given")))
     }
 }
 
@@ -158,6 +182,10 @@ struct Plan {
     load: Box<dyn Load>,
     world: World,
     regimes: Vec<Regime>,
+    /// What every controller is told.
+    brief: Brief,
+    /// Requests are wanted when the run is over.
+    keeps_requests: bool,
     /// Under what each stream is also run alone, so that slowdown and fairness can be told.
     alone: Option<Setting>,
     measure_cpu: bool,
@@ -171,10 +199,20 @@ pub fn records(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::R
         check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
     }
     let steered = regimes.iter().any(|regime| matches!(regime, Regime::Controller { .. }));
-    ensure!(args.preference.is_none() || steered, "--preference: is for controllers, and no --controller is given");
+    if !steered {
+        args.expect_controller()?;
+    }
+    let remembered = args.kb.as_deref().map(Remembered::open).transpose()?;
+    let mut brief = args.brief();
+    if steered {
+        brief.experience = args.lessons(remembered.as_ref())?;
+    }
     regime::expect_different(&regimes)?;
-    let plan = plan(args, regimes, alone)?;
+    let plan = plan(args, regimes, brief, alone)?;
     let results = run_all(&plan)?;
+    if let Some(remembered) = &remembered {
+        plan.keep(&results, remembered);
+    }
     let records = plan.records(&results);
     if let Some(folder) = &args.record {
         std::fs::create_dir_all(folder).with_context(|| format!("--record {}", folder.display()))?;
@@ -193,7 +231,7 @@ fn check_folder(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plan(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Plan> {
+fn plan(args: &Arguments, regimes: Vec<Regime>, brief: Brief, alone: bool) -> anyhow::Result<Plan> {
     let world = World {
         profile: sim::profile::load(&args.disk)?,
         device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
@@ -208,7 +246,7 @@ fn plan(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<P
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     let alone = if alone { Some(regime::scheduler(ALONE)?) } else { None };
-    Ok(Plan { load, world, regimes, alone, measure_cpu: !args.no_cpu_time, threads })
+    Ok(Plan { load, world, regimes, brief, keeps_requests: args.kb.is_some(), alone, measure_cpu: !args.no_cpu_time, threads })
 }
 
 /// The digest of one file's bytes or several files', one after the other.
@@ -257,7 +295,8 @@ struct Ran {
     outcome: Outcome,
     /// Processor time of schedulers and controller.
     cpu_ns: Option<u64>,
-    steering: Option<report::record::Steering>,
+    /// Under a controller what it saw and did.
+    steered: Option<Steered>,
 }
 
 /// What the runs give: each regime's, and the streams alone.
@@ -293,20 +332,38 @@ impl Plan {
         let queue = self.world.queue(timed(self.world.scheduler(regime.begins_with()), &stopwatch));
         let mut steered = match regime {
             Regime::Scheduler(_) => None,
-            Regime::Controller { chosen, brief, begins_with } => Some((
-                Steered::new(chosen.build(brief), begins_with, self.world.profile.name(), stopwatch.clone()),
-                &brief.preference,
-            )),
+            Regime::Controller { chosen, begins_with } => {
+                let controller = chosen.build(&self.brief);
+                Some(Steered::new(controller, begins_with, self.world.profile.name(), stopwatch.clone()))
+            }
         };
-        let pilot = steered.as_mut().map(|(steered, _)| steered as &mut dyn Pilot);
+        if let Some(steered) = steered.as_mut().filter(|_| self.keeps_requests) {
+            steered.keep_requests();
+        }
+        let pilot = steered.as_mut().map(|steered| steered as &mut dyn Pilot);
         let outcome = self.load.run(queue, watch, pilot)?;
-        let steering = steered.map(|(steered, preference)| minutes::minutes(steered.steering(), preference));
-        Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steering })
+        Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
+    }
+
+    /// Writes what controllers lived through into the knowledge base.
+    fn keep(&self, results: &Results, remembered: &Remembered) {
+        let load = self.load.digest();
+        let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
+            Some(Lived {
+                source: &load.name,
+                sha256: &load.sha256,
+                seed: self.brief.seed,
+                controller: regime.label(),
+                preference: &self.brief.preference,
+                steered: ran.steered.as_ref()?,
+            })
+        });
+        remembered.keep(lived);
     }
 
     fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
-        let one = |(regime, Ran { outcome, cpu_ns, steering }): (&Regime, &Ran)| {
+        let one = |(regime, Ran { outcome, cpu_ns, steered }): (&Regime, &Ran)| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
             let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
             figures.sustainable_speed = self.load.sustainable_speed(outcome);
@@ -321,7 +378,7 @@ impl Plan {
                 trace: trace.clone(),
                 disk: disk.clone(),
                 scheduler: regime.record(),
-                steering: steering.clone(),
+                steering: steered.as_ref().map(|steered| minutes::minutes(steered.steering(), &self.brief.preference)),
                 replay: replay.clone(),
                 warnings,
                 figures,

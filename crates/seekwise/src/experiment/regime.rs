@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 use learn::Setting;
-use learn::controller::{Brief, Chosen};
+use learn::controller::Chosen;
 use report::record::SchedulerSetting;
 
 /// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
@@ -16,8 +16,6 @@ pub enum Regime {
     Controller {
         /// Which, and how it is set.
         chosen: Chosen,
-        /// What it is told.
-        brief: Brief,
         /// What is in force before it says anything.
         begins_with: Setting,
     },
