@@ -1,15 +1,21 @@
 //! What a knowledge base tells those who begin: its windows as cases to learn from.
 //!
 //! Nobody runs a real workload under every candidate. But where a controller changed something, what was in force before and after
-//! served the same workload, as far as it looks the same: the windows around a change are compared, setting by setting.
+//! served the same workload, as far as it looks the same; and a load that is drawn from a seed is the same in every run, so that
+//! whatever was in force at about the same time of it can be compared.
+//!
+//! ```text
+//! a run  | noop    | cfq | noop                |     windows of one load, in the order of their time;
+//! a run  | deadline                            | ──▶ around each change, no window twice, setting by setting: a case each
+//! ```
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use block::Nanos;
 
 use super::query::Filter;
-use super::rows::{Run, WindowRow};
+use super::rows::{Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
 use crate::experience::{Case, Experience, Served, names, noted, of_outcome};
 use crate::preference::Preference;
@@ -26,13 +32,14 @@ const ALIKE: f64 = 2.5;
 const MOST_CASES: usize = 2_000;
 
 impl Knowledge {
-    /// What was lived through, as far as settings can be compared: of each change that has windows under both settings near by, one
-    /// case for each setting. The newest come last.
+    /// What was lived through, as far as settings can be compared: wherever two or more served the same load at about the same time, a
+    /// case for each. What was recorded last comes last.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn experience(&self) -> Result<Experience, KnowledgeError> {
-        // As of one moment: of a run that is being forgotten all is read, or nothing.
+        // As of one moment: of a run that is being forgotten all is read, or nothing. In memory that is as much as the retention rule
+        // keeps.
         let _moment = self.moment()?;
         let mut lived = Lived::new();
         for stored in self.windows(&Filter::default()) {
@@ -59,11 +66,22 @@ struct Found {
     results: Vec<(String, Served)>,
 }
 
-/// Takes windows in, run by run.
+/// What windows must have in common to be compared: plant, device, source and seed, and the run where there is no seed, for such a
+/// load is never the same again.
+type Load = (String, String, String, Option<u64>, Option<RunId>);
+
+/// A window, and whether it is the first under its setting: in that one what was queued before is served too.
+struct Observed {
+    row: WindowRow,
+    is_first: bool,
+}
+
+/// Takes windows in.
 struct Lived {
-    run: Option<Arc<Run>>,
-    windows: Vec<WindowRow>,
-    found: VecDeque<Found>,
+    /// The windows of each load, by the number of the last one recorded.
+    loads: BTreeMap<Load, (u64, Arc<Run>, Vec<Observed>)>,
+    recorded: u64,
+    last: Option<(RunId, String)>,
     names: Vec<String>,
     /// Of each name, whether the workload alone decides it.
     is_asked: Vec<bool>,
@@ -75,43 +93,43 @@ impl Lived {
         let names = names();
         let is_asked = |name: &String| FEATURES.iter().any(|feature| feature.name == name && !feature.depends_on_service);
         Lived {
-            run: None,
-            windows: Vec::new(),
-            found: VecDeque::new(),
+            loads: BTreeMap::new(),
+            recorded: 0,
+            last: None,
             is_asked: names.iter().map(is_asked).collect(),
             similar: Similar::new(&Experience::new(names.clone(), Vec::new()), &Preference::default()),
             names,
         }
     }
 
-    fn window(&mut self, run: &Arc<Run>, window: WindowRow) {
-        if self.run.as_ref().is_none_or(|known| known.id != run.id) {
-            self.end_run();
-            self.run = Some(run.clone());
-        }
-        self.windows.push(window);
+    fn window(&mut self, run: &Arc<Run>, row: WindowRow) {
+        let is_first = self.last.as_ref().is_some_and(|(id, setting)| *id == run.id && *setting != row.setting);
+        self.last = Some((run.id, row.setting.clone()));
+        let once = if run.seed.is_none() { Some(run.id) } else { None };
+        let load = (run.plant.clone(), run.device.clone(), run.source.clone(), run.seed, once);
+        let (last, _, windows) = self.loads.entry(load).or_insert_with(|| (0, run.clone(), Vec::new()));
+        windows.push(Observed { row, is_first });
+        self.recorded += 1;
+        *last = self.recorded;
     }
 
-    fn end_run(&mut self) {
-        let mut windows = std::mem::take(&mut self.windows);
-        let Some(run) = self.run.take() else { return };
-        // Imported rows may have come in any order.
-        windows.sort_by_key(|window| (window.from, window.number));
-        for around in changes(&windows) {
-            let found = self.compared(&run, around);
-            self.found.extend(found);
-            self.found.drain(..self.found.len().saturating_sub(MOST_CASES));
+    /// All cases, those of what was recorded last at the end.
+    fn found(&mut self) -> Vec<Found> {
+        let mut loads: Vec<_> = std::mem::take(&mut self.loads).into_values().collect();
+        loads.sort_by_key(|(last, ..)| *last);
+        let mut found = Vec::new();
+        for (_, run, mut windows) in loads {
+            windows.sort_by_key(|window| window.row.from);
+            changes(&windows).into_iter().for_each(|around| found.extend(self.compared(&run, around)));
         }
+        found.drain(..found.len().saturating_sub(MOST_CASES));
+        found
     }
 
     /// The settings of these windows with their results: one case for each that can be compared with another.
-    fn compared(&self, run: &Arc<Run>, around: &[WindowRow]) -> Vec<Found> {
-        let mut under: BTreeMap<&str, Vec<&WindowRow>> = BTreeMap::new();
-        for (number, stretch) in around.chunk_by(|a, b| a.setting == b.setting).enumerate() {
-            // In the first window after a change what was queued before is served too.
-            let settled = if number > 0 && stretch.len() > 1 { &stretch[1..] } else { stretch };
-            under.entry(&stretch[0].setting).or_default().extend(settled);
-        }
+    fn compared(&self, run: &Arc<Run>, around: &[Observed]) -> Vec<Found> {
+        let mut under: BTreeMap<&str, Vec<&Observed>> = BTreeMap::new();
+        around.iter().for_each(|window| under.entry(&window.row.setting).or_default().push(window));
         let seen: Vec<Seen> = under.into_iter().filter_map(|(setting, windows)| self.seen(setting, &windows)).collect();
         let found = |one: &Seen| {
             let alike = seen.iter().filter(|other| distance(&one.asked, &other.asked, f64::INFINITY) <= ALIKE);
@@ -122,7 +140,9 @@ impl Lived {
         seen.iter().filter_map(found).collect()
     }
 
-    fn seen<'a>(&self, setting: &'a str, windows: &[&WindowRow]) -> Option<Seen<'a>> {
+    fn seen<'a>(&self, setting: &'a str, windows: &[&Observed]) -> Option<Seen<'a>> {
+        let is_settled = windows.iter().any(|window| !window.is_first);
+        let windows: Vec<&WindowRow> = windows.iter().filter(|it| !it.is_first || !is_settled).map(|it| &it.row).collect();
         // What waited and was not done tells as much: where little is done, that is the result.
         let unfinished = windows.last().map_or(0, |window| window.outcome.unfinished);
         if windows.iter().map(|window| window.outcome.requests).sum::<u64>() + unfinished < FEWEST {
@@ -144,10 +164,10 @@ impl Lived {
     }
 
     fn end(mut self) -> Experience {
-        self.end_run();
-        let settings: BTreeSet<&String> = self.found.iter().flat_map(|found| found.results.iter().map(|(text, _)| text)).collect();
+        let found = self.found();
+        let settings: BTreeSet<&String> = found.iter().flat_map(|found| found.results.iter().map(|(text, _)| text)).collect();
         let mut experience = Experience::new(self.names, settings.into_iter().cloned().collect());
-        for Found { run, under, features, results } in self.found {
+        for Found { run, under, features, results } in found {
             let number = |text: &String| experience.settings.binary_search(text).ok();
             let Some(under) = number(&under) else { continue };
             let mut case = Case {
@@ -169,16 +189,18 @@ impl Lived {
 }
 
 /// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison.
-fn changes(windows: &[WindowRow]) -> Vec<&[WindowRow]> {
+fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
     let mut around = Vec::new();
     let mut used = 0;
     for change in 1..windows.len() {
-        if change < used || windows[change].setting == windows[change - 1].setting {
+        if change < used || windows[change].row.setting == windows[change - 1].row.setting {
             continue;
         }
-        let at = windows[change].from;
-        let from = windows.partition_point(|window| window.to + NEAR <= at).clamp(used, change);
-        let to = windows.partition_point(|window| window.from < at + NEAR);
+        let at = windows[change].row.from;
+        // Runs overlap, and a window that ends late may stand before one that ends early.
+        let is_near = |window: &Observed| window.row.to + NEAR > at;
+        let from = (used..change).find(|&window| is_near(&windows[window])).unwrap_or(change);
+        let to = windows.partition_point(|window| window.row.from < at + NEAR);
         around.push(&windows[from..to]);
         used = to;
     }
@@ -281,6 +303,28 @@ mod tests {
         let round = [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 2, 30, 0.5), Stretch("sstf", 2, 20, 0.5)];
         let all = vec![("cfq", 30.0), ("noop", 10.0), ("sstf", 20.0)];
         assert_eq!(results(&experience(&[windows(&round)]))[2], ("sstf", all));
+    }
+
+    #[test]
+    fn runs_of_one_load_that_can_be_drawn_again_are_compared() {
+        let of = |seed: Option<u64>, device: &str| {
+            let mut lived = Lived::new();
+            for (number, setting, megabytes) in [(0, "noop", 10), (1, "cfq", 30)] {
+                // Fifteen seconds are twice what is near enough.
+                let run =
+                    Run { seed, device: format!("{device}{}", number * device.len()), source: "load".into(), ..run(number as u8) };
+                windows(&[Stretch(setting, 15, megabytes, 0.5)])
+                    .into_iter()
+                    .for_each(|window| lived.window(&Arc::new(run.clone()), window));
+            }
+            lived.end()
+        };
+        let experience = of(Some(1), "");
+        let both = vec![("cfq", 30.0), ("noop", 10.0)];
+        assert_eq!(results(&experience)[..2], [("cfq", both.clone()), ("noop", both)]);
+        assert!((4..=6).contains(&experience.cases.len()), "{}", experience.cases.len());
+        assert_eq!(of(Some(1), "disk ").cases, [], "on two disks");
+        assert_eq!(of(None, "").cases, [], "two loads that are alike in nothing but their name");
     }
 
     #[test]

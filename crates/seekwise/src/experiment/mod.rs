@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use block::StreamId;
-use learn::controller::Brief;
+use learn::controller::{Brief, Fixed};
 use learn::experience::Experience;
 use learn::{Preference, Setting};
 use report::record::{DiskDigest, Record, SCHEMA};
@@ -74,9 +74,9 @@ pub struct Arguments {
     /// What controllers learn from: experience gathered before [default: what comes with the program]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
-    /// A knowledge base, created where there is none: what controllers live through is added to it (windows, decisions with their
-    /// reasons, requests under per-request, models), and they learn from what runs before left in it, besides --experience. So
-    /// what they decide depends on what is in the file
+    /// A knowledge base, created where there is none: what is lived through is added to it (windows, decisions with their reasons,
+    /// requests under per-request, models), and controllers learn from what runs before left in it, besides --experience. So what
+    /// they decide depends on what is in the file
     #[arg(long, value_name = "FILE")]
     kb: Option<PathBuf>,
     /// Write one record per scheduler and controller into this folder
@@ -151,6 +151,19 @@ impl World {
         (setting.spec.build)(&self.host.queue().limits(), &setting.values)
     }
 
+    /// What the disk is called where it counts how it was used: with the depth and the policy of its queue, if these are not the
+    /// profile's.
+    fn device(&self) -> String {
+        let mut name = self.profile.name().to_owned();
+        if let Some(depth) = self.device.queue_depth {
+            name += &format!("@{depth}");
+        }
+        if let Some(policy) = self.device.queue_policy {
+            name += &format!(" {}", policy.name());
+        }
+        name
+    }
+
     /// The host's tunables with their values.
     fn tunables(&self) -> impl Iterator<Item = (String, i64)> {
         HostSettings::all().map(|tunable| tunable.name.to_owned()).zip(self.host.values())
@@ -184,8 +197,8 @@ struct Plan {
     regimes: Vec<Regime>,
     /// What every controller is told.
     brief: Brief,
-    /// Requests are wanted when the run is over.
-    keeps_requests: bool,
+    /// What was lived through is wanted when all is over.
+    remembers: bool,
     /// Under what each stream is also run alone, so that slowdown and fairness can be told.
     alone: Option<Setting>,
     measure_cpu: bool,
@@ -198,7 +211,7 @@ pub fn records(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::R
     if let Some(folder) = &args.record {
         check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
     }
-    let steered = regimes.iter().any(|regime| matches!(regime, Regime::Controller { .. }));
+    let steered = regimes.iter().any(Regime::is_steered);
     if !steered {
         args.expect_controller()?;
     }
@@ -246,7 +259,7 @@ fn plan(args: &Arguments, regimes: Vec<Regime>, brief: Brief, alone: bool) -> an
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     let alone = if alone { Some(regime::scheduler(ALONE)?) } else { None };
-    Ok(Plan { load, world, regimes, brief, keeps_requests: args.kb.is_some(), alone, measure_cpu: !args.no_cpu_time, threads })
+    Ok(Plan { load, world, regimes, brief, remembers: args.kb.is_some(), alone, measure_cpu: !args.no_cpu_time, threads })
 }
 
 /// The digest of one file's bytes or several files', one after the other.
@@ -295,7 +308,7 @@ struct Ran {
     outcome: Outcome,
     /// Processor time of schedulers and controller.
     cpu_ns: Option<u64>,
-    /// Under a controller what it saw and did.
+    /// What was seen and done, under a controller and where it is to be remembered.
     steered: Option<Steered>,
 }
 
@@ -330,14 +343,18 @@ impl Plan {
     fn run(&self, regime: &Regime, watch: &Watch) -> Result<Ran, RunError> {
         let stopwatch = self.measure_cpu.then(|| Arc::new(Stopwatch::new()));
         let queue = self.world.queue(timed(self.world.scheduler(regime.begins_with()), &stopwatch));
+        let device = self.world.device();
         let mut steered = match regime {
-            Regime::Scheduler(_) => None,
+            // Nothing is steered, but it is to be remembered how it went.
+            Regime::Scheduler(setting) => self.remembers.then(|| {
+                let watcher = Box::new(Fixed::new(setting.clone(), gather::WINDOW));
+                Steered::new(watcher, setting, &device, None)
+            }),
             Regime::Controller { chosen, begins_with } => {
-                let controller = chosen.build(&self.brief);
-                Some(Steered::new(controller, begins_with, self.world.profile.name(), stopwatch.clone()))
+                Some(Steered::new(chosen.build(&self.brief), begins_with, &device, stopwatch.clone()))
             }
         };
-        if let Some(steered) = steered.as_mut().filter(|_| self.keeps_requests) {
+        if let Some(steered) = steered.as_mut().filter(|_| self.remembers) {
             steered.keep_requests();
         }
         let pilot = steered.as_mut().map(|steered| steered as &mut dyn Pilot);
@@ -345,15 +362,14 @@ impl Plan {
         Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
     }
 
-    /// Writes what controllers lived through into the knowledge base.
+    /// Writes what was lived through into the knowledge base.
     fn keep(&self, results: &Results, remembered: &Remembered) {
-        let load = self.load.digest();
+        let source = self.source();
         let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
             Some(Lived {
-                source: &load.name,
-                sha256: &load.sha256,
+                source: &source,
                 seed: self.brief.seed,
-                controller: regime.label(),
+                under: regime.label(),
                 preference: &self.brief.preference,
                 steered: ran.steered.as_ref()?,
             })
@@ -361,8 +377,24 @@ impl Plan {
         remembered.keep(lived);
     }
 
+    /// The load with all that tells it from others, but for its disk and its seed: what has the same name there is the same.
+    fn source(&self) -> String {
+        let (load, replay) = (self.load.digest(), self.load.replay(&self.world));
+        let mut source = format!("{} {}", load.name, &load.sha256[..8]);
+        if replay.mode != "jobs" {
+            source += &format!(" {} speed={} fit={}", replay.mode, replay.speed, replay.fit);
+        }
+        for ((name, value), default) in self.world.tunables().zip(HostSettings::default().values()) {
+            if value != default {
+                source += &format!(" {name}={value}");
+            }
+        }
+        source
+    }
+
     fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
+        let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief.preference);
         let one = |(regime, Ran { outcome, cpu_ns, steered }): (&Regime, &Ran)| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
             let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
@@ -378,7 +410,7 @@ impl Plan {
                 trace: trace.clone(),
                 disk: disk.clone(),
                 scheduler: regime.record(),
-                steering: steered.as_ref().map(|steered| minutes::minutes(steered.steering(), &self.brief.preference)),
+                steering: steered.as_ref().filter(|_| regime.is_steered()).map(minutes),
                 replay: replay.clone(),
                 warnings,
                 figures,

@@ -30,6 +30,11 @@ impl Regime {
         }
     }
 
+    /// Whether a controller chooses.
+    pub fn is_steered(&self) -> bool {
+        matches!(self, Regime::Controller { .. })
+    }
+
     /// What is in force at the beginning.
     pub fn begins_with(&self) -> &Setting {
         match self {

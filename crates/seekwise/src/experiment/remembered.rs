@@ -1,5 +1,5 @@
-//! The knowledge base beside a comparison (`--kb`): controllers learn from what earlier runs left in it, and what they live through
-//! now goes into it.
+//! The knowledge base beside a comparison (`--kb`): controllers learn from what earlier runs left in it, and what is lived through now
+//! goes into it.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -30,16 +30,14 @@ pub struct Remembered<'a> {
     lived: Option<Experience>,
 }
 
-/// A run under a controller, to be kept.
+/// A run, to be kept.
 pub struct Lived<'a> {
-    /// The workload or trace, and what tells it from others of its name.
+    /// The workload or trace: what is called the same is the same.
     pub source: &'a str,
-    /// Its digest.
-    pub sha256: &'a str,
     /// What was drawn from.
     pub seed: u64,
-    /// The controller with its tunables.
-    pub controller: String,
+    /// The scheduler or controller with its tunables.
+    pub under: String,
     /// What gains are measured by.
     pub preference: &'a Preference,
     /// Windows, decisions and requests.
@@ -122,10 +120,10 @@ impl Lived<'_> {
             device: identity.device,
             source: self.source.to_owned(),
             seed: Some(self.seed),
-            program: format!("seekwise {}, {}", env!("CARGO_PKG_VERSION"), self.controller),
+            program: format!("seekwise {}, {}", env!("CARGO_PKG_VERSION"), self.under),
         };
         let mut hasher = sha2::Sha256::new();
-        hasher.update(format!("{run:?}{}{:?}", self.sha256, self.preference));
+        hasher.update(format!("{run:?}{:?}", self.preference));
         rows.iter().for_each(|row| hasher.update(format!("{row:?}")));
         run.id.0.copy_from_slice(&hasher.finalize()[..16]);
         run
@@ -135,7 +133,7 @@ impl Lived<'_> {
     fn model(&self, run: &Run) -> Result<Option<ModelRow>, String> {
         let Some(model) = self.steered.steering().controller().model() else { return Ok(None) };
         Ok(Some(ModelRow {
-            name: format!("{} on {}", self.controller, run.device),
+            name: format!("{} on {}", self.under, run.device),
             kind: model.learner().name().to_owned(),
             json: model.to_json().map_err(|error| error.to_string())?,
             trained_s: run.began_s,
