@@ -246,11 +246,11 @@ impl Experience {
         self.dataset_among(preference, (0..self.settings.len()).collect())
     }
 
-    /// The same where only these settings, as indices, can be had: the class is the best of them. A case in which only one of several
+    /// The same where only these settings, as indices, can be had: the class is the best of them. A case in which only one of them
     /// was measured says nothing.
     pub fn dataset_among(&self, preference: &Preference, all: Vec<usize>) -> Dataset {
         let measured = |case: &&Case| all.iter().filter(|&&setting| case.results[setting].is_some()).count();
-        let compared: Vec<&Case> = self.cases.iter().filter(|case| measured(case) >= all.len().min(2)).collect();
+        let compared: Vec<&Case> = self.cases.iter().filter(|case| measured(case) > 1).collect();
         let mut wins = vec![0_usize; self.settings.len()];
         for case in &compared {
             let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
@@ -322,7 +322,7 @@ mod tests {
         let mut experience = experience();
         experience.cases[0].results = vec![experience.cases[0].results[0], None, None];
         assert_eq!(experience.dataset(&Preference::default()).labels, [0, 2, 0], "nor does it count as a win");
-        assert_eq!(experience.dataset_among(&Preference::default(), vec![0]).labels, [0; 4], "there is nothing to compare with");
+        assert!(experience.dataset_among(&Preference::default(), vec![0]).labels.is_empty(), "there is nothing to compare with");
     }
 
     #[test]

@@ -67,6 +67,11 @@ pub struct Arguments {
     /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
+    /// What controllers choose among: `schedulers` (every one with its defaults), `paper` (the five of the paper and per-request), `all`
+    /// (every scheduler, with its defaults and tuned in some ways), or settings as `deadline:fifo_batch=4,read_expire=100`, with the
+    /// host's tunables behind a space; several with semicolons between, or given several times [default: schedulers]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
     /// What a controller shall care for: throughput, response time, fairness between streams, each 1 to 3, together 6 or 7
     /// [default: 2,3,1]
     #[arg(long, value_name = "T,R,F")]
@@ -119,8 +124,10 @@ pub struct World {
 
 impl Arguments {
     /// What every controller is told, besides what it is to learn from.
-    fn brief(&self) -> Brief {
-        Brief { preference: self.preference.unwrap_or_default(), seed: self.seed, ..Brief::default() }
+    fn brief(&self) -> anyhow::Result<Brief> {
+        let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
+        let candidates = candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))?;
+        Ok(Brief { preference: self.preference.unwrap_or_default(), candidates, seed: self.seed, experience: Arc::default() })
     }
 
     /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.
@@ -134,8 +141,12 @@ impl Arguments {
 
     /// Refuses what only controllers heed.
     fn expect_controller(&self) -> anyhow::Result<()> {
-        let given =
-            [(self.preference.is_some(), "--preference"), (self.experience.is_some(), "--experience"), (self.kb.is_some(), "--kb")];
+        let given = [
+            (!self.candidates.is_empty(), "--candidates"),
+            (self.preference.is_some(), "--preference"),
+            (self.experience.is_some(), "--experience"),
+            (self.kb.is_some(), "--kb"),
+        ];
         let given = given.into_iter().find(|(given, _)| *given);
         given.map_or(Ok(()), |(_, name)| Err(anyhow::anyhow!("{name}: is for controllers, and no --controller is given")))
     }
@@ -216,7 +227,7 @@ pub fn records(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::R
         args.expect_controller()?;
     }
     let remembered = args.kb.as_deref().map(Remembered::open).transpose()?;
-    let mut brief = args.brief();
+    let mut brief = args.brief()?;
     if steered {
         brief.experience = args.lessons(remembered.as_ref())?;
     }
@@ -254,6 +265,8 @@ fn plan(args: &Arguments, regimes: Vec<Regime>, brief: Brief, alone: bool) -> an
         Some((text, source)) => Box::new(jobs::JobsLoad::new(&text, &source, args, &world)?),
         None => Box::new(trace::TraceLoad::new(&args.load, &args.replay, &world)?),
     };
+    let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
+    brief.candidates.iter().try_for_each(|setting| regime::expect_settable(setting, &settable))?;
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),
