@@ -189,6 +189,7 @@ fn controllers_choose_among_the_candidates_that_are_named() {
         let arguments = ["simulate", jobs.to_str().unwrap(), "--json", "--no-cpu-time", "--controller", controller];
         let candidates = candidates.iter().flat_map(|text| ["--candidates", text]);
         let output = json(&arguments.into_iter().chain(candidates).collect::<Vec<_>>());
+        assert!(!output["steering"]["candidates"].as_array().unwrap().is_empty());
         let decisions = output["steering"]["decisions"].as_array().unwrap();
         assert!(decisions.iter().all(|decision| decision["refused"].is_null()), "{decisions:?}");
         decisions.iter().map(|decision| decision["to"].as_str().unwrap().to_owned()).collect()

@@ -407,7 +407,7 @@ impl Plan {
 
     fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
-        let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief.preference);
+        let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
         let one = |(regime, Ran { outcome, cpu_ns, steered }): (&Regime, &Ran)| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
             let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
