@@ -56,6 +56,34 @@ pub struct Served {
 }
 
 impl Served {
+    /// How these windows were served, taken together; `None` if nothing was done in them.
+    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Option<Served> {
+        let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for outcome in outcomes {
+            let length = outcome.duration.as_secs_f64();
+            let (bytes_per_s, waited_s) = outcome.judged();
+            let of_requests = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests };
+            let counted = outcome.calls.map_or(of_requests, |calls| calls.done) as f64;
+            if counted > 0.0 {
+                bytes += bytes_per_s * length;
+                waited += waited_s * counted;
+                done += counted;
+            }
+            seconds += length;
+            fairness += outcome.fairness * length;
+        }
+        (done > 0.0).then(|| Served {
+            throughput: four_digits(bytes / seconds),
+            response_s: four_digits(waited / done),
+            fairness: four_digits(fairness / seconds),
+        })
+    }
+
+    /// All of it are numbers, and none is below zero.
+    pub fn is_sound(&self) -> bool {
+        [self.throughput, self.response_s, self.fairness].iter().all(|value| value.is_finite() && *value >= 0.0)
+    }
+
     /// How good that is; as [`Outcome::score`](crate::Outcome::score).
     pub fn score(&self, preference: &Preference) -> f64 {
         let [throughput, response, fairness] = preference.weights();
@@ -74,9 +102,27 @@ pub fn names() -> Vec<String> {
 
 /// A window as a row of numbers in the order of [`names`]; NaN where there is no value.
 pub fn describe(features: &Features, outcome: &Outcome) -> Vec<f64> {
-    let seconds = outcome.duration.as_secs_f64();
-    let at_device = outcome.requests as f64 * outcome.mean_service_s / seconds;
-    features.0.iter().copied().chain([outcome.mean_service_s, at_device, outcome.throughput()]).collect()
+    features.0.iter().copied().chain(of_outcome(outcome)).collect()
+}
+
+/// The values of [`OF_OUTCOME`].
+pub(crate) fn of_outcome(outcome: &Outcome) -> [f64; OF_OUTCOME.len()] {
+    let at_device = outcome.requests as f64 * outcome.mean_service_s / outcome.duration.as_secs_f64();
+    [outcome.mean_service_s, at_device, outcome.throughput()]
+}
+
+/// Such a row as a [`Case`] keeps it.
+pub fn noted(row: impl IntoIterator<Item = f64>) -> Vec<Option<f32>> {
+    row.into_iter().map(|value| Some(four_digits(value)).filter(|value| value.is_finite())).collect()
+}
+
+/// Rounded: more digits would say no more, and make the file long.
+fn four_digits(value: f64) -> f32 {
+    if value == 0.0 || !value.is_finite() {
+        return value as f32;
+    }
+    let step = 10f64.powf(value.abs().log10().floor() - 3.0);
+    ((value / step).round() * step) as f32
 }
 
 /// Why something is no experience.
@@ -147,10 +193,7 @@ impl Experience {
         if case.features.iter().flatten().any(|value| !value.is_finite()) {
             return Some("has a feature that is no number".to_owned());
         }
-        let good = |served: &Served| {
-            [served.throughput, served.response_s, served.fairness].iter().all(|value| value.is_finite() && *value >= 0.0)
-        };
-        (!case.results.iter().flatten().all(good)).then(|| "has a result that is no number".to_owned())
+        (!case.results.iter().flatten().all(Served::is_sound)).then(|| "has a result that is no number".to_owned())
     }
 
     /// As text.
@@ -159,6 +202,35 @@ impl Experience {
     /// Never, for numbers and names.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
+    }
+
+    /// All of this and all of another, which may know other features and settings.
+    pub fn and(&self, other: &Experience) -> Experience {
+        let mut both = self.clone();
+        let place = |name: &String, names: &mut Vec<String>| {
+            names.iter().position(|known| known == name).unwrap_or_else(|| {
+                names.push(name.clone());
+                names.len() - 1
+            })
+        };
+        let features: Vec<usize> = other.features.iter().map(|name| place(name, &mut both.features)).collect();
+        let settings: Vec<usize> = other.settings.iter().map(|name| place(name, &mut both.settings)).collect();
+        for case in &mut both.cases {
+            case.features.resize(both.features.len(), None);
+            case.results.resize(both.settings.len(), None);
+        }
+        for case in &other.cases {
+            let mut added = Case {
+                under: settings[case.under],
+                features: vec![None; both.features.len()],
+                results: vec![None; both.settings.len()],
+                ..case.clone()
+            };
+            features.iter().zip(&case.features).for_each(|(&place, value)| added.features[place] = *value);
+            settings.iter().zip(&case.results).for_each(|(&place, served)| added.results[place] = *served);
+            both.cases.push(added);
+        }
+        both
     }
 
     /// The best setting of a case, as an index; of those within one percent of the best the one that is first in `order`.
@@ -174,10 +246,13 @@ impl Experience {
         self.dataset_among(preference, (0..self.settings.len()).collect())
     }
 
-    /// The same where only these settings, as indices, can be had: the class is the best of them.
+    /// The same where only these settings, as indices, can be had: the class is the best of them. A case in which only one of them
+    /// was measured says nothing.
     pub fn dataset_among(&self, preference: &Preference, all: Vec<usize>) -> Dataset {
+        let measured = |case: &&Case| all.iter().filter(|&&setting| case.results[setting].is_some()).count();
+        let compared: Vec<&Case> = self.cases.iter().filter(|case| measured(case) > 1).collect();
         let mut wins = vec![0_usize; self.settings.len()];
-        for case in &self.cases {
+        for case in &compared {
             let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
             let best = all.iter().filter_map(|&setting| score(setting)).max_by(f64::total_cmp);
             for &setting in &all {
@@ -191,7 +266,7 @@ impl Experience {
         let mut workloads: Vec<&str> = self.cases.iter().map(|case| case.workload.as_str()).collect();
         workloads.sort_unstable();
         workloads.dedup();
-        for case in &self.cases {
+        for case in compared {
             if let Some(best) = self.best(case, preference, &order) {
                 dataset.groups.push(workloads.partition_point(|workload| *workload < case.workload.as_str()) as u64);
                 dataset.rows.push(case.features.iter().map(|value| value.map_or(f64::NAN, f64::from)).collect());
@@ -240,6 +315,34 @@ mod tests {
     fn of_some_settings_the_best_of_these_is_the_class() {
         let dataset = experience().dataset_among(&Preference::default(), vec![0, 2]);
         assert_eq!(dataset.labels, [0, 0, 2, 0]);
+    }
+
+    #[test]
+    fn a_case_in_which_only_one_was_measured_has_no_class() {
+        let mut experience = experience();
+        experience.cases[0].results = vec![experience.cases[0].results[0], None, None];
+        assert_eq!(experience.dataset(&Preference::default()).labels, [0, 2, 0], "nor does it count as a win");
+        assert!(experience.dataset_among(&Preference::default(), vec![0]).labels.is_empty(), "there is nothing to compare with");
+    }
+
+    #[test]
+    fn two_experiences_are_joined_by_the_names_of_features_and_settings() {
+        let ours = experience();
+        let mut theirs = Experience::new(vec!["c".into(), "a".into()], vec!["sstf".into(), "clook".into()]);
+        let served = Some(Served { throughput: 7.0, response_s: 0.5, fairness: 0.5 });
+        let (workload, device) = ("v".to_owned(), "e".to_owned());
+        theirs.cases = vec![Case { workload, device, under: 1, features: vec![Some(3.0), Some(4.0)], results: vec![None, served] }];
+        let both = ours.and(&theirs);
+        assert_eq!(both.features, ["a", "b", "c"]);
+        assert_eq!(both.settings, ["noop", "cfq", "sstf", "clook"]);
+        assert_eq!((both.cases[0].features.clone(), both.cases[0].results[3]), (vec![Some(1.0), None, None], None));
+        let last = &both.cases[4];
+        assert_eq!((last.under, last.workload.as_str(), last.device.as_str()), (3, "v", "e"));
+        assert_eq!(
+            (last.features.clone(), last.results.clone()),
+            (vec![Some(4.0), None, Some(3.0)], vec![None, None, None, served])
+        );
+        assert_eq!(Experience::from_json(&both.to_json().unwrap(), "x").unwrap(), both, "it fits together");
     }
 
     #[test]

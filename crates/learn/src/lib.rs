@@ -12,6 +12,7 @@
 //! Nothing here knows a simulator, a kernel, a clock, a thread or a file (but the knowledge base its own): whoever hosts a controller
 //! tells it what happened and when, and sets what it says. So the same controllers steer a simulated disk and a real one.
 
+pub mod candidates;
 pub mod controller;
 pub mod event;
 pub mod experience;

@@ -93,6 +93,9 @@ pub struct SchedulerSetting {
 pub struct Steering {
     /// What it cared for: throughput, response time, fairness, with commas between.
     pub preference: String,
+    /// What it could choose among; empty in a record that is older than this field.
+    #[serde(default)]
+    pub candidates: Vec<String>,
     /// Windows after which it was asked.
     pub windows: u64,
     /// Of these, the ones after which it kept what was.

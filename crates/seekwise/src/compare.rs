@@ -37,7 +37,7 @@ fn regimes(args: &Args) -> anyhow::Result<Vec<Regime>> {
     };
     for text in &args.controllers {
         let (chosen, begins_with) = (regime::controller(text)?, regime::scheduler(regime::FOUND)?);
-        regimes.push(Regime::Controller { chosen, brief: args.experiment.brief()?, begins_with });
+        regimes.push(Regime::Controller { chosen, begins_with });
     }
     Ok(regimes)
 }

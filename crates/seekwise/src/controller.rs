@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use learn::candidates::{SETS, Set};
 use learn::controller::{ALL, Chosen, Spec};
 
 use crate::{terminal, tunables};
@@ -48,8 +49,14 @@ fn manual() -> String {
     let mut page = String::from(
         "# Controllers\n\nPrinted by `seekwise controller manual`. A controller chooses scheduler and settings while a load runs: `seekwise compare\n\
          --controller NAME` gives it a row beside the schedulers, and `--explain` shows what it decided. Set a tunable with `--controller\n\
-         NAME:KEY=VALUE,KEY=VALUE`. A change of scheduler takes its time, the host's `scheduler_switch_ms`.\n",
+         NAME:KEY=VALUE,KEY=VALUE`. A change of scheduler takes its time, the host's `scheduler_switch_ms`.\n\n\
+         What they choose among says `--candidates`: settings as `deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, and these sets:\n\n",
     );
+    for Set { name, summary, settings } in SETS {
+        let texts: Vec<String> = settings().iter().map(|setting| format!("`{setting}`")).collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(page, "* `{name}`: {summary}: {}.", texts.join(", "));
+    }
     for spec in ALL {
         // Writing to a String cannot fail.
         let _ = write!(page, "\n## {}\n\n{}. Source: {}.\n", spec.name, tunables::sentence(spec.summary), spec.source);

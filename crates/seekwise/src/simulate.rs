@@ -29,7 +29,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let begins_with = regime::scheduler(&args.scheduler)?;
     let regime = match &args.controller {
         None => Regime::Scheduler(begins_with),
-        Some(text) => Regime::Controller { chosen: regime::controller(text)?, brief: args.experiment.brief()?, begins_with },
+        Some(text) => Regime::Controller { chosen: regime::controller(text)?, begins_with },
     };
     let records = experiment::records(&args.experiment, vec![regime], false)?;
     let (width, _) = terminal::style();

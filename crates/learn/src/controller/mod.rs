@@ -22,8 +22,10 @@ pub use rotate::Rotate;
 pub use round_robin::RoundRobin;
 pub use seekwise::Seekwise;
 
+use crate::candidates;
 use crate::event::Event;
 use crate::experience::Experience;
+use crate::model::Model;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::{self, Setting};
@@ -52,6 +54,11 @@ pub trait Controller: Send {
     /// Learns that what it decided could not be set; what was before is in force.
     fn refused(&mut self, setting: &Setting, reason: &str) {
         let _ = (setting, reason);
+    }
+
+    /// The model that it goes by now, if it trained one.
+    fn model(&self) -> Option<&Model> {
+        None
     }
 }
 
@@ -90,7 +97,7 @@ const LEAST_CORRELATION: Tunable = Tunable {
 pub struct Brief {
     /// What the user wants.
     pub preference: Preference,
-    /// What it chooses among, at least one.
+    /// What it chooses among, at least one; sets of them are in [`candidates`](crate::candidates).
     pub candidates: Vec<Setting>,
     /// What it draws its random numbers from.
     pub seed: u64,
@@ -103,7 +110,7 @@ impl Default for Brief {
     fn default() -> Brief {
         Brief {
             preference: Preference::default(),
-            candidates: setting::schedulers().map(Setting::of).collect(),
+            candidates: (candidates::SETS[0].settings)(),
             seed: 1,
             experience: Arc::default(),
         }

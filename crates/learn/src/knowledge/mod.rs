@@ -12,6 +12,7 @@
 
 mod error;
 mod exchange;
+mod lived;
 mod merge;
 mod open;
 mod query;
@@ -60,6 +61,15 @@ impl Knowledge {
     /// Those of [`open`](Knowledge::open), and there is none.
     pub fn open_existing(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Write)
+    }
+
+    /// Opens one for writing that is there; `None` where there is none and one can be created.
+    ///
+    /// # Errors
+    /// Those of [`open`](Knowledge::open).
+    pub fn open_if_there(path: &Path) -> Result<Option<Knowledge>, KnowledgeError> {
+        open::look(path, Access::Create).map_err(|problem| problem.of(path))?;
+        if path.exists() { Knowledge::open(path).map(Some) } else { Ok(None) }
     }
 
     /// Opens one for reading.

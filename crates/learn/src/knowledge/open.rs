@@ -36,7 +36,7 @@ pub(super) fn open(path: &Path, access: Access, steps: &[&str]) -> Result<Connec
 }
 
 /// Looks at the file from outside: SQLite would wait for a pipe, and says of a missing folder only that it cannot open the file.
-fn look(path: &Path, access: Access) -> Result<(), Problem> {
+pub(super) fn look(path: &Path, access: Access) -> Result<(), Problem> {
     match fs::metadata(path) {
         Ok(about) if about.is_dir() => Err(Problem::NotAFile("a folder")),
         Ok(about) if !about.is_file() => Err(Problem::NotAFile("a pipe or a device")),

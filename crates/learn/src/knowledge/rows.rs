@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use block::{Nanos, Op};
 
@@ -76,6 +76,12 @@ impl WindowRow {
     }
 }
 
+/// The names of a window's features: one list for all of them.
+fn names() -> Arc<[String]> {
+    static NAMES: LazyLock<Arc<[String]>> = LazyLock::new(|| FEATURES.iter().map(|feature| feature.name.to_owned()).collect());
+    NAMES.clone()
+}
+
 impl From<&Window> for WindowRow {
     fn from(window: &Window) -> WindowRow {
         WindowRow {
@@ -83,7 +89,7 @@ impl From<&Window> for WindowRow {
             from: window.from,
             to: window.to,
             setting: window.setting.to_string(),
-            features: FEATURES.iter().map(|feature| feature.name.to_owned()).collect(),
+            features: names(),
             values: window.features.0.to_vec(),
             outcome: Outcome { duration: window.duration(), ..window.outcome },
         }

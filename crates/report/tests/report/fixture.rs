@@ -177,7 +177,8 @@ pub fn steer(record: &mut Record, windows: u64) {
     let decisions: Vec<Decision> = (0..=windows).map(decision).collect();
     let changes = decisions.iter().filter(|decision| decision.is_change()).count() as u64;
     let kept = windows - changes - u64::from(windows >= 4);
-    record.steering = Some(Steering { preference: "2,3,1".to_owned(), windows, kept, changes, left_out: 0, decisions });
+    let (preference, candidates) = ("2,3,1".to_owned(), vec!["noop".to_owned(), "deadline:fifo_batch=4".to_owned()]);
+    record.steering = Some(Steering { preference, candidates, windows, kept, changes, left_out: 0, decisions });
 }
 
 /// As if the record came from jobs on a flash device: no arm, but flash and the host's memory.

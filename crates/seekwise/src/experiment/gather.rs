@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use anyhow::Context;
 use block::Nanos;
 use learn::controller::Fixed;
-use learn::experience::{Case, Experience, Served, describe, names};
+use learn::experience::{Case, Experience, Served, describe, names, noted};
 use learn::{Setting, Window};
 use sim::host::HostSettings;
 use sim::profile::BuildOptions;
@@ -115,8 +115,7 @@ pub fn cases_of(workload: &str, device: &str, runs: &[&[Window]]) -> Vec<Case> {
         let telling: Vec<&Window> = windows.iter().filter(|window| window.outcome.requests >= FEWEST).collect();
         for part in 0..TAKEN.min(telling.len()) {
             let window = telling[(2 * part + 1) * telling.len() / (2 * TAKEN.min(telling.len()))];
-            let row = describe(&window.features, &window.outcome);
-            let features = row.into_iter().map(|value| value.is_finite().then_some(four_digits(value))).collect();
+            let features = noted(describe(&window.features, &window.outcome));
             let (workload, device, results) = (workload.to_owned(), device.to_owned(), results.clone());
             cases.push(Case { workload, device, under, features, results });
         }
@@ -132,32 +131,5 @@ fn windows(laboratory: &Laboratory, setting: &Setting) -> anyhow::Result<Vec<Win
 /// How a run was served, without its first third, in which caches fill and schedulers that learn still do.
 fn served(windows: &[Window]) -> Option<Served> {
     let judged = &windows[windows.len() / 3..];
-    let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for window in judged {
-        let (outcome, length) = (&window.outcome, window.duration().as_secs_f64());
-        let (bytes_per_s, waited_s) = outcome.judged();
-        let of_requests = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests };
-        let counted = outcome.calls.map_or(of_requests, |calls| calls.done) as f64;
-        if counted > 0.0 {
-            bytes += bytes_per_s * length;
-            waited += waited_s * counted;
-            done += counted;
-        }
-        seconds += length;
-        fairness += outcome.fairness * length;
-    }
-    (done > 0.0).then(|| Served {
-        throughput: four_digits(bytes / seconds),
-        response_s: four_digits(waited / done),
-        fairness: four_digits(fairness / seconds),
-    })
-}
-
-/// Rounded: more digits would say no more, and make the file long.
-fn four_digits(value: f64) -> f32 {
-    if value == 0.0 || !value.is_finite() {
-        return value as f32;
-    }
-    let step = 10f64.powf(value.abs().log10().floor() - 3.0);
-    ((value / step).round() * step) as f32
+    Served::of(judged.iter().map(|window| &window.outcome))
 }

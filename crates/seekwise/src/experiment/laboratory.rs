@@ -56,7 +56,7 @@ impl Laboratory {
         let stopwatch = Some(Arc::new(Stopwatch::new()));
         let queue = self.world.queue(timed(self.world.scheduler(begins_with), &stopwatch));
         let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
-        let mut steered = Steered::new(controller, begins_with, self.world.profile.name(), stopwatch.clone());
+        let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
         let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
         let watch = Watch { stop: Some(terminal::interrupted()), completed: None };
         let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;

@@ -1,6 +1,7 @@
 //! What a controller decided, and what became of it, for the record.
 
-use learn::{Decided, Preference, Steering, Window};
+use learn::controller::Brief;
+use learn::{Decided, Preference, Setting, Steering, Window};
 use report::record;
 
 /// Windows before and after a change by which its gain is measured: enough to even out chance, few enough that the workload is
@@ -10,8 +11,8 @@ const JUDGED_WINDOWS: usize = 4;
 /// Decisions kept in a record. Of more, those that changed nothing are left out first.
 const DECISIONS: usize = 10_000;
 
-/// The minutes of a run.
-pub fn minutes(steering: &Steering, preference: &Preference) -> record::Steering {
+/// The minutes of a run; `brief` is what its controller was told.
+pub fn minutes(steering: &Steering, brief: &Brief) -> record::Steering {
     let (decided, windows) = (steering.decided(), steering.windows());
     let kept = decided.iter().filter(|one| one.window.is_some() && !one.is_change() && one.refused.is_none()).count();
     let only_changes = decided.len() > DECISIONS;
@@ -20,18 +21,19 @@ pub fn minutes(steering: &Steering, preference: &Preference) -> record::Steering
         .take(DECISIONS)
         .collect();
     record::Steering {
-        preference: preference.to_string(),
+        preference: brief.preference.to_string(),
+        candidates: brief.candidates.iter().map(Setting::to_string).collect(),
         windows: windows.len() as u64,
         kept: kept as u64,
         changes: decided.iter().filter(|one| one.is_change()).count() as u64,
         left_out: (decided.len() - shown.len()) as u64,
-        decisions: shown.iter().map(|&i| decision(decided, i, windows, preference)).collect(),
+        decisions: shown.iter().map(|&i| decision(decided, i, windows, &brief.preference)).collect(),
     }
 }
 
 fn decision(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> record::Decision {
     let one = &decided[i];
-    let measured = if one.is_change() { measured_gain(decided, i, windows, preference) } else { None };
+    let measured = measured_gain(decided, i, windows, preference);
     record::Decision {
         at_s: one.at.as_secs_f64(),
         window: one.window,
@@ -45,9 +47,12 @@ fn decision(decided: &[Decided], i: usize, windows: &[Window], preference: &Pref
 }
 
 /// By how much the windows after the change are better than those before it, as a difference of scores: on each side the nearest
-/// ones, as far as nothing else was changed between.
-fn measured_gain(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
+/// ones, as far as nothing else was changed between. `None` of what is no change.
+pub fn measured_gain(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
     let is_change = |one: &&Decided| one.is_change();
+    if !decided[i].is_change() {
+        return None;
+    }
     // The number of the first window behind a decision.
     let behind = |one: &Decided| one.window.map_or(0, |window| window as usize + 1);
     let here = behind(&decided[i]);
@@ -76,7 +81,6 @@ mod tests {
     use std::sync::Arc;
 
     use block::Nanos;
-    use learn::Setting;
     use learn::window::{Extractor, Tally};
 
     use super::*;

@@ -8,6 +8,7 @@ mod load;
 mod minutes;
 mod record;
 pub mod regime;
+mod remembered;
 mod steered;
 mod timed;
 mod trace;
@@ -20,7 +21,8 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use block::StreamId;
-use learn::controller::Brief;
+use learn::controller::{Brief, Fixed};
+use learn::experience::Experience;
 use learn::{Preference, Setting};
 use report::record::{DiskDigest, Record, SCHEMA};
 use sim::device::hdd::spec::QueuePolicy;
@@ -32,6 +34,7 @@ use crate::terminal::{self, Interrupted};
 use crate::workload;
 use load::Load;
 use regime::Regime;
+use remembered::{Lived, Remembered};
 use steered::{Steered, timed};
 use timed::Stopwatch;
 
@@ -64,6 +67,11 @@ pub struct Arguments {
     /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
+    /// What controllers choose among: `schedulers` (every one with its defaults), `paper` (the five of the paper and per-request), `all`
+    /// (every scheduler, with its defaults and tuned in some ways), or settings as `deadline:fifo_batch=4,read_expire=100`, with the
+    /// host's tunables behind a space; several with semicolons between, or given several times [default: schedulers]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
     /// What a controller shall care for: throughput, response time, fairness between streams, each 1 to 3, together 6 or 7
     /// [default: 2,3,1]
     #[arg(long, value_name = "T,R,F")]
@@ -71,6 +79,11 @@ pub struct Arguments {
     /// What controllers learn from: experience gathered before [default: what comes with the program]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
+    /// A knowledge base, created where there is none: what is lived through is added to it (windows, decisions with their reasons,
+    /// requests under per-request, models), and controllers learn from what runs before left in it, besides --experience. So what
+    /// they decide depends on what is in the file
+    #[arg(long, value_name = "FILE")]
+    kb: Option<PathBuf>,
     /// Write one record per scheduler and controller into this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -110,10 +123,32 @@ pub struct World {
 }
 
 impl Arguments {
-    /// What every controller is told.
-    pub fn brief(&self) -> anyhow::Result<Brief> {
+    /// What every controller is told, besides what it is to learn from.
+    fn brief(&self) -> anyhow::Result<Brief> {
+        let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
+        let candidates = candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))?;
+        Ok(Brief { preference: self.preference.unwrap_or_default(), candidates, seed: self.seed, experience: Arc::default() })
+    }
+
+    /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.
+    fn lessons(&self, remembered: Option<&Remembered>) -> anyhow::Result<Arc<Experience>> {
         let experience = experience::load(self.experience.as_deref())?;
-        Ok(Brief { preference: self.preference.unwrap_or_default(), seed: self.seed, experience, ..Brief::default() })
+        match remembered.and_then(Remembered::experience).filter(|lived| !lived.cases.is_empty()) {
+            Some(lived) => Ok(Arc::new(experience.and(lived))),
+            None => Ok(experience),
+        }
+    }
+
+    /// Refuses what only controllers heed.
+    fn expect_controller(&self) -> anyhow::Result<()> {
+        let given = [
+            (!self.candidates.is_empty(), "--candidates"),
+            (self.preference.is_some(), "--preference"),
+            (self.experience.is_some(), "--experience"),
+            (self.kb.is_some(), "--kb"),
+        ];
+        let given = given.into_iter().find(|(given, _)| *given);
+        given.map_or(Ok(()), |(_, name)| Err(anyhow::anyhow!("{name}: is for controllers, and no --controller is given")))
     }
 }
 
@@ -125,6 +160,19 @@ impl World {
 
     fn scheduler(&self, setting: &Setting) -> Box<dyn block::Scheduler> {
         (setting.spec.build)(&self.host.queue().limits(), &setting.values)
+    }
+
+    /// What the disk is called where it counts how it was used: with the depth and the policy of its queue, if these are not the
+    /// profile's.
+    fn device(&self) -> String {
+        let mut name = self.profile.name().to_owned();
+        if let Some(depth) = self.device.queue_depth {
+            name += &format!("@{depth}");
+        }
+        if let Some(policy) = self.device.queue_policy {
+            name += &format!(" {}", policy.name());
+        }
+        name
     }
 
     /// The host's tunables with their values.
@@ -158,6 +206,10 @@ struct Plan {
     load: Box<dyn Load>,
     world: World,
     regimes: Vec<Regime>,
+    /// What every controller is told.
+    brief: Brief,
+    /// What was lived through is wanted when all is over.
+    remembers: bool,
     /// Under what each stream is also run alone, so that slowdown and fairness can be told.
     alone: Option<Setting>,
     measure_cpu: bool,
@@ -170,11 +222,21 @@ pub fn records(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::R
     if let Some(folder) = &args.record {
         check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
     }
-    let steered = regimes.iter().any(|regime| matches!(regime, Regime::Controller { .. }));
-    ensure!(args.preference.is_none() || steered, "--preference: is for controllers, and no --controller is given");
+    let steered = regimes.iter().any(Regime::is_steered);
+    if !steered {
+        args.expect_controller()?;
+    }
+    let remembered = args.kb.as_deref().map(Remembered::open).transpose()?;
+    let mut brief = args.brief()?;
+    if steered {
+        brief.experience = args.lessons(remembered.as_ref())?;
+    }
     regime::expect_different(&regimes)?;
-    let plan = plan(args, regimes, alone)?;
+    let plan = plan(args, regimes, brief, alone)?;
     let results = run_all(&plan)?;
+    if let Some(remembered) = &remembered {
+        plan.keep(&results, remembered);
+    }
     let records = plan.records(&results);
     if let Some(folder) = &args.record {
         std::fs::create_dir_all(folder).with_context(|| format!("--record {}", folder.display()))?;
@@ -193,7 +255,7 @@ fn check_folder(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn plan(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Plan> {
+fn plan(args: &Arguments, regimes: Vec<Regime>, brief: Brief, alone: bool) -> anyhow::Result<Plan> {
     let world = World {
         profile: sim::profile::load(&args.disk)?,
         device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
@@ -203,12 +265,14 @@ fn plan(args: &Arguments, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<P
         Some((text, source)) => Box::new(jobs::JobsLoad::new(&text, &source, args, &world)?),
         None => Box::new(trace::TraceLoad::new(&args.load, &args.replay, &world)?),
     };
+    let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
+    brief.candidates.iter().try_for_each(|setting| regime::expect_settable(setting, &settable))?;
     let threads = match args.threads {
         Some(threads) => usize::from(threads),
         None => std::thread::available_parallelism().map_or(1, usize::from),
     };
     let alone = if alone { Some(regime::scheduler(ALONE)?) } else { None };
-    Ok(Plan { load, world, regimes, alone, measure_cpu: !args.no_cpu_time, threads })
+    Ok(Plan { load, world, regimes, brief, remembers: args.kb.is_some(), alone, measure_cpu: !args.no_cpu_time, threads })
 }
 
 /// The digest of one file's bytes or several files', one after the other.
@@ -257,7 +321,8 @@ struct Ran {
     outcome: Outcome,
     /// Processor time of schedulers and controller.
     cpu_ns: Option<u64>,
-    steering: Option<report::record::Steering>,
+    /// What was seen and done, under a controller and where it is to be remembered.
+    steered: Option<Steered>,
 }
 
 /// What the runs give: each regime's, and the streams alone.
@@ -291,22 +356,59 @@ impl Plan {
     fn run(&self, regime: &Regime, watch: &Watch) -> Result<Ran, RunError> {
         let stopwatch = self.measure_cpu.then(|| Arc::new(Stopwatch::new()));
         let queue = self.world.queue(timed(self.world.scheduler(regime.begins_with()), &stopwatch));
+        let device = self.world.device();
         let mut steered = match regime {
-            Regime::Scheduler(_) => None,
-            Regime::Controller { chosen, brief, begins_with } => Some((
-                Steered::new(chosen.build(brief), begins_with, self.world.profile.name(), stopwatch.clone()),
-                &brief.preference,
-            )),
+            // Nothing is steered, but it is to be remembered how it went.
+            Regime::Scheduler(setting) => self.remembers.then(|| {
+                let watcher = Box::new(Fixed::new(setting.clone(), gather::WINDOW));
+                Steered::new(watcher, setting, &device, None)
+            }),
+            Regime::Controller { chosen, begins_with } => {
+                Some(Steered::new(chosen.build(&self.brief), begins_with, &device, stopwatch.clone()))
+            }
         };
-        let pilot = steered.as_mut().map(|(steered, _)| steered as &mut dyn Pilot);
+        if let Some(steered) = steered.as_mut().filter(|_| self.remembers) {
+            steered.keep_requests();
+        }
+        let pilot = steered.as_mut().map(|steered| steered as &mut dyn Pilot);
         let outcome = self.load.run(queue, watch, pilot)?;
-        let steering = steered.map(|(steered, preference)| minutes::minutes(steered.steering(), preference));
-        Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steering })
+        Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
+    }
+
+    /// Writes what was lived through into the knowledge base.
+    fn keep(&self, results: &Results, remembered: &Remembered) {
+        let source = self.source();
+        let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
+            Some(Lived {
+                source: &source,
+                seed: self.brief.seed,
+                under: regime.label(),
+                preference: &self.brief.preference,
+                steered: ran.steered.as_ref()?,
+            })
+        });
+        remembered.keep(lived);
+    }
+
+    /// The load with all that tells it from others, but for its disk and its seed: what has the same name there is the same.
+    fn source(&self) -> String {
+        let (load, replay) = (self.load.digest(), self.load.replay(&self.world));
+        let mut source = format!("{} {}", load.name, &load.sha256[..8]);
+        if replay.mode != "jobs" {
+            source += &format!(" {} speed={} fit={}", replay.mode, replay.speed, replay.fit);
+        }
+        for ((name, value), default) in self.world.tunables().zip(HostSettings::default().values()) {
+            if value != default {
+                source += &format!(" {name}={value}");
+            }
+        }
+        source
     }
 
     fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
-        let one = |(regime, Ran { outcome, cpu_ns, steering }): (&Regime, &Ran)| {
+        let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
+        let one = |(regime, Ran { outcome, cpu_ns, steered }): (&Regime, &Ran)| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
             let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
             figures.sustainable_speed = self.load.sustainable_speed(outcome);
@@ -321,7 +423,7 @@ impl Plan {
                 trace: trace.clone(),
                 disk: disk.clone(),
                 scheduler: regime.record(),
-                steering: steering.clone(),
+                steering: steered.as_ref().filter(|_| regime.is_steered()).map(minutes),
                 replay: replay.clone(),
                 warnings,
                 figures,

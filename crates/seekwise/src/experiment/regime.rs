@@ -1,9 +1,11 @@
 //! Under what a load is run: one scheduler from beginning to end, or a controller that chooses.
 
 use anyhow::{Context, ensure};
+use block::{SettingError, Tunable};
 use learn::Setting;
-use learn::controller::{Brief, Chosen};
+use learn::controller::Chosen;
 use report::record::SchedulerSetting;
+use sim::host::TUNABLES;
 
 /// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
 pub const FOUND: &str = "deadline";
@@ -16,8 +18,6 @@ pub enum Regime {
     Controller {
         /// Which, and how it is set.
         chosen: Chosen,
-        /// What it is told.
-        brief: Brief,
         /// What is in force before it says anything.
         begins_with: Setting,
     },
@@ -30,6 +30,11 @@ impl Regime {
             Regime::Scheduler(setting) => setting.scheduler(),
             Regime::Controller { chosen, .. } => chosen.label(),
         }
+    }
+
+    /// Whether a controller chooses.
+    pub fn is_steered(&self) -> bool {
+        matches!(self, Regime::Controller { .. })
     }
 
     /// What is in force at the beginning.
@@ -71,4 +76,21 @@ pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
         ensure!(!labels[..i].contains(label), "{argument} {label}: is given twice; once is right");
     }
     Ok(())
+}
+
+/// Refuses a candidate with tunables of the host that cannot be set while the load runs; of those that it meets `met` are the names.
+pub fn expect_settable(setting: &Setting, met: &[String]) -> anyhow::Result<()> {
+    let settable: Vec<&Tunable> = TUNABLES.iter().filter(|tunable| met.iter().any(|name| name == tunable.name)).collect();
+    setting.host.iter().enumerate().try_for_each(|(number, (name, value))| {
+        let twice = setting.host[..number].iter().any(|(before, _)| before == name);
+        match settable.iter().find(|tunable| tunable.name == name) {
+            Some(tunable) if twice => Err(SettingError::Twice { owner: "host", key: tunable.name }),
+            Some(tunable) => tunable.check("host", *value),
+            None => {
+                let known = settable.iter().map(|tunable| tunable.name).collect();
+                Err(SettingError::UnknownKey { owner: "host", known, key: name.clone() })
+            }
+        }
+        .with_context(|| format!("--candidates {setting}"))
+    })
 }

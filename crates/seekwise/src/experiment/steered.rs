@@ -15,6 +15,7 @@ use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
 use sim::host::{Issue, Noted};
 use sim::run::{Pilot, Steerable};
 
+use super::remembered::Requests;
 use super::timed::{Stopwatch, Timed};
 
 /// Lets a controller steer a run.
@@ -22,6 +23,8 @@ pub struct Steered {
     steering: Steering,
     in_force: InForce,
     stopwatch: Option<Arc<Stopwatch>>,
+    /// The requests to be kept, if they shall be.
+    requests: Option<Requests>,
 }
 
 /// What is in force, as far as the simulator does not say it.
@@ -36,6 +39,12 @@ struct InForce {
     shared: Shared,
 }
 
+impl InForce {
+    fn identity(&self) -> Identity {
+        Identity { plant: "simulator".to_owned(), device: self.device.clone() }
+    }
+}
+
 impl Steered {
     /// The run begins under `begins_with` on a disk of the name `device`. The processor time of the controller and of every scheduler that
     /// it sets goes on `stopwatch`.
@@ -48,7 +57,22 @@ impl Steered {
             stopwatch: stopwatch.clone(),
             shared: Shared::default(),
         };
-        Steered { steering: Steering::new(controller), in_force, stopwatch }
+        Steered { steering: Steering::new(controller), in_force, stopwatch, requests: None }
+    }
+
+    /// From now on the requests under the per-request scheduler are kept.
+    pub fn keep_requests(&mut self) {
+        self.requests = Some(Requests::default());
+    }
+
+    /// Those that were kept, if they should be.
+    pub fn kept_requests(&self) -> Option<&Requests> {
+        self.requests.as_ref()
+    }
+
+    /// What was steered.
+    pub fn identity(&self) -> Identity {
+        self.in_force.identity()
     }
 
     /// The minutes.
@@ -60,12 +84,12 @@ impl Steered {
 impl Pilot for Steered {
     fn begin(&mut self, plant: &mut dyn Steerable) {
         self.in_force.before = (0..plant.tunables().len()).filter_map(|index| plant.value(index)).collect();
-        let Steered { steering, in_force, stopwatch } = self;
+        let Steered { steering, in_force, stopwatch, .. } = self;
         Stopwatch::whole(stopwatch, || steering.begin(Nanos::ZERO, &mut Simulated { plant, in_force }));
     }
 
     fn events(&mut self, noted: &[Noted]) {
-        let Steered { steering, stopwatch, in_force } = self;
+        let Steered { steering, stopwatch, in_force, requests } = self;
         let learns_itself = in_force.spec.name == per_request::SPEC.name;
         Stopwatch::uninterrupted(stopwatch, || {
             for event in noted.iter().map(event) {
@@ -77,6 +101,14 @@ impl Pilot for Steered {
                 }
             }
         });
+        let Some(requests) = requests else { return };
+        for event in noted.iter().map(event) {
+            match event {
+                Event::Completed { request, dispatched, at } if learns_itself => requests.done(request, dispatched, at),
+                Event::Completed { .. } => requests.interrupt(),
+                _ => {}
+            }
+        }
     }
 
     fn next_look(&self) -> Option<Nanos> {
@@ -84,7 +116,7 @@ impl Pilot for Steered {
     }
 
     fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
-        let Steered { steering, in_force, stopwatch } = self;
+        let Steered { steering, in_force, stopwatch, .. } = self;
         let before = steering.decided().len();
         Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
         // A refusal may have undone something.
@@ -174,7 +206,7 @@ fn unknown(name: &str, tunables: &[Tunable]) -> String {
 
 impl Plant for Simulated<'_> {
     fn identity(&self) -> Identity {
-        Identity { plant: "simulator".to_owned(), device: self.in_force.device.clone() }
+        self.in_force.identity()
     }
 
     fn schedulers(&self) -> Vec<&'static Spec> {

@@ -36,7 +36,7 @@ use super::workload::{Distribution, Mix, looks};
 use super::{Brief, Controller, Decision};
 use crate::event::Event;
 use crate::experience::Experience;
-use crate::model::Dataset;
+use crate::model::{Dataset, Model};
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::Setting;
@@ -425,5 +425,9 @@ impl Controller for Classified {
             State::Round(_) => self.is_refused = true,
             _ => self.state = State::Serving,
         }
+    }
+
+    fn model(&self) -> Option<&Model> {
+        self.taught.as_ref().ok().map(Taught::model)
     }
 }

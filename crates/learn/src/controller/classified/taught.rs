@@ -114,6 +114,11 @@ impl Taught {
         known.filter(|(arm, _)| eligible[*arm]).fold(None, better)
     }
 
+    /// What it goes by.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
     /// What learned it.
     pub fn learner(&self) -> &'static str {
         self.model.learner().name()

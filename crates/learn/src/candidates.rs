@@ -1,0 +1,164 @@
+//! What controllers choose among: sets of settings that have a name, and whatever a person writes.
+
+use block::SettingError;
+
+use crate::per_request;
+use crate::setting::{self, Setting};
+
+/// A set that has a name.
+#[derive(Debug)]
+pub struct Set {
+    /// What a person types.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// What is in it.
+    pub settings: fn() -> Vec<Setting>,
+}
+
+/// All sets; the first is what is chosen among if nothing is said.
+pub static SETS: &[Set] = &[
+    Set { name: "schedulers", summary: "every scheduler with its defaults", settings: schedulers },
+    Set {
+        name: "paper",
+        summary: "the five of \"Self-Learning Disk Scheduling\" and per-request, with their defaults",
+        settings: paper,
+    },
+    Set { name: "all", summary: "every scheduler, with its defaults and tuned in two to four ways", settings: all },
+];
+
+/// The five that the paper chooses among.
+const OF_THE_PAPER: [&str; 5] = ["noop", "sstf", "deadline", "anticipatory", "cfq"];
+
+/// Tunings worth a trial, each with a reason. Controllers pay for every candidate with trials, so each differs from the defaults in one
+/// direction only, and far enough to be told from them.
+const TUNINGS: &[(&str, &str)] = &[
+    ("deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
+    ("deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
+    ("deadline:read_expire=100", "where many read at random: the slowest readers wait less"),
+    ("deadline:writes_starved=8", "where readers are held up by a writer that nobody waits for"),
+    ("anticipatory:antic_expire=0", "where waiting for the next request does not pay: flash, arrays, a deep queue"),
+    ("anticipatory:antic_expire=20", "where processes think for longer between their requests"),
+    ("anticipatory:read_batch_expire=2000", "where reads and writes disturb each other: longer runs of reads"),
+    ("cfq:slice_idle=0", "what Linux's documentation advises for flash and arrays"),
+    ("cfq:slice_sync=400,low_latency=0", "where several stream at once: longer turns, fewer seeks between them"),
+    ("cfq:low_latency=0", "where throughput matters more than who waits"),
+    ("cfq:quantum=32", "where the device takes many requests at once"),
+    ("per-request:async_delay=0", "where somebody waits for writes in the end: they are sent as soon as they are near"),
+    ("per-request:sync_expire=100", "where the slowest requests matter"),
+    ("per-request:batch=64", "where throughput matters more than the slowest requests"),
+];
+
+fn schedulers() -> Vec<Setting> {
+    setting::schedulers().map(Setting::of).collect()
+}
+
+fn paper() -> Vec<Setting> {
+    let wanted = |setting: &Setting| OF_THE_PAPER.contains(&setting.spec.name) || setting.spec.name == per_request::SPEC.name;
+    schedulers().into_iter().filter(wanted).collect()
+}
+
+fn all() -> Vec<Setting> {
+    // That none of them is wrong is tested.
+    let tuned: Vec<Setting> = TUNINGS.iter().filter_map(|(text, _)| Setting::parse(text).ok()).collect();
+    let with_tunings = |plain: Setting| {
+        let own: Vec<Setting> = tuned.iter().filter(|setting| setting.spec.name == plain.spec.name).cloned().collect();
+        std::iter::once(plain).chain(own)
+    };
+    schedulers().into_iter().flat_map(with_tunings).collect()
+}
+
+/// Why a text names no candidates.
+#[derive(Debug, thiserror::Error)]
+pub enum CandidatesError {
+    /// Nothing stands between two semicolons.
+    #[error("a set or a setting is wanted, or several with semicolons between; sets are {}", set_names())]
+    Empty,
+    /// Neither a set nor a scheduler.
+    #[error("{0}; sets are {sets}", sets = set_names())]
+    Unknown(SettingError),
+    /// A scheduler, but its tunables are wrong.
+    #[error(transparent)]
+    Setting(SettingError),
+}
+
+fn set_names() -> String {
+    SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads sets' names and settings, with semicolons between; what comes more than once is taken once. No text at all is the first of the
+/// sets.
+///
+/// # Errors
+/// Something is neither a set nor a setting. Which tunables the host has only its plant knows: they are not checked.
+pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Setting>, CandidatesError> {
+    let mut candidates: Vec<Setting> = Vec::new();
+    for text in texts.into_iter().flat_map(|text| text.split(';')).map(str::trim) {
+        let found = match SETS.iter().find(|set| set.name == text) {
+            Some(set) => (set.settings)(),
+            None if text.is_empty() => return Err(CandidatesError::Empty),
+            None => vec![Setting::parse(text).map_err(|error| match error {
+                SettingError::UnknownScheduler { .. } => CandidatesError::Unknown(error),
+                error => CandidatesError::Setting(error),
+            })?],
+        };
+        for setting in found {
+            if !candidates.contains(&setting) {
+                candidates.push(setting);
+            }
+        }
+    }
+    Ok(if candidates.is_empty() { (SETS[0].settings)() } else { candidates })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(settings: &[Setting]) -> Vec<String> {
+        settings.iter().map(Setting::to_string).collect()
+    }
+
+    #[test]
+    fn every_tuning_is_right_and_written_as_it_is_printed_and_differs_from_the_defaults() {
+        for (text, _) in TUNINGS {
+            let setting = Setting::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(setting.to_string(), *text);
+            assert_ne!(setting, Setting::of(setting.spec));
+        }
+        assert_eq!(all().len(), schedulers().len() + TUNINGS.len());
+        for spec in setting::schedulers().filter(|spec| !spec.tunables.is_empty()) {
+            let tuned = TUNINGS.iter().filter(|(text, _)| text.split(':').next() == Some(spec.name)).count();
+            assert!((2..=4).contains(&tuned), "{} is tuned in {tuned} ways", spec.name);
+        }
+    }
+
+    #[test]
+    fn sets_and_settings_are_read_and_none_is_there_twice() {
+        let parse = |given: &[&str]| texts(&parse(given.iter().copied()).unwrap());
+        assert_eq!(parse(&[]), texts(&schedulers()));
+        assert_eq!(parse(&["paper"]), ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"]);
+        assert_eq!(
+            parse(&[
+                "noop; deadline:fifo_batch=4,read_expire=1;noop",
+                "deadline:read_expire=1,fifo_batch=4",
+                "cfq read_ahead_kb=512"
+            ]),
+            ["noop", "deadline:read_expire=1,fifo_batch=4", "cfq read_ahead_kb=512"]
+        );
+        assert_eq!(parse(&["all", "paper"]), texts(&all()));
+    }
+
+    #[test]
+    fn what_is_neither_is_refused_with_what_is_known() {
+        let message = |text| parse([text]).unwrap_err().to_string();
+        let unknown = message("noop;bfq");
+        assert!(unknown.starts_with("there is no scheduler 'bfq'; known are noop, "), "{unknown}");
+        assert!(unknown.ends_with("; sets are schedulers, paper, all"), "{unknown}");
+        assert!(message("deadline:fifo=1").starts_with("deadline has no tunable 'fifo'"));
+        assert!(message("deadline:fifo_batch=0").contains("fifo_batch=0 should be a whole number from 1 to 1024"));
+        for text in ["", "noop;", ";"] {
+            assert!(message(text).starts_with("a set or a setting is wanted"), "{text}");
+        }
+    }
+}
