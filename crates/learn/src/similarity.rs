@@ -43,6 +43,10 @@ const MOST: f64 = 1.0;
 /// So many cases of full likeness weigh as much as what is known of all cases together.
 const TRUST: f64 = 0.15;
 
+/// Whatever is begun with on trust must have gained this many times what it lost, in this many cases.
+const SEVERAL: f64 = 5.0;
+const ENOUGH: usize = 50;
+
 /// A place among the cases.
 pub type Point = [f64; ASPECTS.len()];
 
@@ -63,6 +67,11 @@ pub struct Expected {
 impl Expected {
     /// Nothing is known.
     pub const UNKNOWN: Expected = Expected { gain: 0.0, deviation: UNKNOWN_DEVIATION, cases: 0.0 };
+
+    /// Anything at all is known.
+    pub fn is_known(&self) -> bool {
+        *self != Expected::UNKNOWN
+    }
 }
 
 /// An [`Experience`] made ready to be asked, for one preference.
@@ -107,14 +116,30 @@ impl Similar {
         point(|aspect| self.columns[aspect].and_then(|column| row.get(column).copied()).unwrap_or(f64::NAN))
     }
 
+    /// Of `settings` the one to begin with where nothing is known of the workload yet and `under` is in force: the one whose mean gain over all
+    /// cases is the largest, of those that gain several times what they lose. `None`: none is.
+    pub fn safest(&self, under: &Setting, settings: &[Setting]) -> Option<usize> {
+        let under = self.number(under)?;
+        let judged = settings.iter().enumerate().filter_map(|(index, setting)| {
+            let number = self.number(setting).filter(|&number| number != under)?;
+            let gains = self.cases.iter().map(|case| (case.scores[number] - case.scores[under]).clamp(-MOST, MOST));
+            let (gained, lost, count) = gains.filter(|gain| !gain.is_nan()).fold((0.0, 0.0, 0), |(gained, lost, count), gain| {
+                (gained + f64::max(gain, 0.0), lost - f64::min(gain, 0.0), count + 1)
+            });
+            (count >= ENOUGH && gained > SEVERAL * lost).then_some((index, (gained - lost) / count as f64))
+        });
+        judged.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(index, _)| index)
+    }
+
+    fn number(&self, setting: &Setting) -> Option<usize> {
+        let text = setting.to_string();
+        self.settings.iter().position(|known| *known == text)
+    }
+
     /// What each of `settings` is expected to bring against `under`, which is in force at `point`.
     pub fn expect(&self, point: &Point, under: &Setting, settings: &[Setting]) -> Vec<Expected> {
-        let number = |setting: &Setting| {
-            let text = setting.to_string();
-            self.settings.iter().position(|known| *known == text)
-        };
-        let numbers: Vec<Option<usize>> = settings.iter().map(number).collect();
-        let Some(under) = number(under) else { return vec![Expected::UNKNOWN; settings.len()] };
+        let numbers: Vec<Option<usize>> = settings.iter().map(|setting| self.number(setting)).collect();
+        let Some(under) = self.number(under) else { return vec![Expected::UNKNOWN; settings.len()] };
         // Weight, weighted gain, and weighted square of it, for each setting.
         let mut sums = vec![[0.0_f64; 3]; settings.len()];
         for case in self.cases.iter().filter(|case| case.under == under) {

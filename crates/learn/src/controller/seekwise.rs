@@ -67,6 +67,8 @@ const ALLOWED_SHARE: f64 = 0.005;
 const TRUSTED_S: f64 = 1.0;
 /// So many standard deviations of hope make a candidate worth a look.
 const DARING: f64 = 0.8;
+/// So many standard deviations of gain expected are no hope, but a reason.
+const CLEARLY: f64 = 0.25;
 /// With fewer cases like this one half of that hope must do: who knows nothing should not bet on luck.
 const FEW_CASES: f64 = 0.5;
 /// Fewer requests than this at a time are no crowd.
@@ -76,7 +78,7 @@ const DISASTER: f64 = -0.5;
 /// A workload is expected to go on for at least this long, in seconds.
 const GOES_ON_S: f64 = 10.0;
 /// Slices differ by at least this much, as a standard deviation of scores.
-const LEAST_NOISE: f64 = 0.03;
+const LEAST_NOISE: f64 = 0.05;
 /// Slices of the past that count in what is measured.
 const MEMORY: f64 = 40.0;
 /// Squared distances of slices beyond this add up; at this sum the workload is another one.
@@ -255,8 +257,10 @@ impl Seekwise {
             if is_unknown && self.crowd < CROWD {
                 continue;
             }
+            // Where something is known, hope alone is no reason, but for what was found in force: it should not be better all along.
+            let is_hope = expected[arm].is_known() && arm != self.baseline && gain < f64::max(2.0 * LEAST_GAIN, CLEARLY * deviation);
             let daring = if is_unknown && measured.slices == 0.0 { DARING / 2.0 } else { DARING };
-            if gain + daring * learnable < 3.0 * LEAST_GAIN || now_s < measured.again_s {
+            if is_hope || gain + daring * learnable < 3.0 * LEAST_GAIN || now_s < measured.again_s {
                 continue;
             }
             let switching_s = plant.switching_time(&self.arms[self.home], &self.arms[arm]).as_secs_f64();
@@ -296,8 +300,8 @@ impl Seekwise {
         let is_over = slices >= TRIAL_SLICES.1;
         let is_judged = slices >= TRIAL_SLICES.0;
         // Away from the baseline only chance leads, where neither similar cases nor what is measured are sure.
-        let enough = if expected.cases < FEW_CASES && arm != self.baseline { 2.0 } else { 0.8 };
-        let is_sure = is_judged && gain > LEAST_GAIN.max(deviation * f64::max(enough, 1.5));
+        let enough = if expected.cases < FEW_CASES && arm != self.baseline { 2.0 } else { 1.2 };
+        let is_sure = is_judged && gain > LEAST_GAIN.max(deviation * f64::max(enough, 2.0));
         if is_sure || is_over && gain > LEAST_GAIN.max(deviation * enough) {
             (self.home, self.state) = (arm, State::Home);
             return Decision::keep(format!("{tried_name} stays: {} than {home_name}", percent(gain)));
@@ -421,7 +425,15 @@ impl Controller for Seekwise {
         self.home = self.baseline;
         self.segment = Segment::new(now.as_secs_f64(), self.arms.len());
         self.settled_at = now;
-        Decision::keep("nothing is known yet")
+        match self.similar.safest(&self.arms[self.baseline], &self.arms) {
+            Some(arm) => {
+                self.home = arm;
+                let name = self.arms[arm].to_string();
+                let why = format!("nothing is known of the workload yet; {name} gained in most cases and hardly ever lost");
+                self.put(now, arm, plant, why, None)
+            }
+            None => Decision::keep("nothing is known yet"),
+        }
     }
 
     fn extent(&self) -> Extent {
