@@ -171,6 +171,8 @@ pub struct Seekwise {
     stretch: u64,
     /// Time of a trial that is not accounted for yet.
     settling_s: f64,
+    /// Before this what was found in force is not tried again, whatever the workload.
+    baseline_again_s: f64,
 }
 
 impl Seekwise {
@@ -195,6 +197,7 @@ impl Seekwise {
             credit_s: 0.0,
             stretch: 1,
             settling_s: 0.0,
+            baseline_again_s: 0.0,
         }
     }
 
@@ -257,8 +260,10 @@ impl Seekwise {
             if is_unknown && self.crowd < CROWD {
                 continue;
             }
-            // Where something is known, hope alone is no reason, but for what was found in force: it should not be better all along.
-            let is_hope = expected[arm].is_known() && arm != self.baseline && gain < f64::max(2.0 * LEAST_GAIN, CLEARLY * deviation);
+            // Where something is known, hope alone is no reason. What was found in force should not be better all along: that it may be is
+            // reason enough, now and then.
+            let reason = if arm == self.baseline { -CLEARLY * deviation } else { f64::max(2.0 * LEAST_GAIN, CLEARLY * deviation) };
+            let is_hope = expected[arm].is_known() && gain < reason || arm == self.baseline && now_s < self.baseline_again_s;
             let daring = if is_unknown && measured.slices == 0.0 { DARING / 2.0 } else { DARING };
             if is_hope || gain + daring * learnable < 3.0 * LEAST_GAIN || now_s < measured.again_s {
                 continue;
@@ -308,6 +313,9 @@ impl Seekwise {
         }
         if gain < DISASTER || is_judged && gain + deviation < 0.0 || is_over {
             self.state = State::Home;
+            if arm == self.baseline {
+                self.baseline_again_s = 2.0 * now.as_secs_f64();
+            }
             // As long again as the workload has lasted: so many trials in all as the time has doublings.
             self.segment.measured[arm].again_s = 2.0 * now.as_secs_f64() - self.segment.from_s;
             let why =
