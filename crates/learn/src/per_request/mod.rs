@@ -492,8 +492,9 @@ impl Scheduler for PerRequest {
         }
         if let Some(from) = self.async_from(now)
             && from <= now
-            && let Some(best) = self.soonest(now, ASYNC)
+            && let Some(slot) = self.queue.next_in_sweep(ASYNC, self.head)
         {
+            let best = self.candidate(now, slot);
             return self.send(now, best);
         }
         let best = if self.at_device > 0 { self.oldest(now) } else { self.soonest(now, SYNC) };
