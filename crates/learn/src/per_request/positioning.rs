@@ -165,7 +165,9 @@ impl Positioning {
                 let wait = (turns - turns.floor()) * turn_ns;
                 let danger = (1.0 - wait / (MARGIN * turn_ns)).max(0.0) * 0.5;
                 let end_ns = ready + wait;
-                (Foreseen { distance, anchor, end_ns, wait_ns: wait }, end_ns - now_ns + danger * turn_ns)
+                // What is merged of several requests serves them all: only the way there tells which goes first.
+                let transfer = f64::from(request.sectors) * passing.sector_ns;
+                (Foreseen { distance, anchor, end_ns, wait_ns: wait }, end_ns - now_ns - transfer + danger * turn_ns)
             }
             _ => {
                 let half = self.turn_ns.map_or(HALF_TURN_NS, |turn_ns| turn_ns / 2.0);
