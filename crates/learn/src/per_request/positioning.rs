@@ -30,8 +30,9 @@ const FIRST_SEARCH: u64 = 96;
 const LANDMARKS: usize = 16_384;
 /// A landmark tells nothing of sectors farther away: the line is not exact enough, or another zone begins.
 const REACH: u64 = 1 << 17;
-/// What ends sooner after it was sent came from the drive's memory, or went there.
+/// What ends sooner after it was sent came from the drive's memory, or went there: so much, and so much for each sector, as SATA carries it.
 const FROM_MEMORY: Nanos = Nanos::from_micros(400);
+const BUS_NS: u64 = 1_000;
 /// Ends of the last requests that are remembered, to know what goes on where another ended.
 const RECENT: usize = 1_024;
 /// Steps of half an octave.
@@ -191,7 +192,8 @@ impl Positioning {
         // What goes on where another ended was read ahead by the drive, or passes at the media's rate, whatever the speed.
         let goes_on = self.recent[place(request.lba)] == request.lba;
         self.recent[place(request.end())] = request.end();
-        if request.op == Op::Discard || goes_on || at - dispatched < FROM_MEMORY {
+        let from_memory = FROM_MEMORY + Nanos(u64::from(request.sectors) * BUS_NS);
+        if request.op == Op::Discard || goes_on || at - dispatched < from_memory {
             return;
         }
         if let Some(foreseen) = foreseen {
