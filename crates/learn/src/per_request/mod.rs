@@ -79,7 +79,7 @@ static TUNABLES: &[Tunable] = &[
         unit: Unit::Milliseconds,
         min: 1,
         max: 10_000,
-        default: 200,
+        default: 100,
         scale: Scale::Logarithmic,
         doc: "Who is served goes on to be served for this long while others' requests have expired.",
     },
@@ -108,6 +108,10 @@ const LOOKED_AT: usize = 48;
 const ANCHORS: usize = 1_024;
 /// Requests of a turn while others have expired, however short they are.
 const TURN_PICKS: u64 = 256;
+/// Whoever goes on in order is expected to go on for so many requests.
+const RUN: f64 = 16.0;
+/// So many requests that have expired go between two turns.
+const ROUND: u64 = 8;
 /// While others are waited for, requests that nobody waits for have a turn after so many turns' time.
 const SYNC_SHARE: u64 = 4;
 /// Unless they are so many times as large.
@@ -213,6 +217,8 @@ struct PerRequest {
     next_async_turn: Nanos,
     alone: Option<(RequestId, Foreseen)>,
     since_expired: u64,
+    /// Requests that have expired and may go before the next turn.
+    round: u64,
     /// The kind whose oldest went last because it had expired.
     expired_kind: usize,
 }
@@ -242,6 +248,7 @@ impl PerRequest {
             next_async_turn: Nanos::ZERO,
             alone: None,
             since_expired: 0,
+            round: 0,
             expired_kind: ASYNC,
         }
     }
@@ -446,7 +453,11 @@ impl Known {
             let staying_ns = self.streams.staying_ns(request.stream).unwrap_or(0.0);
             staying_ns - self.streams.switching_ns().map_or(cost_ns, |switching_ns| switching_ns - staying_ns).max(0.0)
         } else {
-            self.streams.switching_ns().unwrap_or(cost_ns)
+            // Going there is the first step of a run, all of which is quick.
+            let switching_ns = self.streams.switching_ns().unwrap_or(cost_ns);
+            let staying_ns =
+                self.streams.staying_ns(request.stream).map_or(switching_ns, |staying_ns| staying_ns.min(switching_ns));
+            staying_ns + (switching_ns - staying_ns) / RUN
         };
         (foreseen, cost_ns)
     }
@@ -481,11 +492,14 @@ impl Scheduler for PerRequest {
         }
         let goes_on = self.turn_goes_on(now);
         self.since_expired += 1;
+        if !goes_on && self.turn.is_some_and(|turn| turn.is_local) {
+            self.round = ROUND;
+        }
         if !goes_on
-            && (self.since_expired >= self.tuning.batch || self.turn.is_some_and(|turn| turn.is_local))
+            && (self.since_expired >= self.tuning.batch || self.round > 0)
             && let Some((kind, slot)) = self.expired(now)
         {
-            self.since_expired = 0;
+            (self.since_expired, self.round) = (0, self.round.saturating_sub(1));
             self.expired_kind = kind;
             let candidate = self.candidate(now, slot);
             return self.send(now, candidate);
