@@ -102,6 +102,8 @@ fn patience(values: &[i64]) -> Patience {
 
 const ASYNC: usize = 0;
 const SYNC: usize = 1;
+/// Of those that somebody waits for, those of streams that think for long: they ask for little, and get it at once.
+const PROMPT: usize = 2;
 /// Requests of a kind that are looked at for each pick: the oldest ones, and the nearest on either side.
 const LOOKED_AT: usize = 48;
 /// Anchors that are kept, by the request's number; a power of two.
@@ -226,6 +228,7 @@ struct PerRequest {
 /// A request that may go next.
 struct Candidate {
     slot: Slot,
+    is_prompt: bool,
     foreseen: Foreseen,
     cost_ns: f64,
 }
@@ -253,6 +256,10 @@ impl PerRequest {
         }
     }
 
+    fn sync_waits(&self) -> bool {
+        self.queue.oldest(SYNC).is_some() || self.queue.oldest(PROMPT).is_some()
+    }
+
     /// The oldest request that has expired, of either kind in turn.
     fn expired(&self, now: Nanos) -> Option<(usize, Slot)> {
         [1 - self.expired_kind, self.expired_kind].into_iter().find_map(|kind| {
@@ -270,7 +277,7 @@ impl PerRequest {
             let mut consider = |slot: Slot| {
                 let (foreseen, cost_ns) = known.foresee(now, *head, *last_sent, queue.request(slot), anchors);
                 if best.as_ref().is_none_or(|best| cost_ns < best.cost_ns) {
-                    best = Some(Candidate { slot, foreseen, cost_ns });
+                    best = Some(Candidate { slot, is_prompt: kind == PROMPT, foreseen, cost_ns });
                 }
             };
             let mut oldest = queue.oldest(kind);
@@ -300,7 +307,7 @@ impl PerRequest {
     fn candidate(&mut self, now: Nanos, slot: Slot) -> Candidate {
         let PerRequest { queue, shared, anchors, head, last_sent, .. } = self;
         let (foreseen, cost_ns) = shared.with(|known| known.foresee(now, *head, *last_sent, queue.request(slot), anchors));
-        Candidate { slot, foreseen, cost_ns }
+        Candidate { slot, is_prompt: false, foreseen, cost_ns }
     }
 
     /// What the device is given where it holds others already and finds the order itself: the oldest that somebody waits for.
@@ -323,7 +330,7 @@ impl PerRequest {
         let oldest = self.queue.oldest(ASYNC)?;
         let in_turn = self.async_expires(oldest).max(self.next_async_turn);
         let in_pause = self.sync_done + self.tuning.async_delay;
-        let is_busy = self.sync_at_device > 0 || self.queue.oldest(SYNC).is_some();
+        let is_busy = self.sync_at_device > 0 || self.sync_waits();
         Some(if self.is_async_turn(now) {
             now
         } else if is_busy {
@@ -396,9 +403,14 @@ impl PerRequest {
         self.alone = (self.at_device == 0).then_some((request.id, candidate.foreseen));
         self.at_device += 1;
         let stream = request.is_sync().then_some(request.stream);
+        if candidate.is_prompt {
+            // Whoever has the turn keeps it.
+            self.sync_at_device += 1;
+            return Pick::Go(request);
+        }
         let (is_local, is_next) =
             self.shared.with(|known| (stream.is_none_or(|stream| known.streams.is_local(stream)), known.streams.is_next(&request)));
-        let others_wait = self.sync_at_device > 0 || self.queue.oldest(SYNC).is_some();
+        let others_wait = self.sync_at_device > 0 || self.sync_waits();
         let rest = Nanos(if self.is_bulk() { 1 } else { SYNC_SHARE } * self.tuning.turn.0);
         let turn = match &mut self.turn {
             Some(turn) if turn.stream == stream => turn,
@@ -476,7 +488,9 @@ fn remembered(anchors: &mut [Remembered], positioning: &Positioning, request: &R
 impl Scheduler for PerRequest {
     fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
         let kind = usize::from(request.is_sync());
-        self.queue.insert(kind, request.arrival + self.tuning.expire[kind], request).into()
+        let is_prompt = request.is_sync() && self.shared.with(|known| known.streams.thinks_long(request.stream));
+        let lane = if is_prompt { PROMPT } else { kind };
+        self.queue.insert(lane, request.arrival + self.tuning.expire[kind], request).into()
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
@@ -485,7 +499,7 @@ impl Scheduler for PerRequest {
         }
         if self.shared.with(|known| known.streams.nothing_seeks()) {
             // No order is better than that of arrival.
-            let oldest = [SYNC, ASYNC].into_iter().filter_map(|kind| self.queue.oldest(kind));
+            let oldest = [SYNC, PROMPT, ASYNC].into_iter().filter_map(|kind| self.queue.oldest(kind));
             let Some(slot) = oldest.min_by_key(|&slot| self.queue.request(slot).arrival) else { return Pick::Empty };
             let candidate = self.candidate(now, slot);
             return self.send(now, candidate);
@@ -503,6 +517,9 @@ impl Scheduler for PerRequest {
             self.expired_kind = kind;
             let candidate = self.candidate(now, slot);
             return self.send(now, candidate);
+        }
+        if let Some(best) = self.soonest(now, PROMPT) {
+            return self.send(now, best);
         }
         if let Some(from) = self.async_from(now)
             && from <= now

@@ -35,6 +35,8 @@ const LOCAL: f64 = 0.8;
 /// Steps of thinking: shorter than 32 microseconds, than 64, and so on; the last step is everything longer than 16 milliseconds.
 const STEPS: usize = 11;
 const FIRST_STEP_NS: u64 = 32_000;
+/// So large a share of long thoughts makes a stream that thinks long.
+const MOSTLY: f64 = 0.6;
 /// What all streams did counts as so many samples of one's own.
 const OF_ALL: f64 = 0.5;
 
@@ -190,6 +192,11 @@ impl Streams {
             }
             (past.distance.get()? < NEAR).then_some(HOPED * self.switching_ns()?)
         })
+    }
+
+    /// It mostly thinks for so long that it asks for little of the device's time, however soon it is served.
+    pub fn thinks_long(&self, stream: StreamId) -> bool {
+        self.past(stream).is_some_and(|past| past.thinking.steps[STEPS - 1] > MOSTLY)
     }
 
     /// How long to wait for this stream's next request, though another could be sent that costs `other_ns`; zero if not at all.
