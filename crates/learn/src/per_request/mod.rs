@@ -462,8 +462,8 @@ impl Known {
             self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
         } else if last_sent == Some(request.stream) {
             // Whoever goes elsewhere now must come back for it.
-            let staying_ns = self.streams.staying_ns(request.stream).unwrap_or(0.0);
-            staying_ns - self.streams.switching_ns().map_or(cost_ns, |switching_ns| switching_ns - staying_ns).max(0.0)
+            let running_ns = self.streams.running_ns(request.stream);
+            running_ns - (self.streams.switching_ns().unwrap_or(cost_ns) - running_ns).max(0.0)
         } else {
             // Going there is the first step of a run, all of which is quick.
             let switching_ns = self.streams.switching_ns().unwrap_or(cost_ns);

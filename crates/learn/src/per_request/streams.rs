@@ -86,6 +86,8 @@ struct Past {
     /// Of a request that no other stream's came before, and of all.
     staying_ns: Mean,
     own_ns: Mean,
+    /// Beside its transfer, of a request that goes on and that no other stream's came before.
+    running_ns: Mean,
     sectors: Mean,
 }
 
@@ -148,6 +150,7 @@ impl Streams {
                 distance: nothing,
                 staying_ns: nothing,
                 own_ns: nothing,
+                running_ns: nothing,
                 sectors,
             });
             return;
@@ -163,6 +166,9 @@ impl Streams {
         self.thinking.add(thought);
         if stays {
             past.staying_ns.add(own_ns);
+        }
+        if goes_on && stays && self.sector_ns.is_finite() {
+            past.running_ns.add((own_ns - f64::from(request.sectors) * self.sector_ns).max(0.0));
         }
         if goes_on {
             let sector_ns = own_ns / f64::from(request.sectors.max(1));
@@ -197,6 +203,11 @@ impl Streams {
     /// It mostly thinks for so long that it asks for little of the device's time, however soon it is served.
     pub fn thinks_long(&self, stream: StreamId) -> bool {
         self.past(stream).is_some_and(|past| past.thinking.steps[STEPS - 1] > MOSTLY)
+    }
+
+    /// What it takes besides its transfer if it goes on.
+    pub fn running_ns(&self, stream: StreamId) -> f64 {
+        self.past(stream).and_then(|past| past.running_ns.get()).unwrap_or(LEAST_NS)
     }
 
     /// How long to wait for this stream's next request, though another could be sent that costs `other_ns`; zero if not at all.
