@@ -39,6 +39,8 @@ const LONGEST_TRACK: f64 = 8_000.0;
 /// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations.
 const AGREEMENT: f64 = 0.3;
 const DEVIATIONS: f64 = 6.0;
+/// A line whose square is at least this share of the strongest one's is as strong.
+const NEARLY: f64 = 0.9;
 /// Pairs that are looked at when a line is followed to finer resolution.
 const PAIRS: usize = 1_500;
 
@@ -142,8 +144,14 @@ impl Finder {
         let highest = LENGTH / 8;
         let strongest =
             (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
-        let agreement = self.bins[strongest].norm() / self.pairs.len().max(1) as f64;
-        Line { turn_ns, per_sector: strongest as f64 * resolution, agreement }
+        // Where all requests begin at multiples of a large size, other angles agree as well: the longest track is meant.
+        let nearly = NEARLY * self.bins[strongest].norm_sqr();
+        let mut bin = (lowest..strongest).find(|&bin| self.bins[bin].norm_sqr() >= nearly).unwrap_or(strongest);
+        while bin < strongest && self.bins[bin + 1].norm_sqr() > self.bins[bin].norm_sqr() {
+            bin += 1;
+        }
+        let agreement = self.bins[bin].norm() / self.pairs.len().max(1) as f64;
+        Line { turn_ns, per_sector: bin as f64 * resolution, agreement }
     }
 
     /// Share of the pairs, at most [`PAIRS`] of them, that agree with a line.
@@ -202,12 +210,16 @@ mod tests {
 
     /// Ends of requests on a disk with `sectors` a track and a skew in turns, drawn from `span` sectors.
     fn ends(rpm: f64, sectors: f64, skew: f64, span: u64, count: usize, jitter_ns: f64) -> Vec<End> {
+        ends_at_multiples(8, rpm, sectors, skew, span, count, jitter_ns)
+    }
+
+    fn ends_at_multiples(of: u64, rpm: f64, sectors: f64, skew: f64, span: u64, count: usize, jitter_ns: f64) -> Vec<End> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
         let turn_ns = 60e9 / rpm;
         let mut now = 0.0;
         (0..count)
             .map(|_| {
-                let lba = random.random_range(0..span / 8) * 8;
+                let lba = random.random_range(0..span / of) * of;
                 let track = (lba as f64 / sectors).floor();
                 let angle = (lba as f64 / sectors + track * skew).fract();
                 now += random.random_range(1e6..6e6);
@@ -229,6 +241,14 @@ mod tests {
             let expected = (1.0 + skew) / sectors;
             assert!((line.per_sector / expected - 1.0).abs() < 2e-3, "{rpm}: {line:?}, expected {expected}");
         }
+    }
+
+    #[test]
+    fn of_lines_that_multiples_of_a_large_size_cannot_tell_apart_the_longest_track_is_found() {
+        let aligned = ends_at_multiples(1_024, 7_200.0, 2_500.0, 0.145, 2_000_000, 200, 50_000.0);
+        let line = Finder::new().find(&aligned, None).expect("a line");
+        let expected = 1.145 / 2_500.0;
+        assert!((line.per_sector / expected - 1.0).abs() < 2e-3, "{line:?}, expected {expected}");
     }
 
     #[test]
