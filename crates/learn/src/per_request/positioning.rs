@@ -25,7 +25,7 @@ const REGION_SHIFT: u32 = 21;
 const ENDS: usize = 512;
 const REGIONS: usize = 256;
 /// The line of a region is looked for when so many ends are there, and whenever twice as many are.
-const FIRST_SEARCH: u64 = 96;
+const FIRST_SEARCH: u64 = 48;
 /// Landmarks that are kept; the oldest goes.
 const LANDMARKS: usize = 16_384;
 /// A landmark tells nothing of sectors farther away: the line is not exact enough, or another zone begins.
