@@ -10,6 +10,9 @@ use crate::model::Dataset;
 use crate::preference::Preference;
 use crate::window::{FEATURES, Features, Outcome};
 
+/// Settings whose scores differ by no more are equally good: two percent.
+const EQUAL: f64 = 0.02;
+
 /// The version of the file's form.
 pub const SCHEMA: u32 = 1;
 
@@ -233,11 +236,11 @@ impl Experience {
         both
     }
 
-    /// The best setting of a case, as an index; of those within one percent of the best the one that is first in `order`.
+    /// The best setting of a case, as an index; of those within two percent of the best the one that is first in `order`.
     pub fn best(&self, case: &Case, preference: &Preference, order: &[usize]) -> Option<usize> {
         let score = |&setting: &usize| case.results[setting].map(|served| served.score(preference));
         let best = order.iter().filter_map(score).max_by(f64::total_cmp)?;
-        order.iter().copied().find(|setting| score(setting).is_some_and(|score| score >= best - 0.01))
+        order.iter().copied().find(|setting| score(setting).is_some_and(|score| score >= best - EQUAL))
     }
 
     /// The cases as rows with the best setting of each as its class, for the learners of [`model`](crate::model). Settings that are
@@ -256,7 +259,7 @@ impl Experience {
             let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
             let best = all.iter().filter_map(|&setting| score(setting)).max_by(f64::total_cmp);
             for &setting in &all {
-                let is_best = score(setting).zip(best).is_some_and(|(score, best)| score >= best - 0.01);
+                let is_best = score(setting).zip(best).is_some_and(|(score, best)| score >= best - EQUAL);
                 wins[setting] += usize::from(is_best);
             }
         }
