@@ -13,6 +13,9 @@ use crate::window::{FEATURES, Features, Outcome};
 /// Settings whose scores differ by no more are equally good: two percent.
 const EQUAL: f64 = 0.02;
 
+/// Where all settings are equally good, how much a case counts: next to nothing.
+const LEAST_STAKE: f64 = 0.05;
+
 /// The version of the file's form.
 pub const SCHEMA: u32 = 1;
 
@@ -274,9 +277,18 @@ impl Experience {
                 dataset.groups.push(workloads.partition_point(|workload| *workload < case.workload.as_str()) as u64);
                 dataset.rows.push(case.features.iter().map(|value| value.map_or(f64::NAN, f64::from)).collect());
                 dataset.labels.push(best);
+                dataset.weights.push(self.stake(case, preference, &order));
             }
         }
         dataset
+    }
+
+    /// How much it matters that the best of these settings is taken: what is lost with another one, on average, at most everything.
+    fn stake(&self, case: &Case, preference: &Preference, among: &[usize]) -> f64 {
+        let scores = || among.iter().filter_map(|&setting| case.results[setting].map(|served| served.score(preference)));
+        let best = scores().fold(f64::NEG_INFINITY, f64::max);
+        let (lost, count) = scores().fold((0.0, 0.0), |(lost, count), score| (lost + 1.0 - (score - best).exp(), count + 1.0));
+        LEAST_STAKE + lost / f64::max(count, 1.0)
     }
 }
 

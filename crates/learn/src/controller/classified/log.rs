@@ -109,6 +109,8 @@ impl Log {
                 lessons.rows.push(row.clone());
                 lessons.labels.push(label);
                 lessons.groups.push(first_group + segment.number);
+                // What happened here counts fully: as much as a case in which the wrong choice loses all.
+                lessons.weights.push(1.0);
             }
         }
         lessons.rows.len() - before

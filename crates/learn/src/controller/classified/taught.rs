@@ -71,12 +71,13 @@ pub fn lessons(
     let columns: Vec<Option<usize>> =
         lessons.features.iter().map(|name| experience.features.iter().position(|theirs| theirs == name)).collect();
     let step = theirs.rows.len().div_ceil(MOST_ROWS).max(1);
-    let theirs = theirs.rows.iter().zip(&theirs.labels).zip(&theirs.groups);
-    for ((row, label), group) in theirs.step_by(step) {
+    let theirs = theirs.rows.iter().zip(&theirs.labels).zip(&theirs.groups).zip(&theirs.weights);
+    for (((row, label), group), weight) in theirs.step_by(step) {
         let Some(arm) = arms_of[*label] else { continue };
         lessons.rows.push(columns.iter().map(|column| column.map_or(f64::NAN, |column| row[column])).collect());
         lessons.labels.push(arm);
         lessons.groups.push(*group);
+        lessons.weights.push(*weight);
     }
     lessons
 }
