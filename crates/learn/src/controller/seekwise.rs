@@ -136,6 +136,8 @@ struct Segment {
     /// Mean distance of its slices from that point: how much this workload changes by itself.
     unrest: f64,
     measured: Vec<Measured>,
+    /// What served it at its end.
+    home: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -171,8 +173,8 @@ pub struct Seekwise {
     stretch: u64,
     /// Time of a trial that is not accounted for yet.
     settling_s: f64,
-    /// Before this what was found in force is not tried again, whatever the workload.
-    baseline_again_s: f64,
+    /// By arm: before this it is not tried again, whatever the workload, unless it is nearly sure to gain.
+    again_s: Vec<f64>,
 }
 
 impl Seekwise {
@@ -197,7 +199,7 @@ impl Seekwise {
             credit_s: 0.0,
             stretch: 1,
             settling_s: 0.0,
-            baseline_again_s: 0.0,
+            again_s: Vec::new(),
         }
     }
 
@@ -256,14 +258,15 @@ impl Seekwise {
             let noise = self.noise();
             let learnable = variance / (variance + noise * noise / TRIAL_SLICES.1).sqrt();
             let is_unknown = expected[arm].cases < FEW_CASES;
-            // Where hardly anything waits there is nothing to put into order.
-            if is_unknown && self.crowd < CROWD {
+            // Where hardly anything waits there is nothing to put into order. And where cases are known, but none like this, what was begun
+            // with is trusted: what is measured here, one slice against another, may be the load's doing.
+            if is_unknown && (self.crowd < CROWD || expected[arm].is_known()) {
                 continue;
             }
             // Where something is known, hope alone is no reason. What was found in force should not be better all along: that it may be is
             // reason enough, now and then.
             let reason = if arm == self.baseline { -CLEARLY * deviation } else { f64::max(2.0 * LEAST_GAIN, CLEARLY * deviation) };
-            let is_hope = expected[arm].is_known() && gain < reason || arm == self.baseline && now_s < self.baseline_again_s;
+            let is_hope = expected[arm].is_known() && gain < reason || now_s < self.again_s[arm] && gain < deviation;
             let daring = if is_unknown && measured.slices == 0.0 { DARING / 2.0 } else { DARING };
             if is_hope || gain + daring * learnable < 3.0 * LEAST_GAIN || now_s < measured.again_s {
                 continue;
@@ -313,9 +316,7 @@ impl Seekwise {
         }
         if gain < DISASTER || is_judged && gain + deviation < 0.0 || is_over {
             self.state = State::Home;
-            if arm == self.baseline {
-                self.baseline_again_s = 2.0 * now.as_secs_f64();
-            }
+            self.again_s[arm] = 2.0 * now.as_secs_f64();
             // As long again as the workload has lasted: so many trials in all as the time has doublings.
             self.segment.measured[arm].again_s = 2.0 * now.as_secs_f64() - self.segment.from_s;
             let why =
@@ -343,7 +344,8 @@ impl Seekwise {
         if now.as_secs_f64() - self.segment.from_s >= GOES_ON_S {
             self.credit_s += ALLOWED_S;
         }
-        let ended = std::mem::replace(&mut self.segment, Segment::new(now.as_secs_f64(), self.arms.len()));
+        let mut ended = std::mem::replace(&mut self.segment, Segment::new(now.as_secs_f64(), self.arms.len()));
+        ended.home = self.home;
         self.past.retain(|past| load_distance(&past.point, &ended.point) >= ALIKE / 4.0);
         self.past.push(ended);
         if self.past.len() > SEGMENTS {
@@ -359,14 +361,13 @@ impl Seekwise {
         if apart >= ALIKE {
             return None;
         }
-        let best = (0..self.arms.len()).filter(|&arm| like.measured[arm].slices > 0.0);
-        best.max_by(|&a, &b| like.measured[a].mean().total_cmp(&like.measured[b].mean()))
+        Some(like.home)
     }
 }
 
 impl Segment {
     fn new(from_s: f64, arms: usize) -> Segment {
-        Segment { from_s, point: NOWHERE, points: 0.0, drift: 0.0, unrest: 0.0, measured: vec![Measured::default(); arms] }
+        Segment { from_s, point: NOWHERE, points: 0.0, drift: 0.0, unrest: 0.0, measured: vec![Measured::default(); arms], home: 0 }
     }
 
     /// Takes a slice's point into the mean.
@@ -432,6 +433,7 @@ impl Controller for Seekwise {
         });
         self.home = self.baseline;
         self.segment = Segment::new(now.as_secs_f64(), self.arms.len());
+        self.again_s = vec![0.0; self.arms.len()];
         self.settled_at = now;
         match self.similar.safest(&self.arms[self.baseline], &self.arms) {
             Some(arm) => {
@@ -467,6 +469,8 @@ impl Controller for Seekwise {
         let changed = self.change(now, &point);
         if changed.is_some() && self.in_force() != self.home {
             // A trial on the old workload says nothing of the new one, and was a gamble already.
+            let tried = self.in_force();
+            self.again_s[tried] = 2.0 * now.as_secs_f64();
             self.state = State::Home;
             return self.put(now, self.home, plant, "the workload is another one, in the middle of a trial; back".to_owned(), None);
         }
@@ -494,7 +498,7 @@ impl Controller for Seekwise {
         {
             self.home = best;
             let why = format!(
-                "{}like one before, which {} served best",
+                "{}like one before, which {} served in the end",
                 changed.map_or(String::new(), |why| why + ", "),
                 self.arms[best]
             );
