@@ -10,17 +10,22 @@
 //! ```
 //! Beyond the paper's schemes:
 //!
+//! * *Begun on trust.* Before anything is known of the workload, what gained several times as much as it lost over all cases is put in
+//!   force, if there is such a setting. Where no case is like the workload that trust goes on, and nothing is tried: on a bursty load one
+//!   slice against another says more of the load than of the scheduler.
 //! * *Gains, not classes.* What each candidate would bring is expected from similar cases, with a standard deviation
 //!   ([`similarity`](crate::similarity)), and replaced by what is measured as soon as it is.
-//! * *Worth it.* A candidate is tried if the improvement that a trial may show (the knowledge gradient: Frazier, Powell, Dayanik, 2008)
-//!   over the time that the workload should go on exceeds what the trial and two switches cost. How long it goes on is taken from how long it
-//!   has lasted (Lindy's law: as long again).
+//! * *Worth it.* A candidate is tried if a gain is expected, not only possible, and if the improvement that a trial may show (the knowledge
+//!   gradient: Frazier, Powell, Dayanik, 2008) over the time that the workload should go on exceeds what the trial and two switches cost.
+//!   How long it goes on is taken from how long it has lasted (Lindy's law: as long again). What failed is tried again at the earliest
+//!   when twice the time has passed, whatever the workload, so that the number of failures grows with the logarithm of time.
+//! * *What was found in force* is tried, now and then, on less: that nothing should be expected to gain over it, yet it may.
 //! * *Windows as long as the workload.* Slices are joined until a cumulative sum of their distances (Page, Continuous inspection
 //!   schemes, 1954) says that the workload is another one.
 //! * *Guarded.* Trials may cost a fixed share of the time, and half of what was gained over the baseline, so that the regret against the
-//!   baseline stays below [`ALLOWED_S`] for each workload and [`ALLOWED_SHARE`] of the time, but for one slice and what is nearly sure (conservative bandits: Wu, Shariff,
-//!   Lattimore, Szepesvari, ICML 2016). A trial that is clearly worse ends at its next slice.
-//! * *Remembered.* What was measured in a segment is recalled when a workload like it comes back.
+//!   baseline stays below [`ALLOWED_S`] for each workload and [`ALLOWED_SHARE`] of the time, but for one slice and what is nearly sure
+//!   (conservative bandits: Wu, Shariff, Lattimore, Szepesvari, ICML 2016). A trial that is clearly worse ends at its next slice.
+//! * *Remembered.* What served a segment in the end is put in force when a workload like it comes back.
 
 use block::Nanos;
 
