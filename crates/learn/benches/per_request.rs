@@ -38,7 +38,7 @@ impl Disk {
 
     /// Serves one request: a millisecond to get there, then until its end passes.
     fn serve(&mut self) {
-        let Pick::Go(request) = self.scheduler.pick(self.now) else { return };
+        let Pick::Go(request) = self.scheduler.pick(self.now) else { panic!("a lone stream is never waited for while it asks") };
         let end = request.end() as f64;
         let angle = end / TRACK + (end / TRACK).floor() * SKEW;
         let there = self.now.0 as f64 + 1e6;
