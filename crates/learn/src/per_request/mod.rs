@@ -118,6 +118,8 @@ const ROUND: u64 = 8;
 const SYNC_SHARE: u64 = 4;
 /// Unless they are so many times as large.
 const BULK: f64 = 2.0;
+/// Large ones that nobody waits for have another turn after this part of a turn.
+const BULK_SHARE: u64 = 4;
 
 /// What is known of a device, for all schedulers that follow each other on it.
 #[derive(Clone, Default)]
@@ -411,7 +413,7 @@ impl PerRequest {
         let (is_local, is_next) =
             self.shared.with(|known| (stream.is_none_or(|stream| known.streams.is_local(stream)), known.streams.is_next(&request)));
         let others_wait = self.sync_at_device > 0 || self.sync_waits();
-        let rest = Nanos(if self.is_bulk() { 1 } else { SYNC_SHARE } * self.tuning.turn.0);
+        let rest = if self.is_bulk() { Nanos(self.tuning.turn.0 / BULK_SHARE) } else { Nanos(SYNC_SHARE * self.tuning.turn.0) };
         let turn = match &mut self.turn {
             Some(turn) if turn.stream == stream => turn,
             turn => turn.insert(Turn {
