@@ -351,6 +351,18 @@ fn worse(loss: f64) -> String {
     format!("{:.0}% worse", 100.0 * (1.0 - (-loss).exp()))
 }
 
+impl Classified {
+    /// The arm to begin with, before there is a window to classify: the best of more than half of all that is known, by what was at stake.
+    fn mostly_best(&self) -> Option<usize> {
+        let mut stakes = vec![0.0; self.arms.len()];
+        for (&arm, weight) in self.lessons.labels.iter().zip(&self.lessons.weights) {
+            stakes[arm] += weight;
+        }
+        let all: f64 = stakes.iter().sum();
+        stakes.iter().position(|stake| *stake > 0.5 * all)
+    }
+}
+
 impl Controller for Classified {
     fn name(&self) -> &'static str {
         self.name
@@ -374,7 +386,16 @@ impl Controller for Classified {
         self.lessons = lessons(experience, &self.columns, &self.preference, &self.arms, &self.eligible);
         self.train();
         match &self.taught {
-            Ok(taught) => Decision::keep(format!("{} has learned from {} windows", taught.learner(), taught.rows())),
+            Ok(taught) => {
+                let learned = format!("{} has learned from {} windows", taught.learner(), taught.rows());
+                match self.mostly_best().filter(|&arm| self.arms[arm] != found) {
+                    Some(arm) => {
+                        let why = format!("{learned}; {} was the best where it mattered most", self.arms[arm]);
+                        Decision { setting: Some(self.arms[arm].clone()), why, expected_gain: None }
+                    }
+                    None => Decision::keep(learned),
+                }
+            }
             Err(_) if self.learns_online() && self.is_alone() => self.begin_round("nothing is known yet"),
             Err(why) => Decision::keep(format!("{why}: {found} is kept")),
         }
