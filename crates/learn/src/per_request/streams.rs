@@ -215,9 +215,7 @@ impl Streams {
     pub fn wait_ns(&self, stream: StreamId, other_ns: f64) -> f64 {
         let Some((past, staying_ns)) = self.past(stream).zip(self.staying_ns(stream)) else { return 0.0 };
         let saved_ns = other_ns - staying_ns;
-        // A device that takes several at once finds those that are near itself.
-        let finds_order = self.switching_ns[1].get().is_some() && past.goes_on.value < 0.5;
-        if saved_ns <= 0.0 || finds_order {
+        if saved_ns <= 0.0 || self.is_found_by_device(past) {
             return 0.0;
         }
         let weight = past.thinking.seen + OF_ALL * SHARE;
@@ -242,11 +240,13 @@ impl Streams {
 
     /// Its next request should take less than to go to another stream.
     pub fn is_local(&self, stream: StreamId) -> bool {
-        let finds_order = self.switching_ns[1].get().is_some() && self.past(stream).is_some_and(|past| past.goes_on.value < 0.5);
-        !finds_order
-            && self
-                .staying_ns(stream)
-                .is_some_and(|staying| self.switching_ns().is_some_and(|switching| staying < LOCAL * switching))
+        let Some((past, staying_ns)) = self.past(stream).zip(self.staying_ns(stream)) else { return false };
+        !self.is_found_by_device(past) && self.switching_ns().is_some_and(|switching_ns| staying_ns < LOCAL * switching_ns)
+    }
+
+    /// A device that takes several at once finds by itself what is near; what goes on in order it may still leave for another.
+    fn is_found_by_device(&self, past: &Past) -> bool {
+        self.switching_ns[1].get().is_some() && past.goes_on.value < 0.5
     }
 
     /// Whether a request goes on where its stream's last one ended.
