@@ -239,13 +239,6 @@ impl Experience {
         both
     }
 
-    /// The best setting of a case, as an index; of those within two percent of the best the one that is first in `order`.
-    pub fn best(&self, case: &Case, preference: &Preference, order: &[usize]) -> Option<usize> {
-        let score = |&setting: &usize| case.results[setting].map(|served| served.score(preference));
-        let best = order.iter().filter_map(score).max_by(f64::total_cmp)?;
-        order.iter().copied().find(|setting| score(setting).is_some_and(|score| score >= best - EQUAL))
-    }
-
     /// The cases as rows with the best setting of each as its class, for the learners of [`model`](crate::model). Settings that are
     /// the best more often decide between equals, so that classes do not split what is one. A workload's cases are a group.
     pub fn dataset(&self, preference: &Preference) -> Dataset {
@@ -255,40 +248,51 @@ impl Experience {
     /// The same where only these settings, as indices, can be had: the class is the best of them. A case in which only one of them
     /// was measured says nothing.
     pub fn dataset_among(&self, preference: &Preference, all: Vec<usize>) -> Dataset {
-        let measured = |case: &&Case| all.iter().filter(|&&setting| case.results[setting].is_some()).count();
-        let compared: Vec<&Case> = self.cases.iter().filter(|case| measured(case) > 1).collect();
+        let scored = self.cases.iter().map(|case| (case, Scores::of(case, preference, &all)));
+        let compared: Vec<(&Case, Scores)> = scored.filter(|(_, scores)| scores.0.len() > 1).collect();
         let mut wins = vec![0_usize; self.settings.len()];
-        for case in &compared {
-            let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
-            let best = all.iter().filter_map(|&setting| score(setting)).max_by(f64::total_cmp);
-            for &setting in &all {
-                let is_best = score(setting).zip(best).is_some_and(|(score, best)| score >= best - EQUAL);
-                wins[setting] += usize::from(is_best);
-            }
-        }
-        let mut order = all;
-        order.sort_by_key(|&setting| (std::cmp::Reverse(wins[setting]), setting));
+        compared.iter().flat_map(|(_, scores)| scores.best()).for_each(|setting| wins[setting] += 1);
         let mut dataset = Dataset { features: self.features.clone(), classes: self.settings.clone(), ..Dataset::default() };
         let mut workloads: Vec<&str> = self.cases.iter().map(|case| case.workload.as_str()).collect();
         workloads.sort_unstable();
         workloads.dedup();
-        for case in compared {
-            if let Some(best) = self.best(case, preference, &order) {
+        for (case, mut scores) in compared {
+            scores.0.sort_by_key(|&(setting, _)| (std::cmp::Reverse(wins[setting]), setting));
+            if let Some(best) = scores.best().next() {
                 dataset.groups.push(workloads.partition_point(|workload| *workload < case.workload.as_str()) as u64);
                 dataset.rows.push(case.features.iter().map(|value| value.map_or(f64::NAN, f64::from)).collect());
                 dataset.labels.push(best);
-                dataset.weights.push(self.stake(case, preference, &order));
+                dataset.weights.push(scores.stake());
             }
         }
         dataset
     }
+}
 
-    /// How much it matters that the best of these settings is taken: what is lost with another one, on average, at most everything.
-    fn stake(&self, case: &Case, preference: &Preference, among: &[usize]) -> f64 {
-        let scores = || among.iter().filter_map(|&setting| case.results[setting].map(|served| served.score(preference)));
-        let best = scores().fold(f64::NEG_INFINITY, f64::max);
-        let (lost, count) = scores().fold((0.0, 0.0), |(lost, count), score| (lost + 1.0 - (score - best).exp(), count + 1.0));
-        LEAST_STAKE + lost / f64::max(count, 1.0)
+/// How well settings, as indices, served a case: those that were measured.
+struct Scores(Vec<(usize, f64)>);
+
+impl Scores {
+    fn of(case: &Case, preference: &Preference, among: &[usize]) -> Scores {
+        let score = |&setting: &usize| Some((setting, case.results[setting]?.score(preference)));
+        Scores(among.iter().filter_map(score).collect())
+    }
+
+    fn highest(&self) -> f64 {
+        self.0.iter().fold(f64::NEG_INFINITY, |highest, (_, score)| highest.max(*score))
+    }
+
+    /// The best settings: those within two percent of the best of all, in their order.
+    fn best(&self) -> impl Iterator<Item = usize> + '_ {
+        let least = self.highest() - EQUAL;
+        self.0.iter().filter(move |(_, score)| *score >= least).map(|(setting, _)| *setting)
+    }
+
+    /// How much it matters that the best is taken: what is lost with another one, on average, at most everything.
+    fn stake(&self) -> f64 {
+        let highest = self.highest();
+        let lost: f64 = self.0.iter().fold(0.0, |lost, (_, score)| lost + 1.0 - (score - highest).exp());
+        LEAST_STAKE + lost / self.0.len().max(1) as f64
     }
 }
 

@@ -63,6 +63,9 @@ const FEWEST: u64 = 12;
 const LONGEST_STRETCH: u64 = 8;
 /// Slices of a trial: before it may be won, and at most.
 const TRIAL_SLICES: (f64, f64) = (2.0, 6.0);
+/// So many standard deviations of gain end a trial early, and so many win it in the end.
+const SURE: f64 = 2.0;
+const LIKELY: f64 = 1.2;
 /// A gain below this is none: switching for it is not worth explaining.
 const LEAST_GAIN: f64 = 0.01;
 /// What trials may cost against the baseline: seconds, and a share of the time.
@@ -313,8 +316,8 @@ impl Seekwise {
         let is_over = slices >= TRIAL_SLICES.1;
         let is_judged = slices >= TRIAL_SLICES.0;
         // Away from the baseline only chance leads, where neither similar cases nor what is measured are sure.
-        let enough = if expected.cases < FEW_CASES && arm != self.baseline { 2.0 } else { 1.2 };
-        let is_sure = is_judged && gain > LEAST_GAIN.max(deviation * f64::max(enough, 2.0));
+        let enough = if expected.cases < FEW_CASES && arm != self.baseline { SURE } else { LIKELY };
+        let is_sure = is_judged && gain > LEAST_GAIN.max(deviation * SURE);
         if is_sure || is_over && gain > LEAST_GAIN.max(deviation * enough) {
             (self.home, self.state) = (arm, State::Home);
             return Decision::keep(format!("{tried_name} stays: {} than {home_name}", percent(gain)));
@@ -360,13 +363,10 @@ impl Seekwise {
     }
 
     /// The first slice of a segment: recalls a past one like it.
-    fn recall(&mut self, point: &Point) -> Option<usize> {
+    fn recall(&self, point: &Point) -> Option<usize> {
         let like = self.past.iter().map(|past| (load_distance(&past.point, point), past));
         let (apart, like) = like.min_by(|a, b| a.0.total_cmp(&b.0))?;
-        if apart >= ALIKE {
-            return None;
-        }
-        Some(like.home)
+        (apart < ALIKE).then_some(like.home)
     }
 }
 

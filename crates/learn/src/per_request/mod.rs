@@ -258,6 +258,7 @@ impl PerRequest {
         }
     }
 
+    /// Something waits that somebody waits for.
     fn sync_waits(&self) -> bool {
         self.queue.oldest(SYNC).is_some() || self.queue.oldest(PROMPT).is_some()
     }
@@ -314,16 +315,11 @@ impl PerRequest {
 
     /// What the device is given where it holds others already and finds the order itself: the oldest that somebody waits for.
     fn oldest(&mut self, now: Nanos) -> Option<Candidate> {
-        if let Some(slot) = self.queue.nearest(SYNC, self.head, 0, 1)
-            && self.turn.is_some_and(|turn| turn.stream == Some(self.queue.request(slot).stream))
-        {
-            let request = *self.queue.request(slot);
-            let is_worth_it = self.shared.with(|known| known.streams.is_local(request.stream));
-            if is_worth_it {
-                return Some(self.candidate(now, slot));
-            }
-        }
-        let slot = self.queue.oldest(SYNC)?;
+        let goes_on = self.queue.nearest(SYNC, self.head, 0, 1).filter(|&slot| {
+            let stream = self.queue.request(slot).stream;
+            self.turn.is_some_and(|turn| turn.stream == Some(stream)) && self.shared.with(|known| known.streams.is_local(stream))
+        });
+        let slot = goes_on.or_else(|| self.queue.oldest(SYNC))?;
         Some(self.candidate(now, slot))
     }
 
@@ -405,9 +401,9 @@ impl PerRequest {
         self.alone = (self.at_device == 0).then_some((request.id, candidate.foreseen));
         self.at_device += 1;
         let stream = request.is_sync().then_some(request.stream);
+        self.sync_at_device += u32::from(stream.is_some());
         if candidate.is_prompt {
             // Whoever has the turn keeps it.
-            self.sync_at_device += 1;
             return Pick::Go(request);
         }
         let (is_local, is_next) =
@@ -432,9 +428,7 @@ impl PerRequest {
         turn.at_device += 1;
         let sectors = &mut self.sectors[usize::from(stream.is_some())];
         *sectors += (f64::from(request.sectors) - *sectors) / 32.0;
-        if stream.is_some() {
-            self.sync_at_device += 1;
-        } else if others_wait {
+        if stream.is_none() && others_wait {
             // Of the time in which both wait, those that somebody waits for get the larger part.
             self.next_async_turn = now + rest;
         }

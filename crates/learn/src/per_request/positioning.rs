@@ -128,7 +128,7 @@ impl Positioning {
     }
 
     /// Regions whose tracks' length is known.
-    pub fn known_regions(&self) -> usize {
+    fn known_regions(&self) -> usize {
         self.regions.values().filter(|region| region.per_sector.is_some()).count()
     }
 
