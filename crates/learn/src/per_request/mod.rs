@@ -102,7 +102,7 @@ fn patience(values: &[i64]) -> Patience {
 
 const ASYNC: usize = 0;
 const SYNC: usize = 1;
-/// Of those that somebody waits for, those of streams that think for long: they ask for little, and get it at once.
+/// Of those that somebody waits for, those of streams that ask for little: they get it at once.
 const PROMPT: usize = 2;
 /// Requests of a kind that are looked at for each pick: the oldest ones, and the nearest on either side.
 const LOOKED_AT: usize = 48;
@@ -484,7 +484,7 @@ fn remembered(anchors: &mut [Remembered], positioning: &Positioning, request: &R
 impl Scheduler for PerRequest {
     fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
         let kind = usize::from(request.is_sync());
-        let is_prompt = request.is_sync() && self.shared.with(|known| known.streams.thinks_long(request.stream));
+        let is_prompt = request.is_sync() && self.shared.with(|known| known.streams.asks_for_little(request.stream, request.arrival));
         let lane = if is_prompt { PROMPT } else { kind };
         self.queue.insert(lane, request.arrival + self.tuning.expire[kind], request).into()
     }

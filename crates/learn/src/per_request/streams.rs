@@ -37,6 +37,9 @@ const STEPS: usize = 11;
 const FIRST_STEP_NS: u64 = 32_000;
 /// So large a share of long thoughts makes a stream that thinks long.
 const MOSTLY: f64 = 0.6;
+/// So large a share says that it pauses at times, and so small a part of a fair share of the device's time is a modest one.
+const AT_TIMES: f64 = 0.04;
+const MODEST: f64 = 0.25;
 /// What all streams did counts as so many samples of one's own.
 const OF_ALL: f64 = 0.5;
 
@@ -75,6 +78,44 @@ impl Thinking {
     }
 }
 
+/// What was counted in this second of the run and in the one before.
+#[derive(Clone, Copy, Default)]
+struct Lately {
+    second: u64,
+    counted: [f64; 2],
+}
+
+impl Lately {
+    fn add(&mut self, at: Nanos, what: f64) {
+        let second = at.0 / 1_000_000_000;
+        self.counted = self.seen_from(second);
+        self.second = second;
+        self.counted[0] += what;
+    }
+
+    fn is_current(&self, at: Nanos) -> bool {
+        self.second == at.0 / 1_000_000_000
+    }
+
+    fn seen_from(&self, second: u64) -> [f64; 2] {
+        match second.saturating_sub(self.second) {
+            0 => self.counted,
+            1 => [0.0, self.counted[0]],
+            _ => [0.0; 2],
+        }
+    }
+
+    fn sum(&self, at: Nanos) -> f64 {
+        let [now, before] = self.seen_from(at.0 / 1_000_000_000);
+        now + before
+    }
+
+    fn most(&self, at: Nanos) -> f64 {
+        let [now, before] = self.seen_from(at.0 / 1_000_000_000);
+        now.max(before)
+    }
+}
+
 #[derive(Clone, Copy)]
 struct Past {
     stream: StreamId,
@@ -89,6 +130,8 @@ struct Past {
     /// Beside its transfer, of a request that goes on and that no other stream's came before.
     running_ns: Mean,
     sectors: Mean,
+    /// Time of the device.
+    used_ns: Lately,
 }
 
 /// What is known of streams.
@@ -102,6 +145,9 @@ pub(super) struct Streams {
     switching_ns: [Mean; 2],
     /// Share of those that took as long as a seek, lately.
     seeks: f64,
+    /// Time of the device that all used, and how many they were.
+    used_ns: Lately,
+    active: Lately,
     /// Time of a sector where requests go on, at its best.
     sector_ns: f64,
 }
@@ -114,6 +160,8 @@ impl Default for Streams {
             thinking: Thinking::default(),
             switching_ns: [Mean::default(); 2],
             seeks: 1.0,
+            used_ns: Lately::default(),
+            active: Lately::default(),
             sector_ns: f64::INFINITY,
         }
     }
@@ -136,11 +184,17 @@ impl Streams {
             self.switching_ns[usize::from(dispatched < done)].add(own_ns);
             self.seeks += SEEKS_SHARE * (f64::from(u8::from(own_ns > SEEK_NS)) - self.seeks);
         }
+        self.used_ns.add(at, own_ns);
         let place = &mut self.pasts[request.stream as usize % REMEMBERED];
+        if place.as_ref().is_none_or(|past| past.stream != request.stream || !past.used_ns.is_current(at)) {
+            self.active.add(at, 1.0);
+        }
         let Some(past) = place.as_mut().filter(|past| past.stream == request.stream) else {
             let nothing = Mean::default();
             let mut sectors = nothing;
             sectors.add(f64::from(request.sectors));
+            let mut used_ns = Lately::default();
+            used_ns.add(at, own_ns);
             *place = Some(Past {
                 stream: request.stream,
                 end: request.end(),
@@ -152,6 +206,7 @@ impl Streams {
                 own_ns: nothing,
                 running_ns: nothing,
                 sectors,
+                used_ns,
             });
             return;
         };
@@ -162,6 +217,7 @@ impl Streams {
         // One that was asked for before the last was done needed no thinking.
         let thought = if request.arrival > past.done { request.arrival - past.done } else { Nanos::ZERO };
         past.own_ns.add(own_ns);
+        past.used_ns.add(at, own_ns);
         past.thinking.add(thought);
         self.thinking.add(thought);
         if stays {
@@ -201,9 +257,14 @@ impl Streams {
         })
     }
 
-    /// It mostly thinks for so long that it asks for little of the device's time, however soon it is served.
-    pub fn thinks_long(&self, stream: StreamId) -> bool {
-        self.past(stream).is_some_and(|past| past.thinking.steps[STEPS - 1] > MOSTLY)
+    /// It asks for little of the device's time, however soon it is served: it mostly thinks for long, or it does so at times and has used
+    /// much less than a fair share.
+    pub fn asks_for_little(&self, stream: StreamId, now: Nanos) -> bool {
+        self.past(stream).is_some_and(|past| {
+            let thinks_long = past.thinking.steps[STEPS - 1];
+            let is_modest = || past.used_ns.sum(now) * self.active.most(now) < MODEST * self.used_ns.sum(now);
+            thinks_long > MOSTLY || thinks_long > AT_TIMES && is_modest()
+        })
     }
 
     /// What it takes besides its transfer if it goes on.
@@ -329,9 +390,24 @@ mod tests {
         let mut served = Served::new();
         (0..50).for_each(|_| served.serve(1, 30 * MILLI, MILLI, 0));
         assert_eq!(served.streams.wait_ns(1, 8e6), 0.0);
-        assert!(served.streams.thinks_long(1));
+        assert!(served.streams.asks_for_little(1, Nanos(served.now)));
         assert_eq!(served.streams.wait_ns(7, 8e6), 0.0);
-        assert!(!served.streams.thinks_long(7) && !served.streams.is_local(7));
+        assert!(!served.streams.asks_for_little(7, Nanos(served.now)) && !served.streams.is_local(7));
+    }
+
+    #[test]
+    fn who_pauses_at_times_asks_for_little_unless_it_uses_a_fair_share() {
+        let little = |requests_of_others: usize| {
+            let mut served = Served::new();
+            for _ in 0..40 {
+                // Two after a pause of 20 ms, and five that had to wait.
+                (0..7).for_each(|number| served.serve(1, if number < 2 { 20 * MILLI } else { 0 }, 4 * MILLI, 900));
+                (0..requests_of_others).for_each(|_| served.serve(2, 0, 4 * MILLI, 0));
+            }
+            (1..=2).map(|stream| served.streams.asks_for_little(stream, Nanos(served.now))).collect::<Vec<_>>()
+        };
+        assert_eq!(little(100), [true, false]);
+        assert_eq!(little(10), [false, false]);
     }
 
     #[test]
