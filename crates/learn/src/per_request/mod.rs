@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use block::queue::{Merging, Queue, Slot};
 use block::sched::COMPLETION_BACKSTOP;
-use block::{Insertion, Limits, Nanos, Patience, Pick, Request, RequestId, Scale, Scheduler, Spec, StreamId, Tunable, Unit};
+use block::{Insertion, Limits, Nanos, Op, Patience, Pick, Request, RequestId, Scale, Scheduler, Spec, StreamId, Tunable, Unit};
 
 use positioning::Positioning;
 use positioning::{Anchor, Foreseen};
@@ -207,9 +207,9 @@ struct PerRequest {
     shared: Shared,
     anchors: Vec<Remembered>,
     turn: Option<Turn>,
-    /// Where the last request that left ends, and whose it was.
+    /// Where the last request that left ends, whose it was and which way it went.
     head: u64,
-    last_sent: Option<StreamId>,
+    last_sent: Option<(StreamId, Op)>,
     /// Requests at the device, and of one that is there alone what was foreseen.
     at_device: u32,
     sync_at_device: u32,
@@ -397,7 +397,7 @@ impl PerRequest {
     fn send(&mut self, now: Nanos, candidate: Candidate) -> Pick {
         let request = self.queue.take(candidate.slot);
         self.head = request.end();
-        self.last_sent = Some(request.stream);
+        self.last_sent = Some((request.stream, request.op));
         self.alone = (self.at_device == 0).then_some((request.id, candidate.foreseen));
         self.at_device += 1;
         let stream = request.is_sync().then_some(request.stream);
@@ -446,7 +446,7 @@ impl Known {
         &self,
         now: Nanos,
         head: u64,
-        last_sent: Option<StreamId>,
+        last_sent: Option<(StreamId, Op)>,
         request: &Request,
         anchors: &mut [Remembered],
     ) -> (Foreseen, f64) {
@@ -455,8 +455,10 @@ impl Known {
         // What goes on where its stream ended was read ahead by the device, or passes the head anyway.
         let goes_on = request.is_sync() && self.streams.is_next(request);
         let cost_ns = if !goes_on {
-            self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
-        } else if last_sent == Some(request.stream) {
+            let turns = last_sent.is_some_and(|(_, op)| op != request.op);
+            let turning_ns = if turns { self.streams.turning_ns() } else { 0.0 };
+            turning_ns + self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
+        } else if last_sent.is_some_and(|(stream, _)| stream == request.stream) {
             // Whoever goes elsewhere now must come back for it.
             let running_ns = self.streams.running_ns(request.stream);
             running_ns - (self.streams.switching_ns().unwrap_or(cost_ns) - running_ns).max(0.0)
@@ -484,7 +486,8 @@ fn remembered(anchors: &mut [Remembered], positioning: &Positioning, request: &R
 impl Scheduler for PerRequest {
     fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
         let kind = usize::from(request.is_sync());
-        let is_prompt = request.is_sync() && self.shared.with(|known| known.streams.asks_for_little(request.stream, request.arrival));
+        let is_prompt =
+            request.is_sync() && self.shared.with(|known| known.streams.asks_for_little(request.stream, request.arrival));
         let lane = if is_prompt { PROMPT } else { kind };
         self.queue.insert(lane, request.arrival + self.tuning.expire[kind], request).into()
     }

@@ -9,7 +9,7 @@
 //! gain(w) = P(thinks at most w) * (cost of the other - cost of this one)  -  E min(thinking, w)        at its largest
 //! ```
 
-use block::{Nanos, Request, StreamId};
+use block::{Nanos, Op, Request, StreamId};
 
 /// Streams that are remembered; a power of two. Two that fall on the same place push each other out.
 const REMEMBERED: usize = 1_024;
@@ -28,6 +28,9 @@ const FEW_SEEKS: f64 = 0.02;
 const SEEKS_SHARE: f64 = 1.0 / 64.0;
 /// What takes less on average comes from the device's memory.
 const FROM_MEMORY_NS: f64 = 400e3;
+/// Of turns from reads to writes the last one counts as this share, and so much of a whole sample must be known of each kind.
+const TURNS_SHARE: f64 = 1.0 / 128.0;
+const TURNS_KNOWN: f64 = 0.2;
 /// A share of what it takes to go elsewhere, hoped for of what is near.
 const HOPED: f64 = 0.5;
 /// A stream is local if its next request takes at most this share of what it takes to go to another stream.
@@ -52,8 +55,12 @@ struct Mean {
 
 impl Mean {
     fn add(&mut self, sample: f64) {
-        self.weight += SHARE * (1.0 - self.weight);
-        self.value += SHARE / self.weight * (sample - self.value);
+        self.add_share(SHARE, sample);
+    }
+
+    fn add_share(&mut self, share: f64, sample: f64) {
+        self.weight += share * (1.0 - self.weight);
+        self.value += share / self.weight * (sample - self.value);
     }
 
     fn get(&self) -> Option<f64> {
@@ -139,6 +146,9 @@ pub(super) struct Streams {
     pasts: Vec<Option<Past>>,
     /// Whose request was done last, and when.
     last: Option<(StreamId, Nanos)>,
+    /// Which way the last one went, and by the last one's way and one's own what a request takes that does not go on in order.
+    last_way: Option<usize>,
+    turning_ns: [[Mean; 2]; 2],
     /// Of all streams.
     thinking: Thinking,
     /// Of a request that another stream's came before: of those that were alone at the device, and of those that were not.
@@ -157,6 +167,8 @@ impl Default for Streams {
         Streams {
             pasts: vec![None; REMEMBERED],
             last: None,
+            last_way: None,
+            turning_ns: [[Mean::default(); 2]; 2],
             thinking: Thinking::default(),
             switching_ns: [Mean::default(); 2],
             seeks: 1.0,
@@ -177,6 +189,13 @@ impl Streams {
         // While others were served it waited; that time is theirs.
         let began = last.map_or(dispatched, |(_, done)| done.max(dispatched));
         let own_ns = (at - began).0 as f64;
+        let way = usize::from(request.op == Op::Write);
+        let last_way = self.last_way.replace(way);
+        if let Some(last_way) = last_way
+            && self.past(request.stream).is_some_and(|past| !past.is_next(request))
+        {
+            self.turning_ns[last_way][way].add_share(TURNS_SHARE, own_ns);
+        }
         let stays = last.is_some_and(|(stream, _)| stream == request.stream);
         if let Some((_, done)) = last
             && !stays
@@ -267,6 +286,15 @@ impl Streams {
         })
     }
 
+    /// What it takes more to read after a write and to write after a read than to go on as before: the price of turning, and back.
+    pub fn turning_ns(&self) -> f64 {
+        let [[reads, to_write], [to_read, writes]] = &self.turning_ns;
+        if [reads, to_write, to_read, writes].iter().any(|mean| mean.weight < TURNS_KNOWN) {
+            return 0.0;
+        }
+        (to_write.value + to_read.value - reads.value - writes.value).max(0.0)
+    }
+
     /// What it takes besides its transfer if it goes on.
     pub fn running_ns(&self, stream: StreamId) -> f64 {
         self.past(stream).and_then(|past| past.running_ns.get()).unwrap_or(LEAST_NS)
@@ -341,7 +369,7 @@ impl Past {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block::{Op, Priority};
+    use block::Priority;
 
     const MICRO: u64 = 1_000;
     const MILLI: u64 = 1_000_000;
@@ -351,11 +379,13 @@ mod tests {
         streams: Streams,
         now: u64,
         ends: [u64; 8],
+        way: Op,
     }
 
     impl Served {
         fn new() -> Served {
-            Served { streams: Streams::default(), now: 0, ends: std::array::from_fn(|stream| stream as u64 * 1_000_000_000) }
+            let ends = std::array::from_fn(|stream| stream as u64 * 1_000_000_000);
+            Served { streams: Streams::default(), now: 0, ends, way: Op::Read }
         }
 
         /// A request that came `thought` after the stream's last was done and took `service`; it begins `away` behind its end.
@@ -363,7 +393,7 @@ mod tests {
             let lba = self.ends[stream as usize] + away;
             let arrival = Nanos(self.now + thought);
             let request =
-                Request { id: 0, stream, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 256, lba, arrival };
+                Request { id: 0, stream, op: self.way, sync: true, priority: Priority::DEFAULT, sectors: 256, lba, arrival };
             self.now += thought + service;
             self.ends[stream as usize] = request.end();
             self.streams.done(&request, arrival, Nanos(self.now));
@@ -417,6 +447,26 @@ mod tests {
         assert!(served.streams.wait_ns(1, 8e6) > 0.0);
         (0..60).for_each(|_| served.streams.stayed_away(1));
         assert_eq!(served.streams.wait_ns(1, 8e6), 0.0);
+    }
+
+    #[test]
+    fn the_price_of_turning_is_what_reads_and_writes_cost_more_in_turn_than_among_their_own() {
+        let price = |to_read: u64| {
+            let mut served = Served::new();
+            for number in 0..400 {
+                let is_first = number % 4 == 0;
+                served.way = if number / 4 % 2 == 0 { Op::Read } else { Op::Write };
+                let service = match served.way {
+                    Op::Write => 100 * MICRO,
+                    _ if is_first => to_read,
+                    _ => 5 * MILLI,
+                };
+                served.serve(1, 0, service, 10_000);
+            }
+            served.streams.turning_ns()
+        };
+        assert!((price(8 * MILLI) - 3e6).abs() < 1e3, "{}", price(8 * MILLI));
+        assert_eq!(price(4 * MILLI), 0.0);
     }
 
     #[test]
