@@ -281,7 +281,11 @@ impl Streams {
     pub fn asks_for_little(&self, stream: StreamId, now: Nanos) -> bool {
         self.past(stream).is_some_and(|past| {
             let thinks_long = past.thinking.steps[STEPS - 1];
-            let is_modest = || past.used_ns.sum(now) * self.active.most(now) < MODEST * self.used_ns.sum(now);
+            // A device that takes several at once sees to the few by itself.
+            let is_modest = || {
+                self.switching_ns[1].get().is_none()
+                    && past.used_ns.sum(now) * self.active.most(now) < MODEST * self.used_ns.sum(now)
+            };
             thinks_long > MOSTLY || thinks_long > AT_TIMES && is_modest()
         })
     }
