@@ -61,7 +61,7 @@ static TUNABLES: &[Tunable] = &[
         unit: Unit::Count,
         min: 1,
         max: 1_024,
-        default: 8,
+        default: 16,
         scale: Scale::Logarithmic,
         doc: "Of so many picks one goes to the oldest request that has expired.",
     },
@@ -451,7 +451,7 @@ impl Known {
         anchors: &mut [Remembered],
     ) -> (Foreseen, f64) {
         let anchor = remembered(anchors, &self.positioning, request);
-        let (foreseen, cost_ns) = self.positioning.foresee(now, head, request, anchor);
+        let (foreseen, cost_ns) = self.positioning.foresee(now, (head, last_sent.map_or(Op::Read, |(_, op)| op)), request, anchor);
         // What goes on where its stream ended was read ahead by the device, or passes the head anyway.
         let goes_on = request.is_sync() && self.streams.is_next(request);
         let cost_ns = if !goes_on {

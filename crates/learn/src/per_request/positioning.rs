@@ -11,6 +11,9 @@
 //! under the head: every request that came from the media is a landmark, whose last sector passes again after any number of turns, and
 //! the line of [`rotation`](super::rotation) tells when those around it do. Where no line is known half a turn is expected.
 //!
+//! A drive with a write cache ends writes when it pleases. The line is looked for in reads first, and writes that do not end where it says
+//! are no landmarks; after one of them it is not known either when the head is free, and the shortest way goes first.
+//!
 //! On a device where nothing turns no line is ever found, and the shortest way goes first.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -41,6 +44,11 @@ const STEPS: usize = 128;
 const HALF_TURN_NS: f64 = 4.17e6;
 /// A foreseen end is met if it comes this close, in turns.
 const MET: f64 = 0.12;
+/// Of what is foreseen at least this share comes about; by chance 2 * MET would.
+const MOSTLY_MET: f64 = 0.4;
+/// What the latest end counts in that, and how many writes must have been foreseen to judge them all.
+const MET_SHARE: f64 = 0.04;
+const FEWEST_JUDGED: usize = 8;
 /// Variances, in turns and as shares of a turn: of a foreseen end, of a speed just found, and of its drift from one request to the next.
 const END_VARIANCE: f64 = 0.05 * 0.05;
 const FOUND_VARIANCE: f64 = 1e-4 * 1e-4;
@@ -56,9 +64,11 @@ pub struct Positioning {
     turn_variance: f64,
     regions: BTreeMap<u64, Region>,
     landmarks: BTreeMap<u64, f64>,
+    /// By operation: the share of foreseen ends that came about, lately. A drive with a write cache ends writes when it pleases.
+    met: [f64; 2],
     recent: Vec<u64>,
     /// Where the request ended that was done last, and when, of those that are only watched.
-    last: Option<(u64, Nanos)>,
+    last: Option<(u64, Op, Nanos)>,
     by_age: VecDeque<u64>,
     /// By operation: the shortest times, in nanoseconds.
     reach_ns: [[f64; STEPS]; 2],
@@ -67,8 +77,14 @@ pub struct Positioning {
     uses: u64,
 }
 
+#[derive(Clone, Copy)]
+struct Ended {
+    end: End,
+    is_write: bool,
+}
+
 struct Region {
-    ends: Vec<End>,
+    ends: Vec<Ended>,
     seen: u64,
     search_at: u64,
     per_sector: Option<f64>,
@@ -118,6 +134,7 @@ impl Positioning {
             turn_variance: FOUND_VARIANCE,
             regions: BTreeMap::new(),
             landmarks: BTreeMap::new(),
+            met: [1.0; 2],
             recent: vec![u64::MAX; RECENT],
             last: None,
             by_age: VecDeque::new(),
@@ -155,9 +172,13 @@ impl Positioning {
     /// Foresees when a request ends that is sent now, with the head at `head`; and the time until then with the danger counted in that
     /// it is missed.
     #[inline]
-    pub(super) fn foresee(&self, now: Nanos, head: u64, request: &Request, anchor: Anchor) -> (Foreseen, f64) {
+    pub(super) fn foresee(&self, now: Nanos, (head, op): (u64, Op), request: &Request, anchor: Anchor) -> (Foreseen, f64) {
         let distance = head.abs_diff(request.lba);
-        let reach = self.reach_ns[usize::from(request.op.is_write())][step(distance)];
+        // Of writes that the drive ends when it pleases the way there counts, as it does for reads.
+        let is_foreseen = self.is_foreseen(request.op.is_write());
+        // After one of them nobody knows when the head is free.
+        let anchor = anchor.filter(|_| is_foreseen && self.is_foreseen(op.is_write()));
+        let reach = self.reach_ns[usize::from(request.op.is_write() && is_foreseen)][step(distance)];
         let now_ns = now.0 as f64;
         match (anchor, self.turn_ns) {
             (Some(passing), Some(turn_ns)) => {
@@ -180,10 +201,10 @@ impl Positioning {
 
     /// Learns from a request that somebody else sent. If it was sent after the one before was done, the head was there.
     pub(super) fn watch(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
-        let alone = self.last.filter(|&(_, done)| dispatched >= done);
-        let foreseen = alone.map(|(head, _)| self.foresee(dispatched, head, request, self.anchor(request.end())).0);
+        let alone = self.last.filter(|&(_, _, done)| dispatched >= done);
+        let foreseen = alone.map(|(head, op, _)| self.foresee(dispatched, (head, op), request, self.anchor(request.end())).0);
         self.learn(request, dispatched, at, foreseen);
-        self.last = Some((request.end(), at));
+        self.last = Some((request.end(), request.op, at));
     }
 
     /// Learns from a request that is done. `foreseen` if it was alone at the device, and so its whole time was its own.
@@ -199,7 +220,7 @@ impl Positioning {
         if let Some(foreseen) = foreseen {
             self.learn_reach(request, dispatched, at, &foreseen);
         }
-        self.learn_turning(request, at, foreseen.and_then(|foreseen| foreseen.anchor));
+        self.learn_turning(request, at);
     }
 
     fn learn_reach(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: &Foreseen) {
@@ -207,7 +228,9 @@ impl Positioning {
         let transfer = f64::from(request.sectors) * turn_ns * self.per_sector(request.end()).unwrap_or(0.0);
         let reach = &mut self.reach_ns[usize::from(request.op.is_write())][step(foreseen.distance)];
         let service = (at - dispatched).0 as f64;
-        *reach = reach.min((service - transfer).max(0.0));
+        if foreseen.anchor.is_some() || self.met.iter().all(|&met| met >= MOSTLY_MET) {
+            *reach = reach.min((service - transfer).max(0.0));
+        }
         if foreseen.anchor.is_none() {
             return;
         }
@@ -221,40 +244,60 @@ impl Positioning {
         *reach = reach.max(0.0);
     }
 
-    fn learn_turning(&mut self, request: &Request, at: Nanos, anchor: Anchor) {
-        let (end, at_ns) = (request.end(), at.0 as f64);
+    fn learn_turning(&mut self, request: &Request, at: Nanos) {
+        let end = End { lba: request.end(), at_ns: at.0 as f64 };
+        let is_write = request.op.is_write();
         self.uses += 1;
-        if let (Some(turn_ns), Some(passing)) = (self.turn_ns, anchor) {
-            self.follow(end, at_ns, passing.at_ns, turn_ns);
+        if let (Some(turn_ns), Some(passing)) = (self.turn_ns, self.anchor(end.lba)) {
+            self.follow(end, is_write, passing.at_ns, turn_ns);
         }
-        self.mark(End { lba: end, at_ns });
-        let region = self.region(end);
+        if !self.is_foreseen(is_write) {
+            return;
+        }
+        self.mark(end);
+        let region = self.region(end.lba);
         let slot = (region.seen % ENDS as u64) as usize;
         match region.ends.get_mut(slot) {
-            Some(place) => *place = End { lba: end, at_ns },
-            None => region.ends.push(End { lba: end, at_ns }),
+            Some(place) => *place = Ended { end, is_write },
+            None => region.ends.push(Ended { end, is_write }),
         }
         region.seen += 1;
         if region.seen >= region.search_at {
             region.search_at = region.seen.saturating_mul(2);
-            self.search(end >> REGION_SHIFT);
+            self.search(end.lba >> REGION_SHIFT);
         }
     }
 
+    /// Ends of reads, or of writes, come about as foreseen.
+    fn is_foreseen(&self, is_write: bool) -> bool {
+        self.met[usize::from(is_write)] >= MOSTLY_MET
+    }
+
+    /// How far from a whole number of turns lie between, in turns.
+    fn off(&self, at_ns: f64, anchor_ns: f64) -> f64 {
+        let turns = (at_ns - anchor_ns) / self.turn_ns.unwrap_or(2.0 * HALF_TURN_NS);
+        turns - turns.round()
+    }
+
     /// Keeps step with the platter: a small part of each difference goes into the time of a turn, which ages landmarks well.
-    fn follow(&mut self, end: u64, at_ns: f64, anchor_ns: f64, turn_ns: f64) {
-        let turns = (at_ns - anchor_ns) / turn_ns;
-        let off = turns - turns.round();
+    fn follow(&mut self, end: End, is_write: bool, anchor_ns: f64, turn_ns: f64) {
+        let off = self.off(end.at_ns, anchor_ns);
         let is_met = off.abs() < MET;
+        let met = &mut self.met[usize::from(is_write)];
+        *met += MET_SHARE * (f64::from(u8::from(is_met)) - *met);
+        if !self.is_foreseen(is_write) && self.is_foreseen(!is_write) {
+            return;
+        }
         if is_met {
+            let turns = (end.at_ns - anchor_ns) / turn_ns;
             // Kalman's filter for the one unknown: what a difference says of the time of a turn grows with the turns it took to come about.
             let gain = self.turn_variance * turns / (turns * turns * self.turn_variance + END_VARIANCE);
             self.turn_ns = Some(turn_ns * (1.0 + gain * off));
             self.turn_variance = (1.0 - gain * turns) * self.turn_variance + DRIFT_VARIANCE;
         }
-        let region = self.region(end);
-        region.met += 0.02 * (f64::from(u8::from(is_met)) - region.met);
-        if region.met < 0.4 {
+        let region = self.region(end.lba);
+        region.met += MET_SHARE / 2.0 * (f64::from(u8::from(is_met)) - region.met);
+        if region.met < MOSTLY_MET {
             // Chance alone meets 2 * MET of all: this line is none.
             region.per_sector = None;
             region.search_at = region.seen + FIRST_SEARCH;
@@ -263,6 +306,7 @@ impl Positioning {
             if self.known_regions() == 0 {
                 self.turn_ns = None;
                 self.turn_variance = FOUND_VARIANCE;
+                self.met = [1.0; 2];
             }
         }
     }
@@ -291,14 +335,41 @@ impl Positioning {
         region
     }
 
+    /// Looks for a region's line: in the ends of its reads, or of all if they do not suffice.
     fn search(&mut self, number: u64) {
-        let Some(region) = self.regions.get_mut(&number) else { return };
-        let line = self.finder.find(&region.ends, self.turn_ns);
-        let Some(line) = line else { return };
-        region.per_sector = Some(line.per_sector);
-        region.met = 1.0;
+        let Some(region) = self.regions.get(&number) else { return };
+        let of = |writes: bool| region.ends.iter().filter(move |of_one| of_one.is_write == writes).map(|of_one| of_one.end);
+        let (reads, writes): (Vec<End>, Vec<End>) = (of(false).collect(), of(true).collect());
+        let by_reads = if writes.is_empty() { None } else { self.finder.find(&reads, self.turn_ns) };
+        let by_all = || [&reads[..], &writes].concat();
+        let Some(line) = by_reads.or_else(|| self.finder.find(&by_all(), self.turn_ns)) else { return };
+        if let Some(region) = self.regions.get_mut(&number) {
+            region.per_sector = Some(line.per_sector);
+            region.met = 1.0;
+        }
         self.turn_ns = Some(line.turn_ns);
         self.generation = self.generation.wrapping_add(1);
+        if by_reads.is_some() {
+            self.judge_writes(number, &reads, &writes);
+        }
+    }
+
+    /// Whether writes end where the line of reads says. What they have marked is forgotten.
+    fn judge_writes(&mut self, number: u64, reads: &[End], writes: &[End]) {
+        let marked = self.landmarks.range(number << REGION_SHIFT..(number + 1) << REGION_SHIFT);
+        let marked: Vec<u64> = marked.map(|(&lba, _)| lba).collect();
+        for lba in marked {
+            self.landmarks.remove(&lba);
+        }
+        for &end in reads {
+            self.mark(end);
+        }
+        let off = |end: &End| Some(self.off(end.at_ns, self.anchor(end.lba)?.at_ns).abs());
+        let judged: Vec<f64> = writes.iter().filter_map(off).collect();
+        if judged.len() >= FEWEST_JUDGED {
+            let met = judged.iter().filter(|&&off| off < MET).count();
+            self.met[usize::from(true)] = met as f64 / judged.len() as f64;
+        }
     }
 }
 

@@ -22,10 +22,10 @@ use rustfft::{Fft, FftPlanner};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// Speeds of drives in turns a minute. A drive keeps its speed within about 0.2%, and some are sold under a rounded one.
+/// Speeds of drives in turns a minute. A drive keeps its speed within about 0.2%, and some are sold under a rounded one (10,045 as 10,000).
 const RPM: [f64; 8] = [4_500.0, 5_400.0, 5_900.0, 6_400.0, 7_200.0, 10_000.0, 12_000.0, 15_000.0];
 /// How far around each of them is searched, and in what steps.
-const SPREAD: f64 = 0.003;
+const SPREAD: f64 = 0.005;
 const STEP: f64 = 0.0004;
 /// Distances are counted in steps of a page.
 const QUANTUM: u64 = 8;
