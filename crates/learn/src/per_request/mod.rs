@@ -45,7 +45,7 @@ static TUNABLES: &[Tunable] = &[
         max: 60_000,
         default: 500,
         scale: Scale::Logarithmic,
-        doc: "A request that somebody waits for has expired after this time.",
+        doc: "A request that somebody waits for has expired after this time, one that goes on in order after twice the time.",
     },
     Tunable {
         name: "async_expire",
@@ -97,13 +97,18 @@ static TUNABLES: &[Tunable] = &[
 fn patience(values: &[i64]) -> Patience {
     let tuning = Tuning::new(values);
     // Synchronous and asynchronous requests take turns at being the expired one, and each other pick may begin a turn.
-    Patience { expires: tuning.expire[ASYNC].max(tuning.expire[SYNC]), picks: 2 * tuning.batch * (1 + TURN_PICKS) }
+    Patience {
+        expires: tuning.expire[ASYNC].max(Nanos(IN_ORDER * tuning.expire[SYNC].0)),
+        picks: 2 * tuning.batch * (1 + TURN_PICKS),
+    }
 }
 
 const ASYNC: usize = 0;
 const SYNC: usize = 1;
 /// Of those that somebody waits for, those of streams that ask for little: they get it at once.
 const PROMPT: usize = 2;
+/// Requests of streams in order expire after so many times as long: each time they get a whole turn.
+const IN_ORDER: u64 = 2;
 /// Requests of a kind that are looked at for each pick: the oldest ones, and the nearest on either side.
 const LOOKED_AT: usize = 48;
 /// Anchors that are kept, by the request's number; a power of two.
@@ -486,10 +491,13 @@ fn remembered(anchors: &mut [Remembered], positioning: &Positioning, request: &R
 impl Scheduler for PerRequest {
     fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
         let kind = usize::from(request.is_sync());
-        let is_prompt =
-            request.is_sync() && self.shared.with(|known| known.streams.asks_for_little(request.stream, request.arrival));
-        let lane = if is_prompt { PROMPT } else { kind };
-        self.queue.insert(lane, request.arrival + self.tuning.expire[kind], request).into()
+        let (is_prompt, goes_on) = self.shared.with(|known| {
+            let streams = &known.streams;
+            (streams.asks_for_little(request.stream, request.arrival), streams.goes_on(request.stream))
+        });
+        let lane = if request.is_sync() && is_prompt { PROMPT } else { kind };
+        let times = if request.is_sync() && goes_on { IN_ORDER } else { 1 };
+        self.queue.insert(lane, request.arrival + Nanos(times * self.tuning.expire[kind].0), request).into()
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {

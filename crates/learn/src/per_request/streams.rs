@@ -276,6 +276,11 @@ impl Streams {
         })
     }
 
+    /// Its requests mostly go on where the last one ended.
+    pub fn goes_on(&self, stream: StreamId) -> bool {
+        self.past(stream).is_some_and(|past| past.goes_on.value > 0.5)
+    }
+
     /// It asks for little of the device's time, however soon it is served: it mostly thinks for long, or it does so at times and has used
     /// much less than a fair share.
     pub fn asks_for_little(&self, stream: StreamId, now: Nanos) -> bool {
