@@ -45,7 +45,7 @@ static TUNABLES: &[Tunable] = &[
         max: 60_000,
         default: 500,
         scale: Scale::Logarithmic,
-        doc: "A request that somebody waits for has expired after this time, one that goes on in order after twice the time.",
+        doc: "A request that somebody waits for has expired after this time, one of a stream in order after four times as long.",
     },
     Tunable {
         name: "async_expire",
@@ -107,8 +107,8 @@ const ASYNC: usize = 0;
 const SYNC: usize = 1;
 /// Of those that somebody waits for, those of streams that ask for little: they get it at once.
 const PROMPT: usize = 2;
-/// Requests of streams in order expire after so many times as long: each time they get a whole turn.
-const IN_ORDER: u64 = 2;
+/// Requests of streams that go on in order, as far as is known, expire after so many times as long: each time they get a whole turn.
+const IN_ORDER: u64 = 4;
 /// Requests of a kind that are looked at for each pick: the oldest ones, and the nearest on either side.
 const LOOKED_AT: usize = 48;
 /// Anchors that are kept, by the request's number; a power of two.
@@ -491,12 +491,12 @@ fn remembered(anchors: &mut [Remembered], positioning: &Positioning, request: &R
 impl Scheduler for PerRequest {
     fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
         let kind = usize::from(request.is_sync());
-        let (is_prompt, goes_on) = self.shared.with(|known| {
+        let (is_prompt, may_go_on) = self.shared.with(|known| {
             let streams = &known.streams;
-            (streams.asks_for_little(request.stream, request.arrival), streams.goes_on(request.stream))
+            (streams.asks_for_little(request.stream, request.arrival), streams.may_go_on(request.stream))
         });
         let lane = if request.is_sync() && is_prompt { PROMPT } else { kind };
-        let times = if request.is_sync() && goes_on { IN_ORDER } else { 1 };
+        let times = if request.is_sync() && may_go_on { IN_ORDER } else { 1 };
         self.queue.insert(lane, request.arrival + Nanos(times * self.tuning.expire[kind].0), request).into()
     }
 

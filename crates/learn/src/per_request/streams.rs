@@ -38,11 +38,14 @@ const LOCAL: f64 = 0.8;
 /// Steps of thinking: shorter than 32 microseconds, than 64, and so on; the last step is everything longer than 16 milliseconds.
 const STEPS: usize = 11;
 const FIRST_STEP_NS: u64 = 32_000;
+const LAST_STEP_NS: u64 = FIRST_STEP_NS << (STEPS - 2);
 /// So large a share of long thoughts makes a stream that thinks long.
 const MOSTLY: f64 = 0.6;
-/// So large a share says that it pauses at times, and so small a part of a fair share of the device's time is a modest one.
-const AT_TIMES: f64 = 0.04;
-const MODEST: f64 = 0.25;
+/// Who ever paused in about the last hundred requests pauses at times: who was left behind may have that much to catch up with.
+const AT_TIMES: f64 = 0.004;
+const PAUSES_SHARE: f64 = 1.0 / 128.0;
+/// So small a part of a fair share of the device's time is a modest one.
+const MODEST: f64 = 0.4;
 /// What all streams did counts as so many samples of one's own.
 const OF_ALL: f64 = 0.5;
 
@@ -129,6 +132,8 @@ struct Past {
     end: u64,
     done: Nanos,
     thinking: Thinking,
+    /// Share of long thoughts in the long run.
+    pauses: f64,
     goes_on: Mean,
     distance: Mean,
     /// Of a request that no other stream's came before, and of all.
@@ -219,6 +224,7 @@ impl Streams {
                 end: request.end(),
                 done: at,
                 thinking: Thinking::default(),
+                pauses: 0.0,
                 goes_on: nothing,
                 distance: nothing,
                 staying_ns: nothing,
@@ -238,6 +244,7 @@ impl Streams {
         past.own_ns.add(own_ns);
         past.used_ns.add(at, own_ns);
         past.thinking.add(thought);
+        past.pauses += PAUSES_SHARE * (f64::from(u8::from(thought.0 >= LAST_STEP_NS)) - past.pauses);
         self.thinking.add(thought);
         if stays {
             past.staying_ns.add(own_ns);
@@ -276,22 +283,21 @@ impl Streams {
         })
     }
 
-    /// Its requests mostly go on where the last one ended.
-    pub fn goes_on(&self, stream: StreamId) -> bool {
-        self.past(stream).is_some_and(|past| past.goes_on.value > 0.5)
+    /// Its requests mostly go on where the last one ended, as far as is known.
+    pub fn may_go_on(&self, stream: StreamId) -> bool {
+        self.past(stream).and_then(|past| past.goes_on.get()).is_none_or(|on| on > 0.5)
     }
 
     /// It asks for little of the device's time, however soon it is served: it mostly thinks for long, or it does so at times and has used
     /// much less than a fair share.
     pub fn asks_for_little(&self, stream: StreamId, now: Nanos) -> bool {
         self.past(stream).is_some_and(|past| {
-            let thinks_long = past.thinking.steps[STEPS - 1];
             // A device that takes several at once sees to the few by itself.
             let is_modest = || {
                 self.switching_ns[1].get().is_none()
                     && past.used_ns.sum(now) * self.active.most(now) < MODEST * self.used_ns.sum(now)
             };
-            thinks_long > MOSTLY || thinks_long > AT_TIMES && is_modest()
+            past.thinking.steps[STEPS - 1] > MOSTLY || past.pauses > AT_TIMES && is_modest()
         })
     }
 
