@@ -65,6 +65,8 @@ enum State {
 /// What the classifier, or an error remembered, says.
 struct Wanted {
     arm: usize,
+    /// How likely it is right, in percent.
+    confidence: f64,
     why: String,
 }
 
@@ -237,7 +239,8 @@ impl Classified {
         if let Some((arm, true)) = alike
             && self.eligible[arm]
         {
-            return Ok(Wanted { arm, why: format!("{}, which corrected an error in a workload like this one", self.arms[arm]) });
+            let why = format!("{}, which corrected an error in a workload like this one", self.arms[arm]);
+            return Ok(Wanted { arm, confidence: 100.0, why });
         }
         let is_new = self.is_alone() && alike.is_none() && self.log.segment.label().is_none();
         if self.learns_online() && is_new {
@@ -246,12 +249,13 @@ impl Classified {
         let taught = self.taught.as_mut().map_err(|why| why.clone())?;
         let learner = taught.learner();
         let (arm, confidence) = taught.classify(row, &self.eligible).ok_or("the model knows no candidate that can be set")?;
-        Ok(Wanted { arm, why: format!("{learner}: {}, {:.0}% sure", self.arms[arm], 100.0 * confidence) })
+        let confidence = 100.0 * confidence;
+        Ok(Wanted { arm, confidence, why: format!("{learner}: {}, {confidence:.0}% sure", self.arms[arm]) })
     }
 
     /// Asks the classifier.
     fn choose(&mut self, arm: usize, row: &[f64], distribution: Option<&Distribution>, before: &str, looks: &str) -> Decision {
-        let Wanted { arm: wanted, why } = match self.wanted(row, distribution) {
+        let Wanted { arm: wanted, confidence, why } = match self.wanted(row, distribution) {
             Ok(wanted) => wanted,
             Err(why) if self.learns_online() && self.is_alone() => return self.begin_round(&format!("{before}{why} ({looks})")),
             Err(why) => return Decision::keep(format!("{before}{why} ({looks}): {} is kept", self.arms[arm])),
@@ -259,6 +263,9 @@ impl Classified {
         let why = format!("{before}{why} ({looks})");
         if wanted == arm {
             return self.explore(arm).unwrap_or_else(|| Decision::keep(why));
+        }
+        if confidence < self.knobs.least_confidence {
+            return Decision::keep(format!("{why}, which is too little: {} is kept", self.arms[arm]));
         }
         if self.learns_online()
             && let Some((measured, now)) = self.log.segment.mean(wanted).zip(self.log.segment.mean(arm))

@@ -66,6 +66,16 @@ pub static TUNABLES: &[Tunable] = &[
     },
     LEAST_CORRELATION,
     Tunable {
+        name: "least_confidence",
+        unit: Unit::Percent,
+        min: 0,
+        max: 100,
+        default: 50,
+        scale: Scale::Linear,
+        doc: "A classifier that is less sure changes nothing: what it says is likelier wrong than right. 0 always follows it, as in the \
+              paper.",
+    },
+    Tunable {
         name: "losses",
         unit: Unit::Count,
         min: 0,
@@ -127,6 +137,8 @@ pub struct Knobs {
     pub retrain_requests: u64,
     /// `None` if no change of the workload is sensed.
     pub least_correlation: Option<f64>,
+    /// In percent.
+    pub least_confidence: f64,
     pub losses: u64,
     /// A difference of scores.
     pub loss: f64,
@@ -151,10 +163,11 @@ impl Knobs {
             first_window: milliseconds(4),
             retrain_requests: whole(5),
             least_correlation: (values[6] > 0).then_some(values[6] as f64 / 100.0),
-            losses: whole(7),
-            loss: -(1.0 - values[8] as f64 / 100.0).ln(),
-            quantum: Nanos::from_millis(whole(9)),
-            explore_windows: whole(10),
+            least_confidence: values[7] as f64,
+            losses: whole(8),
+            loss: -(1.0 - values[9] as f64 / 100.0).ln(),
+            quantum: Nanos::from_millis(whole(10)),
+            explore_windows: whole(11),
         }
     }
 }
