@@ -461,7 +461,7 @@ impl Known {
         let goes_on = request.is_sync() && self.streams.is_next(request);
         let cost_ns = if !goes_on {
             let turns = last_sent.is_some_and(|(_, op)| op != request.op);
-            let turning_ns = if turns { self.streams.turning_ns() } else { 0.0 };
+            let turning_ns = if turns { self.streams.turning_ns(request.sectors) } else { 0.0 };
             turning_ns + self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
         } else if last_sent.is_some_and(|(stream, _)| stream == request.stream) {
             // Whoever goes elsewhere now must come back for it.

@@ -31,6 +31,8 @@ const FROM_MEMORY_NS: f64 = 400e3;
 /// Of turns from reads to writes the last one counts as this share, and so much of a whole sample must be known of each kind.
 const TURNS_SHARE: f64 = 1.0 / 128.0;
 const TURNS_KNOWN: f64 = 0.2;
+/// Large requests of one way are kept together for so many times their transfer.
+const TOGETHER: f64 = 4.0;
 /// A share of what it takes to go elsewhere, hoped for of what is near.
 const HOPED: f64 = 0.5;
 /// A stream is local if its next request takes at most this share of what it takes to go to another stream.
@@ -301,8 +303,14 @@ impl Streams {
         })
     }
 
-    /// What it takes more to read after a write and to write after a read than to go on as before: the price of turning, and back.
-    pub fn turning_ns(&self) -> f64 {
+    /// What turning from reads to writes, or back, costs before a request of this size: what it took more than to go on as before, both
+    /// ways, and what is lost because large requests that go at once do not wait for those that they would merge with.
+    pub fn turning_ns(&self, sectors: u32) -> f64 {
+        let transfer_ns = if self.sector_ns.is_finite() { f64::from(sectors) * self.sector_ns } else { 0.0 };
+        self.round_trip_ns() + TOGETHER * transfer_ns
+    }
+
+    fn round_trip_ns(&self) -> f64 {
         let [[reads, to_write], [to_read, writes]] = &self.turning_ns;
         if [reads, to_write, to_read, writes].iter().any(|mean| mean.weight < TURNS_KNOWN) {
             return 0.0;
@@ -478,7 +486,7 @@ mod tests {
                 };
                 served.serve(1, 0, service, 10_000);
             }
-            served.streams.turning_ns()
+            served.streams.round_trip_ns()
         };
         assert!((price(8 * MILLI) - 3e6).abs() < 1e3, "{}", price(8 * MILLI));
         assert_eq!(price(4 * MILLI), 0.0);
