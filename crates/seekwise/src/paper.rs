@@ -34,7 +34,7 @@ pub struct Arguments {
     /// The paper (`seekwise paper list`)
     #[arg(value_name = "PAPER")]
     name: String,
-    /// Shorter runs on one disk, each once: minutes instead of the better part of an hour
+    /// One disk and each workload once: about a minute instead of several
     #[arg(long)]
     quick: bool,
     /// Of everything that is drawn
@@ -207,8 +207,7 @@ fn notes(plan: &Plan) -> Vec<String> {
     ];
     if plan.repeats == 1 {
         notes.push(
-            "A quick run: short, and each workload once. Windows are short, too, so that their decisions rest on little."
-                .to_owned(),
+            "A quick run: one disk, each workload once, half of the batches, and windows compared in runs of a minute.".to_owned(),
         );
     }
     notes

@@ -60,8 +60,7 @@ pub enum Load {
 
 /// How much is run.
 pub struct Plan {
-    /// Length of the runs, against that of the job files.
-    factor: f64,
+    /// Length of the runs in which windows of different length are compared, against that of the job files.
     long_factor: f64,
     /// How often Tables 4 and 5 are run, each time with other draws.
     pub repeats: u32,
@@ -78,17 +77,16 @@ impl Plan {
     pub fn new(quick: bool, seed: u64) -> anyhow::Result<Plan> {
         let main = Disk::parse(MAIN_DISK)?;
         Ok(if quick {
-            let factor = 1.0 / 3.0;
-            Plan { factor, long_factor: factor, repeats: 1, batches: 5, disks: vec![main], seed }
+            Plan { long_factor: 1.0, repeats: 1, batches: 5, disks: vec![main], seed }
         } else {
             let disks = vec![main, Disk::parse(SECOND_DISK)?];
-            Plan { factor: 1.0, long_factor: LONG, repeats: 3, batches: 10, disks, seed }
+            Plan { long_factor: LONG, repeats: 3, batches: 10, disks, seed }
         })
     }
 
     /// What a time of the paper is in runs of this length, in milliseconds.
     pub fn scaled_ms(&self, paper_s: f64, long: bool) -> i64 {
-        let factor = if long { self.long_factor } else { self.factor };
+        let factor = if long { self.long_factor } else { 1.0 };
         (paper_s * 1000.0 / PAPER_SECONDS_A_SECOND * factor).round().max(1.0) as i64
     }
 
@@ -100,11 +98,11 @@ impl Plan {
     /// Name and text of a workload's job file.
     pub fn job_file(&self, load: &Load) -> anyhow::Result<(String, String)> {
         match load {
-            Load::Of(name) => Ok(((*name).to_owned(), lengthened(&shipped_text(name)?, self.factor))),
+            Load::Of(name) => Ok(((*name).to_owned(), shipped_text(name)?)),
             Load::Long(name) => Ok((format!("{name}-long"), lengthened(&shipped_text(name)?, self.long_factor))),
             Load::Batch(number) => {
                 let name = TABLE_4[*number as usize % TABLE_4.len()];
-                let text = Variation::draw(self.seed, *number).apply(&lengthened(&shipped_text(name)?, self.factor));
+                let text = Variation::draw(self.seed, *number).apply(&shipped_text(name)?);
                 Ok((format!("batch-{}-{name}", number + 1), text))
             }
         }
@@ -123,10 +121,9 @@ impl Plan {
     /// How long the runs are, for the reader.
     pub fn length_text(&self) -> String {
         format!(
-            "Job files of 60 s are run for {:.0} s and stand for runs of 600 s; windows and other times of the paper are shortened alike, so \
-             that its window of 60 s is one of {} ms here. Figures 8 and 9 are from runs of {:.0} s, in which its 60 s are {} ms; there, \
-             sizes that a job file takes to a tenth grow with the time.",
-            60.0 * self.factor,
+            "Job files of 60 s stand for runs of 600 s; windows and other times of the paper are shortened alike, so that its window of 60 s \
+             is one of {} ms here. Figures 8 and 9 are from runs of {:.0} s, in which its 60 s are {} ms; there, sizes that a job file takes \
+             to a tenth grow with the time.",
             self.scaled_ms(60.0, false),
             60.0 * self.long_factor,
             self.scaled_ms(60.0, true),
@@ -253,7 +250,7 @@ mod tests {
                 let (name, text) = plan.job_file(&load).unwrap();
                 let jobs = Workload::parse(&text, &name).unwrap();
                 let longest = jobs.jobs().iter().filter_map(|job| job.options().runtime).max().unwrap().as_secs_f64();
-                let most = 60.0 * if matches!(load, Load::Long(_)) { plan.long_factor } else { plan.factor };
+                let most = 60.0 * if matches!(load, Load::Long(_)) { plan.long_factor } else { 1.0 };
                 assert!(jobs.jobs().iter().all(|job| !job.options().repeatable), "{name}: another seed changes nothing");
                 assert!(longest <= most + 0.001 && longest >= most / 2.0 - 0.001, "{name}: {longest} s");
             }
@@ -292,6 +289,6 @@ mod tests {
     #[test]
     fn a_window_is_as_much_shorter_as_the_run() {
         let (quick, full) = (Plan::new(true, 1).unwrap(), Plan::new(false, 1).unwrap());
-        assert_eq!((full.scaled_ms(60.0, false), full.scaled_ms(60.0, true), quick.scaled_ms(60.0, false)), (6000, 60_000, 2000));
+        assert_eq!((full.scaled_ms(60.0, false), full.scaled_ms(60.0, true), quick.scaled_ms(60.0, true)), (6000, 60_000, 6000));
     }
 }
