@@ -460,8 +460,10 @@ impl Known {
         // What goes on where its stream ended was read ahead by the device, or passes the head anyway.
         let goes_on = request.is_sync() && self.streams.is_next(request);
         let cost_ns = if !goes_on {
-            let turns = last_sent.is_some_and(|(_, op)| op != request.op);
-            let turning_ns = if turns { self.streams.turning_ns(request.sectors) } else { 0.0 };
+            let turning_ns = match last_sent {
+                Some((stream, op)) if op != request.op => self.streams.turning_ns(request, stream),
+                _ => 0.0,
+            };
             turning_ns + self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
         } else if last_sent.is_some_and(|(stream, _)| stream == request.stream) {
             // Whoever goes elsewhere now must come back for it.

@@ -31,7 +31,7 @@ const FROM_MEMORY_NS: f64 = 400e3;
 /// Of turns from reads to writes the last one counts as this share, and so much of a whole sample must be known of each kind.
 const TURNS_SHARE: f64 = 1.0 / 128.0;
 const TURNS_KNOWN: f64 = 0.2;
-/// Large requests of one way are kept together for so many times their transfer.
+/// A stream's large requests of one way are kept together for so many times their transfer.
 const TOGETHER: f64 = 4.0;
 /// A share of what it takes to go elsewhere, hoped for of what is near.
 const HOPED: f64 = 0.5;
@@ -303,10 +303,12 @@ impl Streams {
         })
     }
 
-    /// What turning from reads to writes, or back, costs before a request of this size: what it took more than to go on as before, both
-    /// ways, and what is lost because large requests that go at once do not wait for those that they would merge with.
-    pub fn turning_ns(&self, sectors: u32) -> f64 {
-        let transfer_ns = if self.sector_ns.is_finite() { f64::from(sectors) * self.sector_ns } else { 0.0 };
+    /// What turning from reads to writes, or back, costs before this request, if the last one was of stream `last`: what it took more than
+    /// to go on as before, both ways; and in a stream of large ones what is lost because those that go at once do not wait for those that
+    /// they would merge with.
+    pub fn turning_ns(&self, request: &Request, last: StreamId) -> f64 {
+        let stays = last == request.stream && self.sector_ns.is_finite();
+        let transfer_ns = if stays { f64::from(request.sectors) * self.sector_ns } else { 0.0 };
         self.round_trip_ns() + TOGETHER * transfer_ns
     }
 

@@ -98,11 +98,11 @@ impl Plan {
     /// Name and text of a workload's job file.
     pub fn job_file(&self, load: &Load) -> anyhow::Result<(String, String)> {
         match load {
-            Load::Of(name) => Ok(((*name).to_owned(), shipped_text(name)?)),
+            Load::Of(name) => Ok(((*name).to_owned(), lengthened(&shipped_text(name)?, 1.0))),
             Load::Long(name) => Ok((format!("{name}-long"), lengthened(&shipped_text(name)?, self.long_factor))),
             Load::Batch(number) => {
                 let name = TABLE_4[*number as usize % TABLE_4.len()];
-                let text = Variation::draw(self.seed, *number).apply(&shipped_text(name)?);
+                let text = Variation::draw(self.seed, *number).apply(&lengthened(&shipped_text(name)?, 1.0));
                 Ok((format!("batch-{}-{name}", number + 1), text))
             }
         }
