@@ -356,8 +356,9 @@ impl Positioning {
 
     /// Whether writes end where the line of reads says. What they have marked is forgotten.
     fn judge_writes(&mut self, number: u64, reads: &[End], writes: &[End]) {
-        let marked = self.landmarks.range(number << REGION_SHIFT..(number + 1) << REGION_SHIFT);
-        let marked: Vec<u64> = marked.map(|(&lba, _)| lba).collect();
+        let first = number << REGION_SHIFT;
+        let last = first | ((1 << REGION_SHIFT) - 1);
+        let marked: Vec<u64> = self.landmarks.range(first..=last).map(|(&lba, _)| lba).collect();
         for lba in marked {
             self.landmarks.remove(&lba);
         }

@@ -99,18 +99,17 @@ struct Lately {
 
 impl Lately {
     fn add(&mut self, at: Nanos, what: f64) {
-        let second = at.0 / 1_000_000_000;
-        self.counted = self.seen_from(second);
-        self.second = second;
+        self.counted = self.seen_from(at);
+        self.second = second(at);
         self.counted[0] += what;
     }
 
     fn is_current(&self, at: Nanos) -> bool {
-        self.second == at.0 / 1_000_000_000
+        self.second == second(at)
     }
 
-    fn seen_from(&self, second: u64) -> [f64; 2] {
-        match second.saturating_sub(self.second) {
+    fn seen_from(&self, at: Nanos) -> [f64; 2] {
+        match second(at).saturating_sub(self.second) {
             0 => self.counted,
             1 => [0.0, self.counted[0]],
             _ => [0.0; 2],
@@ -118,14 +117,18 @@ impl Lately {
     }
 
     fn sum(&self, at: Nanos) -> f64 {
-        let [now, before] = self.seen_from(at.0 / 1_000_000_000);
+        let [now, before] = self.seen_from(at);
         now + before
     }
 
     fn most(&self, at: Nanos) -> f64 {
-        let [now, before] = self.seen_from(at.0 / 1_000_000_000);
+        let [now, before] = self.seen_from(at);
         now.max(before)
     }
+}
+
+fn second(at: Nanos) -> u64 {
+    at.0 / 1_000_000_000
 }
 
 #[derive(Clone, Copy)]
