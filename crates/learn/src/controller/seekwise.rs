@@ -17,9 +17,9 @@
 //!   ([`similarity`](crate::similarity)), and replaced by what is measured as soon as it is.
 //! * *Worth it.* A candidate is tried if a gain is expected, not only possible, and if the improvement that a trial may show (the knowledge
 //!   gradient: Frazier, Powell, Dayanik, 2008) over the time that the workload should go on exceeds what the trial, two switches and the
-//!   disturbance that they are cost.
-//!   How long it goes on is taken from how long it has lasted (Lindy's law: as long again). What failed is tried again at the earliest
-//!   when twice the time has passed, whatever the workload, so that the number of failures grows with the logarithm of time.
+//!   disturbance that they are cost. How long it goes on is taken from how long it has lasted (Lindy's law: as long again). What failed is
+//!   tried again at the earliest when twice the time has passed, whatever the workload, so that the number of failures grows with the
+//!   logarithm of time.
 //! * *What was found in force* is tried, now and then, on less: that nothing should be expected to gain over it, yet it may.
 //! * *Windows as long as the workload.* Slices are joined until a cumulative sum of their distances (Page, Continuous inspection
 //!   schemes, 1954) says that the workload is another one.
@@ -402,6 +402,7 @@ impl Segment {
     }
 }
 
+/// What a trial of something of which this is expected disturbs, in seconds.
 fn disturbance_s(expected: &Expected) -> f64 {
     if expected.is_known() { DISTURBANCE_S } else { 0.0 }
 }

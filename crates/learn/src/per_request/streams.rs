@@ -201,11 +201,6 @@ impl Streams {
         let own_ns = (at - began).0 as f64;
         let way = usize::from(request.op == Op::Write);
         let last_way = self.last_way.replace(way);
-        if let Some(last_way) = last_way
-            && self.past(request.stream).is_some_and(|past| !past.is_next(request))
-        {
-            self.turning_ns[last_way][way].add_share(TURNS_SHARE, own_ns);
-        }
         let stays = last.is_some_and(|(stream, _)| stream == request.stream);
         if let Some((_, done)) = last
             && !stays
@@ -241,6 +236,9 @@ impl Streams {
             return;
         };
         let goes_on = past.is_next(request);
+        if let Some(last_way) = last_way.filter(|_| !goes_on) {
+            self.turning_ns[last_way][way].add_share(TURNS_SHARE, own_ns);
+        }
         past.goes_on.add(f64::from(u8::from(goes_on)));
         past.distance.add((past.end.abs_diff(request.lba) as f64).min(FARTHEST));
         past.sectors.add(f64::from(request.sectors));
@@ -298,10 +296,8 @@ impl Streams {
     pub fn asks_for_little(&self, stream: StreamId, now: Nanos) -> bool {
         self.past(stream).is_some_and(|past| {
             // A device that takes several at once sees to the few by itself.
-            let is_modest = || {
-                self.switching_ns[1].get().is_none()
-                    && past.used_ns.sum(now) * self.active.most(now) < MODEST * self.used_ns.sum(now)
-            };
+            let is_modest =
+                || !self.takes_several() && past.used_ns.sum(now) * self.active.most(now) < MODEST * self.used_ns.sum(now);
             past.thinking.steps[STEPS - 1] > MOSTLY || past.pauses > AT_TIMES && is_modest()
         })
     }
@@ -361,9 +357,14 @@ impl Streams {
         !self.is_found_by_device(past) && self.switching_ns().is_some_and(|switching_ns| staying_ns < LOCAL * switching_ns)
     }
 
+    /// The device was seen to work at several at once.
+    fn takes_several(&self) -> bool {
+        self.switching_ns[1].get().is_some()
+    }
+
     /// A device that takes several at once finds by itself what is near; what goes on in order it may still leave for another.
     fn is_found_by_device(&self, past: &Past) -> bool {
-        self.switching_ns[1].get().is_some() && past.goes_on.value < 0.5
+        self.takes_several() && past.goes_on.value < 0.5
     }
 
     /// Whether a request goes on where its stream's last one ended.
