@@ -11,7 +11,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["block"]),
     ("learn", &["block"]),
     ("report", &["block"]),
-    ("seekwise", &["block", "sim", "learn", "report"]),
+    ("laboratory", &["block", "sim", "learn", "report"]),
+    ("seekwise", &["block", "sim", "learn", "report", "laboratory"]),
 ];
 
 fn dependencies(manifest: &Path) -> Vec<String> {

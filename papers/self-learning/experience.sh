@@ -11,4 +11,4 @@ seekwise=${1:-target/release/seekwise}
     self-learning/concurrent-access self-learning/concurrent-reading self-learning/concurrent-writing self-learning/http-server \
     self-learning/multimedia-server self-learning/sequential-reading self-learning/sequential-writing self-learning/linux-compilation \
     --random 100 --seed 7 --disk sata7200 --disk sata7200@1 --seconds 15 \
-    --output crates/seekwise/src/experiment/experience.json.zst
+    --output crates/laboratory/src/experience.json.zst

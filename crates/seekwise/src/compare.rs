@@ -2,8 +2,9 @@
 
 use learn::Setting;
 
+use laboratory::comparison::regime::{self, Regime};
+
 use crate::experiment;
-use crate::experiment::regime::{self, Regime};
 use crate::output::{self, Output};
 
 /// Arguments of `seekwise compare`.
@@ -25,7 +26,7 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
-    let records = experiment::records(&args.experiment, regimes(&args)?, true)?;
+    let records = args.experiment.records(regimes(&args)?, true)?;
     output::show(&records, &args.output)
 }
 

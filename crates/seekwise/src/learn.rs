@@ -1,7 +1,6 @@
 //! `seekwise learn`: train models on labelled rows, evaluate and show them.
 
 mod gather;
-mod mix;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,6 +11,7 @@ use std::sync::atomic::Ordering;
 
 use ::learn::model::{self, ALL, Columns, Dataset, Evaluation, Learner, Model, ModelError, Options};
 use anyhow::{Context as _, ensure};
+use laboratory::loads::mix;
 
 use crate::terminal;
 

@@ -1,7 +1,8 @@
 //! `seekwise simulate`: one load on one disk under one scheduler, and what came of it.
 
+use laboratory::comparison::regime::{self, Regime};
+
 use crate::experiment;
-use crate::experiment::regime::{self, Regime};
 use crate::output::Explain;
 use crate::terminal;
 
@@ -31,7 +32,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => Regime::Scheduler(begins_with),
         Some(text) => Regime::Controller { chosen: regime::controller(text)?, begins_with },
     };
-    let records = experiment::records(&args.experiment, vec![regime], false)?;
+    let records = args.experiment.records(vec![regime], false)?;
     let (width, _) = terminal::style();
     let mut text = String::new();
     for record in &records {

@@ -10,22 +10,14 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use laboratory::Monitor;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Long work was asked to stop.
-#[derive(Debug)]
-pub struct Interrupted;
-
-impl std::fmt::Display for Interrupted {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("interrupted; nothing was written")
-    }
-}
-
-impl std::error::Error for Interrupted {}
+pub use laboratory::Interrupted;
 
 /// From now on Ctrl-C and SIGTERM ask the work to stop; the second one ends the program at once.
 pub fn catch_interrupt() {
@@ -69,6 +61,40 @@ pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
     }
     bar.set_message(what.to_owned());
     bar
+}
+
+/// Shows what the laboratory does.
+#[derive(Default)]
+pub struct Terminal {
+    bar: Mutex<Option<ProgressBar>>,
+}
+
+impl Terminal {
+    fn with(&self, act: impl FnOnce(&mut Option<ProgressBar>)) {
+        act(&mut self.bar.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Monitor for Terminal {
+    fn begin(&self, total: u64, what: &str) {
+        self.with(|bar| *bar = Some(progress_bar(total, what)));
+    }
+
+    fn progress(&self, done: u64) {
+        self.with(|bar| bar.iter().for_each(|bar| bar.set_position(done)));
+    }
+
+    fn end(&self) {
+        self.with(|bar| bar.take().iter().for_each(ProgressBar::finish_and_clear));
+    }
+
+    fn warn(&self, text: &str) {
+        crate::trace::eprint_line(text);
+    }
+
+    fn stop(&self) -> &AtomicBool {
+        interrupted()
+    }
 }
 
 /// Tells the person what went wrong, if anything did, and the shell what to make of it.

@@ -1,7 +1,7 @@
 //! Files that are there whole or not at all.
 
 use std::fs::{self, File, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -32,6 +32,12 @@ impl WholeFile {
     /// What is written goes into it.
     pub fn writer(&self) -> anyhow::Result<File> {
         self.file.reopen().with_context(|| format!("cannot write {}", self.target.display()))
+    }
+
+    /// Fills it with these bytes and puts it in its place.
+    pub fn write_all(self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.writer()?.write_all(bytes).with_context(|| format!("cannot write {}", self.target.display()))?;
+        self.finish()
     }
 
     /// Puts it in its place.

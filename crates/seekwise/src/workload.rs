@@ -1,16 +1,13 @@
 //! `seekwise workload`: the papers' workloads as fio job files, random ones, and what a job file asks of the disk.
 
 mod requests;
-pub mod shipped;
 
 use std::fmt::Write as _;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
+use laboratory::shipped::{self, workload_text};
 use sim::workload::random;
-
-pub use shipped::workload_text;
 
 use crate::terminal;
 
@@ -45,40 +42,6 @@ pub struct RandomArgs {
     /// Where to write them; - is standard output
     #[arg(short, long, value_name = "FILE.fio", default_value = "-")]
     output: PathBuf,
-}
-
-/// The text of a job file and what errors shall call it; `None` if the path leads to something else, such as a trace.
-///
-/// # Errors
-/// What should be a job file cannot be read.
-pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
-    let name = path.to_string_lossy();
-    if let Some(found) = shipped::find(&name) {
-        return Ok(Some(found));
-    }
-    if path.extension().is_some_and(|extension| extension == "fio") || begins_with_section(path) {
-        return shipped::file_text(path).map(Some);
-    }
-    // A trace may be named by less than a file's name, as blktrace's recordings are.
-    ensure!(
-        sim::trace::files(path).iter().any(|file| file.symlink_metadata().is_ok()),
-        "{name}: neither a file nor a workload that comes with the program; `seekwise workload list` shows those"
-    );
-    Ok(None)
-}
-
-/// Whether a file's first line that says anything is a section of a job file. No trace begins so.
-fn begins_with_section(path: &Path) -> bool {
-    const BYTES: u64 = 4096;
-    let mut bytes = Vec::new();
-    // Only a regular file can be looked into without taking something away from its reader.
-    let is_file = path.metadata().is_ok_and(|metadata| metadata.is_file());
-    if !is_file || std::fs::File::open(path).and_then(|file| file.take(BYTES).read_to_end(&mut bytes)).is_err() {
-        return false;
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with(['#', ';']));
-    lines.next().is_some_and(|line| line.starts_with('[') && line.contains(']'))
 }
 
 /// Does it.

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use ::learn::Setting;
 use anyhow::{Context, ensure};
 
-use super::mix;
-use crate::experiment::experience;
-use crate::experiment::gather::{Disk, gather};
+use laboratory::experience;
+use laboratory::gather::gather;
+use laboratory::loads::{mix, with_runtime};
+use laboratory::pool::Crew;
+use laboratory::shipped;
+use laboratory::world::Device;
+
+use crate::terminal::Terminal;
 use crate::whole_file::WholeFile;
-use crate::workload;
 
 /// Arguments of `seekwise learn gather`.
 #[derive(clap::Args)]
@@ -43,7 +47,7 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let file = WholeFile::create(&args.output)?;
-    let disks = args.disks.iter().map(|text| Disk::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let disks = args.disks.iter().map(|text| Device::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let candidate = |text: &String| Setting::parse(text).with_context(|| format!("--candidate {text}"));
     let mut settings = args.candidates.iter().map(candidate).collect::<anyhow::Result<Vec<_>>>()?;
     if settings.is_empty() {
@@ -51,42 +55,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let mut sources = Vec::new();
     for path in &args.workloads {
-        let (text, name) = workload::job_text(path)?.with_context(|| format!("{}: is no job file", path.display()))?;
+        let (text, name) = shipped::job_text(path)?.with_context(|| format!("{}: is no job file", path.display()))?;
         sources.push((name, with_runtime(&text, args.seconds)));
     }
     sources.extend((0..args.random).map(|number| (format!("random-{number}"), mix::text(args.seed, number, args.seconds))));
     ensure!(!sources.is_empty(), "there is nothing to run: name workloads, or give --random N");
-    let threads = args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let gathered = gather(&sources, &disks, &settings, args.seed, threads)?;
-    experience::write(file, &args.output, &gathered)?;
+    let terminal = Terminal::default();
+    let crew = Crew::new(&terminal, args.threads.map(usize::from));
+    let gathered = gather(&sources, &disks, &settings, args.seed, crew)?;
+    file.write_all(&experience::encode(&args.output, &gathered)?)?;
     eprintln!("{} cases of {} workloads on {} disks", gathered.cases.len(), sources.len(), disks.len());
     Ok(())
-}
-
-/// The job file with this runtime wherever it names one.
-fn with_runtime(text: &str, seconds: u32) -> String {
-    let line = |line: &str| match line.split_once('=') {
-        Some((key, _)) if key.trim() == "runtime" => format!("runtime={seconds}\n"),
-        _ => format!("{line}\n"),
-    };
-    text.lines().map(line).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_runtime_is_replaced_and_nothing_else() {
-        assert_eq!(with_runtime("[a]\nruntime=60\nrw=read\n runtime = 5m", 7), "[a]\nruntime=7\nrw=read\nruntime=7\n");
-    }
-
-    #[test]
-    fn what_is_drawn_is_a_job_file_and_the_same_again() {
-        for number in 0..300 {
-            let text = mix::text(1, number, 5);
-            assert_eq!(text, mix::text(1, number, 5));
-            sim::workload::Workload::parse(&text, "drawn").unwrap_or_else(|error| panic!("{error}\n{text}"));
-        }
-    }
 }

@@ -32,7 +32,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let (text, source) = super::workload_text(&args.workload)?;
+    let (text, source) = laboratory::shipped::workload_text(&args.workload)?;
     let workload = Workload::parse(&text, &source)?;
     let job = chosen(workload.jobs(), args.job.as_deref())?;
     let placed = workload.place(sim::profile::load(&args.disk)?.capacity_sectors(), args.seed)?;

@@ -7,7 +7,6 @@ use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use learn::controller::{Brief, Controller, Fixed};
@@ -16,11 +15,12 @@ use learn::{Preference, Setting, Window};
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3};
 use super::schemes::{FIVE, PER_REQUEST, SETTINGS, Scheme, Training};
-use crate::experiment::experience;
-use crate::experiment::gather::{self, parallel};
-use crate::experiment::laboratory::{Laboratory, Observed};
-use crate::experiment::regime;
-use crate::terminal::{self, Interrupted};
+use crate::bench::{Bench, Observed};
+use crate::comparison::regime;
+use crate::experience;
+use crate::gather;
+use crate::monitor::{Interrupted, Monitor};
+use crate::pool::Crew;
 
 /// Under what a workload is run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -127,7 +127,7 @@ impl Store {
     ///
     /// # Errors
     /// A workload does not run, or it was interrupted.
-    pub fn fill(&mut self, plan: &Plan, threads: usize) -> anyhow::Result<bool> {
+    pub fn fill(&mut self, plan: &Plan, crew: Crew) -> anyhow::Result<bool> {
         let missing = std::mem::take(&mut *self.missing.borrow_mut());
         let taught: Vec<Key> = missing.iter().flat_map(|key| lessons(key, plan)).collect();
         let is_fixed = |key: &Key| matches!(key.under, Under::Fixed(_));
@@ -135,12 +135,12 @@ impl Store {
         fixed.extend(taught);
         fixed.retain(|key| !self.done.contains_key(key));
         let any = !fixed.is_empty() || !schemes.is_empty();
-        self.run(fixed.into_iter().collect(), plan, threads, "running schedulers")?;
-        self.run(schemes.into_iter().collect(), plan, threads, "running schemes")?;
+        self.run(fixed.into_iter().collect(), plan, crew, "running schedulers")?;
+        self.run(schemes.into_iter().collect(), plan, crew, "running schemes")?;
         Ok(any)
     }
 
-    fn run(&mut self, keys: Vec<Key>, plan: &Plan, threads: usize, what: &str) -> anyhow::Result<()> {
+    fn run(&mut self, keys: Vec<Key>, plan: &Plan, crew: Crew, what: &str) -> anyhow::Result<()> {
         let mut experiences: BTreeMap<(usize, Training, bool), Arc<Experience>> = BTreeMap::new();
         for key in &keys {
             let kind = kind(key);
@@ -149,16 +149,8 @@ impl Store {
                 place.insert(if kind.2 { experience::load(None)? } else { Arc::new(self.experience(kind, plan)) });
             }
         }
-        let bar = terminal::progress_bar(keys.len() as u64, what);
-        let done = parallel(keys.len(), threads, |number| {
-            let summary = run_one(&keys[number], plan, &experiences[&kind(&keys[number])]);
-            bar.inc(1);
-            summary
-        });
-        bar.finish_and_clear();
-        for (key, summary) in keys.into_iter().zip(done) {
-            self.done.insert(key, summary?);
-        }
+        let done = crew.map(what, &keys, |key| run_one(key, plan, &experiences[&kind(key)], crew.monitor))?;
+        self.done.extend(keys.into_iter().zip(done));
         Ok(())
     }
 
@@ -212,10 +204,10 @@ fn lessons(key: &Key, plan: &Plan) -> Vec<Key> {
     taught(training, plan).iter().flat_map(|load| candidates(is_ours).into_iter().map(|name| under(load, name))).collect()
 }
 
-fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>) -> anyhow::Result<Summary> {
+fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn Monitor) -> anyhow::Result<Summary> {
     let (name, text) = plan.job_file(&key.load)?;
     let seed = plan.seed_of(key.repeat);
-    let laboratory = Laboratory::new(&text, &name, plan.disks[key.disk].world()?, seed)?;
+    let bench = Bench::new(&text, &name, plan.disks[key.disk].world()?, seed)?;
     let (begins_with, controller): (Setting, Box<dyn Controller>) = match key.under {
         Under::Fixed(setting) => {
             let setting = Setting::parse(setting)?;
@@ -230,19 +222,19 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>) -> anyhow::Resu
             (regime::scheduler(regime::FOUND)?, scheme.chosen(plan)?.build(&brief))
         }
     };
-    let observed = match laboratory.run(&begins_with, controller) {
-        Err(_) if terminal::interrupted().load(Ordering::Relaxed) => return Err(Interrupted.into()),
+    let observed = match bench.run(&begins_with, controller, monitor) {
+        Err(_) if monitor.check().is_err() => return Err(Interrupted.into()),
         observed => observed.with_context(|| format!("{name} on {}", plan.disks[key.disk].name))?,
     };
-    Ok(summary(&laboratory, &observed, matches!(key.under, Under::Fixed(_))))
+    Ok(summary(&bench, &observed, matches!(key.under, Under::Fixed(_))))
 }
 
-fn summary(laboratory: &Laboratory, observed: &Observed, is_fixed: bool) -> Summary {
+fn summary(bench: &Bench, observed: &Observed, is_fixed: bool) -> Summary {
     let (measure, steering) = (&observed.outcome.measure, observed.steered.steering());
     let decisions = steering.decided().iter().filter(|decided| decided.window.is_some());
     let per_request = steering.windows().iter().filter(|window| window.setting.spec.name == PER_REQUEST).count();
     Summary {
-        phases: phases(laboratory, observed),
+        phases: phases(bench, observed),
         decisions: decisions.map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
         windows: (steering.windows().len() as u64, per_request as u64),
         duration_s: measure.duration().as_secs_f64(),
@@ -253,9 +245,9 @@ fn summary(laboratory: &Laboratory, observed: &Observed, is_fixed: bool) -> Summ
     }
 }
 
-fn phases(laboratory: &Laboratory, observed: &Observed) -> Vec<Option<Phase>> {
+fn phases(bench: &Bench, observed: &Observed) -> Vec<Option<Phase>> {
     let mut phases: Vec<Option<Phase>> = Vec::new();
-    for (job, span) in laboratory.placed().jobs().iter().zip(&observed.spans) {
+    for (job, span) in bench.placed().jobs().iter().zip(&observed.spans) {
         let number = job.phase() as usize;
         phases.resize(phases.len().max(number + 1), None);
         let Some(span) = span else { continue };

@@ -4,14 +4,12 @@
 //! `seekwise learn gather` on workloads of the paper's Table 3 and workloads drawn at random, never on those that anything is judged by;
 //! `papers/self-learning/experience.sh` gathers it again.
 
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
 use learn::experience::Experience;
-
-use crate::whole_file::WholeFile;
 
 /// No file of experience is longer, unpacked.
 const MAX_BYTES: u64 = 1 << 30;
@@ -51,16 +49,14 @@ fn read(bytes: &[u8], name: &str) -> anyhow::Result<Experience> {
     Ok(Experience::from_json(&text, name)?)
 }
 
-/// Writes it into a file that was begun, compressed if `path`'s name ends in `.zst`.
+/// The bytes of a file of this name: compressed if the name ends in `.zst`.
 ///
 /// # Errors
-/// The file cannot be written; what was there stays then.
-pub fn write(file: WholeFile, path: &Path, experience: &Experience) -> anyhow::Result<()> {
+/// It cannot be written as JSON, or not be compressed.
+pub fn encode(path: &Path, experience: &Experience) -> anyhow::Result<Vec<u8>> {
     let text = experience.to_json()?;
-    let bytes = match path.extension() {
+    Ok(match path.extension() {
         Some(extension) if extension == "zst" => zstd::encode_all(text.as_bytes(), 19)?,
         _ => text.into_bytes(),
-    };
-    file.writer()?.write_all(&bytes).with_context(|| format!("cannot write {}", path.display()))?;
-    file.finish()
+    })
 }

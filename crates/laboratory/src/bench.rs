@@ -8,13 +8,13 @@ use sim::host::Host;
 use sim::run::{Measure, Outcome, Watch};
 use sim::workload::{Placed, Span, Workload};
 
-use super::World;
-use super::steered::{Steered, timed};
-use super::timed::Stopwatch;
-use crate::terminal;
+use crate::monitor::Monitor;
+use crate::steered::{Steered, timed};
+use crate::timed::Stopwatch;
+use crate::world::World;
 
 /// A job file on a disk.
-pub struct Laboratory {
+pub struct Bench {
     world: World,
     placed: Placed,
 }
@@ -31,16 +31,16 @@ pub struct Observed {
     pub cpu_ns: u64,
 }
 
-impl Laboratory {
+impl Bench {
     /// Lays the files of a job file's `text` out on the disk; `source` is what errors call it.
     ///
     /// # Errors
     /// The text is no job file, or its files do not fit.
-    pub fn new(text: &str, source: &str, world: World, seed: u64) -> anyhow::Result<Laboratory> {
+    pub fn new(text: &str, source: &str, world: World, seed: u64) -> anyhow::Result<Bench> {
         let workload = Workload::parse(text, source)?;
         let placed = workload.place(world.profile.capacity_sectors(), seed);
         let placed = placed.with_context(|| format!("{source} on {}", world.profile.name()))?;
-        Ok(Laboratory { world, placed })
+        Ok(Bench { world, placed })
     }
 
     /// Names of the jobs.
@@ -52,13 +52,13 @@ impl Laboratory {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(&self, begins_with: &Setting, controller: Box<dyn Controller>) -> anyhow::Result<Observed> {
+    pub fn run(&self, begins_with: &Setting, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
         let stopwatch = Some(Arc::new(Stopwatch::new()));
         let queue = self.world.queue(timed(self.world.scheduler(begins_with), &stopwatch));
         let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
         let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
         let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
-        let watch = Watch { stop: Some(terminal::interrupted()), completed: None };
+        let watch = Watch { stop: Some(monitor.stop()), completed: None };
         let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;
         Ok(Observed {
             outcome: Outcome { host: Some(host.tally()), ..Outcome::new(ran.measure, host.queue()) },

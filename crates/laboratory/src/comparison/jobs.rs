@@ -10,7 +10,8 @@ use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
 use sim::workload::{Placed, Workload};
 
 use super::load::{Build, Load};
-use super::{ALONE, Arguments, World, hexadecimal, regime};
+use super::{ALONE, regime};
+use crate::world::{World, hexadecimal};
 
 /// What the record calls the format.
 const FORMAT: &str = "fio job file";
@@ -26,24 +27,15 @@ pub struct JobsLoad {
 
 impl JobsLoad {
     /// Reads a job file's text and lays its files out on the disk.
-    pub fn new(text: &str, source: &str, args: &Arguments, world: &World) -> anyhow::Result<JobsLoad> {
-        if let Some(argument) = args.replay.given() {
-            anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
-        }
+    pub fn new(text: &str, source: &str, seed: u64, world: &World) -> anyhow::Result<JobsLoad> {
         let workload = Workload::parse(text, source)?;
         let capacity = world.profile.capacity_sectors();
         let swap = world.host.swap_mib.unsigned_abs() * 2048;
         ensure!(swap < capacity, "--set swap_mib={}: {} holds {} MiB", world.host.swap_mib, world.profile.name(), capacity / 2048);
-        let placed = workload.place(capacity - swap, args.seed).with_context(|| format!("on {}", world.profile.name()))?;
+        let placed = workload.place(capacity - swap, seed).with_context(|| format!("on {}", world.profile.name()))?;
         // Whether there can be such a host is known once it is built: better now than in the middle of the work.
         Host::new(world.queue(world.scheduler(&regime::scheduler(ALONE)?)), placed.files(), world.host).context("--set")?;
-        Ok(JobsLoad {
-            name: source.to_owned(),
-            sha256: hexadecimal(&sha2::Sha256::digest(text)),
-            placed,
-            host: world.host,
-            seed: args.seed,
-        })
+        Ok(JobsLoad { name: source.to_owned(), sha256: hexadecimal(&sha2::Sha256::digest(text)), placed, host: world.host, seed })
     }
 
     fn run_on(

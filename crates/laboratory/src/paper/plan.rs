@@ -4,8 +4,8 @@ use anyhow::{Context, ensure};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::experiment::gather::Disk;
-use crate::workload::shipped;
+use crate::shipped;
+use crate::world::Device;
 
 /// Training workloads.
 pub const TABLE_3: &[&str] = &[
@@ -67,7 +67,7 @@ pub struct Plan {
     /// Batches of the cross-validation.
     pub batches: u32,
     /// The main one first.
-    pub disks: Vec<Disk>,
+    pub disks: Vec<Device>,
     /// Of everything that is drawn.
     pub seed: u64,
 }
@@ -75,11 +75,11 @@ pub struct Plan {
 impl Plan {
     /// The full one, or one of minutes.
     pub fn new(quick: bool, seed: u64) -> anyhow::Result<Plan> {
-        let main = Disk::parse(MAIN_DISK)?;
+        let main = Device::parse(MAIN_DISK)?;
         Ok(if quick {
             Plan { long_factor: 1.0, repeats: 1, batches: 5, disks: vec![main], seed }
         } else {
-            let disks = vec![main, Disk::parse(SECOND_DISK)?];
+            let disks = vec![main, Device::parse(SECOND_DISK)?];
             Plan { long_factor: LONG, repeats: 3, batches: 10, disks, seed }
         })
     }

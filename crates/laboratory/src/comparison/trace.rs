@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 
 use anyhow::{Context, ensure};
 use block::StreamId;
@@ -13,47 +12,39 @@ use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
 use sim::trace::{OpenOptions, TraceReader};
 
 use super::load::{Build, Load};
-use super::{World, sha256};
-use crate::terminal::{self, Interrupted};
+use crate::monitor::{Interrupted, Monitor};
+use crate::world::{World, hexadecimal};
 
-/// The arguments that say how a trace is replayed.
-#[derive(clap::Args)]
-pub struct ReplayArguments {
-    /// The trace's format, if it shall not be recognised by content
-    #[arg(long)]
-    format: Option<String>,
-    /// Pass over damaged records and count them, instead of stopping at the first
-    #[arg(long)]
-    skip_bad: bool,
-    /// Issue each stream's next request its recorded think time after the one it waited for completes, instead of at the
-    /// trace's own times
-    #[arg(long)]
-    closed: bool,
-    /// Divide the trace's times by this
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, allow_negative_numbers = true)]
-    speed: f64,
-    /// What to do with a trace that reaches beyond the disk's end
-    #[arg(long, value_enum, default_value = "exact")]
-    fit: FitArgument,
+/// How a trace is replayed.
+#[derive(Clone, Debug)]
+pub struct ReplayOptions {
+    /// The trace's format, if it shall not be recognised by content.
+    pub format: Option<String>,
+    /// Damaged records are passed over and counted.
+    pub skip_bad: bool,
+    /// Each stream waits for its answer before it thinks and asks again; else requests come at the trace's times.
+    pub closed: bool,
+    /// The trace's times are divided by this, one of [`SPEEDS`].
+    pub speed: f64,
+    /// What to do with a trace that reaches beyond the disk's end.
+    pub fit: Fit,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum FitArgument {
-    /// Refuse it: every request stays where it was
-    Exact,
-    /// Leave out what the trace never touches, in pieces of 16 MiB
-    Compact,
+impl Default for ReplayOptions {
+    fn default() -> ReplayOptions {
+        ReplayOptions { format: None, skip_bad: false, closed: false, speed: 1.0, fit: Fit::Exact }
+    }
 }
 
-impl ReplayArguments {
-    /// The first of them that is given: none of them says anything to jobs.
+impl ReplayOptions {
+    /// The first argument that differs from the default: none of them says anything to jobs.
     pub fn given(&self) -> Option<&'static str> {
         let given = [
             (self.format.is_some(), "--format"),
             (self.skip_bad, "--skip-bad"),
             (self.closed, "--closed"),
             (self.speed != 1.0, "--speed"),
-            (matches!(self.fit, FitArgument::Compact), "--fit"),
+            (self.fit == Fit::Compact, "--fit"),
         ];
         given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
     }
@@ -63,17 +54,10 @@ impl ReplayArguments {
 const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "scheduler_switch_ms"];
 
 /// What `--speed` takes.
-const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
+pub const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
 
 /// Longer replays are refused: the clock of 64 bits ends after 584 years, and a disk that falls behind needs some of them.
-const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
-
-fn speed(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(value) if SPEEDS.contains(&value) => Ok(value),
-        _ => Err("a number from 0.000001 to 1000000 is wanted".to_owned()),
-    }
-}
+pub const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
 
 /// A trace, surveyed and placed on a disk.
 pub struct TraceLoad {
@@ -89,7 +73,7 @@ pub struct TraceLoad {
 
 impl TraceLoad {
     /// Reads the trace once, to know its size and its streams and to be sure that it can be read to its end.
-    pub fn new(path: &Path, args: &ReplayArguments, world: &World) -> anyhow::Result<TraceLoad> {
+    pub fn new(path: &Path, args: &ReplayOptions, world: &World, monitor: &dyn Monitor) -> anyhow::Result<TraceLoad> {
         world.expect_defaults_but(OF_THE_QUEUE).with_context(|| {
             format!(
                 "{}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
@@ -98,7 +82,7 @@ impl TraceLoad {
             )
         })?;
         let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
-        let (survey, format, sha256) = survey(path, &options)?;
+        let (survey, format, sha256) = survey(path, &options, monitor)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
         ensure!(
             lasts_s <= LONGEST_REPLAY_S,
@@ -109,11 +93,7 @@ impl TraceLoad {
             // A little more, for the rounding.
             args.speed * lasts_s / LONGEST_REPLAY_S * 1.1
         );
-        let fit = match args.fit {
-            FitArgument::Exact => Fit::Exact,
-            FitArgument::Compact => Fit::Compact,
-        };
-        let placement = Placement::new(&survey, world.profile.capacity_sectors(), fit)
+        let placement = Placement::new(&survey, world.profile.capacity_sectors(), args.fit)
             .with_context(|| format!("{} on {}", path.display(), world.profile.name()))?;
         let mode = if args.closed { Mode::Closed } else { Mode::Open };
         Ok(TraceLoad {
@@ -122,7 +102,7 @@ impl TraceLoad {
             format,
             sha256,
             survey,
-            fit,
+            fit: args.fit,
             placement,
             settings: Settings { mode, speed: args.speed },
         })
@@ -144,20 +124,39 @@ fn expect_regular(files: &[PathBuf]) -> anyhow::Result<()> {
 }
 
 /// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
-fn survey(path: &Path, options: &OpenOptions) -> anyhow::Result<(Survey, &'static str, String)> {
+fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<(Survey, &'static str, String)> {
     let files = sim::trace::files(path);
     expect_regular(&files)?;
     let mut opened = sim::trace::open(path, options)?;
-    let sha256 = sha256(&files)?;
-    let bar = terminal::progress_bar(0, "reading the trace, requests:");
+    let sha256 = sha256(&files, monitor)?;
+    monitor.begin(0, "reading the trace, requests:");
     let survey = Survey::take(&mut *opened.reader, |requests| {
-        bar.set_position(requests);
-        !terminal::interrupted().load(Ordering::Relaxed)
+        monitor.progress(requests);
+        monitor.check().is_ok()
     });
-    bar.finish_and_clear();
+    monitor.end();
     let survey = survey?.ok_or(Interrupted)?;
     ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
     Ok((survey, opened.format.name, sha256))
+}
+
+/// The digest of one file's bytes or several files', one after the other.
+fn sha256(files: &[PathBuf], monitor: &dyn Monitor) -> anyhow::Result<String> {
+    use sha2::Digest;
+    let mut hasher = sha2::Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    for path in files {
+        let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+        loop {
+            let read = std::io::Read::read(&mut file, &mut buffer).with_context(|| path.display().to_string())?;
+            if read == 0 {
+                break;
+            }
+            monitor.check()?;
+            hasher.update(&buffer[..read]);
+        }
+    }
+    Ok(hexadecimal(&hasher.finalize()))
 }
 
 impl Load for TraceLoad {

@@ -15,8 +15,8 @@ use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
 use sim::host::{Issue, Noted};
 use sim::run::{Pilot, Steerable};
 
-use super::remembered::Requests;
-use super::timed::{Stopwatch, Timed};
+use crate::comparison::Requests;
+use crate::timed::{Stopwatch, Timed};
 
 /// Lets a controller steer a run.
 pub struct Steered {

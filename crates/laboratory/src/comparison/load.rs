@@ -5,7 +5,7 @@ use report::record::{Replay, TraceDigest};
 use sim::host::Queue;
 use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
 
-use super::World;
+use crate::world::World;
 
 /// Makes a queue in front of a disk at rest.
 pub type Build<'a> = dyn Fn() -> Queue + 'a;

@@ -14,8 +14,8 @@ use learn::knowledge::{
 use sha2::Digest;
 
 use super::minutes;
-use super::steered::Steered;
-use crate::trace::eprint_line;
+use crate::monitor::Monitor;
+use crate::steered::Steered;
 
 /// All of a run is one transaction: it is there wholly or not at all, whenever the program is killed.
 const WHOLE_RUNS: Pace = Pace { rows: usize::MAX, time: Nanos(u64::MAX) };
@@ -49,13 +49,13 @@ impl<'a> Remembered<'a> {
     ///
     /// # Errors
     /// It is no knowledge base, or one of a later version, or can never be written.
-    pub fn open(path: &'a Path) -> anyhow::Result<Remembered<'a>> {
+    pub fn open(path: &'a Path, monitor: &dyn Monitor) -> anyhow::Result<Remembered<'a>> {
         let opened = Knowledge::open_if_there(path);
         let lived = opened.and_then(|knowledge| knowledge.map_or_else(|| Ok(Experience::default()), |it| it.experience()));
         match lived {
             Ok(lived) => Ok(Remembered { path, lived: Some(lived) }),
             Err(error) if is_passing(&error) => {
-                warn(&error.to_string(), "the runs go on without it");
+                warn(monitor, &error.to_string(), "the runs go on without it");
                 Ok(Remembered { path, lived: None })
             }
             Err(error) => Err(error).context("--kb"),
@@ -68,7 +68,7 @@ impl<'a> Remembered<'a> {
     }
 
     /// Writes the runs in their order and forgets what is too old. If that fails it says so, and nobody is stopped.
-    pub fn keep<'b>(&self, runs: impl IntoIterator<Item = Lived<'b>>) {
+    pub fn keep<'b>(&self, runs: impl IntoIterator<Item = Lived<'b>>, monitor: &dyn Monitor) {
         if self.lived.is_none() {
             return;
         }
@@ -78,7 +78,7 @@ impl<'a> Remembered<'a> {
             pruned.map(drop).map_err(|error| error.to_string())
         });
         if let Err(reason) = pruned {
-            warn(&reason, "not all that was lived through is kept");
+            warn(monitor, &reason, "not all that was lived through is kept");
         }
     }
 }
@@ -88,8 +88,8 @@ fn is_passing(error: &KnowledgeError) -> bool {
     matches!(error.problem, Problem::Busy | Problem::Full(_) | Problem::Damaged(_) | Problem::Sqlite(_))
 }
 
-fn warn(reason: &str, so: &str) {
-    eprint_line(&format!("warning: --kb {reason}; {so}"));
+fn warn(monitor: &dyn Monitor, reason: &str, so: &str) {
+    monitor.warn(&format!("warning: --kb {reason}; {so}"));
 }
 
 impl Lived<'_> {

@@ -1,0 +1,160 @@
+//! A comparison: one load on one disk under schedulers and controllers, and the records that come of it.
+
+mod jobs;
+mod load;
+mod minutes;
+mod record;
+pub mod regime;
+mod remembered;
+mod runs;
+mod trace;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use learn::controller::Brief;
+use learn::experience::Experience;
+use learn::{Preference, Setting};
+use report::record::Record;
+use sim::device::hdd::spec::QueuePolicy;
+use sim::host::HostSettings;
+
+pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
+
+pub(crate) use load::Load;
+pub(crate) use remembered::Requests;
+
+use crate::experience;
+use crate::pool::Crew;
+use crate::shipped;
+use crate::world::World;
+use regime::Regime;
+use remembered::Remembered;
+use runs::Plan;
+
+/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is nobody to be
+/// fair to.
+const ALONE: &str = "noop";
+
+/// What is run, and on what.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// A trace, an fio job file, or the name of a workload that comes with the program.
+    pub load: PathBuf,
+    /// How a trace is replayed.
+    pub replay: ReplayOptions,
+    /// What the jobs of a job file draw from.
+    pub seed: u64,
+    /// A profile's name or file, or an array in a line.
+    pub disk: String,
+    /// Requests the disk takes at once; `None` leaves the profile's.
+    pub queue_depth: Option<u32>,
+    /// The order in which the disk serves them; `None` leaves the profile's.
+    pub queue_policy: Option<QueuePolicy>,
+    /// Tunables of the host, each as `key=value`.
+    pub host: Vec<String>,
+    /// What controllers choose among, as `--candidates` says it; empty for the default.
+    pub candidates: Vec<String>,
+    /// What a controller shall care for.
+    pub preference: Option<Preference>,
+    /// What controllers learn from; `None` is what comes with the program.
+    pub experience: Option<PathBuf>,
+    /// A knowledge base to learn from and to add to.
+    pub knowledge_base: Option<PathBuf>,
+    /// A folder that gets a record of each run.
+    pub record: Option<PathBuf>,
+    /// Whether the processor time of schedulers and controllers is measured, the one figure that differs from run to run.
+    pub measures_cpu: bool,
+}
+
+impl Experiment {
+    /// What every controller is told, besides what it is to learn from.
+    fn brief(&self) -> anyhow::Result<Brief> {
+        let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
+        let candidates = candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))?;
+        Ok(Brief { preference: self.preference.unwrap_or_default(), candidates, seed: self.seed, experience: Arc::default() })
+    }
+
+    /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.
+    fn lessons(&self, remembered: Option<&Remembered>) -> anyhow::Result<Arc<Experience>> {
+        let experience = experience::load(self.experience.as_deref())?;
+        match remembered.and_then(Remembered::experience).filter(|lived| !lived.cases.is_empty()) {
+            Some(lived) => Ok(Arc::new(experience.and(lived))),
+            None => Ok(experience),
+        }
+    }
+
+    /// Refuses what only controllers heed.
+    fn expect_controller(&self) -> anyhow::Result<()> {
+        let given = [
+            (!self.candidates.is_empty(), "--candidates"),
+            (self.preference.is_some(), "--preference"),
+            (self.experience.is_some(), "--experience"),
+            (self.knowledge_base.is_some(), "--kb"),
+        ];
+        let given = given.into_iter().find(|(given, _)| *given);
+        given.map_or(Ok(()), |(_, name)| Err(anyhow::anyhow!("{name}: is for controllers, and no --controller is given")))
+    }
+
+    /// Runs the load under each of the regimes; `alone` also runs its streams one by one, so that slowdown and fairness can be told.
+    /// Writes the records if a folder for them is named.
+    ///
+    /// # Errors
+    /// Something of the input is wrong, a file cannot be read or written, or the work was interrupted.
+    pub fn records(&self, regimes: Vec<Regime>, alone: bool, crew: Crew) -> anyhow::Result<Vec<Record>> {
+        if let Some(folder) = &self.record {
+            check_folder(folder).with_context(|| format!("--record {}", folder.display()))?;
+        }
+        let steered = regimes.iter().any(Regime::is_steered);
+        if !steered {
+            self.expect_controller()?;
+        }
+        let remembered = self.knowledge_base.as_deref().map(|path| Remembered::open(path, crew.monitor)).transpose()?;
+        let mut brief = self.brief()?;
+        if steered {
+            brief.experience = self.lessons(remembered.as_ref())?;
+        }
+        regime::expect_different(&regimes)?;
+        let plan = self.plan(regimes, brief, alone, crew)?;
+        let results = plan.run(crew)?;
+        if let Some(remembered) = &remembered {
+            plan.keep(&results, remembered, crew.monitor);
+        }
+        let records = plan.records(&results);
+        if let Some(folder) = &self.record {
+            std::fs::create_dir_all(folder).with_context(|| format!("--record {}", folder.display()))?;
+            for record in &records {
+                report::record::write(folder, record)?;
+            }
+        }
+        Ok(records)
+    }
+
+    fn plan(&self, regimes: Vec<Regime>, brief: Brief, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
+        let mut world = World::new(&self.disk, self.queue_depth, self.queue_policy)?;
+        world.host = HostSettings::parse(&self.host.join(",")).context("--set")?;
+        let load: Box<dyn Load> = match shipped::job_text(&self.load)? {
+            Some((text, source)) => {
+                if let Some(argument) = self.replay.given() {
+                    anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
+                }
+                Box::new(jobs::JobsLoad::new(&text, &source, self.seed, &world)?)
+            }
+            None => Box::new(TraceLoad::new(&self.load, &self.replay, &world, crew.monitor)?),
+        };
+        let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
+        brief.candidates.iter().try_for_each(|setting| regime::expect_settable(setting, &settable))?;
+        let alone: Option<Setting> = if alone { Some(regime::scheduler(ALONE)?) } else { None };
+        let (remembers, threads) = (self.knowledge_base.is_some(), crew.threads);
+        Ok(Plan { load, world, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
+    }
+}
+
+/// Refuses a folder that records could not be written into, before any work is done for them.
+fn check_folder(folder: &Path) -> anyhow::Result<()> {
+    let existing = folder.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
+    ensure!(existing.is_dir(), "{} is a file; a folder is wanted", existing.display());
+    report::record::check_replaceable(&existing.join("record"))?;
+    Ok(())
+}

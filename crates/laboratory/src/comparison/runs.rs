@@ -1,0 +1,221 @@
+//! The runs of a comparison: each regime's, and the streams alone; and the records of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use block::StreamId;
+use learn::Setting;
+use learn::controller::{Brief, Fixed};
+use report::record::{Record, SCHEMA};
+use sim::host::HostSettings;
+use sim::run::{Outcome, Pilot, RunError, StreamMeasure, Watch};
+
+use super::load::Load;
+use super::regime::Regime;
+use super::remembered::{Lived, Remembered};
+use super::{minutes, record};
+use crate::gather;
+use crate::monitor::{Interrupted, Monitor};
+use crate::pool::Crew;
+use crate::steered::{Steered, timed};
+use crate::timed::Stopwatch;
+use crate::world::World;
+
+/// Everything that will be run.
+pub struct Plan {
+    pub load: Box<dyn Load>,
+    pub world: World,
+    pub regimes: Vec<Regime>,
+    /// What every controller is told.
+    pub brief: Brief,
+    /// What was lived through is wanted when all is over.
+    pub remembers: bool,
+    /// Under what each stream is also run alone, so that slowdown and fairness can be told.
+    pub alone: Option<Setting>,
+    pub measures_cpu: bool,
+    pub threads: usize,
+}
+
+/// What single streams got.
+type Streams = BTreeMap<StreamId, StreamMeasure>;
+
+/// A piece of the work that one core does.
+enum Task<'a> {
+    /// The load under the regime of this number.
+    Under(usize),
+    /// Each of these streams alone.
+    Alone(&'a Setting, Vec<StreamId>),
+}
+
+enum Done {
+    Under(usize, Box<Ran>),
+    Alone(Streams),
+}
+
+/// What a run under a regime gives.
+pub struct Ran {
+    outcome: Outcome,
+    /// Processor time of schedulers and controller.
+    cpu_ns: Option<u64>,
+    /// What was seen and done, under a controller and where it is to be remembered.
+    steered: Option<Steered>,
+}
+
+/// What the runs give: each regime's, and the streams alone.
+pub struct Results {
+    runs: Vec<Ran>,
+    alone: Option<Streams>,
+}
+
+impl Plan {
+    /// The longest pieces first, so that no core is left with one at the end: schedulers are listed with the simple ones at the top
+    /// and controllers behind them, and the streams alone can be parted.
+    fn tasks(&self) -> Vec<Task<'_>> {
+        let schedulers = (0..self.regimes.len()).rev().map(Task::Under);
+        let alone = self
+            .alone
+            .iter()
+            .flat_map(|setting| self.load.alone_parts(self.threads).into_iter().map(move |streams| Task::Alone(setting, streams)));
+        schedulers.chain(alone).collect()
+    }
+
+    fn perform(&self, task: &Task, watch: &Watch) -> Result<Done, RunError> {
+        match task {
+            Task::Under(number) => Ok(Done::Under(*number, Box::new(self.run_under(&self.regimes[*number], watch)?))),
+            Task::Alone(setting, streams) => {
+                let build = || self.world.queue(self.world.scheduler(setting));
+                Ok(Done::Alone(self.load.alone(streams, &build, watch)?.streams))
+            }
+        }
+    }
+
+    /// Does everything, with one progress bar for all.
+    ///
+    /// # Errors
+    /// That of the first task that failed, in their order; or the work was interrupted.
+    pub fn run(&self, crew: Crew) -> anyhow::Result<Results> {
+        let tasks: Vec<(Task, AtomicU64)> = self.tasks().into_iter().map(|task| (task, AtomicU64::new(0))).collect();
+        let total = self.load.expected_requests().map_or(0, |requests| requests * tasks.len() as u64);
+        let all_done = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            scope.spawn(|| show_progress(crew.monitor, total, &tasks, &all_done));
+            let done = crew.each(&tasks, |(task, completed)| {
+                let watch = Watch { stop: Some(crew.monitor.stop()), completed: Some(completed) };
+                match self.perform(task, &watch) {
+                    Err(RunError::Interrupted) => Err(Interrupted.into()),
+                    performed => Ok(performed?),
+                }
+            });
+            all_done.store(true, Ordering::Relaxed);
+            done
+        });
+        Ok(gather(done?))
+    }
+
+    fn run_under(&self, regime: &Regime, watch: &Watch) -> Result<Ran, RunError> {
+        let stopwatch = self.measures_cpu.then(|| Arc::new(Stopwatch::new()));
+        let queue = self.world.queue(timed(self.world.scheduler(regime.begins_with()), &stopwatch));
+        let device = self.world.device();
+        let mut steered = match regime {
+            // Nothing is steered, but it is to be remembered how it went.
+            Regime::Scheduler(setting) => self.remembers.then(|| {
+                let watcher = Box::new(Fixed::new(setting.clone(), gather::WINDOW));
+                Steered::new(watcher, setting, &device, None)
+            }),
+            Regime::Controller { chosen, begins_with } => {
+                Some(Steered::new(chosen.build(&self.brief), begins_with, &device, stopwatch.clone()))
+            }
+        };
+        if let Some(steered) = steered.as_mut().filter(|_| self.remembers) {
+            steered.keep_requests();
+        }
+        let pilot = steered.as_mut().map(|steered| steered as &mut dyn Pilot);
+        let outcome = self.load.run(queue, watch, pilot)?;
+        Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
+    }
+
+    /// Writes what was lived through into the knowledge base.
+    pub fn keep(&self, results: &Results, remembered: &Remembered, monitor: &dyn Monitor) {
+        let source = self.source();
+        let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
+            Some(Lived {
+                source: &source,
+                seed: self.brief.seed,
+                under: regime.label(),
+                preference: &self.brief.preference,
+                steered: ran.steered.as_ref()?,
+            })
+        });
+        remembered.keep(lived, monitor);
+    }
+
+    /// The load with all that tells it from others, but for its disk and its seed: what has the same name there is the same.
+    fn source(&self) -> String {
+        let (load, replay) = (self.load.digest(), self.load.replay(&self.world));
+        let mut source = format!("{} {}", load.name, &load.sha256[..8]);
+        if replay.mode != "jobs" {
+            source += &format!(" {} speed={} fit={}", replay.mode, replay.speed, replay.fit);
+        }
+        for ((name, value), default) in self.world.tunables().zip(HostSettings::default().values()) {
+            if value != default {
+                source += &format!(" {name}={value}");
+            }
+        }
+        source
+    }
+
+    /// A record of each regime's run.
+    pub fn records(&self, results: &Results) -> Vec<Record> {
+        let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
+        let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
+        let one = |(regime, Ran { outcome, cpu_ns, steered }): (&Regime, &Ran)| {
+            let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
+            let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
+            figures.sustainable_speed = self.load.sustainable_speed(outcome);
+            let mut warnings = self.load.warnings(outcome);
+            let (judged, all) = (record::judged(&streams).len(), self.load.stream_count());
+            if self.alone.is_some() && all > judged {
+                warnings.push(format!("Fairness and slowdown are judged by the {judged} busiest of {all} streams."));
+            }
+            Record {
+                schema: SCHEMA,
+                seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+                trace: trace.clone(),
+                disk: disk.clone(),
+                scheduler: regime.record(),
+                steering: steered.as_ref().filter(|_| regime.is_steered()).map(minutes),
+                replay: replay.clone(),
+                warnings,
+                figures,
+                curves: record::curves(&outcome.measure),
+                streams,
+            }
+        };
+        self.regimes.iter().zip(&results.runs).map(one).collect()
+    }
+}
+
+/// Tells the monitor how many requests are done, until all are.
+fn show_progress(monitor: &dyn Monitor, total: u64, tasks: &[(Task, AtomicU64)], all_done: &AtomicBool) {
+    monitor.begin(total, if total == 0 { "simulating, requests:" } else { "replaying" });
+    while !all_done.load(Ordering::Relaxed) {
+        monitor.progress(tasks.iter().map(|(_, completed)| completed.load(Ordering::Relaxed)).sum());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    monitor.end();
+}
+
+fn gather(done: Vec<Done>) -> Results {
+    let mut runs = Vec::new();
+    let mut alone: Option<Streams> = None;
+    for one in done {
+        match one {
+            Done::Under(number, ran) => runs.push((number, *ran)),
+            Done::Alone(streams) => alone.get_or_insert_default().extend(streams),
+        }
+    }
+    runs.sort_by_key(|&(number, _)| number);
+    Results { runs: runs.into_iter().map(|(_, ran)| ran).collect(), alone }
+}

@@ -1,0 +1,25 @@
+//! The laboratory: draws loads, runs them on simulated storage under schedulers and controllers, and judges what comes of it.
+//!
+//! ```text
+//! loads (shipped, drawn, traces) ─▶ comparison ─▶ records           one load, one disk, the user's question
+//!                                ─▶ gather ─────▶ experience         what controllers learn from
+//!                                ─▶ exam ───────▶ marks              how good controllers are on what they never saw
+//!                                ─▶ paper ──────▶ figures            what papers state, beside what comes out here
+//! ```
+//! The program parses the command line, calls this crate and prints; everything that is decided or computed about an experiment is
+//! here. A [`Monitor`] is told how far long work is, and can stop it.
+
+pub mod bench;
+pub mod comparison;
+pub mod experience;
+pub mod gather;
+pub mod loads;
+pub mod monitor;
+pub mod paper;
+pub mod pool;
+pub mod shipped;
+pub mod steered;
+mod timed;
+pub mod world;
+
+pub use monitor::{Interrupted, Monitor};

@@ -1,0 +1,52 @@
+//! How long work tells how far it is, and how it learns that it is to stop.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Told of progress and of warnings. The program draws progress bars on a terminal; tests use [`Quiet`].
+pub trait Monitor: Sync {
+    /// Work of `total` steps begins; 0 if nobody knows how many.
+    fn begin(&self, total: u64, what: &str);
+
+    /// So many steps are done.
+    fn progress(&self, done: u64);
+
+    /// The work that began last is over.
+    fn end(&self);
+
+    /// Something that the person should know and that stops nothing.
+    fn warn(&self, text: &str);
+
+    /// Set: stop soon, with [`Interrupted`].
+    fn stop(&self) -> &AtomicBool;
+
+    /// Fails if the work is to stop.
+    ///
+    /// # Errors
+    /// [`Interrupted`].
+    fn check(&self) -> Result<(), Interrupted> {
+        if self.stop().load(Ordering::Relaxed) { Err(Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Long work was asked to stop.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("interrupted; nothing was written")]
+pub struct Interrupted;
+
+/// Shows nothing and never stops.
+#[derive(Debug, Default)]
+pub struct Quiet(AtomicBool);
+
+impl Monitor for Quiet {
+    fn begin(&self, _total: u64, _what: &str) {}
+
+    fn progress(&self, _done: u64) {}
+
+    fn end(&self) {}
+
+    fn warn(&self, _text: &str) {}
+
+    fn stop(&self) -> &AtomicBool {
+        &self.0
+    }
+}

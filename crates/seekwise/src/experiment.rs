@@ -1,0 +1,159 @@
+//! The arguments that `compare` and `simulate` have in common.
+
+use std::path::PathBuf;
+
+use laboratory::comparison::regime::Regime;
+use laboratory::comparison::{Experiment, ReplayOptions, SPEEDS};
+use laboratory::pool::Crew;
+use learn::Preference;
+use report::record::Record;
+use sim::device::hdd::spec::QueuePolicy;
+use sim::replay::Fit;
+
+use crate::terminal::Terminal;
+
+/// The arguments that say what is run, and on what.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A trace (`seekwise trace formats` lists what is read), an fio job file, or the name of a workload that comes with the
+    /// program (`seekwise workload list`)
+    #[arg(value_name = "TRACE|JOB.fio|WORKLOAD")]
+    load: PathBuf,
+    #[command(flatten)]
+    replay: ReplayArguments,
+    /// What the jobs of a job file draw from: where their directories lie, and the requests of jobs with `randrepeat=0`
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of them in a line, as in
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
+    #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = "sata7200")]
+    disk: String,
+    /// Requests the disk takes at once [default: the profile's]
+    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    queue_depth: Option<u32>,
+    /// The order in which the disk serves them [default: the profile's]
+    #[arg(long, value_enum)]
+    queue_policy: Option<QueuePolicyArgument>,
+    /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// What controllers choose among: `schedulers` (every one with its defaults), `paper` (the five of the paper and per-request), `all`
+    /// (every scheduler, with its defaults and tuned in some ways), or settings as `deadline:fifo_batch=4,read_expire=100`, with the
+    /// host's tunables behind a space; several with semicolons between, or given several times [default: schedulers]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
+    /// What a controller shall care for: throughput, response time, fairness between streams, each 1 to 3, together 6 or 7
+    /// [default: 2,3,1]
+    #[arg(long, value_name = "T,R,F")]
+    preference: Option<Preference>,
+    /// What controllers learn from: experience gathered before [default: what comes with the program]
+    #[arg(long, value_name = "FILE.json")]
+    experience: Option<PathBuf>,
+    /// A knowledge base, created where there is none: what is lived through is added to it (windows, decisions with their reasons,
+    /// requests under per-request, models), and controllers learn from what runs before left in it, besides --experience. So what
+    /// they decide depends on what is in the file
+    #[arg(long, value_name = "FILE")]
+    kb: Option<PathBuf>,
+    /// Write one record per scheduler and controller into this folder
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Leave out the schedulers' and controllers' processor time, the one figure that differs from run to run
+    #[arg(long)]
+    no_cpu_time: bool,
+    /// Replays to run at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum QueuePolicyArgument {
+    /// As they came
+    Fifo,
+    /// The fewest cylinders away
+    Sstf,
+    /// The soonest under the head
+    Sptf,
+}
+
+impl From<QueuePolicyArgument> for QueuePolicy {
+    fn from(argument: QueuePolicyArgument) -> QueuePolicy {
+        match argument {
+            QueuePolicyArgument::Fifo => QueuePolicy::Fifo,
+            QueuePolicyArgument::Sstf => QueuePolicy::Sstf,
+            QueuePolicyArgument::Sptf => QueuePolicy::Sptf,
+        }
+    }
+}
+
+impl Arguments {
+    /// Runs the load under each of the regimes.
+    pub fn records(&self, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
+        let terminal = Terminal::default();
+        self.experiment().records(regimes, alone, Crew::new(&terminal, self.threads.map(usize::from)))
+    }
+
+    fn experiment(&self) -> Experiment {
+        let ReplayArguments { format, skip_bad, closed, speed, fit } = &self.replay;
+        let (format, skip_bad, closed, speed, fit) = (format.clone(), *skip_bad, *closed, *speed, (*fit).into());
+        Experiment {
+            load: self.load.clone(),
+            replay: ReplayOptions { format, skip_bad, closed, speed, fit },
+            seed: self.seed,
+            disk: self.disk.clone(),
+            queue_depth: self.queue_depth,
+            queue_policy: self.queue_policy.map(QueuePolicy::from),
+            host: self.settings.clone(),
+            candidates: self.candidates.clone(),
+            preference: self.preference,
+            experience: self.experience.clone(),
+            knowledge_base: self.kb.clone(),
+            record: self.record.clone(),
+            measures_cpu: !self.no_cpu_time,
+        }
+    }
+}
+
+/// The arguments that say how a trace is replayed.
+#[derive(clap::Args)]
+pub struct ReplayArguments {
+    /// The trace's format, if it shall not be recognised by content
+    #[arg(long)]
+    format: Option<String>,
+    /// Pass over damaged records and count them, instead of stopping at the first
+    #[arg(long)]
+    skip_bad: bool,
+    /// Issue each stream's next request its recorded think time after the one it waited for completes, instead of at the
+    /// trace's own times
+    #[arg(long)]
+    closed: bool,
+    /// Divide the trace's times by this
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, allow_negative_numbers = true)]
+    speed: f64,
+    /// What to do with a trace that reaches beyond the disk's end
+    #[arg(long, value_enum, default_value = "exact")]
+    fit: FitArgument,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum FitArgument {
+    /// Refuse it: every request stays where it was
+    Exact,
+    /// Leave out what the trace never touches, in pieces of 16 MiB
+    Compact,
+}
+
+impl From<FitArgument> for Fit {
+    fn from(argument: FitArgument) -> Fit {
+        match argument {
+            FitArgument::Exact => Fit::Exact,
+            FitArgument::Compact => Fit::Compact,
+        }
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if SPEEDS.contains(&value) => Ok(value),
+        _ => Err("a number from 0.000001 to 1000000 is wanted".to_owned()),
+    }
+}
