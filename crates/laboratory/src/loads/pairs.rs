@@ -1,0 +1,24 @@
+//! Two simple loads at once, sometimes three.
+
+use super::composer::{Add, Composer, compose};
+use super::{Family, asynchronous, at_random, in_order, small_files, writing};
+
+/// See the file's head.
+pub static FAMILY: Family = Family {
+    name: "pairs",
+    about: "two of the simple loads at once, sometimes three",
+    draw: |random, scope| compose(random, scope, add),
+};
+
+/// What is put together.
+const SINGLE: &[Add] = &[in_order::add, at_random::add, asynchronous::add, writing::add, small_files::add];
+
+pub(super) fn add(load: &mut Composer) {
+    let number = load.one_of(&[2, 2, 2, 3]);
+    // No kind twice: that would be one of its own draws.
+    let mut left = SINGLE.to_vec();
+    for _ in 0..number {
+        let index = load.whole(0..=left.len() as u32 - 1) as usize;
+        load.program(left.remove(index));
+    }
+}

@@ -1,0 +1,57 @@
+//! A video recorder: cameras or channels that are written at constant rates, and players that read at theirs and sometimes skip.
+
+use super::Family;
+use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
+
+/// See the file's head.
+pub static FAMILY: Family = Family {
+    name: "video-recorder",
+    about: "recordings at constant rates, and players that sometimes skip",
+    draw: |random, scope| compose(random, scope, add),
+};
+
+pub(super) fn add(load: &mut Composer) {
+    let block = load.one_of(&[32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB]);
+    let channels = load.whole(2..=16);
+    // From a surveillance camera to a broadcast in high definition: 1 to 20 Mbit/s.
+    let bytes_per_second = load.scaled(0.125e6, 2.5e6);
+    let bytes = load.memories(0.4, 2.0);
+    let pace = Pace::Rate(bytes_per_second / block as f64);
+    let job = Job::new("channel", "write", Files::Own(bytes)).block(block).processes(channels).pace(pace).directory("recordings");
+    // A recorder that must not lose a minute syncs now and then.
+    let job = if load.chance(0.4) { job.set("fsync", load.whole(32..=256)) } else { job };
+    load.add(job);
+    for _ in 0..load.whole(1..=2) {
+        player(load, bytes_per_second);
+    }
+    if load.chance(0.5) {
+        index(load);
+    }
+}
+
+fn player(load: &mut Composer, bytes_per_second: f64) {
+    let block = load.one_of(&[64 * KIB, 128 * KIB, 256 * KIB]);
+    // Played, or wound forward at a multiple.
+    let speed = load.one_of(&[1.0, 1.0, 1.0, 2.0, 4.0, 8.0]);
+    let bytes = load.memories(2.0, 8.0);
+    let reads_in_order = load.whole(16..=400);
+    let pattern = match load.whole(0..=3) {
+        0 => "randread:24",
+        1 => "randread:96",
+        _ => "read",
+    };
+    let job = Job::new("player", pattern, Files::Own(bytes)).block(block).pace(Pace::Rate(bytes_per_second * speed / block as f64));
+    let job = if pattern == "read" { job } else { job.set("norandommap", 1) };
+    // What is wound over is not read.
+    let winds = pattern == "read" && speed > 1.0;
+    let job = if winds { job.set("zonemode", "strided").set("zonesize", u64::from(reads_in_order) * block) } else { job };
+    let job = if winds { job.set("zoneskip", u64::from(load.whole(1..=8)) * u64::from(reads_in_order) * block) } else { job };
+    load.add(job.directory("recordings"));
+}
+
+/// What was recorded when: small writes that must be on the disk.
+fn index(load: &mut Composer) {
+    let bytes = u64::from(load.whole(8..=128)) * MIB;
+    let pace = Pace::Think(load.whole(1..=4), load.scaled(300.0, 4000.0));
+    load.add(Job::new("index", "randwrite", Files::Own(bytes)).pace(pace).set("fdatasync", 1).directory("index"));
+}
