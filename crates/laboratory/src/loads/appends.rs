@@ -2,7 +2,7 @@
 //! files.
 
 use super::Family;
-use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
+use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -15,7 +15,7 @@ pub(super) fn add(load: &mut Composer) {
     let kinds = load.whole(1..=3);
     for kind in 0..kinds {
         let block = load.one_of(&[KIB, 2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB]);
-        let bytes = u64::from(load.whole(8..=64)) * MIB;
+        let bytes = load.mebibytes(8..=64);
         let job =
             Job::new("append", "write", Files::Own(bytes)).block(block).processes(load.scaled(2.0, 40.0 / f64::from(kinds)) as u32);
         let think_ms = load.scaled(5.0, 500.0);

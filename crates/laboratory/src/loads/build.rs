@@ -35,7 +35,7 @@ fn headers(load: &mut Composer, compilers: u32, sizes: &[(u64, u8)]) {
 fn objects(load: &mut Composer, compilers: u32) {
     let sizes = [(4 * KIB, load.percent(30..=60)), (16 * KIB, 30), (64 * KIB, 0)];
     let sizes = [sizes[0], sizes[1], (64 * KIB, 100 - sizes[0].1 - sizes[1].1)];
-    let bytes = u64::from(load.whole(16..=96)) * MIB;
+    let bytes = load.mebibytes(16..=96);
     let pace = Pace::Think(load.whole(2..=12), load.scaled(60.0, 900.0));
     let job = Job::new("objects", "write", Files::Own(bytes)).blocks(&sizes).processes(compilers).pace(pace);
     load.add(job.directory("objects"));

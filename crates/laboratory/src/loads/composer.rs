@@ -1,7 +1,7 @@
 //! Puts programs together into a job file: gives every program its files and names, and keeps the whole within what the machine holds.
 //!
-//! A family describes its jobs with the sizes and rates it would like; [`Composer::finish`] then makes all files smaller by one factor if
-//! they take more of the device than they may, and paces what would keep flash busier than is worth simulating.
+//! A family describes its jobs with the sizes and rates it would like; [`Composer::finish`] then makes files smaller if all take more of
+//! the device than they may, and paces what would keep flash busier than is worth simulating.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -27,6 +27,9 @@ pub(super) const GIB: u64 = 1 << 30;
 
 /// Adds the jobs of one program, or of several that belong together.
 pub(super) type Add = fn(&mut Composer);
+
+/// Files' name and program, or the number of the job that alone uses them.
+type Group = (&'static str, usize);
 
 /// What a job works on.
 #[derive(Clone, Copy, Debug)]
@@ -175,14 +178,21 @@ impl Job {
         self.sizes.iter().map(|&(bytes, _)| bytes).max().unwrap_or(0)
     }
 
-    /// Bytes that its files take, the shared one aside.
-    fn own_bytes(&self) -> u64 {
-        let each = match self.files {
-            Files::Own(bytes) => bytes,
-            Files::Shared(..) => 0,
-            Files::Many(number, _, most) => u64::from(number) * most,
-        };
-        each * u64::from(self.processes)
+    /// Bytes that its files take.
+    fn bytes(&self) -> u64 {
+        match self.files {
+            Files::Own(bytes) => bytes * u64::from(self.processes),
+            Files::Shared(_, bytes) => bytes,
+            Files::Many(number, _, most) => u64::from(number) * most * u64::from(self.processes),
+        }
+    }
+
+    /// Jobs with the same one have the same files. The job is number `number`.
+    fn group(&self, number: usize) -> Group {
+        match self.files {
+            Files::Shared(name, _) => (name, self.program as usize),
+            Files::Own(_) | Files::Many(..) => ("", number),
+        }
     }
 
     /// Makes its files smaller, or fewer where there are many; at least one block of each is left.
@@ -271,6 +281,20 @@ fn time(ms: u64) -> String {
     if ms.is_multiple_of(1000) { (ms / 1000).to_string() } else { format!("{ms}ms") }
 }
 
+/// Where what is above it must be cut off so that all of `bytes` add up to `room`; infinite if they do not exceed it.
+fn level(mut bytes: Vec<u64>, mut room: f64) -> f64 {
+    bytes.sort_unstable();
+    let mut left = bytes.len() as f64;
+    for bytes in bytes {
+        if bytes as f64 > room / left {
+            return room / left;
+        }
+        room -= bytes as f64;
+        left -= 1.0;
+    }
+    f64::INFINITY
+}
+
 /// A load that is being drawn.
 pub(super) struct Composer<'a> {
     random: &'a mut Xoshiro256PlusPlus,
@@ -353,6 +377,11 @@ impl<'a> Composer<'a> {
         (bytes.min(self.scope.capacity_bytes as f64 / 2.0) as u64 / MIB * MIB).max(4 * MIB)
     }
 
+    /// Bytes of a file that is not the main one: so many MiB, or half the memory if that is less.
+    pub(super) fn mebibytes(&mut self, range: RangeInclusive<u32>) -> u64 {
+        (u64::from(self.whole(range)) * MIB).min(self.scope.memory_bytes / 2 / MIB * MIB).max(4 * MIB)
+    }
+
     /// The job file.
     pub(super) fn finish(mut self) -> Drawn {
         self.fit();
@@ -366,19 +395,23 @@ impl<'a> Composer<'a> {
         Drawn { text, phase_ends_s: self.phase_ends_s }
     }
 
-    /// Makes files smaller until they fit.
+    /// Makes the files of the phases that take most smaller until all fit, and in such a phase the largest ones: what is small and
+    /// belongs to it, such as a log, keeps its size.
     fn fit(&mut self) {
-        let room = self.scope.capacity_bytes as f64 * MOST_OF_CAPACITY;
-        let mut shared: BTreeMap<(&str, u32), u64> = BTreeMap::new();
-        for job in &self.jobs {
-            if let Files::Shared(name, bytes) = job.files {
-                let most = shared.entry((name, job.program)).or_default();
-                *most = bytes.max(*most);
-            }
+        let mut phases: BTreeMap<u64, BTreeMap<Group, u64>> = BTreeMap::new();
+        for (number, job) in self.jobs.iter().enumerate() {
+            let bytes = phases.entry(job.begins_ms).or_default().entry(job.group(number)).or_default();
+            *bytes = job.bytes().max(*bytes);
         }
-        let all = self.jobs.iter().map(Job::own_bytes).chain(shared.into_values()).sum::<u64>() as f64;
-        if all > room {
-            self.jobs.iter_mut().for_each(|job| job.shrink(room / all));
+        let all = |groups: &BTreeMap<Group, u64>| groups.values().sum::<u64>();
+        let most = level(phases.values().map(all).collect(), self.scope.capacity_bytes as f64 * MOST_OF_CAPACITY);
+        for (number, job) in self.jobs.iter_mut().enumerate() {
+            let Some(groups) = phases.get(&job.begins_ms) else { continue };
+            let most = level(groups.values().copied().collect(), most.min(all(groups) as f64));
+            let bytes = groups.get(&job.group(number)).copied().unwrap_or(0) as f64;
+            if bytes > most {
+                job.shrink(most / bytes);
+            }
         }
     }
 

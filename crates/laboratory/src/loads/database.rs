@@ -1,7 +1,7 @@
 //! A database: threads on tables and their indexes, a log that is synced at each commit, and checkpoints that write many pages at once.
 
 use super::Family;
-use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
+use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -54,7 +54,7 @@ fn log(load: &mut Composer) {
     let per_second = load.scaled(4.0, 120.0) / f64::from(committers);
     let small = load.percent(40..=80);
     let sizes = [(512, small), (4 * KIB, 90 - small), (16 * KIB, 10)];
-    let bytes = u64::from(load.whole(32..=256)) * MIB;
+    let bytes = load.mebibytes(32..=256);
     let job = Job::new("log", "write", Files::Own(bytes)).blocks(&sizes).processes(committers).set("fdatasync", 1);
     load.add(job.pace(Pace::Rate(per_second)).directory("log"));
 }

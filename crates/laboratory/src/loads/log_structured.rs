@@ -34,7 +34,7 @@ fn point_reads(load: &mut Composer, bytes: u64) {
 
 fn write_ahead_log(load: &mut Composer) {
     let block = load.one_of(&[KIB, 4 * KIB, 8 * KIB, 32 * KIB]);
-    let bytes = u64::from(load.whole(32..=256)) * MIB;
+    let bytes = load.mebibytes(32..=256);
     let job = Job::new("log", "write", Files::Own(bytes)).block(block).pace(Pace::Rate(load.scaled(10.0, 300.0)));
     // Each commit alone, or several together.
     let group = load.one_of(&[1, 1, 4, 16, 64]);

@@ -1,7 +1,7 @@
 //! A mail server: deliveries are written to many files and synced, users' programs read, and an index changes with each delivery.
 
 use super::Family;
-use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
+use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -35,7 +35,7 @@ fn deliveries(load: &mut Composer, sizes: &[(u64, u8)]) {
         let files = Files::Many(load.whole(1000..=6000) / processes, 256 * KIB, 320 * KIB);
         Job::new("delivery", "randwrite", files).set("file_service_type", "random").set("sync", 1)
     } else {
-        Job::new("delivery", "write", Files::Own(u64::from(load.whole(16..=128)) * MIB)).set("fsync", 1)
+        Job::new("delivery", "write", Files::Own(load.mebibytes(16..=128))).set("fsync", 1)
     };
     load.add(job.blocks(sizes).processes(processes).pace(Pace::Think(1, think_ms)).directory("queue"));
 }

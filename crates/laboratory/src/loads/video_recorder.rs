@@ -1,7 +1,7 @@
 //! A video recorder: cameras or channels that are written at constant rates, and players that read at theirs and sometimes skip.
 
 use super::Family;
-use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
+use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -29,29 +29,24 @@ pub(super) fn add(load: &mut Composer) {
     }
 }
 
+/// Plays what was recorded, skips in it, or winds forward: then it reads a little, leaves out what the speed asks for, and goes on.
 fn player(load: &mut Composer, bytes_per_second: f64) {
     let block = load.one_of(&[64 * KIB, 128 * KIB, 256 * KIB]);
-    // Played, or wound forward at a multiple.
-    let speed = load.one_of(&[1.0, 1.0, 1.0, 2.0, 4.0, 8.0]);
     let bytes = load.memories(2.0, 8.0);
-    let reads_in_order = load.whole(16..=400);
-    let pattern = match load.whole(0..=3) {
-        0 => "randread:24",
-        1 => "randread:96",
-        _ => "read",
+    let pattern = load.one_of(&["read", "read", "randread:24", "randread:96"]);
+    let job = Job::new("player", pattern, Files::Own(bytes)).block(block).pace(Pace::Rate(bytes_per_second / block as f64));
+    let (speed, zone) = (u64::from(load.whole(2..=12)), u64::from(load.whole(1..=8)) * block);
+    let job = match pattern {
+        "read" if load.chance(0.4) => job.set("zonemode", "strided").set("zonesize", zone).set("zoneskip", zone * (speed - 1)),
+        "read" => job,
+        _ => job.set("norandommap", 1),
     };
-    let job = Job::new("player", pattern, Files::Own(bytes)).block(block).pace(Pace::Rate(bytes_per_second * speed / block as f64));
-    let job = if pattern == "read" { job } else { job.set("norandommap", 1) };
-    // What is wound over is not read.
-    let winds = pattern == "read" && speed > 1.0;
-    let job = if winds { job.set("zonemode", "strided").set("zonesize", u64::from(reads_in_order) * block) } else { job };
-    let job = if winds { job.set("zoneskip", u64::from(load.whole(1..=8)) * u64::from(reads_in_order) * block) } else { job };
     load.add(job.directory("recordings"));
 }
 
 /// What was recorded when: small writes that must be on the disk.
 fn index(load: &mut Composer) {
-    let bytes = u64::from(load.whole(8..=128)) * MIB;
+    let bytes = load.mebibytes(8..=128);
     let pace = Pace::Think(load.whole(1..=4), load.scaled(300.0, 4000.0));
     load.add(Job::new("index", "randwrite", Files::Own(bytes)).pace(pace).set("fdatasync", 1).directory("index"));
 }

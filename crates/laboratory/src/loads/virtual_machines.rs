@@ -20,9 +20,11 @@ const IMAGES: &[&str] = &["image-a", "image-b", "image-c", "image-d", "image-e",
 
 pub(super) fn add(load: &mut Composer) {
     let guests = load.whole(3..=6) as usize;
+    let mut left = GUESTS.to_vec();
     for &image in &IMAGES[..guests] {
         let files = Files::Shared(image, load.memories(1.0, 5.0));
-        load.one_of(GUESTS)(load, files, image);
+        let guest = left.remove(load.whole(0..=left.len() as u32 - 1) as usize);
+        guest(load, files, image);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A cache of web pages: popular objects are read again and again, what was missing is fetched and written, and every access is logged.
 
 use super::Family;
-use super::composer::{Composer, Files, Job, KIB, MIB, Pace, compose};
+use super::composer::{Composer, Files, Job, KIB, Pace, compose};
 
 /// See the file's head.
 pub static FAMILY: Family = Family {
@@ -25,7 +25,8 @@ pub(super) fn add(load: &mut Composer) {
     if load.chance(0.5) {
         objects_in_files(load);
     }
-    let job = Job::new("access-log", "write", Files::Own(256 * MIB)).block(load.one_of(&[4 * KIB, 16 * KIB, 64 * KIB]));
+    let bytes = load.mebibytes(64..=256);
+    let job = Job::new("access-log", "write", Files::Own(bytes)).block(load.one_of(&[4 * KIB, 16 * KIB, 64 * KIB]));
     let job = job.pace(Pace::Rate(load.scaled(0.5, 20.0))).directory("log");
     load.add(job);
 }
