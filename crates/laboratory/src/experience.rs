@@ -1,8 +1,7 @@
 //! What controllers learn from: experience that comes with the program, or a file of it.
 //!
-//! What comes with the program was gathered with
-//! `seekwise learn gather` on workloads of the paper's Table 3 and workloads drawn at random, never on those that anything is judged by;
-//! `papers/self-learning/experience.sh` gathers it again.
+//! What comes with the program was gathered on the world that is learned from ([`worlds`](crate::worlds)) and nothing else, by
+//! `crates/laboratory/experience.sh`. A test gathers a sample of it again and compares.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -59,4 +58,41 @@ pub fn encode(path: &Path, experience: &Experience) -> anyhow::Result<Vec<u8>> {
         Some(extension) if extension == "zst" => zstd::encode_all(text.as_bytes(), 19)?,
         _ => text.into_bytes(),
     })
+}
+
+/// How the experience that comes with the program is gathered: loads of each family on each device, seconds, seed.
+#[cfg(test)]
+const RECIPE: (u32, u32, u64) = (3, 15, 7);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use learn::Setting;
+
+    use super::*;
+    use crate::gather::{gather, lessons_of_world};
+    use crate::monitor::Quiet;
+    use crate::pool::Crew;
+
+    /// Of so many loads one is gathered again.
+    const SAMPLED: usize = 61;
+
+    #[test]
+    fn what_comes_with_the_program_is_what_is_gathered_today() {
+        let shipped = load(None).unwrap();
+        assert_eq!(shipped.features, learn::description::names(), "gather it again with crates/laboratory/experience.sh");
+        let settings: Vec<Setting> = learn::setting::schedulers().map(Setting::of).collect();
+        assert_eq!(shipped.settings, settings.iter().map(Setting::to_string).collect::<Vec<_>>());
+        let (count, seconds, seed) = RECIPE;
+        let script = include_str!("../experience.sh");
+        assert!(script.contains(&format!("--world {count} --seed {seed} --seconds {seconds}")), "the recipe is another one");
+        let lessons: Vec<_> = lessons_of_world(count, seconds, seed).unwrap().into_iter().step_by(SAMPLED).collect();
+        let again = gather(&lessons, &settings, Crew::new(&Quiet::default(), None)).unwrap();
+        assert!(!again.cases.is_empty());
+        for case in &again.cases {
+            let is_there = shipped.cases.contains(case);
+            assert!(is_there, "{} on {}: gather it again with crates/laboratory/experience.sh", case.workload, case.device);
+        }
+    }
 }

@@ -1,63 +1,129 @@
-//! Gathers experience: runs workloads on disks under every candidate and writes down what they looked like and how they were served.
+//! Gathers experience: runs loads on devices under every candidate and writes down what they looked like and how they were served.
 
+use anyhow::Context;
 use block::Nanos;
 use learn::controller::Fixed;
-use learn::experience::{Case, Experience, Served, describe, names, noted};
+use learn::description::{describe, names};
+use learn::experience::{Case, Experience, Served, noted};
+use learn::merit::{self, Tails};
 use learn::{Setting, Window};
 
 use crate::bench::Bench;
+use crate::comparison::regime;
+use crate::exam::{scope, tails, world};
+use crate::loads;
 use crate::monitor::Monitor;
 use crate::pool::Crew;
-use crate::world::Device;
+use crate::world::{Device, World};
+use crate::worlds::{DRAWN, worlds};
 
 /// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Windows from which cases are taken, of each run.
-const TAKEN: usize = 3;
 /// Windows with fewer requests say nothing.
 const FEWEST: u64 = 20;
+/// Devices of each family of drawn ones.
+const DRAWN_DEVICES: u32 = 4;
 
 /// A job file: what it is called, and its text.
 pub type Source = (String, String);
 
-/// Runs each of `sources` on each of `devices` under each of `settings`.
+/// A load on a device, to be run under every candidate.
+pub struct Lesson {
+    load: Source,
+    device: String,
+    world: World,
+    seed: u64,
+}
+
+/// Each of `sources` on each of `devices`.
+///
+/// # Errors
+/// There is no such device.
+pub fn lessons(sources: &[Source], devices: &[Device], seed: u64) -> anyhow::Result<Vec<Lesson>> {
+    let mut lessons = Vec::new();
+    for load in sources {
+        for device in devices {
+            lessons.push(Lesson { load: load.clone(), device: device.name.clone(), world: device.world()?, seed });
+        }
+    }
+    Ok(lessons)
+}
+
+/// `count` loads of each family on each device of the world that is learned from; every device gets loads of its own.
+///
+/// # Errors
+/// A device cannot be drawn.
+pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<Vec<Lesson>> {
+    let purpose = &worlds()?.learn;
+    let mut devices: Vec<(String, World)> = Vec::new();
+    for name in &purpose.devices {
+        let numbers = if name.starts_with(DRAWN) { 0..DRAWN_DEVICES } else { 0..1 };
+        for number in numbers {
+            devices.push((format!("{name}/{number}"), world(name, seed, number)?));
+        }
+    }
+    let mut lessons = Vec::new();
+    for (place, (device, world)) in devices.iter().enumerate() {
+        for name in &purpose.loads {
+            let family = loads::find(name).with_context(|| format!("{name}: there is no such family of loads"))?;
+            for number in 0..count {
+                let number = place as u32 * count + number;
+                let text = loads::draw(family, seed, number, &scope(world, seconds)).text;
+                let load = (format!("{name}/{number}"), text);
+                lessons.push(Lesson { load, device: device.clone(), world: world.clone(), seed });
+            }
+        }
+    }
+    Ok(lessons)
+}
+
+/// Runs each lesson under each of `settings`.
 ///
 /// # Errors
 /// A text is no job file, its files do not fit on a device, or the work was interrupted.
-pub fn gather(sources: &[Source], devices: &[Device], settings: &[Setting], seed: u64, crew: Crew) -> anyhow::Result<Experience> {
-    let pairs: Vec<(&Source, &Device)> =
-        sources.iter().flat_map(|source| devices.iter().map(move |device| (source, device))).collect();
-    let done = crew.map("gathering, workloads:", &pairs, |(source, device)| cases(source, device, settings, seed, crew.monitor))?;
+pub fn gather(lessons: &[Lesson], settings: &[Setting], crew: Crew) -> anyhow::Result<Experience> {
+    let done = crew.map("gathering, loads:", lessons, |lesson| lesson.cases(settings, crew.monitor))?;
     let mut experience = Experience::new(names(), settings.iter().map(Setting::to_string).collect());
     experience.cases = done.into_iter().flatten().collect();
     Ok(experience)
 }
 
-fn cases(source: &Source, device: &Device, settings: &[Setting], seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<Case>> {
-    let bench = Bench::new(&source.1, &source.0, device.world()?, seed)?;
-    let runs = settings.iter().map(|setting| windows(&bench, setting, monitor)).collect::<anyhow::Result<Vec<_>>>()?;
-    Ok(cases_of(&source.0, &device.name, &runs.iter().map(Vec::as_slice).collect::<Vec<_>>()))
+impl Lesson {
+    fn cases(&self, settings: &[Setting], monitor: &dyn Monitor) -> anyhow::Result<Vec<Case>> {
+        let Lesson { load: (name, text), device, world, seed } = self;
+        let bench = Bench::new(text, name, world.clone(), *seed).with_context(|| device.clone())?;
+        let runs = settings.iter().map(|setting| run(&bench, setting, monitor)).collect::<anyhow::Result<Vec<_>>>()?;
+        let default = settings.iter().position(|setting| setting.to_string() == regime::FOUND);
+        let runs: Vec<(&[Window], &Tails)> = runs.iter().map(|(windows, tails)| (windows.as_slice(), tails)).collect();
+        Ok(cases_of(name, device, &runs, default))
+    }
 }
 
-/// The cases of a workload's runs on a device, one run for each setting, their windows as long as [`WINDOW`].
-pub fn cases_of(workload: &str, device: &str, runs: &[&[Window]]) -> Vec<Case> {
-    let results: Vec<Option<Served>> = runs.iter().map(|windows| served(windows)).collect();
+/// The cases of a load's runs on a device, one run for each setting, their windows as long as [`WINDOW`]: one case for each setting, as
+/// the load looked in the middle of its run. Whether a setting starves a stream is judged by the run at `default`; without it, none does.
+pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], default: Option<usize>) -> Vec<Case> {
+    let standard = default.map(|default| runs[default].1);
+    let results: Vec<Option<Served>> = runs
+        .iter()
+        .map(|(windows, tails)| {
+            let starves = standard.is_some_and(|standard| merit::starves(tails, standard));
+            served(windows).map(|served| Served { starves, ..served })
+        })
+        .collect();
     let mut cases = Vec::new();
-    for (under, windows) in runs.iter().enumerate() {
+    for (under, (windows, _)) in runs.iter().enumerate() {
         let telling: Vec<&Window> = windows.iter().filter(|window| window.outcome.requests >= FEWEST).collect();
-        for part in 0..TAKEN.min(telling.len()) {
-            let window = telling[(2 * part + 1) * telling.len() / (2 * TAKEN.min(telling.len()))];
-            let features = noted(describe(&window.features, &window.outcome));
-            let (workload, device, results) = (workload.to_owned(), device.to_owned(), results.clone());
-            cases.push(Case { workload, device, under, features, results });
-        }
+        let Some(window) = telling.get(telling.len() / 2) else { continue };
+        let features = noted(describe(&window.features, &window.outcome));
+        let (workload, device, results) = (workload.to_owned(), device.to_owned(), results.clone());
+        cases.push(Case { workload, device, under, features, results });
     }
     cases
 }
 
-fn windows(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Vec<Window>> {
+fn run(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<(Vec<Window>, Tails)> {
     let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), WINDOW)), monitor)?;
-    Ok(observed.steered.steering().windows().to_vec())
+    Ok((observed.steered.steering().windows().to_vec(), tails(observed.outcome.measure.streams.iter())))
 }
 
 /// How a run was served, without its first third, in which caches fill and schedulers that learn still do.

@@ -10,7 +10,10 @@
 //! here. A [`Monitor`] is told how far long work is, and can stop it.
 
 pub mod bench;
+mod chance;
 pub mod comparison;
+pub mod devices;
+pub mod exam;
 pub mod experience;
 pub mod gather;
 pub mod loads;
@@ -21,5 +24,6 @@ pub mod shipped;
 pub mod steered;
 mod timed;
 pub mod world;
+pub mod worlds;
 
 pub use monitor::{Interrupted, Monitor};

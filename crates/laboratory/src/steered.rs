@@ -124,7 +124,7 @@ impl Pilot for Steered {
     }
 }
 
-fn event(noted: &Noted) -> Event {
+pub(crate) fn event(noted: &Noted) -> Event {
     match noted {
         Noted::Issued(issue) => Event::Queued(request(issue)),
         Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },

@@ -13,7 +13,8 @@ use std::time::Duration;
 use block::{Nanos, Op, Priority, Request, Spec, Tunable};
 use criterion::{Criterion, criterion_group, criterion_main};
 use learn::controller::{Brief, Chosen};
-use learn::experience::{Case, Experience, Served, describe, names};
+use learn::description::{describe, names};
+use learn::experience::{Case, Experience, Served};
 use learn::plant::Identity;
 use learn::window::{FEATURES, Features};
 use learn::{Event, Outcome, Plant, PlantError, Setting, Window};
@@ -89,7 +90,7 @@ fn experience(windows: &[Window]) -> Experience {
         let features = describe(&window.features, &window.outcome).iter().map(|value| Some(*value as f32)).collect();
         let served = |setting: usize| {
             let throughput = if setting == number % 4 { 2e7 } else { 1e7 };
-            Some(Served { throughput, response_s: 0.01, fairness: 0.9 })
+            Some(Served { throughput, response_s: 0.01, fairness: 0.9, starves: false })
         };
         let results = (0..experience.settings.len()).map(served).collect();
         let (workload, device) = (format!("workload {}", number % 20), "none".to_owned());

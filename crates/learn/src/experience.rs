@@ -6,18 +6,19 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::merit;
 use crate::model::Dataset;
 use crate::preference::Preference;
-use crate::window::{FEATURES, Features, Outcome};
+use crate::window::Outcome;
 
-/// Settings whose scores differ by no more are equally good: two percent.
-const EQUAL: f64 = 0.02;
+/// Settings whose scores differ by no more are equally good: results are kept with four digits.
+const EQUAL: f64 = 1e-3;
 
 /// Where all settings are equally good, how much a case counts: next to nothing.
 const LEAST_STAKE: f64 = 0.05;
 
 /// The version of the file's form.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Cases with the names of what their numbers mean.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -59,6 +60,9 @@ pub struct Served {
     pub response_s: f32,
     /// Jain's index.
     pub fairness: f32,
+    /// A stream had to wait longer than it may ([`merit::starves`]).
+    #[serde(default)]
+    pub starves: bool,
 }
 
 impl Served {
@@ -82,6 +86,7 @@ impl Served {
             throughput: four_digits(bytes / seconds),
             response_s: four_digits(waited / done),
             fairness: four_digits(fairness / seconds),
+            starves: false,
         })
     }
 
@@ -90,31 +95,19 @@ impl Served {
         [self.throughput, self.response_s, self.fairness].iter().all(|value| value.is_finite() && *value >= 0.0)
     }
 
-    /// How good that is; as [`Outcome::score`](crate::Outcome::score).
+    /// How good that is ([`merit::score`]).
     pub fn score(&self, preference: &Preference) -> f64 {
-        let [throughput, response, fairness] = preference.weights();
-        let ln = |value: f32| f64::from(value).max(1e-12).ln();
-        throughput * ln(self.throughput) - response * ln(self.response_s) + fairness * ln(self.fairness)
+        merit::score(preference, self.throughput.into(), self.response_s.into(), self.fairness.into())
     }
 }
 
-/// What a window is described by in a [`Case`]: its features, then these of its outcome.
-const OF_OUTCOME: [&str; 3] = ["service_mean_s", "at_device_mean", "throughput_bytes_per_s"];
-
-/// The names of what [`describe`] gives.
-pub fn names() -> Vec<String> {
-    FEATURES.iter().map(|feature| feature.name).chain(OF_OUTCOME).map(str::to_owned).collect()
-}
-
-/// A window as a row of numbers in the order of [`names`]; NaN where there is no value.
-pub fn describe(features: &Features, outcome: &Outcome) -> Vec<f64> {
-    features.0.iter().copied().chain(of_outcome(outcome)).collect()
-}
-
-/// The values of [`OF_OUTCOME`].
-pub(crate) fn of_outcome(outcome: &Outcome) -> [f64; OF_OUTCOME.len()] {
-    let at_device = outcome.requests as f64 * outcome.mean_service_s / outcome.duration.as_secs_f64();
-    [outcome.mean_service_s, at_device, outcome.throughput()]
+impl Case {
+    /// The scores of the settings by which they are ranked: one that starves is behind all others. `None` where nothing was measured.
+    pub fn ranked(&self, preference: &Preference) -> Vec<Option<f64>> {
+        let measured = self.results.iter().flatten().map(|served| (served.score(preference), served.starves));
+        let mut ranked = merit::ranked(measured).into_iter();
+        self.results.iter().map(|served| served.and_then(|_| ranked.next())).collect()
+    }
 }
 
 /// Such a row as a [`Case`] keeps it.
@@ -143,7 +136,7 @@ pub enum ExperienceError {
         source: serde_json::Error,
     },
     /// Of another version.
-    #[error("{path}: schema {found}; this program reads {SCHEMA}: train again")]
+    #[error("{path}: schema {found}; this program reads {SCHEMA}: gather again")]
     Schema {
         /// The file.
         path: String,
@@ -274,15 +267,15 @@ struct Scores(Vec<(usize, f64)>);
 
 impl Scores {
     fn of(case: &Case, preference: &Preference, among: &[usize]) -> Scores {
-        let score = |&setting: &usize| Some((setting, case.results[setting]?.score(preference)));
-        Scores(among.iter().filter_map(score).collect())
+        let ranked = case.ranked(preference);
+        Scores(among.iter().filter_map(|&setting| Some((setting, ranked[setting]?))).collect())
     }
 
     fn highest(&self) -> f64 {
         self.0.iter().fold(f64::NEG_INFINITY, |highest, (_, score)| highest.max(*score))
     }
 
-    /// The best settings: those within two percent of the best of all, in their order.
+    /// The best settings, in their order: several if they are [equal](EQUAL).
     fn best(&self) -> impl Iterator<Item = usize> + '_ {
         let least = self.highest() - EQUAL;
         self.0.iter().filter(move |(_, score)| *score >= least).map(|(setting, _)| *setting)
@@ -302,7 +295,7 @@ mod tests {
 
     fn experience() -> Experience {
         let mut experience = Experience::new(vec!["a".into(), "b".into()], vec!["noop".into(), "cfq".into(), "sstf".into()]);
-        let served = |throughput| Some(Served { throughput, response_s: 0.01, fairness: 1.0 });
+        let served = |throughput| Some(Served { throughput, response_s: 0.01, fairness: 1.0, starves: false });
         let case = |throughputs: [f32; 3]| Case {
             workload: "w".into(),
             device: "d".into(),
@@ -311,7 +304,7 @@ mod tests {
             results: throughputs.map(served).to_vec(),
         };
         experience.cases =
-            vec![case([100.0, 200.0, 100.0]), case([100.0, 100.2, 50.0]), case([100.0, 10.0, 120.0]), case([100.0, 99.9, 20.0])];
+            vec![case([100.0, 200.0, 100.0]), case([100.0, 100.1, 50.0]), case([100.0, 10.0, 120.0]), case([100.0, 99.9, 20.0])];
         experience
     }
 
@@ -328,6 +321,15 @@ mod tests {
         // cfq is among the best three times, noop twice.
         assert_eq!(dataset.labels, [1, 1, 2, 1]);
         assert!(dataset.rows[0][1].is_nan());
+    }
+
+    #[test]
+    fn a_setting_that_starves_is_no_winner() {
+        let mut experience = experience();
+        for served in experience.cases[0].results.iter_mut().skip(1).flatten() {
+            served.starves = true;
+        }
+        assert_eq!(experience.dataset(&Preference::default()).labels[0], 0);
     }
 
     #[test]
@@ -348,7 +350,7 @@ mod tests {
     fn two_experiences_are_joined_by_the_names_of_features_and_settings() {
         let ours = experience();
         let mut theirs = Experience::new(vec!["c".into(), "a".into()], vec!["sstf".into(), "clook".into()]);
-        let served = Some(Served { throughput: 7.0, response_s: 0.5, fairness: 0.5 });
+        let served = Some(Served { throughput: 7.0, response_s: 0.5, fairness: 0.5, starves: false });
         let (workload, device) = ("v".to_owned(), "e".to_owned());
         theirs.cases = vec![Case { workload, device, under: 1, features: vec![Some(3.0), Some(4.0)], results: vec![None, served] }];
         let both = ours.and(&theirs);
@@ -371,7 +373,7 @@ mod tests {
             change(&mut experience);
             Experience::from_json(&experience.to_json().unwrap(), "x.json").unwrap_err().to_string()
         };
-        assert_eq!(message(&|e| e.schema = 9), "x.json: schema 9; this program reads 1: train again");
+        assert_eq!(message(&|e| e.schema = 9), "x.json: schema 9; this program reads 2: gather again");
         assert_eq!(message(&|e| e.cases[1].under = 7), "x.json: case 1: was seen under setting 7; there are 3");
         assert!(message(&|e| e.cases[2].features.clear()).contains("has 0 features; 2 are named"));
         assert!(message(&|e| e.cases[2].results.truncate(2)).contains("has 2 results; 3 settings are named"));

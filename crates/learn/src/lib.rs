@@ -14,9 +14,11 @@
 
 pub mod candidates;
 pub mod controller;
+pub mod description;
 pub mod event;
 pub mod experience;
 pub mod knowledge;
+pub mod merit;
 pub mod model;
 pub mod per_request;
 pub mod plant;

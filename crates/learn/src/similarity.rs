@@ -5,7 +5,8 @@
 //! they are, is the uncertainty. Device and workload are both part of the likeness, so what was learned on one system serves a related
 //! one as far as it is related, which the paper names as future work (section 6).
 
-use crate::experience::{Experience, names};
+use crate::description::names;
+use crate::experience::Experience;
 use crate::preference::Preference;
 use crate::setting::Setting;
 
@@ -25,10 +26,10 @@ const ASPECTS: &[(&str, Scale, f64)] = &[
     ("size_mean_bytes", Scale::Ratio, 0.7),
     ("streams", Scale::Ratio, 0.6),
     ("streams_effective", Scale::Ratio, 0.6),
-    ("stream_distance_mean_log2", Scale::Linear, 5.0),
+    ("stream_distance_below_span_log2", Scale::Linear, 5.0),
     ("depth_mean", Scale::Ratio, 0.7),
     ("idle_arrival_share", Scale::Linear, 0.3),
-    ("service_mean_s", Scale::Ratio, 0.7),
+    ("arm_share", Scale::Linear, 0.3),
     ("at_device_mean", Scale::Ratio, 0.5),
 ];
 /// A value that one of two windows has and the other has not counts as this far apart.
@@ -100,7 +101,7 @@ impl Similar {
         let cases = experience.cases.iter().map(|case| Known {
             under: case.under,
             point: point(|aspect| theirs[aspect].and_then(|column| case.features[column]).map_or(f64::NAN, f64::from)),
-            scores: case.results.iter().map(|served| served.map_or(f64::NAN, |served| served.score(preference))).collect(),
+            scores: case.ranked(preference).into_iter().map(|score| score.unwrap_or(f64::NAN)).collect(),
         });
         let ours = names();
         Similar {
@@ -111,7 +112,7 @@ impl Similar {
         }
     }
 
-    /// Where a window stands that [`describe`](crate::experience::describe) made a row of.
+    /// Where a window stands that [`describe`](crate::description::describe) made a row of.
     pub fn point(&self, row: &[f64]) -> Point {
         point(|aspect| self.columns[aspect].and_then(|column| row.get(column).copied()).unwrap_or(f64::NAN))
     }
@@ -176,7 +177,8 @@ fn overall(experience: &Experience, preference: &Preference) -> Vec<Vec<Expected
     let count = experience.settings.len();
     let mut sums = vec![vec![[0.0_f64; 3]; count]; count];
     for case in &experience.cases {
-        let score = |setting: usize| case.results[setting].map(|served| served.score(preference));
+        let ranked = case.ranked(preference);
+        let score = |setting: usize| ranked[setting];
         for (setting, sum) in sums[case.under].iter_mut().enumerate() {
             if let Some(gain) = score(setting).zip(score(case.under)).map(|(then, now)| (then - now).clamp(-MOST, MOST)) {
                 *sum = [sum[0] + 1.0, sum[1] + gain, sum[2] + gain * gain];
@@ -219,4 +221,17 @@ pub fn distance(a: &Point, b: &Point, far: f64) -> f64 {
         }
     }
     sum
+}
+
+/// The first aspects of a [`Point`], which the load alone decides, whatever is in force.
+const OF_LOAD: std::ops::Range<usize> = 0..5;
+
+/// Squared distance in what the load alone decides.
+pub fn load_distance(a: &Point, b: &Point) -> f64 {
+    let only_load = |point: &Point| {
+        let mut only = NOWHERE;
+        only[OF_LOAD].copy_from_slice(&point[OF_LOAD]);
+        only
+    };
+    distance(&only_load(a), &only_load(b), f64::INFINITY)
 }

@@ -9,6 +9,7 @@
 //! they cannot disagree.
 
 pub mod comparison;
+pub mod exam;
 pub mod explain;
 pub mod figure;
 pub mod json;

@@ -6,6 +6,7 @@ mod disk;
 mod experiment;
 mod host;
 mod kb;
+mod lab;
 mod learn;
 mod output;
 mod paper;
@@ -47,6 +48,9 @@ enum Command {
     /// Look into, exchange and keep small the knowledge base: what was observed, decided and learned
     #[command(subcommand)]
     Kb(kb::Command),
+    /// Examine controllers on loads and devices that they never saw
+    #[command(subcommand)]
+    Lab(lab::Command),
     /// Train models on labelled rows, evaluate and show them
     #[command(subcommand)]
     Learn(learn::Command),
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Disk(command) => disk::run(command),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
+        Command::Lab(command) => lab::run(command),
         Command::Learn(command) => learn::run(command),
         Command::Paper(command) => paper::run(command),
         Command::Report(args) => report::run(&args),

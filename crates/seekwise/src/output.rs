@@ -53,14 +53,16 @@ impl Explain {
 impl Output {
     /// Refuses a page that could not be written, before any work is done for it.
     pub fn check(&self) -> anyhow::Result<()> {
-        if let Some(html) = &self.html {
-            let folder = html.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            ensure!(folder.is_dir(), "--html {}: there is no folder {}", html.display(), folder.display());
-            ensure!(!html.is_dir(), "--html {}: is a folder; a file is wanted", html.display());
-            report::record::check_replaceable(html).with_context(|| format!("--html {}", html.display()))?;
-        }
-        Ok(())
+        self.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))
     }
+}
+
+/// Refuses a file that could not be written, before any work is done for it.
+pub fn check_page(argument: &str, path: &Path) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    ensure!(folder.is_dir(), "{argument} {}: there is no folder {}", path.display(), folder.display());
+    ensure!(!path.is_dir(), "{argument} {}: is a folder; a file is wanted", path.display());
+    report::record::check_replaceable(path).with_context(|| format!("{argument} {}", path.display()))
 }
 
 /// Shows records of one trace, one disk and one way of replaying.

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use laboratory::paper::{self, Wanted};
 use laboratory::pool::Crew;
 use report::paper::Replication;
 
+use crate::output;
 use crate::terminal::{self, Terminal};
 
 /// What to do.
@@ -65,18 +66,10 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
     };
     wanted.check()?;
     for (argument, path) in [("--output", &arguments.output), ("--json", &arguments.json)] {
-        path.as_deref().map_or(Ok(()), |path| check(argument, path))?;
+        path.as_deref().map_or(Ok(()), |path| output::check_page(argument, path))?;
     }
     let terminal = Terminal::default();
     write(arguments, &wanted.repeat(Crew::new(&terminal, arguments.threads.map(usize::from)))?)
-}
-
-/// Refuses a file that could not be written, before any work is done for it.
-fn check(argument: &str, path: &Path) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    ensure!(folder.is_dir(), "{argument} {}: there is no folder {}", path.display(), folder.display());
-    ensure!(!path.is_dir(), "{argument} {}: is a folder; a file is wanted", path.display());
-    report::record::check_replaceable(path).with_context(|| format!("{argument} {}", path.display()))
 }
 
 fn write(arguments: &Arguments, replication: &Replication) -> anyhow::Result<()> {

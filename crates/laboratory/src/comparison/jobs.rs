@@ -38,6 +38,11 @@ impl JobsLoad {
         Ok(JobsLoad { name: source.to_owned(), sha256: hexadecimal(&sha2::Sha256::digest(text)), placed, host: world.host, seed })
     }
 
+    /// The phase of each stream: the jobs between two stonewalls.
+    pub fn phases(&self) -> impl Iterator<Item = (StreamId, usize)> {
+        self.placed.jobs().iter().map(|job| (job.stream(), job.phase() as usize))
+    }
+
     fn run_on(
         &self,
         queue: Queue,

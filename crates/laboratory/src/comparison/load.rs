@@ -11,7 +11,7 @@ use crate::world::World;
 pub type Build<'a> = dyn Fn() -> Queue + 'a;
 
 /// Something that issues requests, again and again the same ones.
-pub trait Load: Sync {
+pub trait Load: Send + Sync {
     /// What it is, for the record.
     fn digest(&self) -> TraceDigest;
 

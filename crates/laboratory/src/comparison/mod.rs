@@ -22,7 +22,8 @@ use sim::host::HostSettings;
 
 pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 
-pub(crate) use load::Load;
+pub use jobs::JobsLoad;
+pub use load::Load;
 pub(crate) use remembered::Requests;
 
 use crate::experience;
@@ -139,7 +140,7 @@ impl Experiment {
                 if let Some(argument) = self.replay.given() {
                     anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
                 }
-                Box::new(jobs::JobsLoad::new(&text, &source, self.seed, &world)?)
+                Box::new(JobsLoad::new(&text, &source, self.seed, &world)?)
             }
             None => Box::new(TraceLoad::new(&self.load, &self.replay, &world, crew.monitor)?),
         };

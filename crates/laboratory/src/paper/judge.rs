@@ -4,11 +4,14 @@
 //! regular disk I/O scheduler" (section 5.2.1). Each setting is run by itself on the same workload; the performance data of a decision are
 //! those of its setting in the phase of the workload (the jobs between two stonewalls) that runs when it is made.
 
-use learn::Preference;
+use std::collections::BTreeMap;
+
+use learn::{Preference, merit};
 
 use super::plan::Load;
 use super::runs::{Key, Phase, Store, Summary, Under};
 use super::schemes::{FIVE, SETTINGS};
+use crate::comparison::regime;
 
 /// What the bars count by: the paper's figures tell what applications got, and the schemes are told that too.
 pub const JUDGED_BY: Data = Data::Calls;
@@ -43,23 +46,33 @@ pub enum Data {
     Calls,
 }
 
-/// How good a phase went, as a logarithm: 0.01 more is one percent better. Throughput and mean response time by the preference, fairness
-/// left out: the paper's figures know none.
+/// How good a phase went ([`merit::score`]).
 pub fn score(phase: &Phase, data: Data) -> Option<f64> {
-    match data {
-        Data::BlockLayer => rated(phase.served.bytes, phase.served.seconds, phase.served.waited_s, phase.served.requests),
-        Data::Calls => rated(phase.bytes as f64, phase.seconds(), phase.waited_s, phase.calls as f64),
-    }
-}
-
-fn rated(bytes: f64, seconds: f64, waited_s: f64, requests: f64) -> Option<f64> {
+    let Phase { served, .. } = phase;
+    let (bytes, seconds, waited_s, requests) = match data {
+        Data::BlockLayer => (served.bytes, served.seconds, served.waited_s, served.requests),
+        Data::Calls => (phase.bytes as f64, phase.seconds(), phase.waited_s, phase.calls as f64),
+    };
     if bytes <= 0.0 || requests <= 0.0 || seconds <= 0.0 {
         return None;
     }
-    let [throughput, response, _] = Preference::default().weights();
-    // What is served from memory in no time took a nanosecond.
-    let (rate, waited_s) = (bytes / seconds, (waited_s / requests).max(1e-9));
-    Some((throughput * rate.ln() - response * waited_s.ln()) / (throughput + response))
+    Some(merit::score(&Preference::default(), bytes / seconds, waited_s / requests, served.fairness()))
+}
+
+/// The scores of all settings in a phase by which they are ranked: one that starves a stream is behind all others.
+fn ranked(store: &Store, place: &Place, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
+    let phase = |name: &&'static str| place.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
+    let default = phase(&regime::FOUND).map(|phase| &phase.tails);
+    let scored: Vec<(&'static str, (f64, bool))> = SETTINGS
+        .iter()
+        .filter_map(|name| {
+            let phase = phase(name)?;
+            let starves = default.is_some_and(|default| merit::starves(&phase.tails, default));
+            Some((*name, (score(phase, data)?, starves)))
+        })
+        .collect();
+    let names = scored.iter().map(|(name, _)| *name);
+    names.zip(merit::ranked(scored.iter().map(|(_, scored)| *scored))).collect()
 }
 
 /// Decisions that were judged, and of them the correct ones.
@@ -87,19 +100,19 @@ impl Count {
 pub fn accuracy(store: &Store, place: &Place, under: &Under, data: Data, tolerance: f64) -> Option<Count> {
     let run = place.run(store, under.clone());
     // Everything is asked for, whatever of it is there already.
-    let five: Vec<Option<&Summary>> = FIVE.iter().map(|name| place.run(store, Under::Fixed(name))).collect();
-    let (run, five) = (run?, five.into_iter().collect::<Option<Vec<_>>>()?);
+    let fixed: Vec<Option<&Summary>> = SETTINGS.iter().map(|name| place.run(store, Under::Fixed(name))).collect();
+    let run = run?;
+    fixed.into_iter().collect::<Option<Vec<_>>>()?;
     let mut count = Count::default();
     for (at_s, setting) in &run.decisions {
         let running = |phase: &Option<Phase>| phase.as_ref().is_some_and(|phase| (phase.from_s..phase.to_s).contains(at_s));
         let Some(number) = run.phases.iter().position(running) else { continue };
-        let of = |summary: &Summary| summary.phases.get(number).and_then(|phase| score(phase.as_ref()?, data));
-        let Some(best) = five.iter().filter_map(|summary| of(summary)).max_by(f64::total_cmp) else { continue };
+        let ranked = ranked(store, place, number, data);
+        let Some(best) = FIVE.iter().filter_map(|name| ranked.get(name).copied()).max_by(f64::total_cmp) else { continue };
         // Of a setting that is none of those measured nobody knows whether it was correct.
-        let Some(name) = SETTINGS.iter().find(|name| *name == setting) else { continue };
-        let Some(chosen) = place.run(store, Under::Fixed(name)).and_then(of) else { continue };
+        let Some(chosen) = ranked.get(setting.as_str()) else { continue };
         count.judged += 1;
-        count.right += u64::from(chosen >= best + (1.0 - tolerance).ln());
+        count.right += u64::from(*chosen >= best + (1.0 - tolerance).ln());
     }
     Some(count)
 }
@@ -139,12 +152,14 @@ pub fn gain_percent(run: &Summary, other: &Summary, data: Data) -> Option<f64> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+    use learn::merit::Tails;
+
     use super::super::runs::Served;
     use super::*;
 
     fn phase(seconds: f64, bytes: u64, waited_s: f64) -> Option<Phase> {
-        let served = Served { seconds, bytes: 3.0 * bytes as f64, requests: 1.0, waited_s };
-        Some(Phase { from_s: 0.0, to_s: seconds, bytes, calls: 10, waited_s, served })
+        let served = Served { seconds, bytes: 3.0 * bytes as f64, requests: 1.0, waited_s, fairness_s: seconds };
+        Some(Phase { from_s: 0.0, to_s: seconds, bytes, calls: 10, waited_s, served, tails: Tails::new() })
     }
 
     fn run(phases: Vec<Option<Phase>>) -> Summary {
@@ -167,11 +182,13 @@ mod tests {
     }
 
     #[test]
-    fn twice_the_rate_at_half_the_response_time_is_a_gain_of_a_hundred_percent() {
+    fn twice_the_rate_at_half_the_response_time_is_a_gain_by_their_weights() {
         let (better, worse) = (run(vec![phase(10.0, 1000, 1.0), None]), run(vec![phase(10.0, 500, 2.0), None]));
         for data in [Data::BlockLayer, Data::Calls] {
-            assert!((gain_percent(&better, &worse, data).unwrap() - 100.0).abs() < 1e-9);
-            assert!((gain_percent(&worse, &better, data).unwrap() + 50.0).abs() < 1e-9);
+            // Throughput and response time have five sixths of the weight.
+            let twice = 2f64.powf(5.0 / 6.0);
+            assert!((gain_percent(&better, &worse, data).unwrap() - 100.0 * (twice - 1.0)).abs() < 1e-9);
+            assert!((gain_percent(&worse, &better, data).unwrap() - 100.0 * (1.0 / twice - 1.0)).abs() < 1e-9);
             assert_eq!(gain_percent(&run(vec![None]), &worse, data), None);
         }
     }
@@ -179,7 +196,7 @@ mod tests {
     /// Two phases of ten seconds each, so many bytes in each of them.
     fn two_phases(bytes: [u64; 2]) -> Summary {
         let mut phases = vec![phase(10.0, bytes[0], 1.0), phase(10.0, bytes[1], 1.0)];
-        phases[1] = phases[1].map(|it| Phase { from_s: 10.0, to_s: 20.0, ..it });
+        phases[1] = phases[1].take().map(|it| Phase { from_s: 10.0, to_s: 20.0, ..it });
         run(phases)
     }
 
@@ -225,8 +242,8 @@ mod tests {
     fn what_is_not_there_is_asked_for() {
         let store = Store::default();
         assert_eq!(accuracy(&store, &place(), &OURS, JUDGED_BY, TOLERANCE), None);
-        let five = FIVE.iter().map(|name| key(Under::Fixed(name)));
-        let mut wanted: Vec<Key> = five.chain([key(OURS)]).collect();
+        let fixed = SETTINGS.iter().map(|name| key(Under::Fixed(name)));
+        let mut wanted: Vec<Key> = fixed.chain([key(OURS)]).collect();
         wanted.sort();
         assert_eq!(store.asked_for(), wanted);
     }

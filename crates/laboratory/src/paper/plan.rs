@@ -47,6 +47,9 @@ const PAPER_SECONDS_A_SECOND: f64 = 10.0;
 /// So much longer are the runs in which windows of different length are compared, if the plan is the full one: as long as the paper's.
 const LONG: f64 = 10.0;
 
+/// Workloads whose job files take a tenth of the paper's sizes, as they take a tenth of its times.
+const SIZES_OF_A_TENTH: &[&str] = &["mixed-1", "mixed-2"];
+
 /// A workload to be run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Load {
@@ -98,11 +101,11 @@ impl Plan {
     /// Name and text of a workload's job file.
     pub fn job_file(&self, load: &Load) -> anyhow::Result<(String, String)> {
         match load {
-            Load::Of(name) => Ok(((*name).to_owned(), lengthened(&shipped_text(name)?, 1.0))),
-            Load::Long(name) => Ok((format!("{name}-long"), lengthened(&shipped_text(name)?, self.long_factor))),
+            Load::Of(name) => Ok(((*name).to_owned(), lengthened(name, 1.0)?)),
+            Load::Long(name) => Ok((format!("{name}-long"), lengthened(name, self.long_factor)?)),
             Load::Batch(number) => {
                 let name = TABLE_4[*number as usize % TABLE_4.len()];
-                let text = Variation::draw(self.seed, *number).apply(&lengthened(&shipped_text(name)?, 1.0));
+                let text = Variation::draw(self.seed, *number).apply(&lengthened(name, 1.0)?);
                 Ok((format!("batch-{}-{name}", number + 1), text))
             }
         }
@@ -138,10 +141,11 @@ fn shipped_text(name: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The job file with times as much longer, and what it draws left to the run's seed. Where it says that its sizes are a tenth of the
-/// paper's, they grow with the time, so that there is as much to do.
-fn lengthened(text: &str, factor: f64) -> String {
-    let grows = factor > 1.0 && text.contains("a tenth of each size");
+/// A job file that comes with the program with times as much longer, and what it draws left to the run's seed. Sizes of those that have
+/// [`SIZES_OF_A_TENTH`] grow with the time, so that there is as much to do.
+fn lengthened(name: &str, factor: f64) -> anyhow::Result<String> {
+    let text = shipped_text(name)?;
+    let grows = factor > 1.0 && SIZES_OF_A_TENTH.contains(&name);
     let line = |line: &str| match line.split_once('=') {
         None if line == "[global]" => "[global]\nrandrepeat=0\n".to_owned(),
         Some(("runtime", value)) => match value.parse::<f64>() {
@@ -154,7 +158,7 @@ fn lengthened(text: &str, factor: f64) -> String {
         },
         _ => format!("{line}\n"),
     };
-    text.lines().map(line).collect()
+    Ok(text.lines().map(line).collect())
 }
 
 /// A size as the job files that come with the program write it.
@@ -276,6 +280,14 @@ mod tests {
         assert!(text(Load::Long("mixed-2")).contains("filesize=2048000k\nsize=61440000k"), "{}", text(Load::Long("mixed-2")));
         assert!(text(Load::Long("sql-queries")).contains("size=2g"));
         assert!(text(Load::Of("mixed-2")).contains("filesize=200m\nsize=6000m"));
+    }
+
+    #[test]
+    fn workloads_with_a_tenth_of_the_sizes_say_so_in_their_job_files() {
+        for (name, text) in shipped::ALL {
+            let Some(name) = name.strip_prefix("self-learning/") else { continue };
+            assert_eq!(text.contains("a tenth of each size"), SIZES_OF_A_TENTH.contains(&name), "{name}");
+        }
     }
 
     #[test]

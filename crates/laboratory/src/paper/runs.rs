@@ -10,13 +10,16 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use learn::controller::{Brief, Controller, Fixed};
-use learn::experience::{Experience, names};
+use learn::description::names;
+use learn::experience::Experience;
+use learn::merit::Tails;
 use learn::{Preference, Setting, Window};
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3};
 use super::schemes::{FIVE, PER_REQUEST, SETTINGS, Scheme, Training};
 use crate::bench::{Bench, Observed};
 use crate::comparison::regime;
+use crate::exam::tails;
 use crate::experience;
 use crate::gather;
 use crate::monitor::{Interrupted, Monitor};
@@ -63,6 +66,8 @@ pub struct Summary {
     pub cpu_ns: u64,
     /// Windows of a fixed run, to be learned from.
     seen: Vec<Window>,
+    /// What streams waited.
+    pub tails: Tails,
 }
 
 /// What the block layer did in a phase, from the windows that lie in it.
@@ -76,10 +81,19 @@ pub struct Served {
     pub requests: f64,
     /// See `requests`.
     pub waited_s: f64,
+    /// Fairness of each window by its length, added up.
+    pub fairness_s: f64,
+}
+
+impl Served {
+    /// Jain's index, mean over the time; 1 where no window lies in the phase.
+    pub fn fairness(&self) -> f64 {
+        if self.seconds > 0.0 { self.fairness_s / self.seconds } else { 1.0 }
+    }
 }
 
 /// A group of jobs.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Phase {
     /// When its first job began, in seconds.
     pub from_s: f64,
@@ -93,6 +107,8 @@ pub struct Phase {
     pub waited_s: f64,
     /// Beneath them.
     pub served: Served,
+    /// What its jobs waited.
+    pub tails: Tails,
 }
 
 impl Phase {
@@ -159,14 +175,15 @@ impl Store {
         let settings: Vec<&'static str> = candidates(is_ours);
         let mut experience = Experience::new(names(), settings.iter().map(|&name| name.to_owned()).collect());
         for load in taught(training, plan) {
-            let runs: Vec<&[Window]> = settings
+            let runs: Vec<(&[Window], &Tails)> = settings
                 .iter()
                 .filter_map(|&name| self.done.get(&Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 }))
-                .map(|summary| summary.seen.as_slice())
+                .map(|summary| (summary.seen.as_slice(), &summary.tails))
                 .collect();
+            let default = settings.iter().position(|&name| name == regime::FOUND);
             // All or none: the results of a case stand in the order of the settings.
             if runs.len() == settings.len() {
-                experience.cases.extend(gather::cases_of(&format!("{load:?}"), &plan.disks[disk].name, &runs));
+                experience.cases.extend(gather::cases_of(&format!("{load:?}"), &plan.disks[disk].name, &runs, default));
             }
         }
         experience
@@ -215,8 +232,9 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
         }
         Under::Scheme(scheme) => {
             let ours = scheme.controller == Scheme::SEEKWISE.controller;
-            // The two-layer scheme adds the per-request scheduler by itself; ours may choose any.
-            let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours);
+            // Of the paper's schemes only the two-layer one may choose the scheduler that learns by itself; ours may choose any.
+            let learns = scheme.controller == Scheme::TWO_LAYER.controller;
+            let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours || learns && **name == PER_REQUEST);
             let candidates = names.map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
             let brief = Brief { preference: Preference::default(), candidates, seed, experience: experience.clone() };
             (regime::scheduler(regime::FOUND)?, scheme.chosen(plan)?.build(&brief))
@@ -242,6 +260,7 @@ fn summary(bench: &Bench, observed: &Observed, is_fixed: bool) -> Summary {
         response_s: measure.all.mean().as_secs_f64(),
         cpu_ns: observed.cpu_ns,
         seen: if is_fixed { steering.windows().to_vec() } else { Vec::new() },
+        tails: tails(measure.streams.iter()),
     }
 }
 
@@ -252,11 +271,12 @@ fn phases(bench: &Bench, observed: &Observed) -> Vec<Option<Phase>> {
         phases.resize(phases.len().max(number + 1), None);
         let Some(span) = span else { continue };
         let (from_s, to_s) = (span.started.as_secs_f64(), span.ended.as_secs_f64());
-        let new = Phase { from_s, to_s, bytes: 0, calls: 0, waited_s: 0.0, served: Served::default() };
+        let new = Phase { from_s, to_s, bytes: 0, calls: 0, waited_s: 0.0, served: Served::default(), tails: Tails::new() };
         let phase = phases[number].get_or_insert(new);
         phase.from_s = phase.from_s.min(from_s);
         phase.to_s = phase.to_s.max(to_s);
         if let Some(stream) = observed.outcome.measure.streams.get(&job.stream()) {
+            phase.tails.extend(tails([(&job.stream(), stream)].into_iter()));
             phase.bytes += stream.bytes;
             phase.calls += stream.responses.count();
             phase.waited_s += stream.responses.mean().as_secs_f64() * stream.responses.count() as f64;
@@ -277,6 +297,7 @@ fn served(windows: &[Window], phase: &Phase) -> Served {
         }
         let outcome = &window.outcome;
         served.seconds += window.duration().as_secs_f64();
+        served.fairness_s += window.duration().as_secs_f64() * outcome.fairness;
         served.bytes += outcome.bytes as f64;
         if outcome.requests > 0 {
             let counted = if outcome.waited_for > 0 { outcome.waited_for } else { outcome.requests } as f64;
@@ -292,7 +313,8 @@ impl Summary {
     /// A run of these phases, and nothing else of it.
     pub fn of_phases(phases: Vec<Option<Phase>>) -> Summary {
         let (decisions, seen) = (Vec::new(), Vec::new());
-        Summary { phases, decisions, windows: (0, 0), duration_s: 0.0, bytes: 0, response_s: 0.0, cpu_ns: 0, seen }
+        let tails = Tails::new();
+        Summary { phases, decisions, windows: (0, 0), duration_s: 0.0, bytes: 0, response_s: 0.0, cpu_ns: 0, seen, tails }
     }
 }
 

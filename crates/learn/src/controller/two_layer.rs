@@ -3,8 +3,6 @@
 
 use super::Spec;
 use super::classified::{Classified, TUNABLES};
-use crate::per_request;
-use crate::setting::Setting;
 
 /// A classifier over all schedulers.
 pub static SPEC: Spec = Spec {
@@ -12,12 +10,5 @@ pub static SPEC: Spec = Spec {
     summary: "feedback learning that may also choose the scheduler that learns request by request",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 4 (TCLO, TCLOO)",
     tunables: TUNABLES,
-    build: |brief, values| {
-        let mut candidates = brief.candidates.clone();
-        // Where there is nothing to choose among nothing is added: nobody asked for it.
-        if !candidates.is_empty() && candidates.iter().all(|setting| setting.spec.name != per_request::SPEC.name) {
-            candidates.push(Setting::of(&per_request::SPEC));
-        }
-        Box::new(Classified::new("two-layer", candidates, brief, values))
-    },
+    build: |brief, values| Box::new(Classified::new("two-layer", brief.candidates.clone(), brief, values)),
 };

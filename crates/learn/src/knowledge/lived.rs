@@ -17,10 +17,10 @@ use block::Nanos;
 use super::query::Filter;
 use super::rows::{Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
-use crate::experience::{Case, Experience, Served, names, noted, of_outcome};
+use crate::description::{describe_named, is_asked, names};
+use crate::experience::{Case, Experience, Served, noted};
 use crate::preference::Preference;
 use crate::similarity::{Point, Similar, distance};
-use crate::window::FEATURES;
 
 /// What happened so long before and after a change is compared: in a longer time the workload may become another one.
 const NEAR: Nanos = Nanos::from_millis(5_000);
@@ -91,12 +91,11 @@ struct Lived {
 impl Lived {
     fn new() -> Lived {
         let names = names();
-        let is_asked = |name: &String| FEATURES.iter().any(|feature| feature.name == name && !feature.depends_on_service);
         Lived {
             loads: BTreeMap::new(),
             recorded: 0,
             last: None,
-            is_asked: names.iter().map(is_asked).collect(),
+            is_asked: is_asked().collect(),
             similar: Similar::new(&Experience::new(names.clone(), Vec::new()), &Preference::default()),
             names,
         }
@@ -149,18 +148,11 @@ impl Lived {
             return None;
         }
         let served = Served::of(windows.iter().map(|window| &window.outcome)).filter(Served::is_sound)?;
-        let rows: Vec<Vec<f64>> = windows.iter().map(|window| self.row(window)).collect();
+        let rows: Vec<Vec<f64>> = windows.iter().map(|window| row(window)).collect();
         let row: Vec<f64> = (0..self.names.len()).map(|column| mean(rows.iter().map(|row| row[column]))).collect();
         let only_asked = |(value, is_asked): (&f64, &bool)| if *is_asked { *value } else { f64::NAN };
         let asked: Vec<f64> = row.iter().zip(&self.is_asked).map(only_asked).collect();
         Some(Seen { setting, asked: self.similar.point(&asked), row, served })
-    }
-
-    /// As [`describe`](crate::experience::describe), of a window whose features are known by name only.
-    fn row(&self, window: &WindowRow) -> Vec<f64> {
-        let of_outcome = of_outcome(&window.outcome);
-        let own = &self.names[..self.names.len() - of_outcome.len()];
-        own.iter().map(|name| window.feature(name).unwrap_or(f64::NAN)).chain(of_outcome).collect()
     }
 
     fn end(mut self) -> Experience {
@@ -186,6 +178,10 @@ impl Lived {
         }
         experience
     }
+}
+
+fn row(window: &WindowRow) -> Vec<f64> {
+    describe_named(&|name| window.feature(name).unwrap_or(f64::NAN), &window.outcome)
 }
 
 /// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison.
@@ -292,8 +288,8 @@ mod tests {
         assert_eq!((case.workload.as_str(), case.device.as_str()), ("load 0", "disk 0"));
         let feature = |name: &str| case.features[experience.features.iter().position(|known| known == name).unwrap()];
         assert_eq!(feature("read_share"), Some(0.9));
-        assert_eq!(feature("throughput_bytes_per_s"), Some(30e6));
-        assert_eq!(feature("hurst"), None);
+        assert_eq!(feature("response_by_service"), Some(2.0));
+        assert_eq!(feature("think_by_service"), None);
     }
 
     #[test]

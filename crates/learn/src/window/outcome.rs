@@ -5,12 +5,11 @@ use block::{Nanos, Request};
 use super::quantiles::Quantiles;
 use super::streams::Streams;
 use crate::event::Event;
+use crate::merit;
 use crate::preference::Preference;
 
 /// The longest response time that a quantile tells from longer ones: an hour.
 const LONGEST: Nanos = Nanos::from_millis(3_600_000);
-/// A response time below this is none; nor is a fairness: one of a billion streams gets all.
-const LEAST: f64 = 1e-9;
 
 /// How the requests that were done in a window were served.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -79,17 +78,11 @@ impl Outcome {
         if self.duration == Nanos::ZERO { 0.0 } else { count as f64 / self.duration.as_secs_f64() }
     }
 
-    /// How good it is to somebody with this preference, as a logarithm: 0.01 more is one percent better. Weighted geometric mean of
-    /// throughput, the inverse of response time, and fairness, so that no unit matters. Minus infinity if nothing was moved or the
-    /// window has no length; never NaN nor plus infinity.
+    /// How good it is to somebody with this preference ([`merit::score`]). Minus infinity if nothing was moved or the window has no
+    /// length; never NaN nor plus infinity.
     pub fn score(&self, preference: &Preference) -> f64 {
         let (bytes_per_s, waited_s) = self.judged();
-        if bytes_per_s == 0.0 || self.duration == Nanos::ZERO || waited_s.is_nan() {
-            return f64::NEG_INFINITY;
-        }
-        let [throughput, response, fairness] = preference.weights();
-        let ln = |value: f64| value.max(LEAST).ln();
-        throughput * ln(bytes_per_s) - response * ln(waited_s) + fairness * ln(self.fairness)
+        merit::score(preference, bytes_per_s, waited_s, self.fairness)
     }
 }
 

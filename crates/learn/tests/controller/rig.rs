@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, Request, Spec, Tunable};
 use learn::controller::{Brief, Chosen, Fixed};
-use learn::experience::{Case, Experience, Served, describe, names};
+use learn::description::{describe, names};
+use learn::experience::{Case, Experience, Served};
 use learn::plant::Identity;
 use learn::{Decided, Event, Plant, PlantError, Setting, Steering};
 
@@ -194,7 +195,7 @@ pub fn gather(settings: &[&str], loads: &[(&str, Load, Speed)]) -> Experience {
             let outcome = &windows[4].outcome;
             let [throughput, response_s, fairness] =
                 [outcome.throughput(), outcome.waited_s, outcome.fairness].map(|value| value as f32);
-            results.push(Some(Served { throughput, response_s, fairness }));
+            results.push(Some(Served { throughput, response_s, fairness, starves: false }));
             for window in windows {
                 let row = describe(&window.features, &window.outcome);
                 let features = row.into_iter().map(|value| value.is_finite().then_some(value as f32)).collect();

@@ -6,7 +6,7 @@ use ::learn::Setting;
 use anyhow::{Context, ensure};
 
 use laboratory::experience;
-use laboratory::gather::gather;
+use laboratory::gather::{Lesson, gather, lessons, lessons_of_world};
 use laboratory::loads::{mix, with_runtime};
 use laboratory::pool::Crew;
 use laboratory::shipped;
@@ -24,6 +24,10 @@ pub struct Args {
     /// So many workloads drawn at random besides: one to three kinds of programs at once
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     random: u32,
+    /// So many loads of each family on each device of the world that is learned from (`seekwise lab worlds`), and nothing else: what
+    /// comes with the program is gathered so
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["workloads", "random", "disks"])]
+    world: Option<u32>,
     /// A disk, with the depth of its queue if it is not the profile's; may be given several times
     #[arg(long = "disk", value_name = "NAME[@DEPTH]", default_value = "sata7200")]
     disks: Vec<String>,
@@ -47,23 +51,30 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let file = WholeFile::create(&args.output)?;
-    let disks = args.disks.iter().map(|text| Device::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let candidate = |text: &String| Setting::parse(text).with_context(|| format!("--candidate {text}"));
     let mut settings = args.candidates.iter().map(candidate).collect::<anyhow::Result<Vec<_>>>()?;
     if settings.is_empty() {
         settings = ::learn::setting::schedulers().map(Setting::of).collect();
     }
+    let lessons = match args.world {
+        Some(count) => lessons_of_world(count, args.seconds, args.seed)?,
+        None => named(args)?,
+    };
+    let terminal = Terminal::default();
+    let gathered = gather(&lessons, &settings, Crew::new(&terminal, args.threads.map(usize::from)))?;
+    file.write_all(&experience::encode(&args.output, &gathered)?)?;
+    eprintln!("{} cases of {} loads on devices", gathered.cases.len(), lessons.len());
+    Ok(())
+}
+
+fn named(args: &Args) -> anyhow::Result<Vec<Lesson>> {
+    let disks = args.disks.iter().map(|text| Device::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut sources = Vec::new();
     for path in &args.workloads {
         let (text, name) = shipped::job_text(path)?.with_context(|| format!("{}: is no job file", path.display()))?;
         sources.push((name, with_runtime(&text, args.seconds)));
     }
     sources.extend((0..args.random).map(|number| (format!("random-{number}"), mix::text(args.seed, number, args.seconds))));
-    ensure!(!sources.is_empty(), "there is nothing to run: name workloads, or give --random N");
-    let terminal = Terminal::default();
-    let crew = Crew::new(&terminal, args.threads.map(usize::from));
-    let gathered = gather(&sources, &disks, &settings, args.seed, crew)?;
-    file.write_all(&experience::encode(&args.output, &gathered)?)?;
-    eprintln!("{} cases of {} workloads on {} disks", gathered.cases.len(), sources.len(), disks.len());
-    Ok(())
+    ensure!(!sources.is_empty(), "there is nothing to run: name workloads, or give --random N or --world N");
+    lessons(&sources, &disks, args.seed)
 }

@@ -34,6 +34,7 @@ pub use tunables::TUNABLES;
 use super::round::{Measured, Round};
 use super::workload::{Distribution, Mix, looks};
 use super::{Brief, Controller, Decision};
+use crate::description::describe;
 use crate::event::Event;
 use crate::experience::Experience;
 use crate::model::{Dataset, Model};
@@ -42,7 +43,7 @@ use crate::preference::Preference;
 use crate::setting::Setting;
 use crate::window::{Extent, Window};
 use log::Log;
-use taught::{Columns, Taught, lessons};
+use taught::{Taught, lessons};
 use tunables::{Knobs, Lessons};
 
 /// A window in which fewer requests were done is not classified.
@@ -81,7 +82,6 @@ pub struct Classified {
     arms: Vec<Setting>,
     /// Which of them may be chosen.
     eligible: Vec<bool>,
-    columns: Columns,
     taught: Result<Taught, String>,
     /// The experience of others as rows.
     lessons: Dataset,
@@ -107,7 +107,6 @@ impl Classified {
             eligible: vec![true; candidates.len()],
             log: Log::new(candidates.len()),
             arms: candidates,
-            columns: Columns::new(),
             taught: Err("it has not begun".to_owned()),
             lessons: Dataset::default(),
             state: State::First,
@@ -329,7 +328,7 @@ impl Classified {
         if !score.is_finite() || outcome.requests < FEWEST && matches!(self.state, State::First | State::Serving) {
             return Decision::keep(format!("{} requests are too few to judge by", outcome.requests));
         }
-        let row = self.columns.row(window);
+        let row = describe(&window.features, &window.outcome);
         let mut before = self.sense_change(distribution).unwrap_or_default();
         if !before.is_empty() && self.knobs.first_window.is_some() {
             // This window may hold both: a short one that holds only what comes now tells more.
@@ -390,7 +389,7 @@ impl Controller for Classified {
         self.log = Log::new(self.arms.len());
         let none = Experience::default();
         let experience = if self.knobs.lessons == Lessons::Online { &none } else { &self.experience };
-        self.lessons = lessons(experience, &self.columns, &self.preference, &self.arms, &self.eligible);
+        self.lessons = lessons(experience, &self.preference, &self.arms, &self.eligible);
         self.train();
         match &self.taught {
             Ok(taught) => {

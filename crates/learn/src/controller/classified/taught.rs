@@ -1,10 +1,10 @@
 //! What a classifier is taught with, and what it says.
 
-use crate::experience::{Experience, describe, names};
+use crate::description::names;
+use crate::experience::Experience;
 use crate::model::{Dataset, Learner, Model, ModelError, Options, Scratch, train};
 use crate::preference::Preference;
 use crate::setting::Setting;
-use crate::window::Window;
 
 /// Rows of others' experience that are learned from; of more, so many are taken evenly. Training takes a few seconds at most with them.
 const MOST_ROWS: usize = 1500;
@@ -12,58 +12,11 @@ const MOST_ROWS: usize = 1500;
 const TUNING_ROWS: usize = 240;
 const FOLDS: usize = 3;
 
-/// What grows with the window (the ratio too, where there are only reads), or is there only in a long one. Others' windows were of
-/// another length than these, and these are of several lengths.
-const OF_LENGTH: [&str; 9] = [
-    "reads",
-    "writes",
-    "read_write_ratio",
-    "run_mean_bytes",
-    "span_bytes",
-    "footprint_bytes",
-    "depth_max",
-    "dispersion_320_ms",
-    "hurst",
-];
-
-/// The numbers that a window is classified by: of those that [`describe`] gives, the ones that do not depend on its length.
-#[derive(Clone, Debug)]
-pub struct Columns(Vec<usize>);
-
-impl Columns {
-    /// All that are wanted.
-    pub fn new() -> Columns {
-        let wanted = names().into_iter().enumerate().filter(|(_, name)| !OF_LENGTH.contains(&name.as_str()));
-        Columns(wanted.map(|(column, _)| column).collect())
-    }
-
-    fn names(&self) -> Vec<String> {
-        let all = names();
-        self.0.iter().map(|&column| all[column].clone()).collect()
-    }
-
-    /// A window as a row of them.
-    pub fn row(&self, window: &Window) -> Vec<f64> {
-        let all = describe(&window.features, &window.outcome);
-        self.0.iter().map(|&column| all[column]).collect()
-    }
-
-    /// Without a row; the classes are the arms.
-    fn dataset(&self, arms: &[Setting]) -> Dataset {
-        Dataset { features: self.names(), classes: arms.iter().map(Setting::to_string).collect(), ..Dataset::default() }
-    }
-}
-
 /// The cases of an experience as rows of such numbers, classed by the best of the arms that are eligible; the classes are the
 /// arms.
-pub fn lessons(
-    experience: &Experience,
-    columns: &Columns,
-    preference: &Preference,
-    arms: &[Setting],
-    eligible: &[bool],
-) -> Dataset {
-    let mut lessons = columns.dataset(arms);
+pub fn lessons(experience: &Experience, preference: &Preference, arms: &[Setting], eligible: &[bool]) -> Dataset {
+    let classes = arms.iter().map(Setting::to_string).collect();
+    let mut lessons = Dataset { features: names(), classes, ..Dataset::default() };
     let arm_of = |setting: &String| lessons.classes.iter().zip(eligible).position(|(text, eligible)| text == setting && *eligible);
     let arms_of: Vec<Option<usize>> = experience.settings.iter().map(arm_of).collect();
     let among = (0..arms_of.len()).filter(|&setting| arms_of[setting].is_some()).collect();

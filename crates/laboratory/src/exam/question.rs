@@ -1,0 +1,189 @@
+//! What an exam asks: loads that nobody has seen, on devices that nobody has seen, drawn from a seed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use block::StreamId;
+use rand::seq::{IndexedRandom as _, SliceRandom as _};
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sim::host::HostSettings;
+use sim::profile::BuildOptions;
+use sim::replay::Fit;
+
+use crate::comparison::{JobsLoad, Load, ReplayOptions, TraceLoad};
+use crate::loads::{self, Scope, with_runtime};
+use crate::monitor::Monitor;
+use crate::world::{Device, World};
+use crate::worlds::{DRAWN, Purpose, SHIPPED, TRACES};
+use crate::{devices, shipped};
+
+/// Memory of the host: a part of the device, within these bounds in MiB, so that a small disk is not wholly in memory.
+const MEMORY_SHARE: u64 = 16;
+const MEMORY_MIB: (u64, u64) = (64, 1024);
+
+/// Speeds at which an open replay is tried.
+const SPEEDS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
+
+/// A load on a device.
+pub struct Question {
+    /// For a person.
+    pub name: String,
+    /// What kind of load it is, as in `worlds.toml`.
+    pub family: String,
+    /// What kind of device, as in `worlds.toml`.
+    pub device: String,
+    /// What is run.
+    pub load: Box<dyn Load>,
+    /// On what.
+    pub world: World,
+    /// When each phase of the load ends, in seconds.
+    pub phase_ends_s: Vec<f64>,
+    /// The phase that a stream belongs to; one that is not named is in all of them.
+    pub phase_of: BTreeMap<StreamId, usize>,
+}
+
+/// How much is asked.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    /// Drawn loads of each seed, at most: fewer if there are not so many families.
+    pub loads: usize,
+    /// Job files that come with the program, of each seed.
+    pub shipped: usize,
+    /// How long a load of one phase runs, in seconds.
+    pub seconds: u32,
+    /// Recordings, each replayed once for each seed.
+    pub traces: Vec<PathBuf>,
+}
+
+/// The questions of one seed.
+///
+/// # Errors
+/// A device or a load cannot be made, or a trace cannot be read.
+pub fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<Question>> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x0e4a);
+    let mut questions = Vec::new();
+    let mut families: Vec<&loads::Family> = purpose.loads.iter().filter_map(|name| loads::find(name)).collect();
+    families.shuffle(&mut random);
+    // Devices take turns, so that each seed has every kind of them.
+    let mut turns = purpose.devices.clone();
+    turns.shuffle(&mut random);
+    let mut turns = turns.into_iter().cycle();
+    for (number, family) in families.into_iter().take(extent.loads).enumerate() {
+        let Some(device) = turns.next() else { break };
+        questions.push(drawn(family, &device, extent, seed, number as u32)?);
+    }
+    let folders: Vec<&str> = purpose.loads.iter().filter_map(|name| name.strip_prefix(SHIPPED)).collect();
+    let is_asked = |name: &str| name.split('/').next().is_some_and(|folder| folders.contains(&folder));
+    let mut files: Vec<&(&str, &str)> = shipped::ALL.iter().filter(|(name, _)| is_asked(name)).collect();
+    files.shuffle(&mut random);
+    for (number, (name, text)) in files.into_iter().take(extent.shipped).enumerate() {
+        questions.push(fitting(&mut turns, purpose, |device| shipped_on(name, text, device, extent, seed, number as u32))?);
+    }
+    if purpose.loads.iter().any(|name| name == TRACES) {
+        for path in &extent.traces {
+            let (closed, speed) = (random.random(), SPEEDS.choose(&mut random).copied().unwrap_or(1.0));
+            let replay = ReplayOptions { closed, speed, fit: Fit::Compact, skip_bad: false, format: None };
+            questions.push(fitting(&mut turns, purpose, |device| trace(path.clone(), &replay, device, seed, monitor))?);
+        }
+    }
+    Ok(questions)
+}
+
+/// Asks on the next device that the load fits on.
+fn fitting(
+    turns: &mut impl Iterator<Item = String>,
+    purpose: &Purpose,
+    mut ask: impl FnMut(&str) -> anyhow::Result<Question>,
+) -> anyhow::Result<Question> {
+    let mut last = anyhow::anyhow!("there is no device in this world");
+    for device in turns.take(purpose.devices.len()) {
+        match ask(&device) {
+            Ok(question) => return Ok(question),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The device of a word, behind a host whose memory is in proportion to it.
+///
+/// # Errors
+/// There is no such device.
+pub fn world(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
+    let mut world = match device.strip_prefix(DRAWN) {
+        Some(name) => {
+            let family = devices::find(name).with_context(|| format!("{device}: there is no such family of devices"))?;
+            let profile = devices::draw(family, seed, number)?;
+            World { profile, device: BuildOptions::default(), host: HostSettings::default() }
+        }
+        None => Device::parse(device)?.world()?,
+    };
+    let capacity_mib = world.profile.capacity_sectors() / 2048;
+    world.host.memory_mib = (capacity_mib / MEMORY_SHARE).clamp(MEMORY_MIB.0, MEMORY_MIB.1).cast_signed();
+    Ok(world)
+}
+
+/// What a load that is drawn for this world may assume.
+pub fn scope(world: &World, seconds: u32) -> Scope {
+    Scope {
+        capacity_bytes: world.profile.capacity_sectors() * 512,
+        memory_bytes: world.host.memory_mib.unsigned_abs() << 20,
+        seconds,
+        is_flash: world.profile.build(world.device).flash().is_some(),
+    }
+}
+
+fn drawn(family: &loads::Family, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
+    let world = world(device, seed, number)?;
+    let drawn = loads::draw(family, seed, number, &scope(&world, extent.seconds));
+    let name = format!("{}-{seed}", family.name);
+    jobs(&name, &drawn.text, family.name, device, world, drawn.phase_ends_s, seed)
+}
+
+fn shipped_on(name: &str, text: &str, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
+    let world = world(device, seed, number)?;
+    let folder = name.split('/').next().unwrap_or(name);
+    let text = with_runtime(text, extent.seconds);
+    jobs(name, &text, &format!("{SHIPPED}{folder}"), device, world, vec![f64::INFINITY], seed)
+}
+
+fn jobs(
+    name: &str,
+    text: &str,
+    family: &str,
+    device: &str,
+    world: World,
+    phase_ends_s: Vec<f64>,
+    seed: u64,
+) -> anyhow::Result<Question> {
+    let load = JobsLoad::new(text, name, seed, &world)?;
+    let phase_of = if phase_ends_s.len() > 1 { load.phases().collect() } else { BTreeMap::new() };
+    Ok(Question {
+        name: format!("{name} on {}", world.device()),
+        family: family.to_owned(),
+        device: device.to_owned(),
+        load: Box::new(load),
+        world,
+        phase_ends_s,
+        phase_of,
+    })
+}
+
+fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Question> {
+    let mut world = world(device, seed, 0)?;
+    world.host = HostSettings::default();
+    let load = TraceLoad::new(&path, replay, &world, monitor)?;
+    let how = if replay.closed { "closed" } else { "open" };
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Question {
+        name: format!("{file}, {how} ×{}, on {}", replay.speed, world.device()),
+        family: TRACES.to_owned(),
+        device: device.to_owned(),
+        load: Box::new(load),
+        world,
+        phase_ends_s: vec![f64::INFINITY],
+        phase_of: BTreeMap::new(),
+    })
+}

@@ -1,0 +1,67 @@
+//! Means, medians and how sure they are.
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// Samples that are drawn for an interval.
+const SAMPLES: usize = 2000;
+
+/// A figure over all questions, with its interval of 95% confidence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The figure.
+    pub value: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+/// A weighted mean, with its interval from samples of the questions drawn with replacement (percentile bootstrap: Efron, Bootstrap
+/// methods, 1979). Each value comes with its weight; `None` if no weight is above 0.
+pub fn weighted_mean(values: &[(f64, f64)], seed: u64) -> Option<Estimate> {
+    let mean = |values: &mut dyn Iterator<Item = (f64, f64)>| {
+        let (sum, weight) = values.fold((0.0, 0.0), |(sum, all), (value, weight)| (sum + value * weight, all + weight));
+        (weight > 0.0).then(|| sum / weight)
+    };
+    let value = mean(&mut values.iter().copied())?;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut sample = || {
+        let mut drawn = (0..values.len()).map(|_| values[random.random_range(0..values.len())]);
+        mean(&mut drawn)
+    };
+    let mut means: Vec<f64> = (0..SAMPLES).filter_map(|_| sample()).collect();
+    means.sort_by(f64::total_cmp);
+    Some(Estimate { value, low: *means.get(means.len() / 40)?, high: means[means.len() - 1 - means.len() / 40] })
+}
+
+/// The middle value; `None` of none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = *values.get(middle)?;
+    Some(if values.len() % 2 == 1 { upper } else { (values[middle - 1] + upper) / 2.0 })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn an_interval_holds_the_mean_and_is_narrower_with_more_values() {
+        let values = |count: usize| (0..count).map(|i| ((i % 2) as f64, 1.0)).collect::<Vec<_>>();
+        let (few, many) = (weighted_mean(&values(10), 1).unwrap(), weighted_mean(&values(1000), 1).unwrap());
+        assert_eq!((few.value, many.value), (0.5, 0.5));
+        assert!(few.low < 0.5 && few.high > 0.5 && few.high - few.low > 3.0 * (many.high - many.low), "{few:?} {many:?}");
+        assert_eq!(weighted_mean(&[(1.0, 0.0)], 1), None);
+        assert_eq!(weighted_mean(&[], 1), None);
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!((median([3.0, 1.0, 2.0]), median([4.0, 1.0]), median([])), (Some(2.0), Some(2.5), None));
+    }
+}

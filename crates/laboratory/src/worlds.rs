@@ -1,0 +1,113 @@
+//! The three disjoint worlds of `worlds.toml`: what is learned from, what choices are made on, what is reported.
+
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use serde::Deserialize;
+
+/// The file.
+const TEXT: &str = include_str!("../worlds.toml");
+
+/// Devices and loads that serve one purpose.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Purpose {
+    /// As the file's head says.
+    pub devices: Vec<String>,
+    /// As the file's head says.
+    pub loads: Vec<String>,
+}
+
+/// The worlds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worlds {
+    /// What controllers learn from.
+    pub learn: Purpose,
+    /// What choices are made on while the program is built.
+    pub build: Purpose,
+    /// What is only ever reported.
+    pub report: Purpose,
+}
+
+/// What [`Purpose::devices`] says of a drawn device.
+pub const DRAWN: &str = "drawn:";
+/// What [`Purpose::loads`] says of job files that come with the program.
+pub const SHIPPED: &str = "shipped:";
+/// What [`Purpose::loads`] says of recordings.
+pub const TRACES: &str = "traces";
+
+/// Reads the file.
+///
+/// # Errors
+/// It is not what it should be: never, for the file that comes with the program, which a test reads.
+pub fn worlds() -> anyhow::Result<&'static Worlds> {
+    static READ: OnceLock<Worlds> = OnceLock::new();
+    if let Some(worlds) = READ.get() {
+        return Ok(worlds);
+    }
+    let worlds: Worlds = toml::from_str(TEXT).context("worlds.toml")?;
+    Ok(READ.get_or_init(|| worlds))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::{devices, loads, shipped};
+
+    /// What a device is made of: profiles and families of drawn ones.
+    fn made_of(device: &str) -> Vec<String> {
+        let device = device.split('@').next().unwrap();
+        if let Some((level, settings)) = device.split_once(':').filter(|(level, _)| level.starts_with("raid")) {
+            let disks = settings.split(',').filter_map(|setting| setting.strip_prefix("disk="));
+            let disks: Vec<String> = disks.map(str::to_owned).collect();
+            assert!(!disks.is_empty(), "{level}:{settings}");
+            return disks;
+        }
+        match device {
+            "raid5-5x-sata7200" => vec!["raid5-5x-sata7200".to_owned(), "sata7200".to_owned()],
+            _ => vec![device.to_owned()],
+        }
+    }
+
+    fn in_one_world(of: impl Fn(&Purpose) -> Vec<String>) -> BTreeMap<String, &'static str> {
+        let worlds = worlds().unwrap();
+        let mut found: BTreeMap<String, &str> = BTreeMap::new();
+        for (name, purpose) in [("learn", &worlds.learn), ("build", &worlds.build), ("report", &worlds.report)] {
+            for one in of(purpose) {
+                let before = found.insert(one.clone(), name);
+                assert!(before.is_none_or(|before| before == name), "{one} is in the worlds {} and {name}", before.unwrap());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn no_device_is_in_two_worlds_and_every_one_is_in_some() {
+        let found = in_one_world(|purpose| purpose.devices.iter().flat_map(|device| made_of(device)).collect());
+        let profiles = sim::profile::BUILT_IN.iter().map(|(name, _)| (*name).to_owned());
+        let drawn = devices::ALL.iter().map(|family| format!("{DRAWN}{}", family.name));
+        let all: BTreeSet<String> = profiles.chain(drawn).collect();
+        assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), all);
+    }
+
+    #[test]
+    fn no_load_is_in_two_worlds_and_every_one_is_in_some() {
+        let found = in_one_world(|purpose| purpose.loads.clone());
+        let drawn = loads::ALL.iter().map(|family| family.name.to_owned());
+        let folders = shipped::ALL.iter().map(|(name, _)| format!("{SHIPPED}{}", name.split('/').next().unwrap()));
+        let all: BTreeSet<String> = drawn.chain(folders).chain([TRACES.to_owned()]).collect();
+        assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), all);
+    }
+
+    #[test]
+    fn the_papers_workloads_are_only_reported() {
+        let worlds = worlds().unwrap();
+        let elsewhere = worlds.learn.loads.iter().chain(&worlds.build.loads);
+        assert!(elsewhere.into_iter().all(|load| !load.starts_with(SHIPPED) && load != TRACES));
+    }
+}

@@ -1,0 +1,146 @@
+//! What a window is described by to those who learn: numbers that carry over from device to device.
+//!
+//! A [feature](crate::window::FEATURES) in seconds, in requests a second or in bytes of a disk's span says as much of the device as of
+//! the load: a model that learned from it on one disk is lost on another. So times are divided by the device's own mean service time,
+//! rates multiplied by it, and distances measured against the span in which the load moves. Nothing here depends on the length of the
+//! window.
+
+use crate::window::{Features, Outcome};
+
+/// Gets a feature of the window by its name; NaN if there is none.
+type Get<'a> = &'a dyn Fn(&str) -> f64;
+
+/// A number that describes a window.
+struct Row {
+    name: &'static str,
+    /// Whether the load alone decides it, whatever is in force.
+    is_asked: bool,
+    value: fn(Get, &Outcome) -> f64,
+}
+
+/// A feature as it is: a share, a ratio, a count of streams, a size.
+macro_rules! asked {
+    ($name:literal) => {
+        Row { name: $name, is_asked: true, value: |get, _| get($name) }
+    };
+}
+
+/// The same of one that changes with how fast the device serves.
+macro_rules! served {
+    ($name:literal) => {
+        Row { name: $name, is_asked: false, value: |get, _| get($name) }
+    };
+}
+
+const SECTOR_BYTES: f64 = 512.0;
+
+/// A mean service time of less than this moves no arm, in seconds; of ten times as much it does. The settling of an arm alone takes
+/// about a millisecond (the shipped profiles: 0.8 to 2.6 ms for the next cylinder), a read from a drive's memory a tenth.
+const NO_ARM_S: f64 = 1e-4;
+
+/// `log2` of the span in sectors less `log2` of a distance: how many halvings of the span.
+fn below_span(get: Get, distance: &str) -> f64 {
+    (1.0 + get("span_bytes") / SECTOR_BYTES).log2() - get(distance)
+}
+
+static ROWS: &[Row] = &[
+    asked!("read_share"),
+    asked!("discard_share"),
+    asked!("sync_share"),
+    asked!("write_back_share"),
+    asked!("streams"),
+    served!("streams_effective"),
+    served!("stream_switch_share"),
+    served!("dependent_share"),
+    asked!("sequential_share"),
+    served!("sequential_overall_share"),
+    asked!("sequential_read_share"),
+    asked!("sequential_write_share"),
+    asked!("size_mean_bytes"),
+    asked!("size_variation"),
+    asked!("read_size_mean_bytes"),
+    asked!("write_size_mean_bytes"),
+    asked!("aligned_share"),
+    asked!("repeat_share"),
+    asked!("think_variation"),
+    served!("gap_variation"),
+    served!("depth_mean"),
+    served!("stream_depth_mean"),
+    served!("idle_arrival_share"),
+    Row { name: "think_by_service", is_asked: false, value: |get, outcome| get("think_mean_s") / outcome.mean_service_s },
+    Row { name: "arrivals_by_service", is_asked: false, value: |get, outcome| get("requests_per_s") * outcome.mean_service_s },
+    Row { name: "response_by_service", is_asked: false, value: |_, outcome| outcome.mean_response_s / outcome.mean_service_s },
+    Row {
+        name: "at_device_mean",
+        is_asked: false,
+        value: |_, outcome| outcome.requests as f64 * outcome.mean_service_s / outcome.duration.as_secs_f64(),
+    },
+    Row { name: "distance_below_span_log2", is_asked: false, value: |get, _| below_span(get, "distance_mean_log2") },
+    Row { name: "stream_distance_below_span_log2", is_asked: false, value: |get, _| below_span(get, "stream_distance_mean_log2") },
+    Row { name: "arm_share", is_asked: false, value: |_, outcome| (outcome.mean_service_s / NO_ARM_S).log10().clamp(0.0, 1.0) },
+];
+
+/// The names of what [`describe`] gives.
+pub fn names() -> Vec<String> {
+    ROWS.iter().map(|row| row.name.to_owned()).collect()
+}
+
+/// Of each name whether the load alone decides it, whatever is in force.
+pub fn is_asked() -> impl Iterator<Item = bool> {
+    ROWS.iter().map(|row| row.is_asked)
+}
+
+/// A window as numbers in the order of [`names`]; NaN where there is no value.
+pub fn describe(features: &Features, outcome: &Outcome) -> Vec<f64> {
+    describe_named(&|name| features.get(name).unwrap_or(f64::NAN), outcome)
+}
+
+/// The same of a window whose features are known by name.
+pub fn describe_named(get: Get, outcome: &Outcome) -> Vec<f64> {
+    let value = |row: &Row| Some((row.value)(get, outcome)).filter(|value| value.is_finite()).unwrap_or(f64::NAN);
+    ROWS.iter().map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::FEATURES;
+
+    fn outcome(mean_service_s: f64) -> Outcome {
+        let duration = block::Nanos::from_millis(1000);
+        let mean_response_s = 3.0 * mean_service_s;
+        let requests = (0.5 / mean_service_s) as u64;
+        Outcome { requests, mean_service_s, mean_response_s, ..crate::window::Tally::new().close(duration) }
+    }
+
+    /// A load on a device that takes so long for each request and spreads it over so many bytes.
+    fn row(service_s: f64, span_bytes: f64) -> Vec<f64> {
+        let get = move |name: &str| match name {
+            "think_mean_s" => 2.0 * service_s,
+            "requests_per_s" => 0.5 / service_s,
+            "span_bytes" => span_bytes,
+            "distance_mean_log2" | "stream_distance_mean_log2" => (span_bytes / 512.0).log2() - 1.0,
+            _ => 0.5,
+        };
+        describe_named(&get, &outcome(service_s))
+    }
+
+    #[test]
+    fn the_same_load_on_a_slower_and_larger_disk_is_described_alike() {
+        let (fast, slow) = (row(0.002, 4e9), row(0.008, 1e12));
+        for ((name, fast), slow) in names().iter().zip(fast).zip(slow) {
+            assert!((fast - slow).abs() <= 0.01 * fast.abs(), "{name}: {fast} and {slow}");
+        }
+    }
+
+    #[test]
+    fn every_feature_that_is_named_is_one() {
+        for name in ["think_mean_s", "requests_per_s", "span_bytes", "distance_mean_log2", "stream_distance_mean_log2"] {
+            assert!(FEATURES.iter().any(|feature| feature.name == name), "{name}");
+        }
+        let computed = ["_by_service", "_below_span_log2", "at_device_mean", "arm_share"];
+        for name in names().iter().filter(|name| !computed.iter().any(|end| name.ends_with(end))) {
+            assert!(FEATURES.iter().any(|feature| feature.name == name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,468 @@
+//! An exam: how good controllers are on loads and devices that they never saw, beside every constant policy.
+//!
+//! What is in a [`Report`] is all that is shown; table, page and JSON cannot disagree.
+
+use askama::Template;
+use serde::Serialize;
+
+use crate::number::{MISSING, three_digits};
+use crate::text::{printable, wrapped};
+
+/// The version of the JSON's form.
+pub const SCHEMA: u32 = 1;
+
+/// What came of an exam.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Of the program.
+    pub seekwise_version: String,
+    /// What does all this again.
+    pub command: String,
+    /// How it was held: what, and how.
+    pub setup: Vec<(String, String)>,
+    /// Every policy: settings left alone first, then controllers.
+    pub standings: Vec<Standing>,
+    /// Of each controller, how it compares with the best constant policy.
+    pub verdicts: Vec<Verdict>,
+    /// Every question with every policy.
+    pub questions: Vec<QuestionMarks>,
+    /// How well learners do on devices and families of loads that were left out of what they learned from.
+    pub cross_validation: Vec<CrossValidation>,
+}
+
+/// A figure with its interval of 95% confidence.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Interval {
+    /// The figure.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether the two have anything in common.
+    pub fn overlaps(&self, other: &Interval) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// How a policy does over all questions.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Standing {
+    /// The setting left alone, or the controller.
+    pub policy: String,
+    /// Whether it is a setting left alone.
+    pub is_constant: bool,
+    /// Share of time with a correct setting in force.
+    pub correct_percent: Option<Interval>,
+    /// The same in phases in which candidates differ.
+    pub deciding_percent: Option<Interval>,
+    /// How far below the best candidate left alone.
+    pub regret_mean_percent: Option<Interval>,
+    /// See `regret_mean_percent`.
+    pub regret_median_percent: Option<f64>,
+    /// See `regret_mean_percent`.
+    pub regret_worst_percent: Option<f64>,
+    /// Where that was.
+    pub worst_question: String,
+    /// How far above the default.
+    pub over_default_mean_percent: Option<Interval>,
+    /// See `over_default_mean_percent`.
+    pub over_default_worst_percent: Option<f64>,
+    /// Questions in which it is more than 2% below the default.
+    pub below_default: u64,
+    /// All questions.
+    pub questions: u64,
+    /// Questions in which a stream starved.
+    pub starves: u64,
+    /// Changes of the setting in a question, mean.
+    pub changes_mean: f64,
+    /// Seconds from a phase's beginning until a correct setting was in force and stayed so, median of the phases where it came to that.
+    pub decided_median_s: Option<f64>,
+    /// Phases in which it never did.
+    pub never_decided: u64,
+    /// Phases in which candidates differ.
+    pub phases_worth_deciding: u64,
+    /// The worst stream's p99 response time by that under the default, median of the questions.
+    pub worst_p99_ratio_median: Option<f64>,
+    /// The largest.
+    pub worst_p99_ratio: Option<f64>,
+    /// Processor time of scheduler and controller, median of the questions.
+    pub cpu_ns_per_request: Option<f64>,
+}
+
+/// How a controller compares with the best constant policies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The controller.
+    pub policy: String,
+    /// By correct decisions.
+    pub correct: String,
+    /// By regret.
+    pub regret: String,
+}
+
+/// One question under one policy.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct QuestionMarks {
+    /// It was drawn from this.
+    pub seed: u64,
+    /// The load and the device.
+    pub question: String,
+    /// The load's kind.
+    pub family: String,
+    /// The device's kind.
+    pub device: String,
+    /// The policy.
+    pub policy: String,
+    /// As in [`Standing`].
+    pub correct_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub deciding_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub regret_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub over_default_percent: Option<f64>,
+    /// As in [`Standing`].
+    pub changes: u64,
+    /// As in [`Standing`].
+    pub worst_p99_ratio: Option<f64>,
+    /// As in [`Standing`].
+    pub starves: bool,
+}
+
+/// A learner on what was held out of what it learned from.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CrossValidation {
+    /// What was held out, one after the other: devices, or families of loads.
+    pub held_out: String,
+    /// How many of them there are.
+    pub groups: u64,
+    /// The learner, or `always` and a setting.
+    pub policy: String,
+    /// Cases that were decided.
+    pub cases: u64,
+    /// Of these, with a setting within 2% of the best.
+    pub correct_percent: f64,
+    /// How far below the best setting, mean.
+    pub regret_percent: f64,
+}
+
+/// A column of the standings.
+struct Column {
+    heading: [&'static str; 2],
+    cell: fn(&Standing) -> String,
+}
+
+fn percent(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn optional(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
+    value.filter(|value| value.is_finite()).map_or_else(|| MISSING.to_owned(), text)
+}
+
+fn with_interval(interval: Option<Interval>) -> String {
+    interval.map_or_else(|| MISSING.to_owned(), |it| format!("{:.1} ({:.1}–{:.1})", it.value, it.low, it.high))
+}
+
+const COLUMNS: &[Column] = &[
+    Column { heading: ["correct", "%"], cell: |it| with_interval(it.correct_percent) },
+    Column { heading: ["where it matters", "%"], cell: |it| with_interval(it.deciding_percent) },
+    Column { heading: ["regret mean", "%"], cell: |it| with_interval(it.regret_mean_percent) },
+    Column { heading: ["median", "%"], cell: |it| optional(it.regret_median_percent, percent) },
+    Column { heading: ["worst", "%"], cell: |it| optional(it.regret_worst_percent, percent) },
+    Column { heading: ["over default", "%"], cell: |it| with_interval(it.over_default_mean_percent) },
+    Column { heading: ["worst", "%"], cell: |it| optional(it.over_default_worst_percent, percent) },
+    Column { heading: ["2% below", "default"], cell: |it| format!("{} of {}", it.below_default, it.questions) },
+    Column { heading: ["starves", ""], cell: |it| it.starves.to_string() },
+    Column { heading: ["changes", "mean"], cell: |it| percent(it.changes_mean) },
+    Column { heading: ["decides", "s"], cell: |it| optional(it.decided_median_s, three_digits) },
+    Column { heading: ["never", "phases"], cell: |it| format!("{} of {}", it.never_decided, it.phases_worth_deciding) },
+    Column { heading: ["p99 ratio", "median"], cell: |it| optional(it.worst_p99_ratio_median, three_digits) },
+    Column { heading: ["", "worst"], cell: |it| optional(it.worst_p99_ratio, three_digits) },
+    Column { heading: ["CPU", "ns/req"], cell: |it| optional(it.cpu_ns_per_request, three_digits) },
+];
+
+impl Report {
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// For a terminal of this width, or a pipe: columns that do not fit stand in tables below each other.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        for (name, value) in &self.setup {
+            paragraph(&mut text, &format!("{name}: {value}"), width);
+        }
+        text.push('\n');
+        self.table(&mut text, width);
+        text.push('\n');
+        for Verdict { policy, correct, regret } in &self.verdicts {
+            let both =
+                if correct == regret { correct.clone() } else { format!("by correct decisions {correct}, by regret {regret}") };
+            paragraph(&mut text, &format!("{}: {both}.", printable(policy)), width);
+        }
+        self.cross_validation_table(&mut text);
+        text.push_str(&format!("\nAgain: {}\n", printable(&self.command)));
+        text
+    }
+
+    fn table(&self, text: &mut String, width: Option<usize>) {
+        let labels: Vec<String> = self.standings.iter().map(|standing| printable(&label(standing))).collect();
+        let label_width = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).max(6);
+        let cells: Vec<Vec<String>> =
+            COLUMNS.iter().map(|column| self.standings.iter().map(|it| (column.cell)(it)).collect()).collect();
+        let widths: Vec<usize> = COLUMNS
+            .iter()
+            .zip(&cells)
+            .map(|(column, cells)| {
+                let all =
+                    column.heading.iter().map(|head| head.chars().count()).chain(cells.iter().map(|cell| cell.chars().count()));
+                all.max().unwrap_or(0) + 2
+            })
+            .collect();
+        let mut first = 0;
+        while first < COLUMNS.len() {
+            let mut used = label_width + widths[first];
+            let mut last = first + 1;
+            while last < COLUMNS.len() && width.is_none_or(|width| used + widths[last] <= width) {
+                used += widths[last];
+                last += 1;
+            }
+            if first > 0 {
+                text.push('\n');
+            }
+            for (line, title) in ["", "policy"].into_iter().enumerate() {
+                let mut row = format!("{title:label_width$}");
+                (first..last).for_each(|column| row += &format!("{:>1$}", COLUMNS[column].heading[line], widths[column]));
+                *text += row.trim_end();
+                text.push('\n');
+            }
+            *text += &"─".repeat(used);
+            text.push('\n');
+            for (number, label) in labels.iter().enumerate() {
+                let mut row = format!("{label:label_width$}");
+                (first..last).for_each(|column| row += &format!("{:>1$}", cells[column][number], widths[column]));
+                *text += row.trim_end();
+                text.push('\n');
+            }
+            first = last;
+        }
+    }
+
+    fn cross_validation_table(&self, text: &mut String) {
+        let mut held_out = "";
+        for row in &self.cross_validation {
+            if row.held_out != held_out {
+                held_out = &row.held_out;
+                *text += &format!(
+                    "\nLearned from all other {held_out}, {} of them held out one after the other\n{:28}{:>10}{:>10}{:>8}\n",
+                    row.groups, "", "correct %", "regret %", "cases"
+                );
+            }
+            *text += &format!(
+                "{:28}{:>10.1}{:>10.1}{:>8}\n",
+                printable(&row.policy),
+                row.correct_percent,
+                row.regret_percent,
+                row.cases
+            );
+        }
+    }
+
+    /// A self-contained page.
+    pub fn html(&self) -> String {
+        let page = Page {
+            report: self,
+            headings: COLUMNS
+                .iter()
+                .map(|column| format!("{} {}", column.heading[0], column.heading[1]).trim().to_owned())
+                .collect(),
+            rows: self
+                .standings
+                .iter()
+                .map(|standing| (printable(&label(standing)), COLUMNS.iter().map(|column| (column.cell)(standing)).collect()))
+                .collect(),
+            bars: self.standings.iter().map(bar).collect(),
+            questions: self.question_rows(),
+            policies: self.standings.iter().map(|standing| printable(&standing.policy)).collect(),
+        };
+        // The template is checked when the program is built; writing into memory cannot fail.
+        page.render().unwrap_or_default()
+    }
+
+    /// A row for each question, with the regret of each policy.
+    fn question_rows(&self) -> Vec<(String, Vec<String>)> {
+        let policies = self.standings.len().max(1);
+        let row = |marks: &[QuestionMarks]| {
+            let regret = |one: &QuestionMarks| {
+                let text = optional(one.regret_percent, percent);
+                if one.starves { format!("{text} starves") } else { text }
+            };
+            (printable(&marks[0].question), marks.iter().map(regret).collect())
+        };
+        self.questions.chunks(policies).map(row).collect()
+    }
+}
+
+fn label(standing: &Standing) -> String {
+    if standing.is_constant { format!("always {}", standing.policy) } else { standing.policy.clone() }
+}
+
+/// A policy's correct decisions as a bar with its interval, in percent of the width.
+struct BarPart {
+    label: String,
+    is_constant: bool,
+    value: f64,
+    low: f64,
+    high: f64,
+    text: String,
+}
+
+fn bar(standing: &Standing) -> BarPart {
+    let interval = standing.correct_percent.unwrap_or(Interval { value: 0.0, low: 0.0, high: 0.0 });
+    BarPart {
+        label: printable(&label(standing)),
+        is_constant: standing.is_constant,
+        value: interval.value,
+        low: interval.low,
+        high: interval.high,
+        text: with_interval(standing.correct_percent),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "exam.html")]
+struct Page<'a> {
+    report: &'a Report,
+    headings: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+    bars: Vec<BarPart>,
+    policies: Vec<String>,
+    questions: Vec<(String, Vec<String>)>,
+}
+
+fn paragraph(out: &mut String, sentence: &str, width: Option<usize>) {
+    for line in wrapped(&printable(sentence), width.unwrap_or(usize::MAX)) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn standing(policy: &str, is_constant: bool) -> Standing {
+        let interval = Some(Interval { value: 51.5, low: 40.0, high: 63.25 });
+        Standing {
+            policy: policy.to_owned(),
+            is_constant,
+            correct_percent: interval,
+            deciding_percent: None,
+            regret_mean_percent: interval,
+            regret_median_percent: Some(0.5),
+            regret_worst_percent: Some(31.0),
+            worst_question: "q".to_owned(),
+            over_default_mean_percent: interval,
+            over_default_worst_percent: Some(-2.5),
+            below_default: 3,
+            questions: 12,
+            starves: 1,
+            changes_mean: 1.5,
+            decided_median_s: Some(4.0),
+            never_decided: 2,
+            phases_worth_deciding: 9,
+            worst_p99_ratio_median: Some(1.0),
+            worst_p99_ratio: Some(f64::INFINITY),
+            cpu_ns_per_request: None,
+        }
+    }
+
+    fn report() -> Report {
+        let question = |policy: &str| QuestionMarks {
+            seed: 1,
+            question: "mail <1> on drawn".to_owned(),
+            family: "mail".to_owned(),
+            device: "drawn:laptop".to_owned(),
+            policy: policy.to_owned(),
+            correct_percent: Some(100.0),
+            deciding_percent: None,
+            regret_percent: Some(12.25),
+            over_default_percent: Some(1.0),
+            changes: 2,
+            worst_p99_ratio: Some(2.0),
+            starves: policy == "sstf",
+        };
+        Report {
+            schema: SCHEMA,
+            seekwise_version: "0".to_owned(),
+            command: "seekwise lab exam --seed 1".to_owned(),
+            setup: vec![("Questions".to_owned(), "one".to_owned())],
+            standings: vec![standing("sstf", true), standing("two-layer", false)],
+            verdicts: vec![Verdict {
+                policy: "two-layer".to_owned(),
+                correct: "no better than always sstf".to_owned(),
+                regret: "worse than always sstf".to_owned(),
+            }],
+            questions: vec![question("sstf"), question("two-layer")],
+            cross_validation: vec![CrossValidation {
+                held_out: "devices".to_owned(),
+                groups: 4,
+                policy: "svm".to_owned(),
+                cases: 7,
+                correct_percent: 61.25,
+                regret_percent: 3.5,
+            }],
+        }
+    }
+
+    #[test]
+    fn the_text_names_constants_verdicts_and_what_does_it_again() {
+        let text = report().text(None);
+        for shown in [
+            "always sstf",
+            "51.5 (40.0–63.2)",
+            "3 of 12",
+            "two-layer: by correct decisions no better than always sstf, by regret worse than always sstf.",
+            "all other devices, 4 of them",
+            "61.2",
+            "Again: seekwise lab exam --seed 1",
+        ] {
+            assert!(text.contains(shown), "{shown} is not in\n{text}");
+        }
+        assert!(!text.contains("inf") && !text.contains("NaN"), "{text}");
+    }
+
+    #[test]
+    fn no_line_of_a_narrow_table_is_wider_than_the_terminal() {
+        for width in [60, 80, 120] {
+            let text = report().text(Some(width));
+            let table = text.lines().filter(|line| line.contains("sstf") || line.contains('─'));
+            assert!(table.into_iter().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+        }
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_shows_every_policy_and_question() {
+        let html = report().html();
+        let page = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        let text: String = page.descendants().filter_map(|node| node.text()).collect();
+        for shown in
+            ["always sstf", "two-layer", "mail <1> on drawn", "12.2 starves", "no better than always sstf", "lab exam --seed 1"]
+        {
+            assert!(text.contains(shown), "{shown} is not in {text}");
+        }
+    }
+}

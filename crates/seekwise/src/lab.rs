@@ -1,0 +1,99 @@
+//! `seekwise lab`: examines controllers on loads and devices that nothing was trained or tuned on.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use laboratory::exam::{self, Exam};
+use laboratory::pool::Crew;
+use learn::Preference;
+
+use crate::output;
+use crate::terminal::{self, Terminal};
+
+/// What to do.
+#[derive(clap::Subcommand)]
+pub enum Command {
+    /// Examine controllers on unseen loads and devices, beside every constant policy
+    Exam(Args),
+    /// List the three worlds: what is learned from, what choices are made on, what is reported
+    Worlds,
+}
+
+/// Arguments of `seekwise lab exam`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The first seed that loads and devices are drawn from
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// How many seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: u32,
+    /// Controllers, with tunables if wanted, with semicolons between; may be given several times [default: round-robin, feedback,
+    /// two-layer with each learner, seekwise]
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
+    controllers: Vec<String>,
+    /// What controllers choose among: `schedulers`, `paper`, `all`, or settings with semicolons between; may be given several times
+    /// [default: schedulers]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
+    /// What merit is judged by: throughput, response time, fairness, each 1 to 3, together 6 or 7 [default: 2,3,1]
+    #[arg(long, value_name = "T,R,F")]
+    preference: Option<Preference>,
+    /// Replay this recording, too, on a drawn device for each seed; may be given several times
+    #[arg(long = "trace", value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// What controllers learn from [default: what comes with the program]
+    #[arg(long, value_name = "FILE.json")]
+    experience: Option<PathBuf>,
+    /// Ask the world that choices are made on while the program is built, instead of the one that is only ever reported
+    #[arg(long)]
+    build_world: bool,
+    /// Fewer and shorter loads, and no cross-validation: a minute or two
+    #[arg(long)]
+    quick: bool,
+    /// Leave out processor time, the one figure that differs from run to run
+    #[arg(long)]
+    no_cpu_time: bool,
+    /// Runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Option<u16>,
+    /// Print JSON instead of the tables, with every question
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained page
+    #[arg(long, value_name = "PAGE.html")]
+    html: Option<PathBuf>,
+}
+
+/// Does it.
+pub fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Exam(args) => examine(&args),
+        Command::Worlds => Ok(terminal::print(&exam::worlds_text()?)?),
+    }
+}
+
+fn examine(args: &Args) -> anyhow::Result<()> {
+    if let Some(html) = &args.html {
+        output::check_page("--html", html)?;
+    }
+    let exam = Exam {
+        seed: args.seed,
+        seeds: args.seeds,
+        controllers: args.controllers.clone(),
+        candidates: args.candidates.clone(),
+        preference: args.preference.unwrap_or_default(),
+        traces: args.traces.clone(),
+        experience: args.experience.clone(),
+        builds: args.build_world,
+        is_quick: args.quick,
+        measures_cpu: !args.no_cpu_time,
+    };
+    let terminal = Terminal::default();
+    let report = exam.hold(Crew::new(&terminal, args.threads.map(usize::from)))?;
+    if let Some(html) = &args.html {
+        report::record::replace(html, report.html().as_bytes()).with_context(|| format!("cannot write {}", html.display()))?;
+    }
+    let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}
