@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Dataset;
 use crate::preference::Preference;
-use crate::window::{FEATURES, Features, Outcome};
+use crate::window::{FEATURES, Features, WindowOutcome};
 
 /// Settings whose scores differ by no more are equally good: two percent.
 const EQUAL: f64 = 0.02;
@@ -63,7 +63,7 @@ pub struct Served {
 
 impl Served {
     /// How these windows were served, taken together; `None` if nothing was done in them.
-    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Option<Served> {
+    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> Option<Served> {
         let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for outcome in outcomes {
             let length = outcome.duration.as_secs_f64();
@@ -90,7 +90,7 @@ impl Served {
         [self.throughput, self.response_s, self.fairness].iter().all(|value| value.is_finite() && *value >= 0.0)
     }
 
-    /// How good that is; as [`Outcome::score`](crate::Outcome::score).
+    /// How good that is; as [`WindowOutcome::score`](crate::WindowOutcome::score).
     pub fn score(&self, preference: &Preference) -> f64 {
         let [throughput, response, fairness] = preference.weights();
         let ln = |value: f32| f64::from(value).max(1e-12).ln();
@@ -107,12 +107,12 @@ pub fn names() -> Vec<String> {
 }
 
 /// A window as a row of numbers in the order of [`names`]; NaN where there is no value.
-pub fn describe(features: &Features, outcome: &Outcome) -> Vec<f64> {
+pub fn describe(features: &Features, outcome: &WindowOutcome) -> Vec<f64> {
     features.0.iter().copied().chain(of_outcome(outcome)).collect()
 }
 
 /// The values of [`OF_OUTCOME`].
-pub(crate) fn of_outcome(outcome: &Outcome) -> [f64; OF_OUTCOME.len()] {
+pub(crate) fn of_outcome(outcome: &WindowOutcome) -> [f64; OF_OUTCOME.len()] {
     let at_device = outcome.requests as f64 * outcome.mean_service_s / outcome.duration.as_secs_f64();
     [outcome.mean_service_s, at_device, outcome.throughput()]
 }

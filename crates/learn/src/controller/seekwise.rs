@@ -30,9 +30,8 @@
 
 use block::Nanos;
 
-use super::{Controller, Decision, Spec};
+use super::{Controller, ControllerSpec, Decision};
 use crate::experience::{Experience, describe};
-use crate::per_request;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::Setting;
@@ -40,7 +39,7 @@ use crate::similarity::{Expected, NOWHERE, Point, Similar, distance};
 use crate::window::{Extent, Window};
 
 /// What a person types.
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ControllerSpec = ControllerSpec {
     name: "seekwise",
     summary: "expects each candidate's gain from similar cases, tries what is worth it under guard, and remembers",
     source: "ours; its parts are named in the head of its file",
@@ -303,7 +302,7 @@ impl Seekwise {
     /// Puts an arm in force.
     fn put(&mut self, now: Nanos, arm: usize, plant: &dyn Plant, why: String, expected_gain: Option<f64>) -> Decision {
         let switching = plant.switching_time(&plant.setting(), &self.arms[arm]);
-        let is_new = self.arms[arm].spec.name == per_request::SPEC.name && !std::mem::replace(&mut self.learner_was_in_force, true);
+        let is_new = self.arms[arm].spec.learns() && !std::mem::replace(&mut self.learner_was_in_force, true);
         // What was queued before must have left before anything is judged.
         self.settled_at = now + switching + if is_new { LEARNING } else { SETTLE } + self.turnover;
         Decision { setting: Some(self.arms[arm].clone()), why, expected_gain }

@@ -1,22 +1,22 @@
 //! The paper's fourth scheme, two-layer combined learning ("Self-Learning Disk Scheduling", section 3.3.4): feedback learning in which
 //! the scheduler that learns request by request is one of those that can be chosen. The rest is in [`classified`](super::classified).
 
-use super::Spec;
-use super::classified::{Classified, TUNABLES};
-use crate::per_request;
+use super::ControllerSpec;
+use super::classified::{Classified, Tunables};
+use crate::sched;
 use crate::setting::Setting;
 
 /// A classifier over all schedulers.
-pub static SPEC: Spec = Spec {
+pub static SPEC: ControllerSpec = ControllerSpec {
     name: "two-layer",
     summary: "feedback learning that may also choose the scheduler that learns request by request",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 4 (TCLO, TCLOO)",
-    tunables: TUNABLES,
+    tunables: Tunables::TUNABLES,
     build: |brief, values| {
         let mut candidates = brief.candidates.clone();
         // Where there is nothing to choose among nothing is added: nobody asked for it.
-        if !candidates.is_empty() && candidates.iter().all(|setting| setting.spec.name != per_request::SPEC.name) {
-            candidates.push(Setting::of(&per_request::SPEC));
+        if !candidates.is_empty() && candidates.iter().all(|setting| !setting.spec.learns()) {
+            candidates.extend(sched::LEARNING.first().map(|spec| Setting::of(spec)));
         }
         Box::new(Classified::new("two-layer", candidates, brief, values))
     },

@@ -14,7 +14,7 @@ const LEAST: f64 = 1e-9;
 
 /// How the requests that were done in a window were served.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct WindowOutcome {
     /// Length of the window.
     pub duration: Nanos,
     /// Requests done.
@@ -56,7 +56,7 @@ pub struct Calls {
     pub waited_s: f64,
 }
 
-impl Outcome {
+impl WindowOutcome {
     /// Bytes a second; 0 in a window without length.
     pub fn throughput(&self) -> f64 {
         self.by_time(self.bytes)
@@ -161,7 +161,7 @@ impl Responses {
     }
 }
 
-/// Folds completions into an [`Outcome`], without allocating.
+/// Folds completions into an [`WindowOutcome`], without allocating.
 #[derive(Clone, Debug)]
 pub struct Tally {
     waited_for: Responses,
@@ -238,7 +238,7 @@ impl Tally {
     }
 
     /// The outcome of the window that ends here after `duration`; the next begins.
-    pub fn close(&mut self, duration: Nanos) -> Outcome {
+    pub fn close(&mut self, duration: Nanos) -> WindowOutcome {
         self.from += duration;
         self.waited_for.wait_until(self.from);
         self.others.wait_until(self.from);
@@ -247,7 +247,7 @@ impl Tally {
         let calls = self.sees_calls.then(|| Calls { done, bytes, waited_s: self.calls.waited_s / done as f64 });
         let judged = if self.waited_for.requests > 0 { &self.waited_for } else { &self.others };
         let requests = self.waited_for.requests + self.others.requests;
-        let outcome = Outcome {
+        let outcome = WindowOutcome {
             duration,
             requests,
             waited_for: self.waited_for.requests,
@@ -304,7 +304,7 @@ mod tests {
         Event::Completed { request, dispatched, at }
     }
 
-    fn outcome(events: &[Event]) -> Outcome {
+    fn outcome(events: &[Event]) -> WindowOutcome {
         let mut tally = Tally::new();
         events.iter().for_each(|event| tally.event(event));
         tally.close(SECOND)
@@ -413,7 +413,7 @@ mod tests {
         ) {
             let [duration, requests, waited_for, bytes] = if plain { counts.map(|count| count % 3) } else { counts };
             let [mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness] = numbers;
-            let outcome = Outcome {
+            let outcome = WindowOutcome {
                 duration: Nanos(duration), requests, waited_for, bytes, mean_response_s, waited_s, p99_response_s, max_response_s,
                 mean_service_s, fairness, unfinished: 0, calls: None,
             };
