@@ -86,7 +86,7 @@ fn a_controller_that_only_looks_changes_nothing_whatever_is_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, jobs) = (trace(folder.path()), jobs(folder.path()));
     for load in [trace, jobs] {
-        for spec in learn::setting::schedulers() {
+        for spec in learn::sched::all() {
             let run = |more: &[&str]| {
                 let arguments = ["simulate", load.to_str().unwrap(), "--json", "--no-cpu-time", "--scheduler", spec.name];
                 json(&[&arguments, more].concat())

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use block::{Nanos, Op};
-use learn::Outcome;
+use learn::WindowOutcome;
 use learn::knowledge::{DecisionRow, Knowledge, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
 use tempfile::{TempDir, tempdir};
 
@@ -63,7 +63,7 @@ fn window(number: u64) -> WindowRow {
         setting: ["cfq", "deadline:read_expire=100 nr_requests=64"][(number % 2) as usize].into(),
         features: ["requests_per_s".to_owned(), "read_share".to_owned()].into(),
         values: vec![number as f64, f64::NAN],
-        outcome: Outcome {
+        outcome: WindowOutcome {
             duration: to - from,
             requests: 10,
             waited_for: 9,

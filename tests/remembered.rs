@@ -144,7 +144,8 @@ fn who_comes_later_learns_from_it() {
     let begin = |kb: &str| {
         // Of a comparison with one setting alone nothing can be learned.
         let arguments = ["--experience", nothing.to_str().unwrap(), "--json"];
-        let output: Value = serde_json::from_str(&succeeds(&compare(trace, kb, &["two-layer:training=0"], &arguments))).unwrap();
+        let output: Value =
+            serde_json::from_str(&succeeds(&compare(trace, kb, &["two-layer:training=offline"], &arguments))).unwrap();
         output["schedulers"][1]["steering"]["decisions"][0]["why"].as_str().unwrap().to_owned()
     };
     succeeds(&compare(trace, kb, &["rotate:window_ms=1000"], &[]));

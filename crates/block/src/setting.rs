@@ -4,20 +4,20 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::sched::{ALL, Spec};
-use crate::tunable::Tunable;
+use crate::sched::{ALL, SchedulerSpec};
+use crate::tunable::{Tunable, Unit};
 
 /// The scheduler of that name.
-pub fn find(name: &str) -> Option<&'static Spec> {
+pub fn find(name: &str) -> Option<&'static SchedulerSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
 }
 
 /// Reads a scheduler's name and, behind a colon, any of its tunables as `key=value` with commas between. Tunables that are not
-/// named keep their defaults; the values come in the order of [`Spec::tunables`].
+/// named keep their defaults; the values come in the order of [`SchedulerSpec::tunables`].
 ///
 /// # Errors
-/// An unknown scheduler or key, a key given twice, a value that is no whole number or lies outside the tunable's range.
-pub fn parse(text: &str) -> Result<(&'static Spec, Vec<i64>), SettingError> {
+/// An unknown scheduler or key, a key given twice, a value that the tunable cannot have.
+pub fn parse(text: &str) -> Result<(&'static SchedulerSpec, Vec<i64>), SettingError> {
     parse_among(ALL.iter().copied(), text)
 }
 
@@ -26,9 +26,9 @@ pub fn parse(text: &str) -> Result<(&'static Spec, Vec<i64>), SettingError> {
 /// # Errors
 /// As [`parse`].
 pub fn parse_among(
-    specs: impl Iterator<Item = &'static Spec> + Clone,
+    specs: impl Iterator<Item = &'static SchedulerSpec> + Clone,
     text: &str,
-) -> Result<(&'static Spec, Vec<i64>), SettingError> {
+) -> Result<(&'static SchedulerSpec, Vec<i64>), SettingError> {
     let (name, settings) = match text.split_once(':') {
         Some((name, settings)) => (name, Some(settings)),
         None => (text, None),
@@ -37,54 +37,57 @@ pub fn parse_among(
         .clone()
         .find(|spec| spec.name == name)
         .ok_or_else(|| SettingError::UnknownScheduler { name: name.to_string(), known: specs.map(|spec| spec.name).collect() })?;
-    let given = match settings {
-        Some(settings) => parse_pairs(spec.name, &[spec.tunables], settings)?,
-        None => alloc::vec![None; spec.tunables.len()],
-    };
-    let values = given.iter().zip(spec.tunables).map(|(given, tunable)| given.unwrap_or(tunable.default)).collect();
-    Ok((spec, values))
+    Ok((spec, parse_values(spec.name, spec.tunables, settings)?))
 }
 
-/// Reads `key=value` pairs with commas between, for the tunables of all `groups`, one group behind the other: each one's value
-/// where it is given. An empty text gives none. `owner` is whose they are, for errors.
+/// Reads `key=value` pairs with commas between: each tunable's value, in the order of the tunables. What is not named has its default; no
+/// text names nothing, and an empty one is an error. `owner` is whose tunables they are, for errors.
 ///
 /// # Errors
-/// An unknown key, a key given twice, a value that is no whole number or lies outside the tunable's range.
-pub fn parse_settings(owner: &'static str, groups: &[&'static [Tunable]], text: &str) -> Result<Vec<Option<i64>>, SettingError> {
-    if text.is_empty() {
-        return Ok(groups.iter().flat_map(|group| group.iter().map(|_| None)).collect());
-    }
-    parse_pairs(owner, groups, text)
-}
-
-fn parse_pairs(owner: &'static str, groups: &[&'static [Tunable]], text: &str) -> Result<Vec<Option<i64>>, SettingError> {
-    let tunables = || groups.iter().copied().flatten();
-    let known = || tunables().map(|tunable| tunable.name).collect();
-    let mut given: Vec<Option<i64>> = tunables().map(|_| None).collect();
-    for setting in text.split(',') {
+/// An unknown key, a key given twice, a value that the tunable cannot have.
+pub fn parse_values(owner: &'static str, tunables: &'static [Tunable], text: Option<&str>) -> Result<Vec<i64>, SettingError> {
+    let known = || tunables.iter().map(|tunable| tunable.name).collect();
+    let mut given: Vec<Option<i64>> = tunables.iter().map(|_| None).collect();
+    for setting in text.into_iter().flat_map(|text| text.split(',')) {
         let no_value = || SettingError::NoValue { owner, known: known(), setting: setting.to_string() };
         let (key, value) = setting.split_once('=').ok_or_else(no_value)?;
-        let (index, tunable) = tunables()
+        let (index, tunable) = tunables
+            .iter()
             .enumerate()
             .find(|(_, tunable)| tunable.name == key)
             .ok_or_else(|| SettingError::UnknownKey { owner, known: known(), key: key.to_string() })?;
-        let number = value.parse::<i64>().map_err(|_| SettingError::BadValue { owner, tunable, value: value.to_string() })?;
-        tunable.check(owner, number)?;
+        let number = tunable.read(owner, value)?;
         if given[index].replace(number).is_some() {
             return Err(SettingError::Twice { owner, key: tunable.name });
         }
     }
-    Ok(given)
-}
-
-impl Spec {
-    /// The default of each tunable.
-    pub fn defaults(&self) -> Vec<i64> {
-        self.tunables.iter().map(|tunable| tunable.default).collect()
-    }
+    Ok(given.iter().zip(tunables).map(|(given, tunable)| given.unwrap_or(tunable.default)).collect())
 }
 
 impl Tunable {
+    /// Reads a value as people write it: a whole number, or one of the words.
+    ///
+    /// # Errors
+    /// It is neither, or lies outside the range.
+    pub fn read(&'static self, owner: &'static str, text: &str) -> Result<i64, SettingError> {
+        let number = match self.unit {
+            Unit::OneOf(words) => words.iter().position(|word| *word == text).map(|place| place as i64),
+            _ => text.parse().ok(),
+        };
+        let number = number.ok_or_else(|| SettingError::BadValue { owner, tunable: self, value: text.to_string() })?;
+        self.check(owner, number)?;
+        Ok(number)
+    }
+
+    /// A value as people write it, which [`read`](Tunable::read) reads back.
+    pub fn text(&self, value: i64) -> String {
+        let word = match self.unit {
+            Unit::OneOf(words) => usize::try_from(value).ok().and_then(|place| words.get(place)),
+            _ => None,
+        };
+        word.map_or_else(|| value.to_string(), |word| word.to_string())
+    }
+
     /// Checks that a value lies in the range. `owner` is whose tunable it is, for the error.
     ///
     /// # Errors
@@ -132,7 +135,7 @@ pub enum SettingError {
         /// The tunable's name.
         key: &'static str,
     },
-    /// A value is no whole number, or out of range.
+    /// A value is no whole number or out of range, or none of the words.
     BadValue {
         /// Whose it is.
         owner: &'static str,
@@ -161,6 +164,10 @@ impl fmt::Display for SettingError {
             SettingError::Twice { owner, key } => write!(f, "{owner}: {key} is given twice; once is right"),
             SettingError::BadValue { owner, tunable, value } => {
                 let Tunable { name, min, max, unit, .. } = tunable;
+                if let Unit::OneOf(words) = unit {
+                    write!(f, "{owner}: {name}={value} should be one of ")?;
+                    return list(f, words.iter().copied());
+                }
                 let space = if unit.symbol().is_empty() { "" } else { " " };
                 write!(f, "{owner}: {name}={value} should be a whole number from {min} to {max}{space}{}", unit.symbol())
             }
@@ -204,6 +211,16 @@ mod tests {
     fn named_tunables_change_and_the_others_keep_their_defaults() {
         let (_, values) = parse("deadline:fifo_batch=8,read_expire=100").unwrap();
         assert_eq!(values, [100, 5_000, 8, 2, 1]);
+    }
+
+    #[test]
+    fn words_are_read_and_printed_where_a_tunable_is_one_of_several() {
+        static LEARNER: Tunable = Tunable::one_of(&["c4.5", "svm"], "svm").named("learner", "What learns.");
+        assert_eq!(LEARNER.read("two-layer", "c4.5").unwrap(), 0);
+        assert_eq!((LEARNER.text(0), LEARNER.text(LEARNER.default)), ("c4.5".to_string(), "svm".to_string()));
+        let message = |text| LEARNER.read("two-layer", text).unwrap_err().to_string();
+        assert_eq!(message("knn"), "two-layer: learner=knn should be one of c4.5, svm");
+        assert_eq!(message("1"), "two-layer: learner=1 should be one of c4.5, svm");
     }
 
     #[test]

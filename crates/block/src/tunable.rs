@@ -1,4 +1,23 @@
-//! A parameter that somebody may set, declared once: parser, help, manual page and the search space of a tuner come from here.
+//! A parameter that a person may set, declared once: the parser, the help, the manual page, the search space of a tuner and the field
+//! that the code reads all come from that declaration.
+//!
+//! ```
+//! block::tunables! {
+//!     /// What can be set of a scheduler.
+//!     struct Values {
+//!         /// How long the device may be left alone.
+//!         longest_wait: block::Nanos = block::Tunable::new(block::Unit::Milliseconds, 0..=100, 8),
+//!         /// Whether a request may join the front of a waiting one.
+//!         front_merges: bool = block::Tunable::flag(true),
+//!     }
+//! }
+//! assert_eq!(Values::TUNABLES[0].name, "longest_wait");
+//! assert_eq!(Values::of(&[3, 0]).longest_wait, block::Nanos::from_millis(3));
+//! ```
+
+use core::ops::RangeInclusive;
+
+use crate::Nanos;
 
 /// What a tunable's number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,10 +40,12 @@ pub enum Unit {
     Count,
     /// 0 is off, 1 is on.
     Flag,
+    /// Nothing: the number is the place of a word among these, and people write the word.
+    OneOf(&'static [&'static str]),
 }
 
 impl Unit {
-    /// The unit as it is printed behind a number; empty for counts and flags.
+    /// The unit as it is printed behind a number; empty for counts, flags and words.
     pub const fn symbol(self) -> &'static str {
         match self {
             Unit::Milliseconds => "ms",
@@ -34,7 +55,7 @@ impl Unit {
             Unit::Sectors => "sectors",
             Unit::Percent => "%",
             Unit::PerSecond => "per second",
-            Unit::Count | Unit::Flag => "",
+            Unit::Count | Unit::Flag | Unit::OneOf(_) => "",
         }
     }
 }
@@ -65,4 +86,307 @@ pub struct Tunable {
     pub scale: Scale,
     /// One or two sentences for the person who sets it.
     pub doc: &'static str,
+}
+
+impl Tunable {
+    /// A number in a range, in which equal differences matter equally. [`tunables!`](crate::tunables) adds name and documentation.
+    pub const fn new(unit: Unit, range: RangeInclusive<i64>, default: i64) -> Tunable {
+        Tunable { name: "", unit, min: *range.start(), max: *range.end(), default, scale: Scale::Linear, doc: "" }
+    }
+
+    /// Off or on.
+    pub const fn flag(default: bool) -> Tunable {
+        Tunable::new(Unit::Flag, 0..=1, default as i64)
+    }
+
+    /// One of several words.
+    ///
+    /// # Panics
+    /// The default is none of them. In a constant, that is an error of the compiler.
+    pub const fn one_of(words: &'static [&'static str], default: &str) -> Tunable {
+        let mut place = 0;
+        while !equal(words[place], default) {
+            place += 1;
+        }
+        Tunable::new(Unit::OneOf(words), 0..=words.len() as i64 - 1, place as i64)
+    }
+
+    /// The same, in whose range equal ratios matter equally.
+    pub const fn logarithmic(self) -> Tunable {
+        Tunable { scale: Scale::Logarithmic, ..self }
+    }
+
+    /// The same under another name, and with another documentation if that is not empty.
+    pub const fn named(self, name: &'static str, doc: &'static str) -> Tunable {
+        let doc = if doc.is_empty() { self.doc } else { doc.trim_ascii() };
+        Tunable { name, doc, ..self }
+    }
+}
+
+/// The tunables before the one of this name, and those from it on.
+///
+/// # Panics
+/// There is none of that name. In a constant, that is an error of the compiler.
+pub const fn split_before(tunables: &'static [Tunable], name: &str) -> (&'static [Tunable], &'static [Tunable]) {
+    let mut index = 0;
+    while !equal(tunables[index].name, name) {
+        index += 1;
+    }
+    tunables.split_at(index)
+}
+
+/// `==` in a constant.
+const fn equal(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let mut index = 0;
+    while index < a.len() && index < b.len() && a[index] == b[index] {
+        index += 1;
+    }
+    index == a.len() && index == b.len()
+}
+
+/// A type that holds a tunable's value: a field of a struct made by [`tunables!`](crate::tunables).
+pub trait TunableValue {
+    /// From a number in the tunable's range.
+    fn from_number(number: i64, unit: Unit) -> Self;
+
+    /// The number it came from.
+    fn number(&self, unit: Unit) -> i64;
+}
+
+impl TunableValue for i64 {
+    fn from_number(number: i64, _unit: Unit) -> i64 {
+        number
+    }
+
+    fn number(&self, _unit: Unit) -> i64 {
+        *self
+    }
+}
+
+impl TunableValue for u64 {
+    fn from_number(number: i64, _unit: Unit) -> u64 {
+        u64::try_from(number).unwrap_or(0)
+    }
+
+    fn number(&self, _unit: Unit) -> i64 {
+        i64::try_from(*self).unwrap_or(i64::MAX)
+    }
+}
+
+impl TunableValue for u32 {
+    fn from_number(number: i64, _unit: Unit) -> u32 {
+        u32::try_from(number.max(0)).unwrap_or(u32::MAX)
+    }
+
+    fn number(&self, _unit: Unit) -> i64 {
+        i64::from(*self)
+    }
+}
+
+impl TunableValue for bool {
+    fn from_number(number: i64, _unit: Unit) -> bool {
+        number != 0
+    }
+
+    fn number(&self, _unit: Unit) -> i64 {
+        i64::from(*self)
+    }
+}
+
+/// Percentages as shares: 50% is 0.5.
+impl TunableValue for f64 {
+    fn from_number(number: i64, unit: Unit) -> f64 {
+        if unit == Unit::Percent { number as f64 / 100.0 } else { number as f64 }
+    }
+
+    fn number(&self, unit: Unit) -> i64 {
+        let number = if unit == Unit::Percent { self * 100.0 } else { *self };
+        // Without std there is no rounding, and no value of a tunable is negative.
+        (number + 0.5) as i64
+    }
+}
+
+/// A span of time, whatever the unit.
+impl TunableValue for Nanos {
+    fn from_number(number: i64, unit: Unit) -> Nanos {
+        Nanos(u64::from_number(number, unit).saturating_mul(nanoseconds(unit)))
+    }
+
+    fn number(&self, unit: Unit) -> i64 {
+        (self.0 / nanoseconds(unit)).number(unit)
+    }
+}
+
+const fn nanoseconds(unit: Unit) -> u64 {
+    match unit {
+        Unit::Milliseconds => 1_000_000,
+        Unit::Centiseconds => 10_000_000,
+        _ => 1,
+    }
+}
+
+/// 0 is off.
+impl<T: TunableValue> TunableValue for Option<T> {
+    fn from_number(number: i64, unit: Unit) -> Option<T> {
+        (number != 0).then(|| T::from_number(number, unit))
+    }
+
+    fn number(&self, unit: Unit) -> i64 {
+        self.as_ref().map_or(0, |value| value.number(unit))
+    }
+}
+
+/// Declares a struct with one field for each tunable, and with it `TUNABLES`, `of` a slice of numbers, and `values`, the numbers again.
+///
+/// A field is `name: Type = Tunable`, where the type is a [`TunableValue`]; its doc comment is the tunable's documentation. The tunable is
+/// called as the field, or what stands behind `as`. A tunable that several structs share is declared as a constant, with its documentation.
+#[macro_export]
+macro_rules! tunables {
+    (
+        $(#[$attribute:meta])*
+        $visible:vis struct $Values:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $field_visible:vis $field:ident $(as $name:literal)? : $Type:ty = $tunable:expr
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        $visible struct $Values {
+            $(
+                #[doc = concat!("The tunable `", $crate::tunables!(@name $field $($name)?), "`. ", $($doc),*)]
+                $field_visible $field: $Type
+            ),*
+        }
+
+        impl $Values {
+            /// The declarations, in the order of the fields.
+            $visible const TUNABLES: &'static [$crate::Tunable] =
+                &[$($tunable.named($crate::tunables!(@name $field $($name)?), concat!($($doc),*))),*];
+
+            /// From numbers in the order of the tunables and within their ranges. What is missing has its default.
+            $visible fn of(values: &[i64]) -> $Values {
+                let mut numbers = values.iter().copied();
+                let mut tunables = Self::TUNABLES.iter();
+                $(
+                    let tunable = tunables.next();
+                    let (unit, default) = tunable.map_or(($crate::Unit::Count, 0), |tunable| (tunable.unit, tunable.default));
+                    let $field = <$Type as $crate::TunableValue>::from_number(numbers.next().unwrap_or(default), unit);
+                )*
+                $Values { $($field),* }
+            }
+
+            /// The numbers again.
+            #[allow(dead_code, reason = "not every unit is asked")]
+            $visible fn values(&self) -> [i64; Self::TUNABLES.len()] {
+                let mut values = [0; Self::TUNABLES.len()];
+                let mut places = Self::TUNABLES.iter().zip(&mut values);
+                $(
+                    if let Some((tunable, place)) = places.next() {
+                        *place = $crate::TunableValue::number(&self.$field, tunable.unit);
+                    }
+                )*
+                values
+            }
+        }
+    };
+    (@name $field:ident) => { stringify!($field) };
+    (@name $field:ident $name:literal) => { $name };
+}
+
+/// Declares an enumeration whose variants people write as words: the values of a tunable with [`Unit::OneOf`].
+#[macro_export]
+macro_rules! words {
+    (
+        $(#[$attribute:meta])*
+        $visible:vis enum $Words:ident {
+            $($(#[$of_variant:meta])* $Variant:ident = $word:literal),* $(,)?
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visible enum $Words {
+            $($(#[$of_variant])* $Variant),*
+        }
+
+        impl $Words {
+            /// As people write them, in the order of the variants.
+            $visible const WORDS: &'static [&'static str] = &[$($word),*];
+            const VARIANTS: &'static [$Words] = &[$($Words::$Variant),*];
+        }
+
+        impl $crate::TunableValue for $Words {
+            fn from_number(number: i64, _unit: $crate::Unit) -> $Words {
+                let place = usize::try_from(number).unwrap_or(0).min($Words::VARIANTS.len() - 1);
+                $Words::VARIANTS[place]
+            }
+
+            fn number(&self, _unit: $crate::Unit) -> i64 {
+                *self as i64
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    words! {
+        /// Who goes first.
+        enum First {
+            /// The oldest.
+            Oldest = "oldest",
+            /// The nearest.
+            Nearest = "nearest",
+        }
+    }
+
+    const SHARED: Tunable = Tunable::new(Unit::Percent, 0..=100, 70).named("", "Declared elsewhere.");
+
+    tunables! {
+        /// One of each kind.
+        struct Values {
+            /// A span
+            /// of time.
+            span: Nanos = Tunable::new(Unit::Centiseconds, 0..=500, 3).logarithmic(),
+            share: f64 = SHARED,
+            /// May be off.
+            limit as "the-limit": Option<u64> = Tunable::new(Unit::Count, 0..=9, 0),
+            /// Words.
+            first: First = Tunable::one_of(First::WORDS, "nearest"),
+            /// A flag.
+            flag: bool = Tunable::flag(true),
+        }
+    }
+
+    #[test]
+    fn each_field_is_declared_once_with_its_name_and_documentation() {
+        let all: std::vec::Vec<_> = Values::TUNABLES.iter().map(|tunable| (tunable.name, tunable.doc, tunable.default)).collect();
+        let expected = [
+            ("span", "A span of time.", 3),
+            ("share", "Declared elsewhere.", 70),
+            ("the-limit", "May be off.", 0),
+            ("first", "Words.", 1),
+            ("flag", "A flag.", 1),
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(Values::TUNABLES[0].scale, Scale::Logarithmic);
+        let (before, after) = split_before(Values::TUNABLES, "the-limit");
+        assert_eq!((before.len(), after.len()), (2, 3));
+    }
+
+    #[test]
+    fn numbers_become_typed_values_and_numbers_again() {
+        let values = Values::of(&[7, 25, 4, 0, 0]);
+        assert_eq!((values.span, values.share), (Nanos::from_millis(70), 0.25));
+        assert_eq!((values.limit, values.first, values.flag), (Some(4), First::Oldest, false));
+        assert_eq!(values.values(), [7, 25, 4, 0, 0]);
+        assert_eq!(Values::of(&[1]).values(), [1, 70, 0, 1, 1], "what is missing has its default");
+        assert_eq!(Values::of(&[]).limit, None);
+        for percent in 0..=100 {
+            assert_eq!(Values::of(&[0, percent]).values()[1], percent);
+        }
+    }
 }

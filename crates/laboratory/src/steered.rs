@@ -8,8 +8,7 @@
 
 use std::sync::Arc;
 
-use block::{Nanos, Request, Scheduler, Spec, Tunable};
-use learn::per_request::{self, Shared};
+use block::{KnowledgeStore, Nanos, Request, Scheduler, SchedulerSpec, Tunable};
 use learn::plant::Identity;
 use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
 use sim::host::{Issue, Noted};
@@ -30,13 +29,13 @@ pub struct Steered {
 /// What is in force, as far as the simulator does not say it.
 struct InForce {
     device: String,
-    spec: &'static Spec,
+    spec: &'static SchedulerSpec,
     values: Vec<i64>,
     /// The values of the host's tunables before anybody steered.
     before: Vec<i64>,
     stopwatch: Option<Arc<Stopwatch>>,
-    /// What the per-request scheduler knows of the device, and what others teach it meanwhile.
-    shared: Shared,
+    /// What the schedulers that learn know of the device.
+    knowledge: KnowledgeStore,
 }
 
 impl InForce {
@@ -55,12 +54,12 @@ impl Steered {
             values: begins_with.values.clone(),
             before: Vec::new(),
             stopwatch: stopwatch.clone(),
-            shared: Shared::default(),
+            knowledge: KnowledgeStore::new(learn::sched::all()),
         };
         Steered { steering: Steering::new(controller), in_force, stopwatch, requests: None }
     }
 
-    /// From now on the requests under the per-request scheduler are kept.
+    /// From now on the requests under a scheduler that learns are kept.
     pub fn keep_requests(&mut self) {
         self.requests = Some(Requests::default());
     }
@@ -90,21 +89,18 @@ impl Pilot for Steered {
 
     fn events(&mut self, noted: &[Noted]) {
         let Steered { steering, stopwatch, in_force, requests } = self;
-        let learns_itself = in_force.spec.name == per_request::SPEC.name;
         Stopwatch::uninterrupted(stopwatch, || {
             for event in noted.iter().map(event) {
                 steering.event(&event);
-                if let Event::Completed { request, dispatched, at } = event
-                    && !learns_itself
-                {
-                    in_force.shared.learn(&request, dispatched, at);
+                if let Event::Completed { request, dispatched, at } = event {
+                    in_force.knowledge.learn(in_force.spec, &request, dispatched, at);
                 }
             }
         });
         let Some(requests) = requests else { return };
         for event in noted.iter().map(event) {
             match event {
-                Event::Completed { request, dispatched, at } if learns_itself => requests.done(request, dispatched, at),
+                Event::Completed { request, dispatched, at } if in_force.spec.learns() => requests.done(request, dispatched, at),
                 Event::Completed { .. } => requests.interrupt(),
                 _ => {}
             }
@@ -148,7 +144,7 @@ impl Simulated<'_> {
     /// The value that each of the host's tunables shall have, or what is wrong with the setting.
     fn wanted(&self, setting: &Setting) -> Result<Vec<i64>, String> {
         let spec = setting.spec;
-        if !learn::setting::schedulers().any(|known| known.name == spec.name) {
+        if !learn::sched::all().any(|known| known.name == spec.name) {
             return Err(format!("the simulator has no scheduler '{}'", spec.name));
         }
         if setting.values.len() != spec.tunables.len() {
@@ -177,11 +173,7 @@ impl Simulated<'_> {
         }
         if setting.spec.name != self.in_force.spec.name {
             let limits = self.plant.limits();
-            let scheduler = if setting.spec.name == per_request::SPEC.name {
-                self.in_force.shared.scheduler(&limits, &setting.values)
-            } else {
-                (setting.spec.build)(&limits, &setting.values)
-            };
+            let scheduler = self.in_force.knowledge.scheduler(setting.spec, &limits, &setting.values);
             self.plant.switch(now, timed(scheduler, &self.in_force.stopwatch));
         } else if setting.values != self.in_force.values {
             self.plant.retune(&setting.values);
@@ -209,8 +201,8 @@ impl Plant for Simulated<'_> {
         self.in_force.identity()
     }
 
-    fn schedulers(&self) -> Vec<&'static Spec> {
-        learn::setting::schedulers().collect()
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        learn::sched::all().collect()
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {
@@ -269,7 +261,8 @@ mod tests {
     fn in_force(plant: &dyn Steerable) -> InForce {
         let spec = block::find("deadline").unwrap();
         let before = (0..plant.tunables().len()).map(|index| plant.value(index).unwrap()).collect();
-        InForce { device: "sata7200".to_owned(), spec, values: spec.defaults(), before, stopwatch: None, shared: Shared::default() }
+        let (device, values, knowledge) = ("sata7200".to_owned(), spec.defaults(), KnowledgeStore::new(learn::sched::all()));
+        InForce { device, spec, values, before, stopwatch: None, knowledge }
     }
 
     fn setting(text: &str) -> Setting {

@@ -52,7 +52,7 @@ impl World {
 
     /// The host's tunables with their values.
     pub fn tunables(&self) -> impl Iterator<Item = (String, i64)> {
-        HostSettings::all().map(|tunable| tunable.name.to_owned()).zip(self.host.values())
+        HostSettings::TUNABLES.iter().map(|tunable| tunable.name.to_owned()).zip(self.host.values())
     }
 
     /// Refuses a host in which anything but these tunables is changed.

@@ -10,14 +10,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use block::{Nanos, Op, Priority, Request, Spec, Tunable};
+use block::{Nanos, Op, Priority, Request, SchedulerSpec, Tunable};
 use criterion::{Criterion, criterion_group, criterion_main};
 use learn::controller::{Brief, Chosen};
 use learn::description::{describe, names};
 use learn::experience::{Case, Experience, Served};
 use learn::plant::Identity;
 use learn::window::{FEATURES, Features};
-use learn::{Event, Outcome, Plant, PlantError, Setting, Window};
+use learn::{Event, Plant, PlantError, Setting, Window, WindowOutcome};
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
@@ -29,8 +29,8 @@ impl Plant for Still {
         Identity { plant: "bench".to_owned(), device: "none".to_owned() }
     }
 
-    fn schedulers(&self) -> Vec<&'static Spec> {
-        learn::setting::schedulers().collect()
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        learn::sched::all().collect()
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {
@@ -61,7 +61,7 @@ fn windows() -> Vec<Window> {
         let features = Features(std::array::from_fn(&mut value));
         let seconds = Nanos::from_millis(1000);
         let response_s = 0.01 * (1.0 + value(kind));
-        let outcome = Outcome {
+        let outcome = WindowOutcome {
             duration: seconds,
             requests: 500,
             waited_for: 500,
@@ -83,7 +83,7 @@ fn windows() -> Vec<Window> {
 
 /// Every window is a case; which setting was best depends on its kind.
 fn experience(windows: &[Window]) -> Experience {
-    let settings: Vec<String> = learn::setting::schedulers().map(|spec| spec.name.to_owned()).collect();
+    let settings: Vec<String> = learn::sched::all().map(|spec| spec.name.to_owned()).collect();
     let under = settings.iter().position(|name| name == "deadline").unwrap();
     let mut experience = Experience::new(names(), settings);
     for (number, window) in windows.iter().enumerate() {
@@ -103,7 +103,7 @@ fn decide(criterion: &mut Criterion) {
     assert!(FEATURES.len() > 30, "the rows would be no measure");
     let mut windows = windows();
     let brief = Brief { experience: Arc::new(experience(&windows)), ..Brief::default() };
-    let of_learners = (0..5).map(|learner| format!("two-layer:training=0,learner={learner}"));
+    let of_learners = learn::model::NAMES.iter().map(|learner| format!("two-layer:training=offline,learner={learner}"));
     // Without learning anew, which is no decision.
     let others = ["round-robin", "two-layer:retrain_requests=1000000000000", "seekwise"].map(str::to_owned);
     for text in others.into_iter().chain(of_learners) {
@@ -132,9 +132,9 @@ fn begin(criterion: &mut Criterion) {
     let plant = Still(Setting::parse("deadline").unwrap());
     let mut group = criterion.benchmark_group("begin");
     group.sample_size(10).warm_up_time(Duration::from_millis(1)).measurement_time(Duration::from_millis(1));
-    for learner in 0..5 {
+    for learner in learn::model::NAMES {
         let chosen = Chosen::parse(&format!("two-layer:learner={learner}")).unwrap();
-        group.bench_function(learner.to_string(), |bencher| {
+        group.bench_function(*learner, |bencher| {
             bencher.iter(|| chosen.build(&brief).begin(Nanos::ZERO, &plant));
         });
     }

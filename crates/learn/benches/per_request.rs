@@ -3,7 +3,7 @@
 
 use block::{Limits, Nanos, Op, Pick, Priority, Request, Scheduler};
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use learn::per_request::SPEC;
+use learn::sched::per_request::SPEC;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -2,8 +2,8 @@
 
 use block::SettingError;
 
-use crate::per_request;
-use crate::setting::{self, Setting};
+use crate::sched;
+use crate::setting::Setting;
 
 /// A set that has a name.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ pub static SETS: &[Set] = &[
     Set { name: "all", summary: "every scheduler, with its defaults and tuned in two to four ways", settings: all },
 ];
 
-/// The five that the paper chooses among.
-const OF_THE_PAPER: [&str; 5] = ["noop", "sstf", "deadline", "anticipatory", "cfq"];
+/// The five that the paper compares with, and its own.
+const OF_THE_PAPER: [&str; 6] = ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"];
 
 /// Tunings worth a trial, each with a reason. Controllers pay for every candidate with trials, so each differs from the defaults in one
 /// direction only, and far enough to be told from them.
@@ -50,12 +50,11 @@ const TUNINGS: &[(&str, &str)] = &[
 ];
 
 fn schedulers() -> Vec<Setting> {
-    setting::schedulers().map(Setting::of).collect()
+    sched::all().map(Setting::of).collect()
 }
 
 fn paper() -> Vec<Setting> {
-    let wanted = |setting: &Setting| OF_THE_PAPER.contains(&setting.spec.name) || setting.spec.name == per_request::SPEC.name;
-    schedulers().into_iter().filter(wanted).collect()
+    schedulers().into_iter().filter(|setting| OF_THE_PAPER.contains(&setting.spec.name)).collect()
 }
 
 fn all() -> Vec<Setting> {
@@ -127,7 +126,7 @@ mod tests {
             assert_ne!(setting, Setting::of(setting.spec));
         }
         assert_eq!(all().len(), schedulers().len() + TUNINGS.len());
-        for spec in setting::schedulers().filter(|spec| !spec.tunables.is_empty()) {
+        for spec in sched::all().filter(|spec| !spec.tunables.is_empty()) {
             let tuned = TUNINGS.iter().filter(|(text, _)| text.split(':').next() == Some(spec.name)).count();
             assert!((2..=4).contains(&tuned), "{} is tuned in {tuned} ways", spec.name);
         }

@@ -5,7 +5,7 @@
 //! rates multiplied by it, and distances measured against the span in which the load moves. Nothing here depends on the length of the
 //! window.
 
-use crate::window::{Features, Outcome};
+use crate::window::{Features, WindowOutcome};
 
 /// Gets a feature of the window by its name; NaN if there is none.
 type Get<'a> = &'a dyn Fn(&str) -> f64;
@@ -15,7 +15,7 @@ struct Row {
     name: &'static str,
     /// Whether the load alone decides it, whatever is in force.
     is_asked: bool,
-    value: fn(Get, &Outcome) -> f64,
+    value: fn(Get, &WindowOutcome) -> f64,
 }
 
 /// A feature as it is: a share, a ratio, a count of streams, a size.
@@ -91,12 +91,12 @@ pub fn is_asked() -> impl Iterator<Item = bool> {
 }
 
 /// A window as numbers in the order of [`names`]; NaN where there is no value.
-pub fn describe(features: &Features, outcome: &Outcome) -> Vec<f64> {
+pub fn describe(features: &Features, outcome: &WindowOutcome) -> Vec<f64> {
     describe_named(&|name| features.get(name).unwrap_or(f64::NAN), outcome)
 }
 
 /// The same of a window whose features are known by name.
-pub fn describe_named(get: Get, outcome: &Outcome) -> Vec<f64> {
+pub fn describe_named(get: Get, outcome: &WindowOutcome) -> Vec<f64> {
     let value = |row: &Row| Some((row.value)(get, outcome)).filter(|value| value.is_finite()).unwrap_or(f64::NAN);
     ROWS.iter().map(value).collect()
 }
@@ -106,11 +106,11 @@ mod tests {
     use super::*;
     use crate::window::FEATURES;
 
-    fn outcome(mean_service_s: f64) -> Outcome {
+    fn outcome(mean_service_s: f64) -> WindowOutcome {
         let duration = block::Nanos::from_millis(1000);
         let mean_response_s = 3.0 * mean_service_s;
         let requests = (0.5 / mean_service_s) as u64;
-        Outcome { requests, mean_service_s, mean_response_s, ..crate::window::Tally::new().close(duration) }
+        WindowOutcome { requests, mean_service_s, mean_response_s, ..crate::window::Tally::new().close(duration) }
     }
 
     /// A load on a device that takes so long for each request and spreads it over so many bytes.

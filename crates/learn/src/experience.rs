@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::merit;
 use crate::model::Dataset;
 use crate::preference::Preference;
-use crate::window::Outcome;
+use crate::window::WindowOutcome;
 
 /// Settings whose scores differ by no more are equally good: results are kept with four digits.
 const EQUAL: f64 = 1e-3;
@@ -67,7 +67,7 @@ pub struct Served {
 
 impl Served {
     /// How these windows were served, taken together; `None` if nothing was done in them.
-    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a Outcome>) -> Option<Served> {
+    pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> Option<Served> {
         let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for outcome in outcomes {
             let length = outcome.duration.as_secs_f64();

@@ -1,6 +1,6 @@
 //! The seam to what is controlled ("plant" is control theory's word): a simulated host, a Linux block device, our block server.
 
-use block::{Nanos, Spec, Tunable};
+use block::{Nanos, SchedulerSpec, Tunable};
 
 use crate::setting::Setting;
 
@@ -12,7 +12,7 @@ pub trait Plant {
     fn identity(&self) -> Identity;
 
     /// Schedulers it can run.
-    fn schedulers(&self) -> Vec<&'static Spec>;
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec>;
 
     /// Tunables of the host that can be set while it runs.
     fn tunables(&self) -> Vec<&'static Tunable>;

@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-use block::{SettingError, Spec, Tunable};
+use block::{SchedulerSpec, SettingError, Tunable};
 
-use crate::per_request;
+use crate::sched;
 
 /// A scheduler, the values of its tunables, and of the host's tunables those that are not left alone.
 ///
@@ -12,21 +12,16 @@ use crate::per_request;
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The scheduler.
-    pub spec: &'static Spec,
+    pub spec: &'static SchedulerSpec,
     /// In the order of its tunables.
     pub values: Vec<i64>,
     /// Tunables of the host by name, in ascending order; what is not named keeps the value it had before anybody steered.
     pub host: Vec<(String, i64)>,
 }
 
-/// Every scheduler that can be set: those of [`block::ALL`], and the one that learns.
-pub fn schedulers() -> impl Iterator<Item = &'static Spec> + Clone {
-    block::ALL.iter().copied().chain([&per_request::SPEC])
-}
-
 impl Setting {
     /// A scheduler with its defaults, the host left alone.
-    pub fn of(spec: &'static Spec) -> Setting {
+    pub fn of(spec: &'static SchedulerSpec) -> Setting {
         Setting { spec, values: spec.defaults(), host: Vec::new() }
     }
 
@@ -36,7 +31,7 @@ impl Setting {
     /// An unknown scheduler or tunable, a value out of range. Which tunables the host has only its plant knows: they are not checked.
     pub fn parse(text: &str) -> Result<Setting, SettingError> {
         let mut words = text.split_whitespace();
-        let (spec, values) = block::parse_among(schedulers(), words.next().unwrap_or_default())?;
+        let (spec, values) = block::parse_among(sched::all(), words.next().unwrap_or_default())?;
         let pair = |word: &str| {
             let no_value = || SettingError::NoValue { owner: "host", known: Vec::new(), setting: word.to_owned() };
             let (key, value) = word.split_once('=').ok_or_else(no_value)?;
@@ -56,7 +51,7 @@ impl Setting {
 /// A name with those of its tunables that are not at their defaults: enough to tell any two settings apart.
 pub fn label(name: &str, tunables: &[Tunable], values: &[i64]) -> String {
     let changed = tunables.iter().zip(values).filter(|(tunable, value)| tunable.default != **value);
-    let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={value}", tunable.name)).collect();
+    let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={}", tunable.name, tunable.text(*value))).collect();
     if changed.is_empty() { name.to_owned() } else { format!("{name}:{}", changed.join(",")) }
 }
 

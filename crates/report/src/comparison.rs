@@ -128,8 +128,9 @@ fn requests(trace: &TraceDigest) -> String {
 }
 
 /// Tunables with their values, in a line.
-pub(crate) fn settings(tunables: &[(String, i64)]) -> String {
-    let settings: Vec<String> = tunables.iter().map(|(name, value)| format!("{} = {value}", printable(name))).collect();
+pub(crate) fn settings<V: ToString>(tunables: &[(String, V)]) -> String {
+    let set = |(name, value): &(String, V)| format!("{} = {}", printable(name), printable(&value.to_string()));
+    let settings: Vec<String> = tunables.iter().map(set).collect();
     if settings.is_empty() { "no tunables".to_owned() } else { settings.join(", ") }
 }
 

@@ -74,7 +74,7 @@ fn schedulers(comparison: &Comparison) -> Vec<Value> {
     let best: Vec<_> = crate::figure::ALL.iter().map(|figure| (figure.key, comparison.best(figure))).collect();
     let scheduler = |(row, record): (usize, &crate::record::Record)| {
         let tunables: Map<String, Value> =
-            record.scheduler.tunables.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
+            record.scheduler.tunables.iter().map(|(name, value)| (name.clone(), serde_json::json!(value))).collect();
         let best: Vec<&str> = best.iter().filter(|(_, rows)| rows[row]).map(|(key, _)| *key).collect();
         let columns: Map<String, Value> =
             crate::figure::ALL.iter().map(|figure| (figure.key.to_owned(), figure.value(record).into())).collect();

@@ -8,6 +8,8 @@ mod number_or_null;
 
 pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir, replace, write};
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// The version of the record's layout. A reader refuses any other.
@@ -84,7 +86,32 @@ pub struct SchedulerSetting {
     /// The label of its row: the name, and the tunables that were set.
     pub label: String,
     /// All its tunables with their values, in its own order.
-    pub tunables: Vec<(String, i64)>,
+    pub tunables: Vec<(String, Value)>,
+}
+
+/// A tunable's value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// As most are.
+    Number(i64),
+    /// Of a tunable that is one of several words.
+    Word(String),
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Value {
+        Value::Number(number)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Number(number) => number.fmt(f),
+            Value::Word(word) => word.fmt(f),
+        }
+    }
 }
 
 /// What a controller did in a run.

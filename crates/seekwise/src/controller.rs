@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use learn::candidates::{SETS, Set};
-use learn::controller::{ALL, Chosen, Spec};
+use learn::controller::{ALL, Chosen, ControllerSpec};
 
 use crate::{terminal, tunables};
 
@@ -36,7 +36,7 @@ fn list() -> String {
     ALL.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
 }
 
-fn show(spec: &Spec) -> String {
+fn show(spec: &ControllerSpec) -> String {
     let mut text = format!("{}: {}\nsource: {}\n", spec.name, spec.summary, spec.source);
     if spec.tunables.is_empty() {
         text.push_str("no tunables\n");

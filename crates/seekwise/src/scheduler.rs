@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use block::Spec;
-use learn::setting::schedulers;
+use block::SchedulerSpec;
+use learn::sched::all as schedulers;
 
 use crate::{terminal, tunables};
 
@@ -37,7 +37,7 @@ fn list() -> String {
     schedulers().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
 }
 
-fn show(spec: &Spec) -> String {
+fn show(spec: &SchedulerSpec) -> String {
     let mut text = format!("{}: {}\nsource: {}\n", spec.name, spec.summary, spec.source);
     if spec.tunables.is_empty() {
         text.push_str("no tunables\n");

@@ -24,11 +24,12 @@ pub fn table<'a>(tunables: impl IntoIterator<Item = &'a Tunable>) -> String {
 }
 
 fn value(tunable: &Tunable) -> String {
-    format!("{} {}", tunable.default, tunable.unit.symbol()).trim_end().to_owned()
+    format!("{} {}", tunable.text(tunable.default), tunable.unit.symbol()).trim_end().to_owned()
 }
 
 fn range(tunable: &Tunable) -> String {
     match (tunable.unit, tunable.scale) {
+        (Unit::OneOf(words), _) => words.join(", "),
         (Unit::Flag, _) => "0 (off) or 1 (on)".to_owned(),
         (_, Scale::Linear) => format!("{} to {}", tunable.min, tunable.max),
         (_, Scale::Logarithmic) => format!("{} to {}, in equal ratios", tunable.min, tunable.max),

@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::script::Script;
-use crate::{Insertion, Merges, Nanos, Patience, Pick, Request, RequestId, Scheduler, Spec, switch};
+use crate::{Insertion, Merges, Nanos, Patience, Pick, Request, RequestId, Scheduler, SchedulerSpec, switch};
 
 /// With nothing at the device, a scheduler may put its host off so often in a row.
 const PUT_OFF_MAX: u32 = 64;
@@ -30,7 +30,7 @@ struct Waiting {
 
 /// Plays a script to a scheduler.
 pub(super) struct Host<'a> {
-    spec: &'static Spec,
+    spec: &'static SchedulerSpec,
     scheduler: Box<dyn Scheduler>,
     patience: Option<Patience>,
     script: &'a Script,
@@ -49,10 +49,10 @@ pub(super) struct Host<'a> {
 impl<'a> Host<'a> {
     /// Plays `script` with these values; in the middle, `successor` takes over. Says what left when.
     pub(super) fn play(
-        spec: &'static Spec,
+        spec: &'static SchedulerSpec,
         script: &'a Script,
         values: &[i64],
-        successor: Option<&'static Spec>,
+        successor: Option<&'static SchedulerSpec>,
     ) -> Result<Vec<(Nanos, Request)>, String> {
         let ids = script.arrivals.len() as RequestId;
         let mut host = Host {
@@ -75,7 +75,7 @@ impl<'a> Host<'a> {
         Ok(host.served)
     }
 
-    fn run(&mut self, successor: Option<&'static Spec>) -> Checked {
+    fn run(&mut self, successor: Option<&'static SchedulerSpec>) -> Checked {
         let script = self.script;
         let mut arrival_at = Nanos::ZERO;
         for (index, arrival) in script.arrivals.iter().enumerate() {
@@ -254,7 +254,7 @@ impl<'a> Host<'a> {
     }
 
     /// Sets new values, or lets the successor take over.
-    fn change(&mut self, successor: Option<&'static Spec>) -> Checked {
+    fn change(&mut self, successor: Option<&'static SchedulerSpec>) -> Checked {
         self.wake = None;
         let Some(spec) = successor else {
             // The times already noted in the queue are those of the old values.

@@ -22,7 +22,7 @@ use alloc::string::String;
 
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use crate::{Scale, Spec};
+use crate::{Scale, SchedulerSpec};
 use host::Host;
 pub use script::{Arrival, Script, scripts};
 
@@ -30,7 +30,7 @@ pub use script::{Arrival, Script, scripts};
 ///
 /// # Panics
 /// If the scheduler breaks a rule, with the rule and the smallest script found that shows it.
-pub fn assert_conforms(spec: &'static Spec, cases: u32) {
+pub fn assert_conforms(spec: &'static SchedulerSpec, cases: u32) {
     if let Err(violation) = check_declaration(spec) {
         panic!("{}: {violation}", spec.name);
     }
@@ -41,7 +41,7 @@ pub fn assert_conforms(spec: &'static Spec, cases: u32) {
 ///
 /// # Panics
 /// If either breaks a rule, with the rule and the smallest script found that shows it.
-pub fn assert_switches(from: &'static Spec, to: &'static Spec, cases: u32) {
+pub fn assert_switches(from: &'static SchedulerSpec, to: &'static SchedulerSpec, cases: u32) {
     assert_holds(cases, |script| check_switch(from, to, script));
 }
 
@@ -59,7 +59,7 @@ fn assert_holds(cases: u32, rule: impl Fn(&Script) -> Result<(), String>) {
 ///
 /// # Errors
 /// What is wrong with the declaration.
-pub fn check_declaration(spec: &Spec) -> Result<(), String> {
+pub fn check_declaration(spec: &SchedulerSpec) -> Result<(), String> {
     let is_word =
         |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "_-".contains(c));
     if !is_word(spec.name) {
@@ -90,7 +90,7 @@ pub fn check_declaration(spec: &Spec) -> Result<(), String> {
 ///
 /// # Errors
 /// The rule that was broken.
-pub fn check(spec: &'static Spec, script: &Script) -> Result<(), String> {
+pub fn check(spec: &'static SchedulerSpec, script: &Script) -> Result<(), String> {
     let first = Host::play(spec, script, &script.values(spec), None)?;
     if Host::play(spec, script, &script.values(spec), None)? != first {
         return Err(String::from("the same input should give the same order"));
@@ -109,6 +109,6 @@ pub fn check(spec: &'static Spec, script: &Script) -> Result<(), String> {
 ///
 /// # Errors
 /// The rule that was broken.
-pub fn check_switch(from: &'static Spec, to: &'static Spec, script: &Script) -> Result<(), String> {
+pub fn check_switch(from: &'static SchedulerSpec, to: &'static SchedulerSpec, script: &Script) -> Result<(), String> {
     Host::play(from, script, &script.values(from), Some(to)).map(|_| ())
 }

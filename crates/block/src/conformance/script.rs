@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::{Limits, Merges, Op, Priority, PriorityClass, Scale, Spec, StreamId, Tunable};
+use crate::{Limits, Merges, Op, Priority, PriorityClass, Scale, SchedulerSpec, StreamId, Tunable};
 
 /// A request to come.
 #[derive(Clone, Debug)]
@@ -45,12 +45,12 @@ pub struct Script {
 
 impl Script {
     /// The script's values for the tunables of a scheduler.
-    pub fn values(&self, spec: &Spec) -> Vec<i64> {
+    pub fn values(&self, spec: &SchedulerSpec) -> Vec<i64> {
         spec.tunables.iter().zip(self.settings.iter().cycle()).map(|(tunable, &setting)| value(tunable, setting)).collect()
     }
 
     /// Other values, for the middle of the run.
-    pub fn later_values(&self, spec: &Spec) -> Vec<i64> {
+    pub fn later_values(&self, spec: &SchedulerSpec) -> Vec<i64> {
         spec.tunables.iter().zip(self.settings.iter().rev().cycle()).map(|(tunable, &setting)| value(tunable, setting)).collect()
     }
 }

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use std::panic::catch_unwind;
 
 use super::{assert_conforms, assert_switches};
-use crate::{ALL, Insertion, Limits, Nanos, Patience, Pick, Request, Scheduler, Spec, find};
+use crate::{ALL, Insertion, Limits, Nanos, Patience, Pick, Request, Scheduler, SchedulerSpec, find};
 
 const CASES: u32 = 192;
 const CASES_PER_PAIR: u32 = 48;
@@ -104,13 +104,14 @@ impl Scheduler for Faulty {
 
 macro_rules! faulty {
     ($inner:literal, $fault:expr, work_conserving: $conserving:literal, patience: $patience:expr) => {{
-        static SPEC: Spec = Spec {
+        static SPEC: SchedulerSpec = SchedulerSpec {
             name: "faulty",
             summary: "has a fault",
             source: "this test",
             tunables: &[],
             work_conserving: $conserving,
             patience: $patience,
+            knowledge: None,
             build: |limits, _| Faulty::wrap($inner, $fault, limits),
         };
         &SPEC
@@ -152,13 +153,14 @@ fn the_kit_finds_waits_that_should_not_be() {
 
 #[test]
 fn the_kit_finds_starvation_where_a_promise_was_given() {
-    static NEAREST_FIRST: Spec = Spec {
+    static NEAREST_FIRST: SchedulerSpec = SchedulerSpec {
         name: "faulty",
         summary: "promises what it does not keep",
         source: "this test",
         tunables: &[],
         work_conserving: true,
         patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+        knowledge: None,
         build: |limits, values| (find("sstf").unwrap().build)(limits, values),
     };
     assert!(complaint(|| assert_conforms(&NEAREST_FIRST, 64)).contains("starves in spite of the promise"));

@@ -17,72 +17,38 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, Spec, span};
+use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, Pick, SYNC, Scheduler, SchedulerSpec, by_kind};
 use crate::decay::{DecayingMean, decayed};
 use crate::directory::Directory;
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
-use crate::{Nanos, Request, Scale, Tunable, Unit};
+use crate::{Nanos, Request, Tunable, Unit, tunables};
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "anticipatory",
     summary: "waits a moment for the next request of the process just served",
     source: "Iyer, Druschel, Anticipatory scheduling, SOSP 2001; Linux 2.6.32 block/as-iosched.c",
-    tunables: TUNABLES,
+    tunables: Tunables::TUNABLES,
     work_conserving: false,
     patience: None,
+    knowledge: None,
     build: |limits, values| Box::new(Anticipatory::new(limits, values)),
 };
 
-static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "antic_expire",
-        unit: Unit::Milliseconds,
-        min: 0,
-        max: 100,
-        default: 6,
-        scale: Scale::Linear,
-        doc: "The longest wait for the next request of a process. 0 never waits.",
-    },
-    Tunable {
-        name: "read_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 125,
-        scale: Scale::Logarithmic,
-        doc: "How often a batch of synchronous requests looks whether its oldest has waited this long, and serves it.",
-    },
-    Tunable {
-        name: "write_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 300_000,
-        default: 250,
-        scale: Scale::Logarithmic,
-        doc: "How often a batch of asynchronous writes looks whether its oldest has waited this long, and serves it.",
-    },
-    Tunable {
-        name: "read_batch_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 500,
-        scale: Scale::Logarithmic,
-        doc: "How long synchronous requests are served before waiting asynchronous writes have their turn.",
-    },
-    Tunable {
-        name: "write_batch_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 125,
-        scale: Scale::Logarithmic,
-        doc: "How long asynchronous writes are served before waiting synchronous requests have their turn.",
-    },
-];
-
-const ASYNC: usize = 0;
-const SYNC: usize = 1;
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// The longest wait for the next request of a process. 0 never waits.
+        antic_expire: Nanos = Tunable::new(Unit::Milliseconds, 0..=100, 6),
+        /// How often a batch of synchronous requests looks whether its oldest has waited this long, and serves it.
+        read_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 125).logarithmic(),
+        /// How often a batch of asynchronous writes looks whether its oldest has waited this long, and serves it.
+        write_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 250).logarithmic(),
+        /// How long synchronous requests are served before waiting asynchronous writes have their turn.
+        read_batch_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),
+        /// How long asynchronous writes are served before waiting synchronous requests have their turn.
+        write_batch_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 125).logarithmic(),
+    }
+}
 
 /// Longer thinking is counted as this: a program in another phase of its work should not be held against it for long.
 const MAX_THINK_TIME: u64 = Nanos::from_millis(20).0;
@@ -104,10 +70,11 @@ struct Tuning {
 
 impl Tuning {
     fn new(values: &[i64]) -> Tuning {
+        let set = Tunables::of(values);
         Tuning {
-            antic_expire: span(values[0]),
-            expire: [span(values[2]), span(values[1])],
-            batch_expire: [span(values[4]), span(values[3])],
+            antic_expire: set.antic_expire,
+            expire: by_kind(set.write_expire, set.read_expire),
+            batch_expire: by_kind(set.write_batch_expire, set.read_batch_expire),
         }
     }
 }

@@ -20,26 +20,24 @@ mod tuning;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, Spec};
+use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, Pick, SYNC, Scheduler, SchedulerSpec};
 use crate::directory::Directory;
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
 use crate::sorted::SortedList;
 use crate::{Nanos, Priority, PriorityClass, Request};
 use process_queue::{ENOUGH_SAMPLES, ProcessQueue, SEEK_THRESHOLD, Slice, SliceClock, ThinkTime, WORKS, Work};
-use tuning::{TUNABLES, Tuning};
+use tuning::{Tunables, Tuning};
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "cfq",
     summary: "a queue for each process, time slices by priority, and a short idle at the end of a slice",
     source: "Linux 4.x block/cfq-iosched.c",
-    tunables: TUNABLES,
+    tunables: Tunables::TUNABLES,
     work_conserving: false,
     patience: None,
+    knowledge: None,
     build: |limits, values| Box::new(Cfq::new(limits, values)),
 };
-
-const ASYNC: usize = 0;
-const SYNC: usize = 1;
 
 /// Priority levels in a class (`IOPRIO_BE_NR`).
 const LEVELS: usize = 8;

@@ -9,17 +9,18 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Scheduler, Spec};
+use super::{Insertion, Pick, Scheduler, SchedulerSpec};
 use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Request};
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "clook",
     summary: "one-way elevator: ascending LBAs, then back to the lowest",
     source: "Worthington, Ganger, Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994, section 2",
     tunables: &[],
     work_conserving: true,
     patience: None,
+    knowledge: None,
     build: |limits, _| Box::new(Clook::new(limits)),
 };
 

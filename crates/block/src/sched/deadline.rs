@@ -9,67 +9,36 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Scheduler, Spec, count, span};
+use super::{Insertion, Patience, Pick, Scheduler, SchedulerSpec};
 use crate::queue::{Limits, Merging, Place, Placed, Queue, Slot};
-use crate::{Nanos, Request, Scale, Tunable, Unit};
+use crate::{Nanos, Request, Tunable, Unit, tunables};
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "deadline",
     summary: "sorted batches; no read waits long behind the elevator, and no write for ever behind the reads",
     source: "Linux 4.x block/deadline-iosched.c",
-    tunables: TUNABLES,
+    tunables: Tunables::TUNABLES,
     work_conserving: true,
     patience: Some(patience),
+    knowledge: None,
     build: |limits, values| Box::new(Deadline::new(limits, values)),
 };
 
-static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "read_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 500,
-        scale: Scale::Logarithmic,
-        doc: "A read that has waited this long is where the next batch of reads begins.",
-    },
-    Tunable {
-        name: "write_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 300_000,
-        default: 5_000,
-        scale: Scale::Logarithmic,
-        doc: "A write that has waited this long is where the next batch of writes begins.",
-    },
-    Tunable {
-        name: "fifo_batch",
-        unit: Unit::Count,
-        min: 1,
-        max: 1_024,
-        default: 16,
-        scale: Scale::Logarithmic,
-        doc: "Requests in one batch. More means fewer seeks and longer waits.",
-    },
-    Tunable {
-        name: "writes_starved",
-        unit: Unit::Count,
-        min: 1,
-        max: 100,
-        default: 2,
-        scale: Scale::Logarithmic,
-        doc: "Batches of reads that may go ahead of waiting writes.",
-    },
-    Tunable {
-        name: "front_merges",
-        unit: Unit::Flag,
-        min: 0,
-        max: 1,
-        default: 1,
-        scale: Scale::Linear,
-        doc: "Whether a request may join the front of a waiting one. Rarely possible; turning it off saves a lookup.",
-    },
-];
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// A read that has waited this long is where the next batch of reads begins.
+        read_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),
+        /// A write that has waited this long is where the next batch of writes begins.
+        write_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 5_000).logarithmic(),
+        /// Requests in one batch. More means fewer seeks and longer waits.
+        fifo_batch: u64 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
+        /// Batches of reads that may go ahead of waiting writes.
+        writes_starved: u64 = Tunable::new(Unit::Count, 1..=100, 2).logarithmic(),
+        /// Whether a request may join the front of a waiting one. Rarely possible; turning it off saves a lookup.
+        front_merges: bool = Tunable::flag(true),
+    }
+}
 
 /// Of two batches in a row of the favoured direction at most `writes_starved` go before the other's turn, each turn begins at
 /// the oldest request if it has expired, and one batch may be under way.
@@ -91,11 +60,14 @@ struct Tuning {
 
 impl Tuning {
     fn new(values: &[i64]) -> Tuning {
+        let set = Tunables::of(values);
+        let mut expire = [Nanos::ZERO; 2];
+        (expire[READ], expire[WRITE]) = (set.read_expire, set.write_expire);
         Tuning {
-            expire: [span(values[0]), span(values[1])],
-            fifo_batch: count(values[2]),
-            writes_starved: count(values[3]),
-            merging: Merging { front: values[4] != 0, within_stream: false },
+            expire,
+            fifo_batch: set.fifo_batch,
+            writes_starved: set.writes_starved,
+            merging: Merging { front: set.front_merges, within_stream: false },
         }
     }
 }

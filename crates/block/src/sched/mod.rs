@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
+use crate::knowledge::Knowledge;
 use crate::queue::Limits;
 use crate::{Nanos, Request, RequestId, Tunable};
 
@@ -60,7 +61,7 @@ pub trait Scheduler: Send {
         let _ = (now, request, service);
     }
 
-    /// Takes new values for its tunables, in the order of [`Spec::tunables`] and within their ranges.
+    /// Takes new values for its tunables, in the order of [`SchedulerSpec::tunables`] and within their ranges.
     fn retune(&mut self, values: &[i64]);
 
     /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
@@ -84,7 +85,7 @@ pub struct Patience {
 
 /// A scheduler as the rest of the program sees it before there is one.
 #[derive(Debug)]
-pub struct Spec {
+pub struct SchedulerSpec {
     /// What a person types.
     pub name: &'static str,
     /// One line.
@@ -97,12 +98,26 @@ pub struct Spec {
     pub work_conserving: bool,
     /// Its promise against starvation, from the values of its tunables; `None` promises nothing.
     pub patience: Option<fn(&[i64]) -> Patience>,
+    /// If it learns: makes what it has learned, which outlives it. Nothing is known yet.
+    pub knowledge: Option<fn() -> Box<dyn Knowledge>>,
     /// Makes one; the values stand in the order of `tunables` and within their ranges.
     pub build: fn(&Limits, &[i64]) -> Box<dyn Scheduler>,
 }
 
-/// All schedulers.
-pub static ALL: &[&Spec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
+impl SchedulerSpec {
+    /// The default of each tunable.
+    pub fn defaults(&self) -> Vec<i64> {
+        self.tunables.iter().map(|tunable| tunable.default).collect()
+    }
+
+    /// Whether it learns from what happens, so that what it does depends on the past.
+    pub fn learns(&self) -> bool {
+        self.knowledge.is_some()
+    }
+}
+
+/// All schedulers that do not learn.
+pub static ALL: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
 
 /// Lets `to` take over the queue of `from` in the middle of a run.
 ///
@@ -120,14 +135,15 @@ pub fn switch(from: &mut dyn Scheduler, to: &mut dyn Scheduler, now: Nanos, mut 
     }
 }
 
-/// A tunable in milliseconds as a span.
-fn span(millis: i64) -> Nanos {
-    Nanos::from_millis(u64::try_from(millis).unwrap_or(0))
-}
+/// The two kinds of requests where they are told apart: those that nobody waits for, and those that somebody waits for.
+const ASYNC: usize = 0;
+const SYNC: usize = 1;
 
-/// A tunable as a count.
-fn count(value: i64) -> u64 {
-    u64::try_from(value).unwrap_or(0)
+/// A value for each kind.
+fn by_kind<T: Copy>(of_async: T, of_sync: T) -> [T; 2] {
+    let mut values = [of_async; 2];
+    values[SYNC] = of_sync;
+    values
 }
 
 #[cfg(test)]

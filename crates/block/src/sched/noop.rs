@@ -3,17 +3,18 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Scheduler, Spec};
+use super::{Insertion, Patience, Pick, Scheduler, SchedulerSpec};
 use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Request};
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "noop",
     summary: "first come, first served; merges, never sorts",
     source: "Linux 2.6 block/noop-iosched.c",
     tunables: &[],
     work_conserving: true,
     patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+    knowledge: None,
     build: |limits, _| Box::new(Noop::new(limits)),
 };
 

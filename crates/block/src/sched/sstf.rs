@@ -5,17 +5,18 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Scheduler, Spec};
+use super::{Insertion, Pick, Scheduler, SchedulerSpec};
 use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Request};
 
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "sstf",
     summary: "the request nearest to the head; far ones may starve",
     source: "Denning, Effects of scheduling on file memory operations, AFIPS SJCC 1967",
     tunables: &[],
     work_conserving: true,
     patience: None,
+    knowledge: None,
     build: |limits, _| Box::new(Sstf::new(limits)),
 };
 

@@ -89,7 +89,7 @@ mod tests {
     fn window(number: u64, megabytes: u64) -> Window {
         let duration = Nanos::from_millis(1000);
         let setting = Arc::new(Setting::parse("noop").unwrap());
-        let outcome = learn::Outcome {
+        let outcome = learn::WindowOutcome {
             requests: megabytes,
             bytes: megabytes << 20,
             waited_s: 1.0,

@@ -1,10 +1,10 @@
 //! Under what a load is run: one scheduler from beginning to end, or a controller that chooses.
 
 use anyhow::{Context, ensure};
-use block::{SettingError, Tunable};
+use block::{SettingError, Tunable, Unit};
 use learn::Setting;
 use learn::controller::Chosen;
-use report::record::SchedulerSetting;
+use report::record::{SchedulerSetting, Value};
 use sim::host::TUNABLES;
 
 /// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
@@ -51,14 +51,17 @@ impl Regime {
             Regime::Scheduler(setting) => (setting.spec.name, setting.spec.tunables, &setting.values),
             Regime::Controller { chosen, .. } => (chosen.spec.name, chosen.spec.tunables, &chosen.values),
         };
-        let names = tunables.iter().map(|tunable| tunable.name.to_owned());
-        SchedulerSetting { name: name.to_owned(), label: self.label(), tunables: names.zip(values.iter().copied()).collect() }
+        let tunables = tunables.iter().zip(values).map(|(tunable, &value)| {
+            let value = if let Unit::OneOf(_) = tunable.unit { Value::Word(tunable.text(value)) } else { Value::Number(value) };
+            (tunable.name.to_owned(), value)
+        });
+        SchedulerSetting { name: name.to_owned(), label: self.label(), tunables: tunables.collect() }
     }
 }
 
 /// Reads what `--scheduler` says.
 pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
-    let parsed = block::parse_among(learn::setting::schedulers(), text);
+    let parsed = block::parse_among(learn::sched::all(), text);
     let (spec, values) = parsed.with_context(|| format!("--scheduler {text}"))?;
     Ok(Setting { spec, values, host: Vec::new() })
 }

@@ -142,7 +142,7 @@ impl Lived<'_> {
     }
 }
 
-/// The requests that were done under the per-request scheduler: the newest of them, so that a long run takes no more memory.
+/// The requests that were done under a scheduler that learns: the newest of them, so that a long run takes no more memory.
 #[derive(Debug, Default)]
 pub struct Requests {
     done: VecDeque<Done>,

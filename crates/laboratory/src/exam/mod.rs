@@ -94,9 +94,7 @@ impl Exam {
         let mut names: Vec<String> = self.controllers.clone();
         if names.is_empty() {
             names = CONTROLLERS.iter().map(|&name| name.to_owned()).collect();
-            let learners = learn::model::ALL.iter().map(|learner| {
-                format!("two-layer:learner={}", learn::model::ALL.iter().position(|l| l.name() == learner.name()).unwrap_or(0))
-            });
+            let learners = learn::model::ALL.iter().map(|learner| format!("two-layer:learner={}", learner.name()));
             names.extend(learners.filter(|_| !self.is_quick));
         }
         let mut policies: Vec<Policy> = settings.into_iter().map(Policy::Always).collect();

@@ -6,7 +6,7 @@ use block::Nanos;
 use learn::experience::Served;
 use learn::merit::{Tail, Tails};
 use learn::window::Tally;
-use learn::{Controller, Event, Outcome, Setting};
+use learn::{Controller, Event, Setting, WindowOutcome};
 use sim::host::Noted;
 use sim::run::{Pilot, Steerable, StreamMeasure, Watch};
 
@@ -22,7 +22,7 @@ const SLOT: Nanos = Nanos::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct Sitting {
     /// How each slot was served.
-    pub slots: Vec<Outcome>,
+    pub slots: Vec<WindowOutcome>,
     /// What was in force, from when on, in seconds; the first from the beginning.
     pub in_force: Vec<(f64, String)>,
     /// When the run ended, in seconds.
@@ -106,7 +106,7 @@ struct Recorder {
     tally: Tally,
     /// When the slot that is open ends.
     ends: Nanos,
-    slots: Vec<Outcome>,
+    slots: Vec<WindowOutcome>,
 }
 
 impl Recorder {

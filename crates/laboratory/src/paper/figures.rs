@@ -278,8 +278,7 @@ fn level_cost(drawing: &Drawing, world: &World) -> Figure {
 }
 
 fn learners() -> (Vec<&'static str>, Vec<Under>) {
-    let learners = LEARNERS.iter().enumerate();
-    learners.map(|(number, (_, name))| (*name, Under::Scheme(Scheme::TCLOO.with_learner(number)))).unzip()
+    LEARNERS.iter().map(|&(learner, name)| (name, Under::Scheme(Scheme::TCLOO.with_learner(learner)))).unzip()
 }
 
 fn learner(drawing: &Drawing, world: &World) -> Figure {

@@ -250,7 +250,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
 fn summary(bench: &Bench, observed: &Observed, is_fixed: bool) -> Summary {
     let (measure, steering) = (&observed.outcome.measure, observed.steered.steering());
     let decisions = steering.decided().iter().filter(|decided| decided.window.is_some());
-    let per_request = steering.windows().iter().filter(|window| window.setting.spec.name == PER_REQUEST).count();
+    let per_request = steering.windows().iter().filter(|window| window.setting.spec.learns()).count();
     Summary {
         phases: phases(bench, observed),
         decisions: decisions.map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),

@@ -10,7 +10,7 @@ pub const FIVE: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq"];
 pub const SETTINGS: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", PER_REQUEST, "clook"];
 /// The scheduler that learns.
 pub const PER_REQUEST: &str = "per-request";
-/// Learners by name and as the paper writes them, in the order of [`learn::model::ALL`].
+/// Learners by name and as the paper writes them.
 pub const LEARNERS: &[(&str, &str)] = &[
     ("c4.5", "C4.5"),
     ("logistic", "logistic regression"),
@@ -19,8 +19,8 @@ pub const LEARNERS: &[(&str, &str)] = &[
     ("svm", "SVM"),
 ];
 /// Logistic regression and the support vector machine among them.
-pub const LOGISTIC: usize = 1;
-pub const SVM: usize = 4;
+pub const LOGISTIC: &str = "logistic";
+pub const SVM: &str = "svm";
 
 /// What a scheme has learned from before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,8 +40,8 @@ pub enum Training {
 pub struct Scheme {
     /// The controller that it is.
     pub controller: &'static str,
-    /// An index into [`LEARNERS`].
-    pub learner: usize,
+    /// One of the [`LEARNERS`] by name.
+    pub learner: &'static str,
     /// What it has learned from.
     pub training: Training,
     /// Length of a window, in seconds of the paper.
@@ -71,7 +71,7 @@ impl Scheme {
     }
 
     /// With another learner.
-    pub fn with_learner(self, learner: usize) -> Scheme {
+    pub fn with_learner(self, learner: &'static str) -> Scheme {
         Scheme { learner, ..self }
     }
 
@@ -98,30 +98,38 @@ impl Scheme {
     pub fn chosen(&self, plan: &Plan) -> anyhow::Result<Chosen> {
         let mut chosen = Chosen::parse(self.controller)?;
         for (tunable, value) in chosen.spec.tunables.iter().zip(&mut chosen.values) {
-            if let Some(wanted) = self.tunable(tunable.name, plan) {
-                *value = wanted.clamp(tunable.min, tunable.max);
+            match self.tunable(tunable.name, plan) {
+                Some(Wanted::Number(wanted)) => *value = wanted.clamp(tunable.min, tunable.max),
+                Some(Wanted::Word(wanted)) => *value = tunable.read(chosen.spec.name, wanted)?,
+                None => {}
             }
         }
         Ok(chosen)
     }
 
     /// What a tunable shall be; `None` leaves its default.
-    fn tunable(&self, name: &str, plan: &Plan) -> Option<i64> {
-        let scaled = |paper_s: f64| Some(plan.scaled_ms(paper_s, self.is_exact));
+    fn tunable(&self, name: &str, plan: &Plan) -> Option<Wanted> {
+        let scaled = |paper_s: f64| plan.scaled_ms(paper_s, self.is_exact);
         match (self.controller, name) {
-            ("round-robin", "check_ms") => scaled(60.0),
-            ("round-robin", "quantum_ms") => scaled(2.0).map(|quantum| quantum.max(LEAST_QUANTUM_MS)),
-            ("two-layer" | "feedback", "window_ms") => scaled(f64::from(self.window_s)),
-            ("two-layer" | "feedback", "learner") => Some(self.learner as i64),
-            ("two-layer" | "feedback", "training") => Some(match self.training {
-                Training::None => 1,
-                Training::Offline | Training::AllBut(_, false) => 0,
-                Training::Online | Training::AllBut(_, true) => 2,
-            }),
-            ("two-layer" | "feedback", "first_window_ms") if self.is_exact => Some(0),
+            ("round-robin", "check_ms") => Some(Wanted::Number(scaled(60.0))),
+            ("round-robin", "quantum_ms") => Some(Wanted::Number(scaled(2.0).max(LEAST_QUANTUM_MS))),
+            ("two-layer" | "feedback", "window_ms") => Some(Wanted::Number(scaled(f64::from(self.window_s)))),
+            ("two-layer" | "feedback", "learner") => Some(Wanted::Word(self.learner)),
+            ("two-layer" | "feedback", "training") => Some(Wanted::Word(match self.training {
+                Training::None => "online",
+                Training::Offline | Training::AllBut(_, false) => "offline",
+                Training::Online | Training::AllBut(_, true) => "both",
+            })),
+            ("two-layer" | "feedback", "first_window_ms") if self.is_exact => Some(Wanted::Number(0)),
             _ => None,
         }
     }
+}
+
+/// What a tunable shall be.
+enum Wanted {
+    Number(i64),
+    Word(&'static str),
 }
 
 /// A shorter quantum than this tells chance, for a change of scheduler alone takes 35 ms.
@@ -134,10 +142,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn learners_stand_in_the_order_of_the_program() {
-        let names: Vec<&str> = learn::model::ALL.iter().map(|learner| learner.name()).collect();
-        assert_eq!(LEARNERS.iter().map(|(name, _)| *name).collect::<Vec<_>>(), names);
-        assert_eq!((LEARNERS[LOGISTIC].0, LEARNERS[SVM].0), ("logistic", "svm"));
+    fn the_program_has_every_learner_of_the_paper() {
+        for name in LEARNERS.iter().map(|(name, _)| *name).chain([LOGISTIC, SVM]) {
+            assert!(learn::model::NAMES.contains(&name), "{name}");
+        }
     }
 
     #[test]
@@ -153,16 +161,24 @@ mod tests {
         let value = |scheme: Scheme, name: &str| {
             let chosen = scheme.chosen(&plan).unwrap();
             let index = chosen.spec.tunables.iter().position(|tunable| tunable.name == name).unwrap();
-            chosen.values[index]
+            chosen.spec.tunables[index].text(chosen.values[index])
         };
         for scheme in [Scheme::CRRN, Scheme::TCLO, Scheme::REQUEST_LEVEL, Scheme::WORKLOAD_LEVEL, Scheme::SEEKWISE] {
             assert!(scheme.is_there(), "there is no {}", scheme.controller);
         }
-        assert_eq!((value(Scheme::CRRN, "check_ms"), value(Scheme::CRRN, "quantum_ms")), (6000, 500));
-        assert_eq!((value(Scheme::TCLO, "training"), value(Scheme::TCLOO, "training")), (0, 2));
-        assert_eq!((value(Scheme::TWO_LAYER, "window_ms"), value(Scheme::TWO_LAYER.with_learner(1), "learner")), (6000, 1));
-        let exact = Scheme::TCLOO.with_window(300);
-        assert_eq!((value(exact, "window_ms"), value(exact, "first_window_ms")), (300_000, 0));
-        assert_eq!(value(Scheme::TCLO.for_batch(3), "training"), 0);
+        for (scheme, name, expected) in [
+            (Scheme::CRRN, "check_ms", "6000"),
+            (Scheme::CRRN, "quantum_ms", "500"),
+            (Scheme::TCLO, "training", "offline"),
+            (Scheme::TCLOO, "training", "both"),
+            (Scheme::WORKLOAD_LEVEL, "learner", "svm"),
+            (Scheme::TWO_LAYER, "window_ms", "6000"),
+            (Scheme::TWO_LAYER.with_learner(LOGISTIC), "learner", "logistic"),
+            (Scheme::TCLOO.with_window(300), "window_ms", "300000"),
+            (Scheme::TCLOO.with_window(300), "first_window_ms", "0"),
+            (Scheme::TCLO.for_batch(3), "training", "offline"),
+        ] {
+            assert_eq!(value(scheme, name), expected, "{name} of {}", scheme.controller);
+        }
     }
 }

@@ -1,18 +1,17 @@
 //! The paper's second scheme, feedback learning ("Self-Learning Disk Scheduling", section 3.3.2): a classifier says which scheduler a
 //! window's workload is for, and what comes of it is fed back. How is said in [`classified`](super::classified).
 
-use super::Spec;
-use super::classified::{Classified, TUNABLES};
-use crate::per_request;
+use super::ControllerSpec;
+use super::classified::{Classified, Tunables};
 
 /// A classifier over the schedulers that do not learn themselves.
-pub static SPEC: Spec = Spec {
+pub static SPEC: ControllerSpec = ControllerSpec {
     name: "feedback",
     summary: "recognises the workload of each window and sets the scheduler learned for it; what comes of it is fed back",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 2",
-    tunables: TUNABLES,
+    tunables: Tunables::TUNABLES,
     build: |brief, values| {
-        let others = brief.candidates.iter().filter(|setting| setting.spec.name != per_request::SPEC.name);
+        let others = brief.candidates.iter().filter(|setting| !setting.spec.learns());
         Box::new(Classified::new("feedback", others.cloned().collect(), brief, values))
     },
 };

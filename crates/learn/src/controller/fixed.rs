@@ -1,28 +1,28 @@
 //! Sets one thing and keeps it: what every other controller is measured against.
 
-use block::{Nanos, Scale, Tunable, Unit};
+use block::{Nanos, Tunable, Unit, tunables};
 
-use super::{Controller, Decision, Spec};
+use super::{Controller, ControllerSpec, Decision};
 use crate::plant::Plant;
 use crate::setting::Setting;
 use crate::window::{Extent, Window};
 
 /// Keeps what it finds.
-pub static SPEC: Spec = Spec {
+pub static SPEC: ControllerSpec = ControllerSpec {
     name: "fixed",
     summary: "keeps what it finds, and only looks",
     source: "what every other controller is measured against",
-    tunables: &[Tunable {
-        name: "window_ms",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 3_600_000,
-        default: 1000,
-        scale: Scale::Logarithmic,
-        doc: "How long each window is.",
-    }],
-    build: |_, values| Box::new(Fixed { setting: None, window: Nanos::from_millis(values[0].unsigned_abs()) }),
+    tunables: Tunables::TUNABLES,
+    build: |_, values| Box::new(Fixed { setting: None, window: Tunables::of(values).window_ms }),
 };
+
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// How long each window is.
+        window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),
+    }
+}
 
 /// One setting for ever.
 #[derive(Clone, Debug)]

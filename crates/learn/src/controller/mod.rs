@@ -13,7 +13,7 @@ mod workload;
 
 use std::sync::Arc;
 
-use block::{Nanos, Scale, SettingError, Tunable, Unit};
+use block::{Nanos, SettingError, Tunable, Unit};
 
 pub use classified::Classified;
 pub use fixed::Fixed;
@@ -28,6 +28,7 @@ use crate::experience::Experience;
 use crate::model::Model;
 use crate::plant::Plant;
 use crate::preference::Preference;
+use crate::sched;
 use crate::setting::{self, Setting};
 use crate::window::{Extent, Window};
 
@@ -64,7 +65,7 @@ pub trait Controller: Send {
 
 /// A controller as the rest of the program sees it before there is one.
 #[derive(Debug)]
-pub struct Spec {
+pub struct ControllerSpec {
     /// What a person types.
     pub name: &'static str,
     /// One line.
@@ -78,19 +79,14 @@ pub struct Spec {
 }
 
 /// All controllers.
-pub static ALL: &[&Spec] =
+pub static ALL: &[&ControllerSpec] =
     &[&fixed::SPEC, &rotate::SPEC, &round_robin::SPEC, &feedback::SPEC, &per_request::SPEC, &two_layer::SPEC, &seekwise::SPEC];
 
 /// Declared once for the schemes that sense changes.
-const LEAST_CORRELATION: Tunable = Tunable {
-    name: "least_correlation_percent",
-    unit: Unit::Percent,
-    min: 0,
-    max: 100,
-    default: 70,
-    scale: Scale::Linear,
-    doc: "The workload is another one if its distribution of requests correlates less than this with what it was; 0 is off.",
-};
+const LEAST_CORRELATION: Tunable = Tunable::new(Unit::Percent, 0..=100, 70).named(
+    "least_correlation_percent",
+    "The workload is another one if its distribution of requests correlates less than this with what it was; 0 is off.",
+);
 
 /// What every controller is told before it begins.
 #[derive(Clone, Debug)]
@@ -121,7 +117,7 @@ impl Default for Brief {
 #[derive(Clone, Debug)]
 pub struct Chosen {
     /// The controller.
-    pub spec: &'static Spec,
+    pub spec: &'static ControllerSpec,
     /// In the order of its tunables.
     pub values: Vec<i64>,
 }
@@ -147,17 +143,12 @@ impl Chosen {
     /// its default.
     ///
     /// # Errors
-    /// An unknown controller or key, a key given twice, a value that is no whole number or lies outside the tunable's range.
+    /// An unknown controller or key, a key given twice, a value that the tunable cannot have.
     pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
         let (name, settings) = text.split_once(':').map_or((text, None), |(name, settings)| (name, Some(settings)));
         let known = || ALL.iter().map(|spec| spec.name).collect();
         let spec = find(name).ok_or_else(|| ChosenError::Unknown { name: name.to_owned(), known: known() })?;
-        if settings == Some("") {
-            let known = spec.tunables.iter().map(|tunable| tunable.name).collect();
-            return Err(SettingError::NoValue { owner: spec.name, known, setting: String::new() }.into());
-        }
-        let given = block::parse_settings(spec.name, &[spec.tunables], settings.unwrap_or_default())?;
-        let values = given.iter().zip(spec.tunables).map(|(given, tunable)| given.unwrap_or(tunable.default)).collect();
+        let values = block::parse_values(spec.name, spec.tunables, settings)?;
         Ok(Chosen { spec, values })
     }
 
@@ -169,13 +160,13 @@ impl Chosen {
     /// The name, and the tunables that are not at their defaults. Where a scheduler has the same name, it says that it is a controller.
     pub fn label(&self) -> String {
         let label = setting::label(self.spec.name, self.spec.tunables, &self.values);
-        let is_scheduler = setting::schedulers().any(|scheduler| scheduler.name == self.spec.name);
+        let is_scheduler = sched::all().any(|scheduler| scheduler.name == self.spec.name);
         if is_scheduler { format!("{label} (controller)") } else { label }
     }
 }
 
 /// The controller of that name.
-pub fn find(name: &str) -> Option<&'static Spec> {
+pub fn find(name: &str) -> Option<&'static ControllerSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
 }
 
@@ -186,7 +177,7 @@ pub struct Decision {
     pub setting: Option<Setting>,
     /// For a person.
     pub why: String,
-    /// By how much it should become better, as the difference of [`Outcome::score`](crate::Outcome::score)s.
+    /// By how much it should become better, as the difference of [`WindowOutcome::score`](crate::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
 }
 

@@ -1,30 +1,30 @@
 //! The paper's third scheme as a controller ("Self-Learning Disk Scheduling", section 3.3.3): the scheduler that learns is in force from
-//! beginning to end, and all learning happens inside it ([`crate::per_request`]).
+//! beginning to end, and all learning happens inside it ([`crate::sched::per_request`]).
 
-use block::{Nanos, Scale, Tunable, Unit};
+use block::{Nanos, Tunable, Unit, tunables};
 
-use super::{Brief, Controller, Decision, Spec};
-use crate::per_request;
+use super::{Brief, Controller, ControllerSpec, Decision};
 use crate::plant::Plant;
+use crate::sched::per_request;
 use crate::setting::Setting;
 use crate::window::{Extent, Window};
 
 /// The scheduler, and nothing else.
-pub static SPEC: Spec = Spec {
+pub static SPEC: ControllerSpec = ControllerSpec {
     name: "per-request",
     summary: "keeps the scheduler per-request in force: what is learned is learned request by request",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 3",
-    tunables: &[Tunable {
-        name: "window_ms",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 3_600_000,
-        default: 1000,
-        scale: Scale::Logarithmic,
-        doc: "How long each window is, to be looked at: it decides nothing.",
-    }],
-    build: |brief, values| Box::new(PerRequest::new(brief, Nanos::from_millis(values[0].unsigned_abs()))),
+    tunables: Tunables::TUNABLES,
+    build: |brief, values| Box::new(PerRequest::new(brief, Tunables::of(values).window_ms)),
 };
+
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// How long each window is, to be looked at: it decides nothing.
+        window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),
+    }
+}
 
 /// One scheduler for ever.
 #[derive(Clone, Debug)]
@@ -34,9 +34,9 @@ pub struct PerRequest {
 }
 
 impl PerRequest {
-    /// The candidate with that scheduler, if there is one; else the scheduler with its defaults.
+    /// The candidate that learns, if there is one; else the scheduler with its defaults.
     pub fn new(brief: &Brief, window: Nanos) -> PerRequest {
-        let candidate = brief.candidates.iter().find(|setting| setting.spec.name == per_request::SPEC.name);
+        let candidate = brief.candidates.iter().find(|setting| setting.spec.learns());
         PerRequest { setting: candidate.cloned().unwrap_or_else(|| Setting::of(&per_request::SPEC)), window }
     }
 }

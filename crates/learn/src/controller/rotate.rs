@@ -1,28 +1,28 @@
 //! Puts each candidate in force in turn, whatever comes of it: what changing costs by itself.
 
-use block::{Nanos, Scale, Tunable, Unit};
+use block::{Nanos, Tunable, Unit, tunables};
 
-use super::{Brief, Controller, Decision, Spec};
+use super::{Brief, Controller, ControllerSpec, Decision};
 use crate::plant::Plant;
 use crate::setting::Setting;
 use crate::window::{Extent, Window};
 
 /// Blind changes.
-pub static SPEC: Spec = Spec {
+pub static SPEC: ControllerSpec = ControllerSpec {
     name: "rotate",
     summary: "puts each candidate in force in turn, whatever comes of it",
     source: "shows what changing costs by itself",
-    tunables: &[Tunable {
-        name: "window_ms",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 3_600_000,
-        default: 5000,
-        scale: Scale::Logarithmic,
-        doc: "How long each is in force.",
-    }],
-    build: |brief, values| Box::new(Rotate::new(brief, Nanos::from_millis(values[0].unsigned_abs()))),
+    tunables: Tunables::TUNABLES,
+    build: |brief, values| Box::new(Rotate::new(brief, Tunables::of(values).window_ms)),
 };
+
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// How long each is in force.
+        window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 5000).logarithmic(),
+    }
+}
 
 /// One candidate after the other.
 #[derive(Clone, Debug)]

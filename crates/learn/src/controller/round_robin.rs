@@ -9,7 +9,7 @@
 //! What the paper leaves open and what is done here:
 //!
 //! * *The best by preference.* The paper ranks by the largest of the preference's three numbers; here all three weigh
-//!   ([`Outcome::score`](crate::Outcome::score)).
+//!   ([`WindowOutcome::score`](crate::WindowOutcome::score)).
 //! * *Another workload.* The distribution of requests in the quantum of the selected candidate is correlated with the one since the
 //!   last look, under the same candidate: see [`workload`](super::workload).
 //! * *Bad performance.* The paper's thresholds are absolute, and a disk that can do no better would be searched for ever: they count
@@ -18,86 +18,47 @@
 
 mod tune;
 
-use block::{Nanos, Scale, Tunable, Unit};
+use block::{Nanos, Tunable, Unit, tunables};
 
-use super::round::{Measured, Round};
+use super::round::{Achieved, Round};
 use super::workload::{Distribution, Mix, looks};
-use super::{Brief, Controller, Decision, Spec};
+use super::{Brief, Controller, ControllerSpec, Decision};
 use crate::event::Event;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::Setting;
-use crate::window::{Extent, Outcome, Window};
+use crate::window::{Extent, Window, WindowOutcome};
 use tune::Tuner;
 
 /// Try all, keep the best, and look again if something changed.
-pub static SPEC: Spec = Spec {
+pub static SPEC: ControllerSpec = ControllerSpec {
     name: "round-robin",
     summary: "tries every candidate for a quantum and keeps the best, until the workload changes or the performance is bad",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 1 (CRRN)",
-    tunables: TUNABLES,
+    tunables: Tunables::TUNABLES,
     build: |brief, values| Box::new(RoundRobin::new(brief, Thresholds::of(values))),
 };
 
-static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "quantum_ms",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 3_600_000,
-        default: 2000,
-        scale: Scale::Logarithmic,
-        doc: "How long each candidate is in force while the best is looked for.",
-    },
-    Tunable {
-        name: "check_ms",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 86_400_000,
-        default: 60_000,
-        scale: Scale::Logarithmic,
-        doc: "How often it is looked whether the best is to be looked for again (the paper's T_select).",
-    },
-    super::LEAST_CORRELATION,
-    Tunable {
-        name: "least_mbit_per_s",
-        unit: Unit::Count,
-        min: 0,
-        max: 1_000_000,
-        default: 50,
-        scale: Scale::Logarithmic,
-        doc: "The performance is bad if the throughput falls below this, in 1,000,000 bits a second; 0 is off.",
-    },
-    Tunable {
-        name: "longest_response_ms",
-        unit: Unit::Milliseconds,
-        min: 0,
-        max: 3_600_000,
-        default: 800,
-        scale: Scale::Logarithmic,
-        doc: "The performance is bad if requests come to be waited for longer than this, in the mean; 0 is off.",
-    },
-    Tunable {
-        name: "worse_percent",
-        unit: Unit::Percent,
-        min: 0,
-        max: 99,
-        default: 50,
-        scale: Scale::Linear,
-        doc: "The performance is bad if throughput or the inverse of the response time is by so much less than when the best was \
-              looked for; 0 is off, as in the paper.",
-    },
-    Tunable {
-        name: "tune",
-        unit: Unit::Flag,
-        min: 0,
-        max: 1,
-        default: 0,
-        scale: Scale::Linear,
-        doc: "Tunes the best scheduler too: each of its tunables is doubled, or else halved, as long as it becomes better, a quantum \
-              for each value.",
-    },
-];
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// How long each candidate is in force while the best is looked for.
+        quantum_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 2000).logarithmic(),
+        /// How often it is looked whether the best is to be looked for again (the paper's T_select).
+        check_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=86_400_000, 60_000).logarithmic(),
+        least_correlation_percent: f64 = super::LEAST_CORRELATION,
+        /// The performance is bad if the throughput falls below this, in 1,000,000 bits a second; 0 is off.
+        least_mbit_per_s: f64 = Tunable::new(Unit::Count, 0..=1_000_000, 50).logarithmic(),
+        /// The performance is bad if requests come to be waited for longer than this, in the mean; 0 is off.
+        longest_response_ms: Option<Nanos> = Tunable::new(Unit::Milliseconds, 0..=3_600_000, 800).logarithmic(),
+        /// The performance is bad if throughput or the inverse of the response time is by so much less than when the best was
+        /// looked for; 0 is off, as in the paper.
+        worse_percent: f64 = Tunable::new(Unit::Percent, 0..=99, 50),
+        /// Tunes the best scheduler too: each of its tunables is doubled, or else halved, as long as it becomes better, a quantum
+        /// for each value.
+        tune: bool = Tunable::flag(false),
+    }
+}
 
 /// The tunables' values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,20 +76,20 @@ struct Thresholds {
 
 impl Thresholds {
     fn of(values: &[i64]) -> Thresholds {
-        let worse = values[5] as f64 / 100.0;
+        let set = Tunables::of(values);
         Thresholds {
-            quantum: Nanos::from_millis(values[0].unsigned_abs()),
-            check: Nanos::from_millis(values[1].unsigned_abs()),
-            least_correlation: values[2] as f64 / 100.0,
-            least_throughput: values[3] as f64 * 1e6 / 8.0,
-            longest_response_s: if values[4] > 0 { values[4] as f64 / 1e3 } else { f64::INFINITY },
-            left: if worse > 0.0 { 1.0 - worse } else { 0.0 },
-            tunes: values[6] != 0,
+            quantum: set.quantum_ms,
+            check: set.check_ms,
+            least_correlation: set.least_correlation_percent,
+            least_throughput: set.least_mbit_per_s * 1e6 / 8.0,
+            longest_response_s: set.longest_response_ms.map_or(f64::INFINITY, Nanos::as_secs_f64),
+            left: if set.worse_percent > 0.0 { 1.0 - set.worse_percent } else { 0.0 },
+            tunes: set.tune,
         }
     }
 
     /// Why what is `now` is bad, `then` being what the selection measured.
-    fn deteriorated(&self, then: &Measured, now: &Measured) -> Option<String> {
+    fn deteriorated(&self, then: &Achieved, now: &Achieved) -> Option<String> {
         let (before, after) = (then.text(), now.text());
         if now.waited_s > then.waited_s {
             if then.throughput >= self.least_throughput && now.throughput < self.least_throughput {
@@ -152,7 +113,7 @@ enum Phase {
     /// The best, its tunables in turn.
     Tuning { tuner: Tuner, reference: Option<Distribution> },
     /// The best; with what the selection saw of it.
-    Executing { reference: Option<Distribution>, measured: Option<Measured> },
+    Executing { reference: Option<Distribution>, measured: Option<Achieved> },
 }
 
 /// The controller.
@@ -193,7 +154,7 @@ impl RoundRobin {
     }
 
     /// The next turn, or the end of phase 1.
-    fn next_turn(&mut self, distribution: Option<Distribution>, measured: Option<Measured>) -> Decision {
+    fn next_turn(&mut self, distribution: Option<Distribution>, measured: Option<Achieved>) -> Decision {
         let Phase::Selecting { round, seen, before } = &mut self.phase else { return Decision::keep("nothing is selected") };
         let (had, text) = (round.turn(), measured.map_or("nothing was done".to_owned(), |measured| measured.text()));
         seen.extend(had.zip(distribution));
@@ -223,7 +184,7 @@ impl RoundRobin {
         decision
     }
 
-    fn tune(&mut self, distribution: Option<Distribution>, measured: Option<Measured>, before: &Setting) -> Decision {
+    fn tune(&mut self, distribution: Option<Distribution>, measured: Option<Achieved>, before: &Setting) -> Decision {
         let Phase::Tuning { tuner, reference } = &mut self.phase else { return Decision::keep("nothing is tuned") };
         if let Some(why) = changed(&self.thresholds, reference.as_ref(), distribution.as_ref()) {
             let before = before.clone();
@@ -238,7 +199,7 @@ impl RoundRobin {
     }
 
     /// Phase 2: whether phase 1 is to come again.
-    fn check(&mut self, window: &Window, distribution: Option<Distribution>, now: Option<Measured>) -> Decision {
+    fn check(&mut self, window: &Window, distribution: Option<Distribution>, now: Option<Achieved>) -> Decision {
         let Phase::Executing { reference, measured } = &mut self.phase else { return Decision::keep("nothing is in force") };
         if is_idle(&window.outcome) {
             return Decision::keep("nothing was asked for");
@@ -276,7 +237,7 @@ fn changed(thresholds: &Thresholds, then: Option<&Distribution>, now: Option<&Di
     is_changed.then(|| format!("another workload, correlation {correlation:.2}"))
 }
 
-fn is_idle(outcome: &Outcome) -> bool {
+fn is_idle(outcome: &WindowOutcome) -> bool {
     outcome.requests == 0 && outcome.unfinished == 0
 }
 
@@ -309,7 +270,7 @@ impl Controller for RoundRobin {
 
     fn decide(&mut self, window: &Window, _plant: &dyn Plant) -> Decision {
         let (mut distribution, score) = (self.mix.close(), window.outcome.score(&self.preference));
-        let mut measured = score.is_finite().then(|| Measured::of(&window.outcome, score));
+        let mut measured = score.is_finite().then(|| Achieved::of(&window.outcome, score));
         if std::mem::take(&mut self.is_refused) {
             (distribution, measured) = (None, None);
         }
@@ -337,14 +298,14 @@ impl Controller for RoundRobin {
 mod tests {
     use super::*;
 
-    fn measured(throughput: f64, waited_s: f64) -> Measured {
-        Measured { score: 0.0, throughput, waited_s }
+    fn measured(throughput: f64, waited_s: f64) -> Achieved {
+        Achieved { score: 0.0, throughput, waited_s }
     }
 
     fn thresholds(change: &[(&str, i64)]) -> Thresholds {
         let value =
             |tunable: &Tunable| change.iter().find(|(name, _)| *name == tunable.name).map_or(tunable.default, |(_, value)| *value);
-        Thresholds::of(&TUNABLES.iter().map(value).collect::<Vec<_>>())
+        Thresholds::of(&Tunables::TUNABLES.iter().map(value).collect::<Vec<_>>())
     }
 
     #[test]

@@ -20,7 +20,7 @@
 
 use block::Nanos;
 
-use super::{Controller, Decision, Spec};
+use super::{Controller, ControllerSpec, Decision};
 use crate::description::describe;
 use crate::experience::Experience;
 use crate::merit;
@@ -31,7 +31,7 @@ use crate::similarity::{Expected, NOWHERE, Point, Similar, load_distance};
 use crate::window::{Extent, Window};
 
 /// What a person types.
-pub(super) static SPEC: Spec = Spec {
+pub(super) static SPEC: ControllerSpec = ControllerSpec {
     name: "seekwise",
     summary: "expects each candidate's gain from similar cases, tries what is worth it under guard, and remembers",
     source: "ours; its parts are named in the head of its file",

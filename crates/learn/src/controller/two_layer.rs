@@ -1,14 +1,14 @@
 //! The paper's fourth scheme, two-layer combined learning ("Self-Learning Disk Scheduling", section 3.3.4): feedback learning in which
 //! the scheduler that learns request by request is one of those that can be chosen. The rest is in [`classified`](super::classified).
 
-use super::Spec;
-use super::classified::{Classified, TUNABLES};
+use super::ControllerSpec;
+use super::classified::{Classified, Tunables};
 
 /// A classifier over all schedulers.
-pub static SPEC: Spec = Spec {
+pub static SPEC: ControllerSpec = ControllerSpec {
     name: "two-layer",
     summary: "feedback learning that may also choose the scheduler that learns request by request",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 4 (TCLO, TCLOO)",
-    tunables: TUNABLES,
+    tunables: Tunables::TUNABLES,
     build: |brief, values| Box::new(Classified::new("two-layer", brief.candidates.clone(), brief, values)),
 };

@@ -214,7 +214,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::super::RunId;
     use super::*;
-    use crate::window::Outcome;
+    use crate::window::WindowOutcome;
 
     fn run(number: u8) -> Run {
         let (plant, device, source) = ("simulator".to_owned(), format!("disk {number}"), format!("load {number}"));
@@ -232,7 +232,7 @@ mod tests {
                 let (from, to) = (Nanos::from_millis(number * 1000), Nanos::from_millis(number * 1000 + 1000));
                 let (setting, features) =
                     ((*setting).to_owned(), ["read_share".to_owned(), "of another version".to_owned()].into());
-                let outcome = Outcome {
+                let outcome = WindowOutcome {
                     duration: to - from,
                     requests: FEWEST,
                     waited_for: FEWEST,

@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, Row, params};
 use super::Knowledge;
 use super::error::{KnowledgeError, Problem};
 use super::rows::{DecisionRow, ModelRow, RequestRow, Run, RunId, Stored, WindowRow};
-use crate::window::{Calls, Outcome};
+use crate::window::{Calls, WindowOutcome};
 
 /// Rows read at once: memory stays bounded, and between two readings others can write.
 const PAGE: i64 = 1024;
@@ -230,7 +230,7 @@ fn window(row: &Row, known: &mut Known) -> rusqlite::Result<WindowRow> {
         setting: row.get(OWN + 3)?,
         features,
         values,
-        outcome: Outcome {
+        outcome: WindowOutcome {
             duration: to - from,
             requests: row.get(OWN + 7)?,
             waited_for: row.get(OWN + 8)?,

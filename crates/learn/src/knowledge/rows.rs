@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use block::{Nanos, Op};
 
 use crate::steering::Decided;
-use crate::window::{FEATURES, Outcome, Window};
+use crate::window::{FEATURES, Window, WindowOutcome};
 
 /// Names a run, in every file that knows it. Whoever begins a run makes it: by chance, or from all that distinguishes runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +66,7 @@ pub struct WindowRow {
     /// One for each name; NaN where there is no value.
     pub values: Vec<f64>,
     /// How it was served. Its duration is that from `from` to `to`.
-    pub outcome: Outcome,
+    pub outcome: WindowOutcome,
 }
 
 impl WindowRow {
@@ -91,7 +91,7 @@ impl From<&Window> for WindowRow {
             setting: window.setting.to_string(),
             features: names(),
             values: window.features.0.to_vec(),
-            outcome: Outcome { duration: window.duration(), ..window.outcome },
+            outcome: WindowOutcome { duration: window.duration(), ..window.outcome },
         }
     }
 }

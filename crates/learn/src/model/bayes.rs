@@ -10,9 +10,14 @@ use super::{Buffers, Classifier, Examples, Learner, ModelError, Names, Parameter
 /// The learner. Own code: libraries refuse constant columns and take no weights of rows.
 pub struct NaiveBayes;
 
+impl NaiveBayes {
+    /// What a person types.
+    pub(super) const NAME: &str = "naive-bayes";
+}
+
 impl Learner for NaiveBayes {
     fn name(&self) -> &'static str {
-        "naive-bayes"
+        Self::NAME
     }
 
     fn summary(&self) -> &'static str {

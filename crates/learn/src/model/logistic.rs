@@ -14,9 +14,14 @@ const SHOWN: usize = 12;
 /// The learner. Own code: no library at hand takes weights of rows.
 pub struct Logistic;
 
+impl Logistic {
+    /// What a person types.
+    pub(super) const NAME: &str = "logistic";
+}
+
 impl Learner for Logistic {
     fn name(&self) -> &'static str {
-        "logistic"
+        Self::NAME
     }
 
     fn summary(&self) -> &'static str {

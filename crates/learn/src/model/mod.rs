@@ -28,6 +28,8 @@ mod tree;
 
 use std::fmt;
 
+use block::{TunableValue, Unit};
+
 pub use csv::{Columns, CsvError, read_csv};
 pub use dataset::{Dataset, Examples};
 pub use evaluate::{ClassReport, Evaluation};
@@ -37,15 +39,35 @@ pub use stored::{Model, Prediction, Scratch, Training};
 pub use text::Names;
 pub use train::{Options, train};
 
-/// Every learner there is.
-pub static ALL: &[&dyn Learner] = &[&tree::C45, &logistic::Logistic, &bayes::NaiveBayes, &perceptron::Perceptron, &svm::Svm];
+macro_rules! learners {
+    ($($file:ident::$Learner:ident),* $(,)?) => {
+        /// Every learner there is.
+        pub static ALL: &[&dyn Learner] = &[$(&$file::$Learner),*];
+        /// Their names, in the same order.
+        pub const NAMES: &[&str] = &[$($file::$Learner::NAME),*];
+    };
+}
+
+learners![tree::C45, logistic::Logistic, bayes::NaiveBayes, perceptron::Perceptron, svm::Svm];
+
+impl TunableValue for &'static dyn Learner {
+    fn from_number(number: i64, _unit: Unit) -> &'static dyn Learner {
+        let place = usize::try_from(number).unwrap_or(0);
+        ALL[place.min(ALL.len() - 1)]
+    }
+
+    fn number(&self, _unit: Unit) -> i64 {
+        let place = NAMES.iter().position(|name| *name == self.name());
+        place.map_or(0, |place| place as i64)
+    }
+}
 
 /// The learner of this name.
 ///
 /// # Errors
 /// There is none.
 pub fn learner(name: &str) -> Result<&'static dyn Learner, ModelError> {
-    let known = || ALL.iter().map(|learner| learner.name()).collect::<Vec<_>>().join(", ");
+    let known = || NAMES.join(", ");
     let found = ALL.iter().copied().find(|learner| learner.name() == name);
     found.ok_or_else(|| ModelError::Learner { name: name.to_owned(), known: known() })
 }

@@ -36,9 +36,14 @@ const WIDEST: usize = 4096;
 /// The learner. Own code: the libraries at hand are slower by a factor of forty in prediction, or have no seed.
 pub struct Perceptron;
 
+impl Perceptron {
+    /// What a person types.
+    pub(super) const NAME: &str = "perceptron";
+}
+
 impl Learner for Perceptron {
     fn name(&self) -> &'static str {
-        "perceptron"
+        Self::NAME
     }
 
     fn summary(&self) -> &'static str {

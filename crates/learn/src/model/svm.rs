@@ -20,9 +20,14 @@ const LANES: usize = 8;
 /// The learner.
 pub struct Svm;
 
+impl Svm {
+    /// What a person types.
+    pub(super) const NAME: &str = "svm";
+}
+
 impl Learner for Svm {
     fn name(&self) -> &'static str {
-        "svm"
+        Self::NAME
     }
 
     fn summary(&self) -> &'static str {

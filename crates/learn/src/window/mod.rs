@@ -21,7 +21,7 @@ use block::Nanos;
 pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures, SEQUENTIAL_GAP};
 pub use extractor::Extractor;
 pub use features::{FEATURES, Features};
-pub use outcome::{Calls, Outcome, Tally};
+pub use outcome::{Calls, Tally, WindowOutcome};
 pub use page::features_page;
 pub use table::Feature;
 
@@ -50,7 +50,7 @@ pub struct Window {
     /// What was asked.
     pub features: Features,
     /// How it was served.
-    pub outcome: Outcome,
+    pub outcome: WindowOutcome,
 }
 
 impl Window {

@@ -13,7 +13,7 @@ const LONGEST: Nanos = Nanos::from_millis(3_600_000);
 
 /// How the requests that were done in a window were served.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Outcome {
+pub struct WindowOutcome {
     /// Length of the window.
     pub duration: Nanos,
     /// Requests done.
@@ -55,7 +55,7 @@ pub struct Calls {
     pub waited_s: f64,
 }
 
-impl Outcome {
+impl WindowOutcome {
     /// Bytes a second; 0 in a window without length.
     pub fn throughput(&self) -> f64 {
         self.by_time(self.bytes)
@@ -154,7 +154,7 @@ impl Responses {
     }
 }
 
-/// Folds completions into an [`Outcome`], without allocating.
+/// Folds completions into an [`WindowOutcome`], without allocating.
 #[derive(Clone, Debug)]
 pub struct Tally {
     waited_for: Responses,
@@ -231,7 +231,7 @@ impl Tally {
     }
 
     /// The outcome of the window that ends here after `duration`; the next begins.
-    pub fn close(&mut self, duration: Nanos) -> Outcome {
+    pub fn close(&mut self, duration: Nanos) -> WindowOutcome {
         self.from += duration;
         self.waited_for.wait_until(self.from);
         self.others.wait_until(self.from);
@@ -240,7 +240,7 @@ impl Tally {
         let calls = self.sees_calls.then(|| Calls { done, bytes, waited_s: self.calls.waited_s / done as f64 });
         let judged = if self.waited_for.requests > 0 { &self.waited_for } else { &self.others };
         let requests = self.waited_for.requests + self.others.requests;
-        let outcome = Outcome {
+        let outcome = WindowOutcome {
             duration,
             requests,
             waited_for: self.waited_for.requests,
@@ -297,7 +297,7 @@ mod tests {
         Event::Completed { request, dispatched, at }
     }
 
-    fn outcome(events: &[Event]) -> Outcome {
+    fn outcome(events: &[Event]) -> WindowOutcome {
         let mut tally = Tally::new();
         events.iter().for_each(|event| tally.event(event));
         tally.close(SECOND)
@@ -406,7 +406,7 @@ mod tests {
         ) {
             let [duration, requests, waited_for, bytes] = if plain { counts.map(|count| count % 3) } else { counts };
             let [mean_response_s, waited_s, p99_response_s, max_response_s, mean_service_s, fairness] = numbers;
-            let outcome = Outcome {
+            let outcome = WindowOutcome {
                 duration: Nanos(duration), requests, waited_for, bytes, mean_response_s, waited_s, p99_response_s, max_response_s,
                 mean_service_s, fairness, unfinished: 0, calls: None,
             };

@@ -32,8 +32,9 @@ fn experience() -> Experience {
 
 #[test]
 fn it_recognises_each_workload_and_says_how_sure_it_is_and_what_it_saw() {
-    for learner in 0..5 {
-        let mut rig = Rig::new(&format!("feedback:training=0,window_ms=2000,learner={learner}"), &experienced(ALL, experience()));
+    for learner in learn::model::NAMES {
+        let mut rig =
+            Rig::new(&format!("feedback:training=offline,window_ms=2000,learner={learner}"), &experienced(ALL, experience()));
         rig.run(SCATTERED, 6.0, SCATTERED_SPEED);
         assert_eq!(rig.changes(), [(1.0, "sstf".to_owned())], "learner {learner}");
         assert!(rig.why().contains("% sure (100% reads, 0% sequential, 4 KiB, 8 streams)"), "{}", rig.why());
@@ -68,16 +69,16 @@ fn a_window_ends_after_so_many_requests_or_so_much_time_and_the_first_one_earlie
         (windows[0].duration().as_secs_f64().round(), windows[1].duration().as_secs_f64().round())
     };
     // 200 requests a second.
-    assert_eq!(ends("feedback:training=0"), (1.0, 15.0));
-    assert_eq!(ends("feedback:training=0,first_window_ms=0"), (15.0, 15.0));
-    assert_eq!(ends("feedback:training=0,window_requests=1000,first_window_ms=0"), (5.0, 5.0));
-    assert_eq!(ends("feedback:training=0,window_ms=20000,first_window_ms=0"), (20.0, 20.0));
-    assert_eq!(ends("feedback:training=0,window_ms=20000,first_window_ms=3000"), (3.0, 20.0));
+    assert_eq!(ends("feedback:training=offline"), (1.0, 15.0));
+    assert_eq!(ends("feedback:training=offline,first_window_ms=0"), (15.0, 15.0));
+    assert_eq!(ends("feedback:training=offline,window_requests=1000,first_window_ms=0"), (5.0, 5.0));
+    assert_eq!(ends("feedback:training=offline,window_ms=20000,first_window_ms=0"), (20.0, 20.0));
+    assert_eq!(ends("feedback:training=offline,window_ms=20000,first_window_ms=3000"), (3.0, 20.0));
 }
 
 #[test]
 fn offline_without_experience_it_keeps_what_is_set_and_says_why() {
-    let mut rig = Rig::new("feedback:training=0", &candidates(ALL));
+    let mut rig = Rig::new("feedback:training=offline", &candidates(ALL));
     assert_eq!(rig.why(), "there is no experience to learn from: deadline is kept");
     rig.run(SCATTERED, 40.0, SCATTERED_SPEED);
     assert_eq!(rig.changes(), []);
@@ -86,7 +87,7 @@ fn offline_without_experience_it_keeps_what_is_set_and_says_why() {
 
 #[test]
 fn online_without_experience_it_begins_with_a_round_and_learns_from_it() {
-    for training in [1, 2] {
+    for training in ["online", "both"] {
         let mut rig = Rig::new(&format!("feedback:training={training},window_ms=2000"), &candidates(ALL));
         rig.run(SCATTERED, 30.0, SCATTERED_SPEED);
         let set: Vec<String> = rig.changes().into_iter().map(|(_, to)| to).collect();
@@ -102,7 +103,7 @@ fn online_without_experience_it_begins_with_a_round_and_learns_from_it() {
 
 #[test]
 fn learning_only_online_the_experience_of_others_does_not_count() {
-    let mut rig = Rig::new("feedback:training=1", &experienced(ALL, experience()));
+    let mut rig = Rig::new("feedback:training=online", &experienced(ALL, experience()));
     rig.run(SCATTERED, 30.0, CONTRARY);
     assert_ne!(rig.in_force(), "sstf");
     assert!(rig.said("each candidate has its turn"));
@@ -122,7 +123,7 @@ fn more_windows_must_lose_if_more_are_asked_for_and_none_are_judged_offline() {
     let mut rig = Rig::new("feedback:losses=4", &experienced(ALL, experience()));
     rig.run(SCATTERED, 20.0, CONTRARY);
     assert_eq!(rig.changes().last().unwrap(), &(5.0, "deadline".to_owned()));
-    for text in ["feedback:training=0", "feedback:losses=0", "feedback:loss_percent=60"] {
+    for text in ["feedback:training=offline", "feedback:losses=0", "feedback:loss_percent=60"] {
         let mut rig = Rig::new(text, &experienced(ALL, experience()));
         rig.run(SCATTERED, 12.0, CONTRARY);
         assert_eq!(rig.in_force(), "sstf", "{text}");
@@ -158,7 +159,7 @@ fn after_enough_requests_it_learns_anew_from_what_was_measured() {
     assert!(!rig.said("learned anew"));
     rig.run(SCATTERED, 10.0, CONTRARY);
     assert!(rig.said("learned anew from"), "{}", rig.minutes());
-    let mut offline = Rig::new("feedback:training=0,retrain_requests=4000,window_ms=1000", &experienced(ALL, experience()));
+    let mut offline = Rig::new("feedback:training=offline,retrain_requests=4000,window_ms=1000", &experienced(ALL, experience()));
     offline.run(SCATTERED, 25.0, CONTRARY);
     assert!(!offline.said("learned anew"));
 }
@@ -182,7 +183,7 @@ fn what_is_refused_is_not_asked_for_again_and_the_next_likely_is_set() {
     let mut rig = Rig::refusing("feedback:window_ms=1000", &experienced(ALL, experience()), &["sstf"]);
     rig.run(SCATTERED, 20.0, SCATTERED_SPEED);
     assert_eq!(rig.plant.asked.iter().filter(|asked| *asked == "sstf").count(), 1);
-    let mut round = Rig::refusing("feedback:training=1", &candidates(ALL), &["anticipatory", "noop", "sstf"]);
+    let mut round = Rig::refusing("feedback:training=online", &candidates(ALL), &["anticipatory", "noop", "sstf"]);
     round.run(SCATTERED, 20.0, WRITING_SPEED);
     assert_eq!(round.in_force(), "cfq");
 }
@@ -223,7 +224,7 @@ fn experience_of_other_settings_and_features_is_left_out() {
     let mut other = experience();
     other.features[3] = "unheard_of".to_owned();
     other.settings[2] = "sstf:unknown=1".to_owned();
-    let mut rig = Rig::new("feedback:training=0,window_ms=1000", &experienced(ALL, other));
+    let mut rig = Rig::new("feedback:training=offline,window_ms=1000", &experienced(ALL, other));
     rig.run(SCATTERED, 5.0, SCATTERED_SPEED);
     assert_ne!(rig.in_force(), "sstf", "it is no class that is known");
 }

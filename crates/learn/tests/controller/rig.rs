@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{Nanos, Op, Priority, Request, Spec, Tunable};
+use block::{Nanos, Op, Priority, Request, SchedulerSpec, Tunable};
 use learn::controller::{Brief, Chosen, Fixed};
 use learn::description::{describe, names};
 use learn::experience::{Case, Experience, Served};
@@ -40,8 +40,8 @@ impl Plant for Scripted {
         Identity { plant: "script".to_owned(), device: "none".to_owned() }
     }
 
-    fn schedulers(&self) -> Vec<&'static Spec> {
-        learn::setting::schedulers().collect()
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        learn::sched::all().collect()
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use block::{Nanos, Op};
-use learn::Outcome;
+use learn::WindowOutcome;
 use learn::knowledge::{DecisionRow, Filter, Knowledge, ModelRow, RequestRow, Row, Rows, Run, RunId, Stored, WindowRow};
 use learn::window::Calls;
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ pub fn window(number: u64) -> WindowRow {
         setting: if number.is_multiple_of(3) { "deadline:read_expire=100".into() } else { "cfq nr_requests=64".into() },
         features: Arc::from(["requests_per_s".to_owned(), "read_share".to_owned(), "seek_sectors".to_owned()]),
         values: vec![100.0 + x, 1.0 / (x + 3.0), f64::NAN],
-        outcome: Outcome {
+        outcome: WindowOutcome {
             duration: to - from,
             requests: number + 10,
             waited_for: number,
@@ -241,7 +241,7 @@ fn any_window() -> impl Strategy<Value = WindowRow> {
                 setting,
                 features: names.into_iter().map(str::to_owned).collect(),
                 values,
-                outcome: Outcome {
+                outcome: WindowOutcome {
                     duration: to - from,
                     requests: counts.2,
                     waited_for: counts.3,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 use learn::knowledge::{DecisionRow, Filter, Knowledge, Row, WindowRow};
-use learn::window::{FEATURES, Features, Outcome, Window};
+use learn::window::{FEATURES, Features, Window, WindowOutcome};
 use learn::{Decided, Setting};
 use proptest::prelude::*;
 use tempfile::tempdir;
@@ -36,7 +36,7 @@ fn a_window_and_a_decision_of_a_controller_are_kept_by_the_names_of_their_featur
     let folder = tempdir().unwrap();
     let mut knowledge = Knowledge::open(&folder.path().join("kb")).unwrap();
     let setting = Arc::new(Setting::parse("cfq nr_requests=64").unwrap());
-    let outcome = Outcome { duration: Nanos(9), ..window(1).outcome };
+    let outcome = WindowOutcome { duration: Nanos(9), ..window(1).outcome };
     let mut features = Features([f64::NAN; FEATURES.len()]);
     features.0[0] = 12.5;
     let seen = Window { number: 4, from: Nanos(1), to: Nanos(10), setting: setting.clone(), features, outcome };

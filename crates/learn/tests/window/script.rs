@@ -7,12 +7,12 @@ use proptest::prelude::*;
 /// One step: time passes, then something happens.
 #[derive(Clone, Debug)]
 pub enum Step {
-    Queue { wait: u64, stream: u32, op: Op, sync: bool, sectors: u32, place: Place },
+    Queue { wait: u64, stream: u32, op: Op, sync: bool, sectors: u32, place: Position },
     Complete { wait: u64, which: prop::sample::Index },
 }
 
 #[derive(Clone, Debug)]
-pub enum Place {
+pub enum Position {
     /// So far behind the end of the stream's last request.
     Behind(u64),
     At(u64),
@@ -27,8 +27,11 @@ fn wait() -> impl Strategy<Value = u64> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let place =
-        prop_oneof![(0_u64..100).prop_map(Place::Behind), (0_u64..1 << 16).prop_map(Place::At), any::<u64>().prop_map(Place::At)];
+    let place = prop_oneof![
+        (0_u64..100).prop_map(Position::Behind),
+        (0_u64..1 << 16).prop_map(Position::At),
+        any::<u64>().prop_map(Position::At)
+    ];
     let stream = prop_oneof![0_u32..4, Just(u32::MAX), Just(1 << 20)];
     let queue = (wait(), stream, op(), any::<bool>(), prop_oneof![Just(8_u32), 1_u32..5_000], place);
     prop_oneof![
@@ -50,8 +53,8 @@ pub fn played(windows: &[Vec<Step>]) -> Vec<(Vec<Event>, Nanos)> {
             now += Nanos(*wait);
             let end: u64 = ends.get(stream).copied().unwrap_or_default();
             let lba = match place {
-                Place::Behind(gap) => end.saturating_add(*gap),
-                Place::At(lba) => *lba,
+                Position::Behind(gap) => end.saturating_add(*gap),
+                Position::At(lba) => *lba,
             };
             let (stream, op, sync, sectors) = (*stream, *op, *sync, *sectors);
             let request = Request { id: 0, stream, op, sync, priority: Priority::DEFAULT, sectors, lba, arrival: now };

@@ -130,7 +130,7 @@ fn names_that_others_chose_are_shown_and_not_obeyed() {
     let mut records = fixture::six(10);
     for record in &mut records {
         record.scheduler.label.push_str(evil);
-        record.scheduler.tunables.push((evil.to_owned(), 1));
+        record.scheduler.tunables.push((evil.to_owned(), 1.into()));
         record.warnings.push(evil.to_owned());
         for text in [&mut record.trace.name, &mut record.trace.format, &mut record.trace.sha256, &mut record.replay.mode] {
             *text = evil.to_owned();

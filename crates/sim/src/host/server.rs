@@ -365,7 +365,7 @@ impl Host {
     pub fn set(&mut self, now: Nanos, index: usize, value: i64) -> Result<(), SettingError> {
         settable(TUNABLES, index, value)?;
         let before = self.settings;
-        *self.settings.fields_mut()[index] = value;
+        self.settings = before.with(index, value);
         if self.settings.queue() != before.queue() {
             self.queue.set_settings(now, self.settings.queue());
         }

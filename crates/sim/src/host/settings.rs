@@ -1,180 +1,66 @@
 //! What is set on a host, and what kind of machine it is.
 
-use block::{Merges, Nanos, Scale, SettingError, Tunable, Unit};
+use block::{Merges, Nanos, SettingError, Tunable, Unit, split_before, tunables};
 
 use super::QueueSettings;
 
-/// What may be set while the host runs, under Linux's names: `/sys/block/*/queue` first, then `/proc/sys/vm`.
-/// [`HostSettings::value`] and [`Host::set`](super::Host::set) go by the place in here.
-pub static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "nr_requests",
-        unit: Unit::Count,
-        min: 4,
-        max: 2048,
-        default: 256,
-        scale: Scale::Logarithmic,
-        doc: "Requests that may be queued or at the device at once, synchronous and asynchronous ones each. More let the scheduler \
-              sort and merge better; fewer keep waiting times short.",
-    },
-    Tunable {
-        name: "max_sectors_kb",
-        unit: Unit::Kibibytes,
-        min: 4,
-        max: 32_768,
-        default: 1280,
-        scale: Scale::Logarithmic,
-        doc: "The largest request. Larger ones are split, and merging stops there.",
-    },
-    Tunable {
-        name: "nomerges",
-        unit: Unit::Count,
-        min: 0,
-        max: 2,
-        default: 0,
-        scale: Scale::Linear,
-        doc: "Which requests that touch are merged: 0 all, 1 only with the request that was queued or grew last, 2 none.",
-    },
-    Tunable {
-        name: "read_ahead_kb",
-        unit: Unit::Kibibytes,
-        min: 0,
-        max: 65_536,
-        default: 128,
-        scale: Scale::Logarithmic,
-        doc: "How far the kernel reads ahead of a process that reads a file in order. 0 reads one page at a time.",
-    },
-    Tunable {
-        name: "dirty_ratio",
-        unit: Unit::Percent,
-        min: 1,
-        max: 100,
-        default: 20,
-        scale: Scale::Linear,
-        doc: "Share of the memory that could hold file pages which may be written and not yet on the device. Writers are slowed \
-              down from half way between dirty_background_ratio and here.",
-    },
-    Tunable {
-        name: "dirty_background_ratio",
-        unit: Unit::Percent,
-        min: 0,
-        max: 100,
-        default: 10,
-        scale: Scale::Linear,
-        doc: "From this share of written pages on, the kernel writes them back in the background. Not below dirty_ratio, half of \
-              that is taken.",
-    },
-    Tunable {
-        name: "dirty_expire_centisecs",
-        unit: Unit::Centiseconds,
-        min: 0,
-        max: 360_000,
-        default: 3000,
-        scale: Scale::Logarithmic,
-        doc: "A written page this old is written back when the kernel next looks.",
-    },
-    Tunable {
-        name: "dirty_writeback_centisecs",
-        unit: Unit::Centiseconds,
-        min: 0,
-        max: 360_000,
-        default: 500,
-        scale: Scale::Logarithmic,
-        doc: "How often the kernel looks for old written pages; 0 never.",
-    },
-    Tunable {
-        name: "swappiness",
-        unit: Unit::Count,
-        min: 0,
-        max: 200,
-        default: 60,
-        scale: Scale::Linear,
-        doc: "How cheap swapping is against reading files again when memory is short: 100 says equal, 0 swaps only where nothing \
-              else is left.",
-    },
-    Tunable {
-        name: "page-cluster",
-        unit: Unit::Count,
-        min: 0,
-        max: 10,
-        default: 3,
-        scale: Scale::Linear,
-        doc: "Swapped pages read at once, as a power of two: 3 reads eight.",
-    },
-];
+tunables! {
+    /// Every setting of a host: first what may be set while it runs, under Linux's names, `/sys/block/*/queue` before `/proc/sys/vm`; then
+    /// what the machine is, fixed for a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct HostSettings {
+        /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each. More let the scheduler
+        /// sort and merge better; fewer keep waiting times short.
+        pub nr_requests: i64 = Tunable::new(Unit::Count, 4..=2048, 256).logarithmic(),
+        /// The largest request. Larger ones are split, and merging stops there.
+        pub max_sectors_kb: i64 = Tunable::new(Unit::Kibibytes, 4..=32_768, 1280).logarithmic(),
+        /// Which requests that touch are merged: 0 all, 1 only with the request that was queued or grew last, 2 none.
+        pub nomerges: i64 = Tunable::new(Unit::Count, 0..=2, 0),
+        /// How far the kernel reads ahead of a process that reads a file in order. 0 reads one page at a time.
+        pub read_ahead_kb: i64 = Tunable::new(Unit::Kibibytes, 0..=65_536, 128).logarithmic(),
+        /// Share of the memory that could hold file pages which may be written and not yet on the device. Writers are slowed down
+        /// from half way between dirty_background_ratio and here.
+        pub dirty_ratio: i64 = Tunable::new(Unit::Percent, 1..=100, 20),
+        /// From this share of written pages on, the kernel writes them back in the background. Not below dirty_ratio, half of
+        /// that is taken.
+        pub dirty_background_ratio: i64 = Tunable::new(Unit::Percent, 0..=100, 10),
+        /// A written page this old is written back when the kernel next looks.
+        pub dirty_expire_centisecs: i64 = Tunable::new(Unit::Centiseconds, 0..=360_000, 3000).logarithmic(),
+        /// How often the kernel looks for old written pages; 0 never.
+        pub dirty_writeback_centisecs: i64 = Tunable::new(Unit::Centiseconds, 0..=360_000, 500).logarithmic(),
+        /// How cheap swapping is against reading files again when memory is short: 100 says equal, 0 swaps only where nothing
+        /// else is left.
+        pub swappiness: i64 = Tunable::new(Unit::Count, 0..=200, 60),
+        /// Swapped pages read at once, as a power of two: 3 reads eight.
+        pub page_cluster as "page-cluster": i64 = Tunable::new(Unit::Count, 0..=10, 3),
+        /// Memory for file pages and anonymous pages; what the kernel and its tables need is not part of it.
+        pub memory_mib: i64 = Tunable::new(Unit::Mebibytes, 16..=1 << 20, 1024).logarithmic(),
+        /// Swap area, at the end of the device. No file may reach into it.
+        pub swap_mib: i64 = Tunable::new(Unit::Mebibytes, 0..=1 << 20, 0).logarithmic(),
+        /// Memory that background processes have allocated and touch.
+        pub anonymous_mib: i64 = Tunable::new(Unit::Mebibytes, 0..=1 << 20, 0).logarithmic(),
+        /// Anonymous pages touched each second, as long as none of the touches waits for swap.
+        pub anonymous_touches: i64 = Tunable::new(Unit::PerSecond, 0..=1_000_000, 1000).logarithmic(),
+        /// Share of the touches that go to the hotter half of any part of the anonymous pages: 50 touches all alike, 80 sends 64%
+        /// to the hottest quarter.
+        pub anonymous_skew: i64 = Tunable::new(Unit::Percent, 50..=99, 80),
+        /// How long nothing goes to the device when its scheduler is exchanged in the middle of a run; longer if the device needs
+        /// longer for what it has. Measured on Linux 6.18: 31 to 40 ms.
+        pub scheduler_switch_ms: i64 = Tunable::new(Unit::Milliseconds, 0..=10_000, 35).logarithmic(),
+        /// Draws which pages are touched, and when.
+        pub seed: i64 = Tunable::new(Unit::Count, 0..=i64::MAX, 1),
+    }
+}
+
+/// What may be set while the host runs. [`HostSettings::value`] and [`Host::set`](super::Host::set) go by the place in here.
+pub static TUNABLES: &[Tunable] = split_before(HostSettings::TUNABLES, "memory_mib").0;
 
 /// What the machine is, fixed for a run.
-pub static MACHINE: &[Tunable] = &[
-    Tunable {
-        name: "memory_mib",
-        unit: Unit::Mebibytes,
-        min: 16,
-        max: 1 << 20,
-        default: 1024,
-        scale: Scale::Logarithmic,
-        doc: "Memory for file pages and anonymous pages; what the kernel and its tables need is not part of it.",
-    },
-    Tunable {
-        name: "swap_mib",
-        unit: Unit::Mebibytes,
-        min: 0,
-        max: 1 << 20,
-        default: 0,
-        scale: Scale::Logarithmic,
-        doc: "Swap area, at the end of the device. No file may reach into it.",
-    },
-    Tunable {
-        name: "anonymous_mib",
-        unit: Unit::Mebibytes,
-        min: 0,
-        max: 1 << 20,
-        default: 0,
-        scale: Scale::Logarithmic,
-        doc: "Memory that background processes have allocated and touch.",
-    },
-    Tunable {
-        name: "anonymous_touches",
-        unit: Unit::PerSecond,
-        min: 0,
-        max: 1_000_000,
-        default: 1000,
-        scale: Scale::Logarithmic,
-        doc: "Anonymous pages touched each second, as long as none of the touches waits for swap.",
-    },
-    Tunable {
-        name: "anonymous_skew",
-        unit: Unit::Percent,
-        min: 50,
-        max: 99,
-        default: 80,
-        scale: Scale::Linear,
-        doc: "Share of the touches that go to the hotter half of any part of the anonymous pages: 50 touches all alike, 80 sends \
-              64% to the hottest quarter.",
-    },
-    Tunable {
-        name: "scheduler_switch_ms",
-        unit: Unit::Milliseconds,
-        min: 0,
-        max: 10_000,
-        default: 35,
-        scale: Scale::Logarithmic,
-        doc: "How long nothing goes to the device when its scheduler is exchanged in the middle of a run; longer if the device needs \
-              longer for what it has. Measured on Linux 6.18: 31 to 40 ms.",
-    },
-    Tunable {
-        name: "seed",
-        unit: Unit::Count,
-        min: 0,
-        max: i64::MAX,
-        default: 1,
-        scale: Scale::Linear,
-        doc: "Draws which pages are touched, and when.",
-    },
-];
+pub static MACHINE: &[Tunable] = split_before(HostSettings::TUNABLES, "memory_mib").1;
 
 /// The first of the [`TUNABLES`]: those of the queue, which it has without a host too.
 pub(super) fn of_the_queue() -> &'static [Tunable] {
-    TUNABLES.split_at(3).0
+    const { split_before(HostSettings::TUNABLES, "read_ahead_kb").0 }
 }
 
 /// What a value of `nomerges` means.
@@ -189,10 +75,10 @@ fn merges(nomerges: i64) -> Merges {
 impl QueueSettings {
     /// The value of the tunable at `index` of [`TUNABLES`]; `None` if it is not the queue's.
     pub fn value(&self, index: usize) -> Option<i64> {
-        match index {
-            0 => Some(i64::from(self.nr_requests)),
-            1 => Some(i64::from(self.max_sectors / 2)),
-            2 => Some(match self.merges {
+        match of_the_queue().get(index)?.name {
+            "nr_requests" => Some(i64::from(self.nr_requests)),
+            "max_sectors_kb" => Some(i64::from(self.max_sectors / 2)),
+            "nomerges" => Some(match self.merges {
                 Merges::All => 0,
                 Merges::WithLast => 1,
                 Merges::Never => 2,
@@ -203,9 +89,9 @@ impl QueueSettings {
 
     /// These with another value, in its range, of the tunable at `index` of [`TUNABLES`], which is the queue's.
     pub(super) fn with(mut self, index: usize, value: i64) -> QueueSettings {
-        match index {
-            0 => self.nr_requests = value as u32,
-            1 => self.max_sectors = 2 * value as u32,
+        match of_the_queue()[index].name {
+            "nr_requests" => self.nr_requests = value as u32,
+            "max_sectors_kb" => self.max_sectors = 2 * value as u32,
             _ => self.merges = merges(value),
         }
         self
@@ -224,80 +110,21 @@ pub(super) fn settable(tunables: &'static [Tunable], index: usize, value: i64) -
     tunable.check("host", value)
 }
 
-/// Every setting of a host: the [`TUNABLES`], then the [`MACHINE`]. Meaning, unit and range of a field stand there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the tunables of the same names document them")]
-pub struct HostSettings {
-    pub nr_requests: i64,
-    pub max_sectors_kb: i64,
-    pub nomerges: i64,
-    pub read_ahead_kb: i64,
-    pub dirty_ratio: i64,
-    pub dirty_background_ratio: i64,
-    pub dirty_expire_centisecs: i64,
-    pub dirty_writeback_centisecs: i64,
-    pub swappiness: i64,
-    pub page_cluster: i64,
-    pub memory_mib: i64,
-    pub swap_mib: i64,
-    pub anonymous_mib: i64,
-    pub anonymous_touches: i64,
-    pub anonymous_skew: i64,
-    pub scheduler_switch_ms: i64,
-    pub seed: i64,
-}
-
 impl Default for HostSettings {
     /// Linux's defaults, on a machine with 1 GiB, no swap and nothing running.
     fn default() -> HostSettings {
-        let mut settings = HostSettings {
-            nr_requests: 0,
-            max_sectors_kb: 0,
-            nomerges: 0,
-            read_ahead_kb: 0,
-            dirty_ratio: 0,
-            dirty_background_ratio: 0,
-            dirty_expire_centisecs: 0,
-            dirty_writeback_centisecs: 0,
-            swappiness: 0,
-            page_cluster: 0,
-            memory_mib: 0,
-            swap_mib: 0,
-            anonymous_mib: 0,
-            anonymous_touches: 0,
-            anonymous_skew: 0,
-            scheduler_switch_ms: 0,
-            seed: 0,
-        };
-        for (field, tunable) in settings.fields_mut().into_iter().zip(HostSettings::all()) {
-            *field = tunable.default;
-        }
-        settings
+        HostSettings::of(&[])
     }
 }
 
 impl HostSettings {
-    /// All that can be set, in the order of the values: what may change in the middle of a run, then what may not.
-    pub fn all() -> impl Iterator<Item = &'static Tunable> {
-        TUNABLES.iter().chain(MACHINE)
-    }
-
     /// Reads `key=value` pairs with commas between. What is not named keeps its default; an empty text names nothing.
     ///
     /// # Errors
-    /// An unknown key, a key given twice, a value that is no whole number or lies outside its range.
+    /// An unknown key, a key given twice, a value that the tunable cannot have.
     pub fn parse(text: &str) -> Result<HostSettings, SettingError> {
-        let mut settings = HostSettings::default();
-        let given = block::parse_settings("host", &[TUNABLES, MACHINE], text)?;
-        for (field, given) in settings.fields_mut().into_iter().zip(given) {
-            *field = given.unwrap_or(*field);
-        }
-        Ok(settings)
-    }
-
-    /// Each setting's value, in the order of [`HostSettings::all`].
-    pub fn values(mut self) -> [i64; 17] {
-        self.fields_mut().map(|field| *field)
+        let pairs = Some(text).filter(|text| !text.is_empty());
+        Ok(HostSettings::of(&block::parse_values("host", HostSettings::TUNABLES, pairs)?))
     }
 
     /// The value of the tunable at `index` of [`TUNABLES`]; `None` if there is none.
@@ -305,12 +132,19 @@ impl HostSettings {
         self.values().get(index).copied().filter(|_| index < TUNABLES.len())
     }
 
+    /// These with another value, in its range, of the tunable at `index` of [`TUNABLES`].
+    pub(super) fn with(&self, index: usize, value: i64) -> HostSettings {
+        let mut values = self.values();
+        values[index] = value;
+        HostSettings::of(&values)
+    }
+
     /// Checks that each value lies in its range.
     ///
     /// # Errors
     /// Names the first that does not.
     pub fn check(&self) -> Result<(), SettingError> {
-        for (value, tunable) in self.values().into_iter().zip(HostSettings::all()) {
+        for (value, tunable) in self.values().into_iter().zip(HostSettings::TUNABLES) {
             tunable.check("host", value)?;
         }
         Ok(())
@@ -325,29 +159,6 @@ impl HostSettings {
             switch_time: Nanos::from_millis(self.scheduler_switch_ms as u64),
         }
     }
-
-    /// By [`HostSettings::all`].
-    pub(super) fn fields_mut(&mut self) -> [&mut i64; 17] {
-        [
-            &mut self.nr_requests,
-            &mut self.max_sectors_kb,
-            &mut self.nomerges,
-            &mut self.read_ahead_kb,
-            &mut self.dirty_ratio,
-            &mut self.dirty_background_ratio,
-            &mut self.dirty_expire_centisecs,
-            &mut self.dirty_writeback_centisecs,
-            &mut self.swappiness,
-            &mut self.page_cluster,
-            &mut self.memory_mib,
-            &mut self.swap_mib,
-            &mut self.anonymous_mib,
-            &mut self.anonymous_touches,
-            &mut self.anonymous_skew,
-            &mut self.scheduler_switch_ms,
-            &mut self.seed,
-        ]
-    }
 }
 
 #[cfg(test)]
@@ -360,7 +171,7 @@ mod tests {
 
     #[test]
     fn every_setting_is_read_into_its_own_field_and_read_back() {
-        for (index, tunable) in HostSettings::all().enumerate() {
+        for (index, tunable) in HostSettings::TUNABLES.iter().enumerate() {
             let value = if tunable.default == tunable.min { tunable.max } else { tunable.min };
             let settings = HostSettings::parse(&format!("{}={value}", tunable.name)).unwrap();
             let text = format!("{settings:?}");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use block::{Insertion, Limits, Nanos, Op, Pick, Request, RequestId, Scheduler, Spec};
+use block::{Insertion, Limits, Nanos, Op, Pick, Request, RequestId, Scheduler, SchedulerSpec};
 use sim::device::{Completion, Device};
 
 /// What the device was asked and did, and what happened between.
@@ -75,7 +75,7 @@ pub struct Spy {
 }
 
 impl Spy {
-    pub fn on(spec: &Spec) -> Box<Spy> {
+    pub fn on(spec: &SchedulerSpec) -> Box<Spy> {
         Box::new(Spy { scheduler: (spec.build)(&Limits::default(), &spec.defaults()), picked: BTreeSet::new() })
     }
 }

@@ -1,110 +1,37 @@
 //! CFQ's tunables.
 
-use super::super::{count, span};
+use super::super::by_kind;
 use super::LEVELS;
-use crate::{Nanos, Scale, Tunable, Unit};
+use crate::{Nanos, Tunable, Unit, tunables};
 
-pub(super) static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "quantum",
-        unit: Unit::Count,
-        min: 1,
-        max: 256,
-        default: 8,
-        scale: Scale::Logarithmic,
-        doc: "Requests of one queue at the device at once while others wait; half as many when its slice is nearly over.",
-    },
-    Tunable {
-        name: "fifo_expire_sync",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 125,
-        scale: Scale::Logarithmic,
-        doc: "A slice begins with the oldest synchronous request of its queue if that has waited this long.",
-    },
-    Tunable {
-        name: "fifo_expire_async",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 300_000,
-        default: 250,
-        scale: Scale::Logarithmic,
-        doc: "A slice begins with the oldest asynchronous request of its queue if that has waited this long.",
-    },
-    Tunable {
-        name: "back_seek_max",
-        unit: Unit::Kibibytes,
-        min: 0,
-        max: 1 << 30,
-        default: 16_384,
-        scale: Scale::Linear,
-        doc: "How far back the head may turn for a request instead of going up the disk.",
-    },
-    Tunable {
-        name: "back_seek_penalty",
-        unit: Unit::Count,
-        min: 1,
-        max: 64,
-        default: 2,
-        scale: Scale::Logarithmic,
-        doc: "How many times the way back counts against the way forth.",
-    },
-    Tunable {
-        name: "slice_sync",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 10_000,
-        default: 100,
-        scale: Scale::Logarithmic,
-        doc: "The turn of a synchronous queue at priority level 4; each level is worth a fifth of it.",
-    },
-    Tunable {
-        name: "slice_async",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 10_000,
-        default: 40,
-        scale: Scale::Logarithmic,
-        doc: "The turn of an asynchronous queue at priority level 4; each level is worth a fifth of it.",
-    },
-    Tunable {
-        name: "slice_async_rq",
-        unit: Unit::Count,
-        min: 1,
-        max: 1_024,
-        default: 2,
-        scale: Scale::Logarithmic,
-        doc: "Bounds the requests in the turn of an asynchronous queue: twice this at level 7, sixteen times at level 0.",
-    },
-    Tunable {
-        name: "slice_idle",
-        unit: Unit::Milliseconds,
-        min: 0,
-        max: 100,
-        default: 8,
-        scale: Scale::Linear,
-        doc: "How long the disk waits for the next request of a process in its turn. 0 never waits.",
-    },
-    Tunable {
-        name: "low_latency",
-        unit: Unit::Flag,
-        min: 0,
-        max: 1,
-        default: 1,
-        scale: Scale::Linear,
-        doc: "Shortens turns when many processes share the disk, and holds asynchronous writes back behind delayed synchronous requests.",
-    },
-    Tunable {
-        name: "target_latency",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 300,
-        scale: Scale::Logarithmic,
-        doc: "The time in which each process should have had its turn, as low_latency aims for.",
-    },
-];
+tunables! {
+    /// What can be set.
+    pub(super) struct Tunables {
+        /// Requests of one queue at the device at once while others wait; half as many when its slice is nearly over.
+        quantum: u32 = Tunable::new(Unit::Count, 1..=256, 8).logarithmic(),
+        /// A slice begins with the oldest synchronous request of its queue if that has waited this long.
+        fifo_expire_sync: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 125).logarithmic(),
+        /// A slice begins with the oldest asynchronous request of its queue if that has waited this long.
+        fifo_expire_async: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 250).logarithmic(),
+        /// How far back the head may turn for a request instead of going up the disk.
+        back_seek_max: u64 = Tunable::new(Unit::Kibibytes, 0..=1 << 30, 16_384),
+        /// How many times the way back counts against the way forth.
+        back_seek_penalty: u64 = Tunable::new(Unit::Count, 1..=64, 2).logarithmic(),
+        /// The turn of a synchronous queue at priority level 4; each level is worth a fifth of it.
+        slice_sync: Nanos = Tunable::new(Unit::Milliseconds, 1..=10_000, 100).logarithmic(),
+        /// The turn of an asynchronous queue at priority level 4; each level is worth a fifth of it.
+        slice_async: Nanos = Tunable::new(Unit::Milliseconds, 1..=10_000, 40).logarithmic(),
+        /// Bounds the requests in the turn of an asynchronous queue: twice this at level 7, sixteen times at level 0.
+        slice_async_rq: u64 = Tunable::new(Unit::Count, 1..=1_024, 2).logarithmic(),
+        /// How long the disk waits for the next request of a process in its turn. 0 never waits.
+        slice_idle: Nanos = Tunable::new(Unit::Milliseconds, 0..=100, 8),
+        /// Shortens turns when many processes share the disk, and holds asynchronous writes back behind delayed synchronous
+        /// requests.
+        low_latency: bool = Tunable::flag(true),
+        /// The time in which each process should have had its turn, as low_latency aims for.
+        target_latency: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 300).logarithmic(),
+    }
+}
 
 pub(super) struct Tuning {
     pub(super) quantum: u32,
@@ -120,16 +47,17 @@ pub(super) struct Tuning {
 
 impl Tuning {
     pub(super) fn new(values: &[i64]) -> Tuning {
+        let set = Tunables::of(values);
         Tuning {
-            quantum: u32::try_from(values[0]).unwrap_or(1),
-            fifo_expire: [span(values[2]), span(values[1])],
-            back_seek_max_sectors: count(values[3]).saturating_mul(2),
-            back_seek_penalty: count(values[4]),
-            slice: [span(values[6]), span(values[5])],
-            slice_async_requests: count(values[7]),
-            slice_idle: span(values[8]),
-            low_latency: values[9] != 0,
-            target_latency: span(values[10]),
+            quantum: set.quantum,
+            fifo_expire: by_kind(set.fifo_expire_async, set.fifo_expire_sync),
+            back_seek_max_sectors: set.back_seek_max.saturating_mul(2),
+            back_seek_penalty: set.back_seek_penalty,
+            slice: by_kind(set.slice_async, set.slice_sync),
+            slice_async_requests: set.slice_async_rq,
+            slice_idle: set.slice_idle,
+            low_latency: set.low_latency,
+            target_latency: set.target_latency,
         }
     }
 

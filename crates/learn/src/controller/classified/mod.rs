@@ -29,9 +29,9 @@ use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::SeedableRng;
 
-pub use tunables::TUNABLES;
+pub use tunables::Tunables;
 
-use super::round::{Measured, Round};
+use super::round::{Achieved, Round};
 use super::workload::{Distribution, Mix, looks};
 use super::{Brief, Controller, Decision};
 use crate::description::describe;
@@ -44,7 +44,7 @@ use crate::setting::Setting;
 use crate::window::{Extent, Window};
 use log::Log;
 use taught::{Taught, lessons};
-use tunables::{Knobs, Lessons};
+use tunables::Lessons;
 
 /// A window in which fewer requests were done is not classified.
 const FEWEST: u64 = 30;
@@ -76,7 +76,7 @@ pub struct Classified {
     name: &'static str,
     preference: Preference,
     experience: Arc<Experience>,
-    knobs: Knobs,
+    set: Tunables,
     seed: u64,
     /// What can be set, and what was found if it is not among it.
     arms: Vec<Setting>,
@@ -96,13 +96,13 @@ pub struct Classified {
 }
 
 impl Classified {
-    /// Chooses among `candidates`; the values are those of [`TUNABLES`].
+    /// Chooses among `candidates`; the values are those of [`Tunables`].
     pub fn new(name: &'static str, candidates: Vec<Setting>, brief: &Brief, values: &[i64]) -> Classified {
         Classified {
             name,
             preference: brief.preference,
             experience: brief.experience.clone(),
-            knobs: Knobs::of(values),
+            set: Tunables::of(values),
             seed: brief.seed,
             eligible: vec![true; candidates.len()],
             log: Log::new(candidates.len()),
@@ -119,7 +119,7 @@ impl Classified {
     }
 
     fn learns_online(&self) -> bool {
-        self.knobs.lessons != Lessons::Offline
+        self.set.training != Lessons::Offline
     }
 
     /// Nothing that others lived through can be learned from.
@@ -135,7 +135,7 @@ impl Classified {
             self.taught = Err("there is no experience to learn from".to_owned());
             return 0;
         }
-        match Taught::new(&all, self.knobs.learner, self.seed) {
+        match Taught::new(&all, self.set.learner, self.seed) {
             Ok(taught) => self.taught = Ok(taught),
             // A model that was good enough until now still is.
             Err(error) if self.taught.is_err() => self.taught = Err(error.to_string()),
@@ -158,7 +158,7 @@ impl Classified {
         self.put(turn, why, None)
     }
 
-    fn next_turn(&mut self, measured: Option<Measured>) -> Decision {
+    fn next_turn(&mut self, measured: Option<Achieved>) -> Decision {
         let State::Round(round) = &mut self.state else { return Decision::keep("there is no round") };
         let had = round.turn().map_or(String::new(), |had| self.arms[had].to_string());
         let text = measured.map_or("nothing was done".to_owned(), |measured| measured.text());
@@ -178,7 +178,7 @@ impl Classified {
     /// Begins another stretch if this window does not belong to the one that goes on; what is said of it then.
     fn sense_change(&mut self, distribution: Option<&Distribution>) -> Option<String> {
         let correlation = self.log.segment.correlation(distribution?)?;
-        if matches!(self.state, State::Round(_)) || self.knobs.least_correlation.is_none_or(|least| correlation >= least) {
+        if matches!(self.state, State::Round(_)) || self.set.least_correlation_percent.is_none_or(|least| correlation >= least) {
             return None;
         }
         self.log.change();
@@ -196,15 +196,15 @@ impl Classified {
     fn judge(&mut self, arm: usize, score: f64) -> Option<Decision> {
         let State::Judging { from, losses, others } = self.state.clone() else { return None };
         let (losses, others) = match self.loss(from, score) {
-            Some(loss) if loss > self.knobs.loss => (losses + 1, 0),
+            Some(loss) if loss > self.set.loss() => (losses + 1, 0),
             Some(_) => (0, others + 1),
             None => (losses, others),
         };
         self.state = State::Judging { from, losses, others };
-        if others >= self.knobs.losses {
+        if others >= self.set.losses {
             self.state = State::Serving;
         }
-        if losses < self.knobs.losses {
+        if losses < self.set.losses {
             let what = if losses > 0 { "worse" } else { "not worse" };
             let so_far = format!("{} is judged: {what} than {} so far", self.arms[arm], self.arms[from]);
             return (losses > 0).then(|| Decision::keep(so_far));
@@ -223,7 +223,7 @@ impl Classified {
         self.state = State::Serving;
         let (tried, before) = (self.arms[arm].to_string(), self.arms[home].to_string());
         match self.loss(home, score) {
-            Some(loss) if loss < -self.knobs.loss => {
+            Some(loss) if loss < -self.set.loss() => {
                 self.log.segment.is_corrected = true;
                 Some(Decision::keep(format!("{tried} stays: better than {before}")))
             }
@@ -233,7 +233,7 @@ impl Classified {
 
     /// What this window's workload wants, and why; or why that is not known.
     fn wanted(&mut self, row: &[f64], distribution: Option<&Distribution>) -> Result<Wanted, String> {
-        let least = self.knobs.least_correlation.filter(|_| self.learns_online());
+        let least = self.set.least_correlation_percent.filter(|_| self.learns_online());
         let alike = distribution.zip(least).and_then(|(distribution, least)| self.log.alike(distribution, least));
         if let Some((arm, true)) = alike
             && self.eligible[arm]
@@ -263,16 +263,16 @@ impl Classified {
         if wanted == arm {
             return self.explore(arm).unwrap_or_else(|| Decision::keep(why));
         }
-        if confidence < self.knobs.least_confidence {
+        if confidence < 100.0 * self.set.least_confidence {
             return Decision::keep(format!("{why}, which is too little: {} is kept", self.arms[arm]));
         }
         if self.learns_online()
             && let Some((measured, now)) = self.log.segment.mean(wanted).zip(self.log.segment.mean(arm))
-            && measured < now + self.knobs.loss
+            && measured < now + self.set.loss()
         {
             return Decision::keep(format!("{why}, but it was measured: no better than {}", self.arms[arm]));
         }
-        let is_judged = self.learns_online() && self.knobs.losses > 0;
+        let is_judged = self.learns_online() && self.set.losses > 0;
         self.state = if is_judged { State::Judging { from: arm, losses: 0, others: 0 } } else { State::Serving };
         self.put(wanted, why, None)
     }
@@ -280,7 +280,7 @@ impl Classified {
     /// Spends the next window on another candidate, if it is time to: on one that was not in force in this stretch, if there is one.
     fn explore(&mut self, home: usize) -> Option<Decision> {
         self.unexplored += 1;
-        if !self.learns_online() || self.knobs.explore_windows == 0 || self.unexplored < self.knobs.explore_windows {
+        if !self.learns_online() || self.set.explore_windows == 0 || self.unexplored < self.set.explore_windows {
             return None;
         }
         self.unexplored = 0;
@@ -297,9 +297,9 @@ impl Classified {
 
     /// Learns anew if enough requests have come; what is said of it then.
     fn retrain(&mut self, requests: u64) -> String {
-        let before = self.requests / self.knobs.retrain_requests;
+        let before = self.requests / self.set.retrain_requests;
         self.requests += requests;
-        if !self.learns_online() || self.requests / self.knobs.retrain_requests == before {
+        if !self.learns_online() || self.requests / self.set.retrain_requests == before {
             return String::new();
         }
         match self.train() {
@@ -330,7 +330,7 @@ impl Classified {
         }
         let row = describe(&window.features, &window.outcome);
         let mut before = self.sense_change(distribution).unwrap_or_default();
-        if !before.is_empty() && self.knobs.first_window.is_some() {
+        if !before.is_empty() && self.set.first_window_ms.is_some() {
             // This window may hold both: a short one that holds only what comes now tells more.
             self.state = State::First;
             return Decision::keep(format!("{before}looking at it"));
@@ -339,7 +339,7 @@ impl Classified {
         self.log.segment.add(arm, row.clone(), score);
         before += &self.retrain(outcome.requests);
         if matches!(self.state, State::Round(_)) {
-            return self.next_turn(Some(Measured::of(outcome, score)));
+            return self.next_turn(Some(Achieved::of(outcome, score)));
         }
         if let Some(decision) = self.judge(arm, score).or_else(|| self.end_exploration(arm, score)) {
             return decision;
@@ -388,7 +388,7 @@ impl Controller for Classified {
         }
         self.log = Log::new(self.arms.len());
         let none = Experience::default();
-        let experience = if self.knobs.lessons == Lessons::Online { &none } else { &self.experience };
+        let experience = if self.set.training == Lessons::Online { &none } else { &self.experience };
         self.lessons = lessons(experience, &self.preference, &self.arms, &self.eligible);
         self.train();
         match &self.taught {
@@ -414,11 +414,11 @@ impl Controller for Classified {
             return by_time(Nanos(1));
         }
         let is_short = matches!(self.state, State::First | State::Judging { .. } | State::Exploring { .. });
-        let first = self.knobs.first_window.filter(|_| is_short);
-        match (&self.state, self.knobs.window, first) {
-            (State::Round(_), ..) => by_time(self.knobs.quantum),
+        let first = self.set.first_window_ms.filter(|_| is_short);
+        match (&self.state, self.set.window_ms, first) {
+            (State::Round(_), ..) => by_time(self.set.quantum_ms),
             (_, Some(window), first) => by_time(first.map_or(window, |first| first.min(window))),
-            (_, None, time) => Extent { time, requests: Some(self.knobs.window_requests) },
+            (_, None, time) => Extent { time, requests: Some(self.set.window_requests) },
         }
     }
 

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use crate::setting::Setting;
-use crate::window::Outcome;
+use crate::window::WindowOutcome;
 
 /// A round over candidates.
 #[derive(Clone, Debug)]
@@ -13,13 +13,13 @@ pub struct Round {
     order: Vec<usize>,
     /// How many have had theirs.
     had: usize,
-    results: Vec<(usize, Measured)>,
+    results: Vec<(usize, Achieved)>,
 }
 
 /// What a candidate achieved in its quantum.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
-    /// [`Outcome::score`](crate::Outcome::score).
+pub struct Achieved {
+    /// [`WindowOutcome::score`](crate::WindowOutcome::score).
     pub score: f64,
     /// Bytes a second.
     pub throughput: f64,
@@ -27,10 +27,10 @@ pub struct Measured {
     pub waited_s: f64,
 }
 
-impl Measured {
+impl Achieved {
     /// What a window achieved that has this score.
-    pub fn of(outcome: &Outcome, score: f64) -> Measured {
-        Measured { score, throughput: outcome.throughput(), waited_s: outcome.waited_s }
+    pub fn of(outcome: &WindowOutcome, score: f64) -> Achieved {
+        Achieved { score, throughput: outcome.throughput(), waited_s: outcome.waited_s }
     }
 
     /// For a person: "9.6 MB/s at 20 ms".
@@ -58,7 +58,7 @@ impl Round {
     }
 
     /// Its turn is over; `None` if nothing can be said of it.
-    pub fn end_turn(&mut self, measured: Option<Measured>) {
+    pub fn end_turn(&mut self, measured: Option<Achieved>) {
         if let Some((turn, measured)) = self.turn().zip(measured) {
             self.results.push((turn, measured));
         }
@@ -66,13 +66,13 @@ impl Round {
     }
 
     /// What was measured, in the order of the turns.
-    pub fn results(&self) -> &[(usize, Measured)] {
+    pub fn results(&self) -> &[(usize, Achieved)] {
         &self.results
     }
 
     /// The best, of equals the first; `None` if nothing was measured.
-    pub fn best(&self) -> Option<(usize, Measured)> {
-        let better = |best: (usize, Measured), other: &(usize, Measured)| {
+    pub fn best(&self) -> Option<(usize, Achieved)> {
+        let better = |best: (usize, Achieved), other: &(usize, Achieved)| {
             if other.1.score.total_cmp(&best.1.score) == Ordering::Greater { *other } else { best }
         };
         self.results.split_first().map(|(first, others)| others.iter().fold(*first, better))

@@ -4,7 +4,7 @@
 
 use block::{Tunable, Unit};
 
-use crate::controller::round::Measured;
+use crate::controller::round::Achieved;
 use crate::setting::Setting;
 
 /// A value must be better by this much, as a difference of scores, to be better.
@@ -20,7 +20,7 @@ enum Direction {
 #[derive(Clone, Debug)]
 pub struct Tuner {
     best: Setting,
-    measured: Measured,
+    measured: Achieved,
     tunable: usize,
     direction: Direction,
     /// The tunable is better in this direction than it was.
@@ -30,7 +30,7 @@ pub struct Tuner {
 
 impl Tuner {
     /// Begins with what was measured of a setting.
-    pub fn new(setting: Setting, measured: Measured) -> Tuner {
+    pub fn new(setting: Setting, measured: Achieved) -> Tuner {
         Tuner { best: setting, measured, tunable: 0, direction: Direction::Doubling, is_better: false, trial: None }
     }
 
@@ -57,7 +57,7 @@ impl Tuner {
     }
 
     /// What came of it; `None` if nothing can be said.
-    pub fn judge(&mut self, measured: Option<Measured>) {
+    pub fn judge(&mut self, measured: Option<Achieved>) {
         let Some(trial) = self.trial.take() else { return };
         match measured {
             Some(measured) if measured.score > self.measured.score + LEAST_GAIN => {
@@ -79,16 +79,18 @@ impl Tuner {
     }
 
     /// The best so far, and what was measured of it.
-    pub fn best(&self) -> (&Setting, Measured) {
+    pub fn best(&self) -> (&Setting, Achieved) {
         (&self.best, self.measured)
     }
 }
 
-/// Doubled or halved within the range; a flag is turned over.
+/// Doubled or halved within the range; a flag is turned over, and of words the next or the last one is taken.
 fn stepped(tunable: &Tunable, value: i64, direction: Direction) -> i64 {
     let stepped = match (tunable.unit, direction) {
         (Unit::Flag, Direction::Doubling) => 1 - value,
         (Unit::Flag, Direction::Halving) => value,
+        (Unit::OneOf(_), Direction::Doubling) => value + 1,
+        (Unit::OneOf(_), Direction::Halving) => value - 1,
         (_, Direction::Doubling) if value == 0 => 1,
         (_, Direction::Doubling) => value.saturating_mul(2),
         (_, Direction::Halving) => value / 2,
@@ -102,7 +104,7 @@ mod tests {
 
     /// Tunes with a score for every setting; what was tried and what was best.
     fn tuned(begin: &str, score: impl Fn(&Setting) -> f64) -> (Vec<String>, String) {
-        let measured = |setting: &Setting| Measured { score: score(setting), throughput: 1.0, waited_s: 1.0 };
+        let measured = |setting: &Setting| Achieved { score: score(setting), throughput: 1.0, waited_s: 1.0 };
         let begin = Setting::parse(begin).unwrap();
         let first = measured(&begin);
         let mut tuner = Tuner::new(begin, first);

@@ -15,7 +15,7 @@ use super::{ExchangeError, Table};
 use crate::knowledge::record::op;
 use crate::knowledge::rows::{DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
 use crate::knowledge::{Batch, Knowledge, KnowledgeError, Problem};
-use crate::window::{Calls, Outcome};
+use crate::window::{Calls, WindowOutcome};
 
 /// A line beyond this is no row: what has no lines must not be read into memory.
 const LINE_LIMIT_BYTES: u64 = 256 << 20;
@@ -189,7 +189,7 @@ impl Line<'_> {
     fn window(&self, reading: &mut Reading) -> Result<WindowRow, ExchangeError> {
         let (from, to) = (self.time("from_ns")?, self.time("to_ns")?);
         let (features, values) = self.features(reading)?;
-        let outcome = Outcome {
+        let outcome = WindowOutcome {
             duration: to - from,
             requests: self.number("outcome_requests", COUNT)?,
             waited_for: self.number("outcome_waited_for", COUNT)?,

@@ -21,9 +21,14 @@ const MAX_DEPTH: usize = 500;
 /// The learner.
 pub struct C45;
 
+impl C45 {
+    /// What a person types.
+    pub(super) const NAME: &str = "c4.5";
+}
+
 impl Learner for C45 {
     fn name(&self) -> &'static str {
-        "c4.5"
+        Self::NAME
     }
 
     fn summary(&self) -> &'static str {

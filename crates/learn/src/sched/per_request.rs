@@ -20,85 +20,50 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use block::queue::{Merging, Queue, Slot};
 use block::sched::COMPLETION_BACKSTOP;
-use block::{Insertion, Limits, Nanos, Op, Patience, Pick, Request, RequestId, Scale, Scheduler, Spec, StreamId, Tunable, Unit};
+use block::{
+    Insertion, Knowledge, Limits, Nanos, Op, Patience, Pick, Request, RequestId, Scheduler, SchedulerSpec, StreamId, Tunable, Unit,
+    tunables,
+};
 
 use positioning::Positioning;
 use positioning::{Anchor, Foreseen};
 use streams::Streams;
 
 /// Learns response times and goes by them.
-pub static SPEC: Spec = Spec {
+pub static SPEC: SchedulerSpec = SchedulerSpec {
     name: "per-request",
     summary: "learns how long requests take, where the platter stands and who comes back; what is done soonest goes first",
     source: "Zhang and Bhargava, Self-Learning Disk Scheduling, 3.3.3; positions as in Lumb and others, FAST 2002; waiting as in Iyer and Druschel, SOSP 2001",
-    tunables: TUNABLES,
+    tunables: Tuning::TUNABLES,
     work_conserving: false,
     patience: Some(patience),
-    build: |limits, values| Box::new(PerRequest::new(limits, values, Shared::default())),
+    knowledge: Some(|| Box::new(Shared::default())),
+    build: |limits, values| Shared::default().scheduler(limits, values),
 };
 
-static TUNABLES: &[Tunable] = &[
-    Tunable {
-        name: "sync_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 60_000,
-        default: 500,
-        scale: Scale::Logarithmic,
-        doc: "A request that somebody waits for has expired after this time, one of a stream in order after four times as long.",
-    },
-    Tunable {
-        name: "async_expire",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 300_000,
-        default: 5_000,
-        scale: Scale::Logarithmic,
-        doc: "A request that nobody waits for has expired after this time.",
-    },
-    Tunable {
-        name: "batch",
-        unit: Unit::Count,
-        min: 1,
-        max: 1_024,
-        default: 16,
-        scale: Scale::Logarithmic,
-        doc: "Of so many picks one goes to the oldest request that has expired.",
-    },
-    Tunable {
-        name: "async_delay",
-        unit: Unit::Milliseconds,
-        min: 0,
-        max: 1_000,
-        default: 2,
-        scale: Scale::Linear,
-        doc: "Requests that nobody waits for go after a pause of this length of those that somebody waits for, or in their turn.",
-    },
-    Tunable {
-        name: "turn",
-        unit: Unit::Milliseconds,
-        min: 1,
-        max: 10_000,
-        default: 100,
-        scale: Scale::Logarithmic,
-        doc: "Who is served goes on to be served for this long while others' requests have expired.",
-    },
-    Tunable {
-        name: "longest_wait",
-        unit: Unit::Milliseconds,
-        min: 0,
-        max: 100,
-        default: 8,
-        scale: Scale::Linear,
-        doc: "The device is left alone for at most this long, for a process that should be back at once. 0 never waits.",
-    },
-];
+tunables! {
+    /// What can be set.
+    struct Tuning {
+        /// A request that somebody waits for has expired after this time, one of a stream in order after four times as long.
+        sync_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),
+        /// A request that nobody waits for has expired after this time.
+        async_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 5_000).logarithmic(),
+        /// Of so many picks one goes to the oldest request that has expired.
+        batch: u64 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
+        /// Requests that nobody waits for go after a pause of this length of those that somebody waits for, or in their turn.
+        async_delay: Nanos = Tunable::new(Unit::Milliseconds, 0..=1_000, 2),
+        /// Who is served goes on to be served for this long while others' requests have expired.
+        turn: Nanos = Tunable::new(Unit::Milliseconds, 1..=10_000, 100).logarithmic(),
+        /// The device is left alone for at most this long, for a process that should be back at once. 0 never waits.
+        longest_wait: Nanos = Tunable::new(Unit::Milliseconds, 0..=100, 8),
+    }
+}
 
 fn patience(values: &[i64]) -> Patience {
-    let tuning = Tuning::new(values);
+    let tuning = Tuning::of(values);
     // Synchronous and asynchronous requests take turns at being the expired one, and each other pick may begin a turn.
     Patience {
-        expires: tuning.expire[ASYNC].max(Nanos(IN_ORDER * tuning.expire[SYNC].0)),
+        expires: tuning.async_expire.max(Nanos(IN_ORDER * tuning.sync_expire.0)),
         picks: 2 * tuning.batch * (1 + TURN_PICKS),
     }
 }
@@ -128,7 +93,7 @@ const BULK_SHARE: u64 = 4;
 
 /// What is known of a device, for all schedulers that follow each other on it.
 #[derive(Clone, Default)]
-pub struct Shared(Arc<Mutex<Known>>);
+struct Shared(Arc<Mutex<Known>>);
 
 /// What is known of a device, and of those who use it.
 #[derive(Default)]
@@ -137,44 +102,30 @@ struct Known {
     streams: Streams,
 }
 
-impl Shared {
-    /// A scheduler that goes by this knowledge and adds to it. The values are those of [`SPEC`]'s tunables.
-    pub fn scheduler(&self, limits: &Limits, values: &[i64]) -> Box<dyn Scheduler> {
-        Box::new(PerRequest::new(limits, values, self.clone()))
-    }
-
-    /// Learns from a request that another scheduler sent. Requests are told in the order in which they were done.
-    pub fn learn(&self, request: &Request, dispatched: Nanos, at: Nanos) {
+impl Knowledge for Shared {
+    fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
         self.with(|known| {
             known.positioning.watch(request, dispatched, at);
             known.streams.done(request, dispatched, at);
         });
     }
 
+    fn scheduler(&self, limits: &Limits, values: &[i64]) -> Box<dyn Scheduler> {
+        Box::new(PerRequest::new(limits, values, self.clone()))
+    }
+}
+
+impl Shared {
     fn with<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
         // Whatever panicked elsewhere, what was learned is still as good as before.
         look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-struct Tuning {
-    expire: [Nanos; 2],
-    batch: u64,
-    async_delay: Nanos,
-    turn: Nanos,
-    longest_wait: Nanos,
-}
-
 impl Tuning {
-    fn new(values: &[i64]) -> Tuning {
-        let number = |index: usize| values.get(index).map_or(TUNABLES[index].default, |&value| value).unsigned_abs();
-        Tuning {
-            expire: [Nanos::from_millis(number(1)), Nanos::from_millis(number(0))],
-            batch: number(2).max(1),
-            async_delay: Nanos::from_millis(number(3)),
-            turn: Nanos::from_millis(number(4)),
-            longest_wait: Nanos::from_millis(number(5)),
-        }
+    /// After what time a request of this kind has expired.
+    fn expire(&self, kind: usize) -> Nanos {
+        if kind == SYNC { self.sync_expire } else { self.async_expire }
     }
 }
 
@@ -244,7 +195,7 @@ impl PerRequest {
     fn new(limits: &Limits, values: &[i64], shared: Shared) -> PerRequest {
         let nothing = Remembered { id: 0, end: u64::MAX, generation: 0, anchor: None };
         PerRequest {
-            tuning: Tuning::new(values),
+            tuning: Tuning::of(values),
             queue: Queue::new(*limits, Merging { front: true, within_stream: true }),
             shared,
             anchors: vec![nothing; ANCHORS],
@@ -499,7 +450,7 @@ impl Scheduler for PerRequest {
         });
         let lane = if request.is_sync() && is_prompt { PROMPT } else { kind };
         let times = if request.is_sync() && may_go_on { IN_ORDER } else { 1 };
-        self.queue.insert(lane, request.arrival + Nanos(times * self.tuning.expire[kind].0), request).into()
+        self.queue.insert(lane, request.arrival + Nanos(times * self.tuning.expire(kind).0), request).into()
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
@@ -571,7 +522,7 @@ impl Scheduler for PerRequest {
     }
 
     fn retune(&mut self, values: &[i64]) {
-        self.tuning = Tuning::new(values);
+        self.tuning = Tuning::of(values);
     }
 
     fn set_limits(&mut self, limits: &Limits) {
