@@ -10,7 +10,9 @@
 //! here. A [`Monitor`] is told how far long work is, and can stop it.
 
 pub mod bench;
+mod chance;
 pub mod comparison;
+pub mod devices;
 pub mod experience;
 pub mod gather;
 pub mod loads;

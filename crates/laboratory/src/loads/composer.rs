@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use rand::Rng as _;
-use rand::seq::IndexedRandom as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Drawn, Scope};
+use crate::chance;
 
 /// Of the device's capacity, what all files together take at most. The file system needs some, and the rest leaves room to seek over.
 const MOST_OF_CAPACITY: f64 = 0.65;
@@ -347,8 +347,7 @@ impl<'a> Composer<'a> {
 
     /// One of several, each as likely.
     pub(super) fn one_of<T: Copy>(&mut self, choices: &[T]) -> T {
-        // Every list of choices is written out, with something in it.
-        choices.choose(self.random).copied().unwrap_or(choices[0])
+        chance::one_of(self.random, choices)
     }
 
     /// A whole number, each as likely.
@@ -363,12 +362,12 @@ impl<'a> Composer<'a> {
 
     /// A number whose logarithm is uniform: as often between 1 and 10 as between 10 and 100.
     pub(super) fn scaled(&mut self, least: f64, most: f64) -> f64 {
-        (least.ln() + self.random.random::<f64>() * (most.ln() - least.ln())).exp()
+        chance::scaled(self.random, least, most)
     }
 
     /// Whether something happens that does with this probability.
     pub(super) fn chance(&mut self, probability: f64) -> bool {
-        self.random.random::<f64>() < probability
+        chance::happens(self.random, probability)
     }
 
     /// Bytes: between `least` and `most` times the machine's memory, or half the device if that is less.

@@ -31,8 +31,9 @@ mod virtual_machines;
 mod web_cache;
 mod writing;
 
-use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::chance;
 
 /// What a load may assume of the machine it is drawn for.
 #[derive(Clone, Copy, Debug)]
@@ -117,15 +118,7 @@ pub fn find(name: &str) -> Option<&'static Family> {
 
 /// Draws number `number` of a family: same arguments, same text.
 pub fn draw(family: &Family, seed: u64, number: u32, scope: &Scope) -> Drawn {
-    (family.draw)(&mut source(family.name, seed, number), scope)
-}
-
-/// What number `number` of the draws called `name` is drawn from. Names differ, so that two families' draws of one number do.
-pub(crate) fn source(name: &str, seed: u64, number: u32) -> Xoshiro256PlusPlus {
-    // FNV-1a, over the name and then the numbers' bytes.
-    let bytes = name.bytes().chain(seed.to_le_bytes()).chain(number.to_le_bytes());
-    let digest = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    Xoshiro256PlusPlus::seed_from_u64(digest)
+    (family.draw)(&mut chance::source(family.name, seed, number), scope)
 }
 
 /// The job file with this runtime wherever it names one.

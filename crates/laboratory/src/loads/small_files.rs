@@ -12,6 +12,6 @@ pub static FAMILY: Family = Family {
 
 pub(super) fn add(load: &mut Composer) {
     let (processes, bytes) = (load.one_of(&[1, 3, 8]), load.one_of(&[4 * KIB, 16 * KIB, 64 * KIB]));
-    let files = Files::Many(1500, bytes, bytes);
+    let files = Files::Many(load.one_of(&[1500, 4000, 8000]), bytes, bytes);
     load.add(Job::new("small-files", "randread", files).block(bytes).processes(processes).direct(true));
 }
