@@ -7,7 +7,7 @@ use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue};
 use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
-use sim::workload::{Placed, Workload};
+use sim::workload::{Job, Placed, Workload};
 
 use super::load::{Build, Load};
 use super::{ALONE, regime};
@@ -38,9 +38,10 @@ impl JobsLoad {
         Ok(JobsLoad { name: source.to_owned(), sha256: hexadecimal(&sha2::Sha256::digest(text)), placed, host: world.host, seed })
     }
 
-    /// The phase of each stream: the jobs between two stonewalls.
-    pub fn phases(&self) -> impl Iterator<Item = (StreamId, usize)> {
-        self.placed.jobs().iter().map(|job| (job.stream(), job.phase() as usize))
+    /// When each stream may begin at the earliest, in seconds.
+    pub fn starts_s(&self) -> impl Iterator<Item = (StreamId, f64)> {
+        let start = |job: &Job| job.options().start_delay.0.as_secs_f64();
+        self.placed.jobs().iter().map(move |job| (job.stream(), start(job)))
     }
 
     fn run_on(

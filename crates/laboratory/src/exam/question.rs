@@ -159,7 +159,8 @@ fn jobs(
     seed: u64,
 ) -> anyhow::Result<Question> {
     let load = JobsLoad::new(text, name, seed, &world)?;
-    let phase_of = if phase_ends_s.len() > 1 { load.phases().collect() } else { BTreeMap::new() };
+    let phase_at = |start_s: f64| phase_ends_s.iter().position(|end_s| start_s < *end_s).unwrap_or(0);
+    let phase_of = load.starts_s().map(|(stream, start_s)| (stream, phase_at(start_s))).collect();
     Ok(Question {
         name: format!("{name} on {}", world.device()),
         family: family.to_owned(),
