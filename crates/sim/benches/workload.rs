@@ -6,8 +6,8 @@ use std::hint::black_box;
 
 use block::{Nanos, Op};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sim::host::{Action, Call, Finished, Issue};
-use sim::run::{Measure, Server, Watch};
+use sim::host::{Action, Call};
+use sim::run::{Finished, Issue, Measure, Server, Watch};
 use sim::workload::{Placed, Workload, run};
 
 const REQUESTS: u64 = 1_000_000;

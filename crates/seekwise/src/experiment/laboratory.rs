@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use learn::{Controller, Setting};
-use sim::host::Host;
-use sim::run::{Measure, Outcome, Watch};
+use sim::host::{Host, RunSummary};
+use sim::run::{Measure, Watch};
 use sim::workload::{Placed, Span, Workload};
 
 use super::World;
@@ -22,7 +22,7 @@ pub struct Laboratory {
 /// What a run gives.
 pub struct Observed {
     /// What the processes got.
-    pub outcome: Outcome,
+    pub outcome: RunSummary,
     /// When each job ran.
     pub spans: Vec<Option<Span>>,
     /// Windows and decisions.
@@ -61,7 +61,7 @@ impl Laboratory {
         let watch = Watch { stop: Some(terminal::interrupted()), completed: None };
         let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;
         Ok(Observed {
-            outcome: Outcome { host: Some(host.tally()), ..Outcome::new(ran.measure, host.queue()) },
+            outcome: RunSummary { host: Some(host.tally()), ..RunSummary::new(ran.measure, host.queue()) },
             spans: ran.spans,
             steered,
             cpu_ns: stopwatch.map_or(0, |stopwatch| stopwatch.spent_ns()),

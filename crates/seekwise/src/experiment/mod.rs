@@ -26,9 +26,9 @@ use learn::experience::Experience;
 use learn::{Preference, Setting};
 use report::record::{DiskDigest, Record, SCHEMA};
 use sim::device::hdd::spec::QueuePolicy;
-use sim::host::{HostSettings, Queue};
+use sim::host::{HostSettings, Queue, RunSummary};
 use sim::profile::{BuildOptions, Profile};
-use sim::run::{Outcome, Pilot, RunError, StreamMeasure, Watch};
+use sim::run::{Pilot, RunError, StreamMeasure, Watch};
 
 use crate::terminal::{self, Interrupted};
 use crate::workload;
@@ -318,7 +318,7 @@ enum Done {
 
 /// What a run under a regime gives.
 struct Ran {
-    outcome: Outcome,
+    outcome: RunSummary,
     /// Processor time of schedulers and controller.
     cpu_ns: Option<u64>,
     /// What was seen and done, under a controller and where it is to be remembered.

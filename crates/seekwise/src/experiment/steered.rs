@@ -12,8 +12,7 @@ use block::{Nanos, Request, Scheduler, Spec, Tunable};
 use learn::per_request::{self, Shared};
 use learn::plant::Identity;
 use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
-use sim::host::{Issue, Noted};
-use sim::run::{Pilot, Steerable};
+use sim::run::{Issue, Noted, Pilot, Steerable};
 
 use super::remembered::Requests;
 use super::timed::{Stopwatch, Timed};
@@ -111,11 +110,11 @@ impl Pilot for Steered {
         }
     }
 
-    fn next_look(&self) -> Option<Nanos> {
+    fn next_step(&self) -> Option<Nanos> {
         self.steering.next_look()
     }
 
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Steered { steering, in_force, stopwatch, .. } = self;
         let before = steering.decided().len();
         Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));

@@ -13,7 +13,7 @@ pub struct Call {
     pub stream: StreamId,
     /// How urgent its I/O is.
     pub priority: Priority,
-    /// The source's own number for it, handed back in [`Finished`](super::Finished).
+    /// The source's own number for it, handed back in [`Finished`](crate::run::Finished).
     pub token: u64,
     /// What is asked.
     pub action: Action,
@@ -41,7 +41,7 @@ pub enum Action {
         file: FileId,
     },
     /// posix_fadvise(2) with POSIX_FADV_DONTNEED: the whole pages of a piece of a file leave the page cache if they are clean; those
-    /// that are dirty are sent to the device and stay. The caller goes on meanwhile: no [`Finished`](super::Finished) comes.
+    /// that are dirty are sent to the device and stay. The caller goes on meanwhile: no [`Finished`](crate::run::Finished) comes.
     Invalidate {
         /// Which file.
         file: FileId,

@@ -19,11 +19,11 @@
 
 use std::collections::VecDeque;
 
-use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
+use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler};
 
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
-use crate::run::{Server, Steerable};
+use crate::run::{Finished, Issue, Noted, Server, Steerable};
 
 const NONE: u32 = u32::MAX;
 
@@ -36,38 +36,6 @@ const MAX_DISCARD_SECTORS: u32 = u32::MAX >> 9;
 /// Issues that may wait outside the queue. When they do, time stands still for the source: its next requests come late, though
 /// their response time counts from when they should have come.
 const WAITING: usize = 65_536;
-
-/// A request of the workload, placed on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Issue {
-    /// When it was issued; the response time counts from here even if the host's queue was full.
-    pub arrival: Nanos,
-    /// The first sector.
-    pub lba: u64,
-    /// How many sectors; 0 only of a flush that is done.
-    pub sectors: u32,
-    /// Read, write or discard.
-    pub op: Op,
-    /// Whether somebody waits for it.
-    pub sync: bool,
-    /// Whose.
-    pub stream: StreamId,
-    /// How urgent.
-    pub priority: Priority,
-    /// The source's own number for it, handed back in [`Finished`].
-    pub token: u64,
-}
-
-/// An [`Issue`] that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// What was issued.
-    pub issue: Issue,
-    /// When its last part went to the device.
-    pub dispatched: Nanos,
-    /// When its last part was done.
-    pub at: Nanos,
-}
 
 /// The queue's own settings, under Linux's names (`/sys/block/*/queue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,19 +95,6 @@ struct Slot {
     open_parts: u32,
     /// Of an owner: what was issued.
     issue: Issue,
-}
-
-/// What happened to an [`Issue`], for whoever steers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noted {
-    /// It was issued: not yet split, not yet merged.
-    Issued(Issue),
-    /// It is done.
-    Finished(Finished),
-    /// A process called the host at this time.
-    Called(Nanos),
-    /// Its call is over.
-    Returned(Finished),
 }
 
 /// Somebody waits for the device's write cache.

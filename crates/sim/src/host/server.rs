@@ -30,8 +30,8 @@ use super::read_ahead::ReadAhead;
 use super::reclaim::Watermarks;
 use super::settings::settable;
 use super::throttle::{Limits, Throttle};
-use super::{Access, Action, Call, File, FileId, Files, Finished, HostSettings, HostTally, Issue, Noted, Queue, TUNABLES};
-use crate::run::{Server, Steerable};
+use super::{Access, Action, Call, File, FileId, Files, HostSettings, HostTally, Queue, TUNABLES};
+use crate::run::{Finished, Issue, Noted, RunError, Server, Steerable};
 
 /// Calls that may be under way at once.
 const CALLS: usize = 65_536;
@@ -93,6 +93,12 @@ pub enum HostError {
         /// What would fit.
         most_mib: i64,
     },
+}
+
+impl From<HostError> for RunError {
+    fn from(error: HostError) -> RunError {
+        RunError::failed(error)
+    }
 }
 
 /// Where a call stands.

@@ -3,8 +3,8 @@
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 
 use super::settings::{of_the_queue, settable};
-use super::{Host, Noted, Queue, TUNABLES};
-use crate::run::Steerable;
+use super::{Host, Queue, TUNABLES};
+use crate::run::{Noted, Steerable};
 
 impl Steerable for Queue {
     fn note(&mut self) {

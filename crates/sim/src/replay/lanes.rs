@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use block::{Nanos, StreamId};
 
-use crate::host::{Finished, Issue, Queue};
-use crate::run::Server;
+use crate::host::Queue;
+use crate::run::{Finished, Issue, Server};
 
 /// Requests that all lanes together may hold; a stream that overruns even a disk of its own must not fill the memory.
 const ROOM: usize = 1 << 20;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Nanos, StreamId};
 
+use super::ReplayError;
 use super::placement::Placement;
-use crate::host::{Finished, Issue};
-use crate::run::{RunError, Source};
+use crate::run::{Finished, Issue, RunError, Source};
 use crate::trace::{TraceReader, TraceRequest};
 
 /// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory whatever the trace's length;
@@ -23,7 +23,7 @@ const LOOK_BEHIND: usize = 65_536;
 fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, RunError> {
     Ok(Issue {
         arrival,
-        lba: placement.lba(request).ok_or(RunError::Changed)?,
+        lba: placement.lba(request).ok_or(ReplayError::Changed)?,
         sectors: request.sectors,
         op: request.op,
         sync: request.is_sync(),
@@ -65,7 +65,7 @@ impl<'a> Numbered<'a> {
         loop {
             let request = match self.reader.next_request() {
                 Some(Ok(request)) => request,
-                Some(Err(error)) => return Err(error.into()),
+                Some(Err(error)) => return Err(ReplayError::Trace(error).into()),
                 None => return Ok(None),
             };
             let number = self.count;

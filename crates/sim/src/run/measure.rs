@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
-use crate::host::{Finished, Issue};
+use super::{Finished, Issue};
 use crate::scramble::scramble;
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
@@ -322,7 +322,7 @@ mod tests {
     fn a_discard_counts_among_all_and_as_neither_read_nor_write_and_moves_nothing() {
         let mut measure = Measure::new([7]);
         for (token, op) in [(0, Op::Read), (1, Op::Write), (2, Op::Discard)] {
-            let issue = crate::host::Issue {
+            let issue = Issue {
                 arrival: Nanos::ZERO,
                 lba: 0,
                 sectors: 8,
@@ -345,7 +345,7 @@ mod tests {
         let mut measure = Measure::new([7]);
         let (lba, sectors, op, sync, stream) = (0, 0, Op::Write, true, 7);
         let (arrival, priority, token) = (Nanos::ZERO, block::Priority::DEFAULT, 0);
-        let issue = crate::host::Issue { arrival, lba, sectors, op, sync, stream, priority, token };
+        let issue = Issue { arrival, lba, sectors, op, sync, stream, priority, token };
         measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(3) });
         measure.finish();
         assert_eq!((measure.syncs.count(), measure.syncs.max()), (1, Nanos::from_millis(3)));
@@ -359,7 +359,7 @@ mod tests {
             let mut measure = Measure::new([]);
             for token in 0..requests {
                 let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
-                let issue = crate::host::Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
+                let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
                 measure.record(&Finished { issue, dispatched: at, at });
             }
             measure.sample.iter().map(|kept| kept.issue.token).collect::<Vec<_>>()

@@ -34,7 +34,7 @@ pub use options::{
     Amount, BlockSizes, DIRECTIONS, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode, Zones,
 };
 pub use place::Placed;
-pub use processes::{Outcome, Span, run};
+pub use processes::{Span, WorkloadRun, run};
 
 /// The jobs of an fio job file.
 #[derive(Clone, Debug)]

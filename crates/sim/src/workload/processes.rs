@@ -9,8 +9,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::place::{Placed, Target};
 use super::process::{Next, Process};
-use crate::host::{Action, Call, Finished};
-use crate::run::{Measure, Pilot, RunError, Server, Source, Watch};
+use crate::host::{Action, Call};
+use crate::run::{Finished, Measure, Pilot, RunError, Server, Source, Watch};
 
 /// When a job ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +23,10 @@ pub struct Span {
     pub ended: Nanos,
 }
 
-/// What a run of a workload gives.
+/// The result of a run of a workload.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Response times and curves of what was not in anybody's ramp.
+pub struct WorkloadRun {
+    /// Response times and curves, without what falls into a job's ramp.
     pub measure: Measure,
     /// When each job ran, in the order of [`Placed::jobs`]; `None` if it did not run.
     pub spans: Vec<Option<Span>>,
@@ -44,10 +44,10 @@ pub fn run(
     measure: Measure,
     watch: &Watch,
     pilot: Option<&mut dyn Pilot>,
-) -> Result<Outcome, RunError> {
+) -> Result<WorkloadRun, RunError> {
     let mut processes = Processes::new(placed, only);
     let measure = crate::run::run(&mut processes, server, measure, watch, pilot)?;
-    Ok(Outcome { measure, spans: processes.states.iter().map(State::span).collect() })
+    Ok(WorkloadRun { measure, spans: processes.states.iter().map(State::span).collect() })
 }
 
 enum State {

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use block::{Nanos, Op, Priority, Request, StreamId};
 use sim::device::{Completion, Device};
-use sim::host::{Access, Action, Call, Extent, File, FileId, Files, Finished, Host, HostSettings, Queue, QueueSettings};
+use sim::host::{Access, Action, Call, Extent, File, FileId, Files, Host, HostSettings, Queue, QueueSettings};
 use sim::profile::BuildOptions;
-use sim::run::Server;
+use sim::run::{Finished, Server};
 
 pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;

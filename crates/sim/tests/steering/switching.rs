@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Nanos, Op, Priority};
 use proptest::prelude::*;
-use sim::host::{Finished, Issue, Noted, Queue, QueueSettings};
-use sim::run::{Server, Steerable};
+use sim::host::{Queue, QueueSettings};
+use sim::run::{Finished, Issue, Noted, Server, Steerable};
 
 use crate::cases::cases;
 use crate::device::{Entry, FLUSH, Log, Logged, Spy};

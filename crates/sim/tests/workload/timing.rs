@@ -3,9 +3,9 @@ use std::collections::BinaryHeap;
 
 use block::{Nanos, Op};
 use proptest::prelude::*;
-use sim::host::{Action, Call, Finished, Issue};
-use sim::run::{Measure, Server, Watch};
-use sim::workload::{Outcome, run};
+use sim::host::{Action, Call};
+use sim::run::{Finished, Issue, Measure, Server, Watch};
+use sim::workload::{WorkloadRun, run};
 
 use super::{placed, short};
 
@@ -66,7 +66,7 @@ impl Server for Constant {
 const MS: u64 = 1_000_000;
 
 /// Runs a job file against a server that takes `service_us` for everything.
-fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, Outcome) {
+fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, WorkloadRun) {
     let placed = placed(text);
     let mut server = Constant::new(Nanos::from_micros(service_us));
     let outcome = run(&placed, &mut server, only, Measure::new([]), &Watch::default(), None).unwrap();
