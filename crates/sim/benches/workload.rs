@@ -7,7 +7,7 @@ use std::hint::black_box;
 use block::{Nanos, Op};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sim::host::{Action, Call};
-use sim::run::{Finished, Issue, Measure, Server, Watch};
+use sim::run::{Finished, Issue, Measure, Server, Transferred, Watch};
 use sim::workload::{Placed, Workload, run};
 
 const REQUESTS: u64 = 1_000_000;
@@ -66,7 +66,7 @@ impl Server for Constant {
             let arrival = at - Nanos::from_micros(100);
             let priority = block::Priority::DEFAULT;
             let issue = Issue { arrival, lba: 0, sectors: 8, op: Op::Read, sync: true, stream, priority, token };
-            finished.push(Finished { issue, dispatched: arrival, at });
+            finished.push(Finished::Transfer(Transferred { issue, dispatched: arrival, at }));
         }
     }
 

@@ -130,7 +130,7 @@ pub fn curves(measure: &Measure) -> Curves {
     let width = measure.bin.as_secs_f64();
     let mut sample = measure.sample.clone();
     sample.sort_by_key(|done| (done.dispatched, done.issue.token));
-    let point = |done: &sim::run::Finished| SamplePoint {
+    let point = |done: &sim::run::Transferred| SamplePoint {
         dispatched_s: done.dispatched.as_secs_f64(),
         lba: done.issue.lba,
         sectors: done.issue.sectors,

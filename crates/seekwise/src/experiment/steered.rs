@@ -128,7 +128,9 @@ fn event(noted: &Noted) -> Event {
         Noted::Issued(issue) => Event::Queued(request(issue)),
         Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
         Noted::Called(at) => Event::Called(*at),
-        Noted::Returned(done) => Event::Returned { bytes: u64::from(done.issue.sectors) * 512, at: done.at },
+        Noted::Returned(done) => {
+            Event::Returned { bytes: done.transfer().map_or(0, |done| u64::from(done.issue.sectors) * 512), at: done.at() }
+        }
     }
 }
 

@@ -19,11 +19,11 @@
 
 use std::collections::VecDeque;
 
-use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler};
+use block::{Insertion, Limits, Merges, Nanos, Pick, Request, RequestId, Scheduler, StreamId};
 
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
-use crate::run::{Finished, Issue, Noted, Server, Steerable};
+use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
 
 const NONE: u32 = u32::MAX;
 
@@ -97,19 +97,18 @@ struct Slot {
     issue: Issue,
 }
 
-/// Somebody waits for the device's write cache.
+/// A wait for the device's write cache.
 #[derive(Clone, Copy)]
 struct Flush {
-    since: Nanos,
+    arrival: Nanos,
+    stream: StreamId,
     token: u64,
 }
 
 impl Flush {
     fn done(self, at: Nanos) -> Finished {
-        let Flush { since, token } = self;
-        let (op, priority) = (Op::Write, Priority::DEFAULT);
-        let issue = Issue { arrival: since, lba: 0, sectors: 0, op, sync: true, stream: 0, priority, token };
-        Finished { issue, dispatched: since, at }
+        let Flush { arrival, stream, token } = self;
+        Finished::Flush(Flushed { arrival, stream, token, at })
     }
 }
 
@@ -273,10 +272,10 @@ impl Queue {
         self.pending[kind].is_some() || !self.waiting[kind].is_empty() || self.active[kind] >= self.settings.nr_requests
     }
 
-    /// Has the device's volatile write cache emptied (`blkdev_issue_flush`): all that has completed by now is on the media when
-    /// [`Finished`] hands back `token`, with no sectors. False if the device has no such cache: nothing is handed back then.
-    pub fn flush(&mut self, now: Nanos, token: u64) -> bool {
-        let flush = Flush { since: now, token };
+    /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on
+    /// the media when [`Finished::Flush`] hands back `token`. False if the device has no such cache: nothing is handed back then.
+    pub fn flush(&mut self, now: Nanos, stream: StreamId, token: u64) -> bool {
+        let flush = Flush { arrival: now, stream, token };
         if !self.flushing.is_empty() || self.is_frozen(now) {
             self.to_flush.push(flush);
         } else if self.device.flush(now, FLUSH) {
@@ -405,8 +404,8 @@ impl Queue {
             let whole = self.slots[owner as usize].open_parts == 1 && !self.is_pending(owner);
             self.slots[owner as usize].open_parts -= 1;
             if whole {
-                let done = Finished { issue: self.slots[owner as usize].issue, dispatched, at: completion.at };
-                finished.push(done);
+                let done = Transferred { issue: self.slots[owner as usize].issue, dispatched, at: completion.at };
+                finished.push(Finished::Transfer(done));
                 if let Some(notes) = &mut self.notes {
                     notes.push(Noted::Finished(done));
                 }

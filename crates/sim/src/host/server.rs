@@ -31,7 +31,7 @@ use super::reclaim::Watermarks;
 use super::settings::settable;
 use super::throttle::{Limits, Throttle};
 use super::{Access, Action, Call, File, FileId, Files, HostSettings, HostTally, Queue, TUNABLES};
-use crate::run::{Finished, Issue, Noted, RunError, Server, Steerable};
+use crate::run::{Finished, Flushed, Issue, Noted, RunError, Server, Steerable, Transferred};
 
 /// Calls that may be under way at once.
 const CALLS: usize = 65_536;
@@ -527,18 +527,19 @@ impl Host {
         }
     }
 
-    /// Stands for a call where requests are counted: its first sector on the device, and how many it moved.
-    fn representative(&self, running: &Running) -> Issue {
+    /// A call that is done at `at`: of one that moved something its first sector on the device, and how many it moved.
+    fn finished(&self, running: &Running, at: Nanos) -> Finished {
         let Running { call, from, to, .. } = *running;
+        let (arrival, stream, priority, token) = (call.arrival, call.stream, call.priority, call.token);
+        if running.access().is_none() {
+            return Finished::Flush(Flushed { arrival, stream, token, at });
+        }
         let file = self.files.get(running.file as usize);
         let lba = file.and_then(|file| file.pieces(from / 512, 1).next()).map_or(0, |(lba, _)| lba);
-        let sectors = match call.action {
-            Action::Access { .. } if !running.is_empty() => (to.div_ceil(512) - from / 512) as u32,
-            _ => 0,
-        };
+        let sectors = if running.is_empty() { 0 } else { (to.div_ceil(512) - from / 512) as u32 };
         let sync = running.op == Op::Read || running.access() != Some(Access::Buffered);
-        let (arrival, stream, priority, token) = (call.arrival, call.stream, call.priority, call.token);
-        Issue { arrival, lba, sectors, op: running.op, sync, stream, priority, token }
+        let issue = Issue { arrival, lba, sectors, op: running.op, sync, stream, priority, token };
+        Finished::Transfer(Transferred { issue, dispatched: running.dispatched, at })
     }
 
     // Direct input and output.
@@ -755,7 +756,7 @@ impl Host {
         let mut done = std::mem::take(&mut self.done);
         self.queue.advance(now, &mut done);
         for piece in done.drain(..) {
-            let token = piece.issue.token;
+            let token = piece.token();
             if token & OF_CALL == 0 {
                 let transfer = &mut self.transfers[token as usize];
                 transfer.open -= 1;
@@ -767,7 +768,9 @@ impl Host {
             let id = (token & !OF_CALL) as usize;
             let running = &mut self.calls[id];
             running.open -= 1;
-            running.dispatched = piece.dispatched;
+            if let Some(done) = piece.transfer() {
+                running.dispatched = done.dispatched;
+            }
             if running.open == 0 {
                 self.ready.push_back(id);
             }
@@ -789,7 +792,7 @@ impl Host {
             match timer {
                 Timer::End(id) => {
                     let running = self.calls.remove(id);
-                    let done = Finished { issue: self.representative(&running), dispatched: running.dispatched, at };
+                    let done = self.finished(&running, at);
                     self.queue.note_down(Noted::Returned(done));
                     finished.push(done);
                 }

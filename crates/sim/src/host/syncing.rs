@@ -54,7 +54,7 @@ impl Host {
     /// What is at the device must also be on its media. Linux asks for it even if there was nothing to write (`ext4_sync_file`,
     /// `blkdev_fsync`): it may be somebody else's write-back that the drive still has in memory.
     pub(super) fn barrier(&mut self, now: Nanos, id: usize) -> Step {
-        if !self.queue.flush(now, OF_CALL | id as u64) {
+        if !self.queue.flush(now, self.calls[id].call.stream, OF_CALL | id as u64) {
             return Step::Done;
         }
         self.calls[id].open = 1;

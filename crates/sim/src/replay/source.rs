@@ -273,10 +273,10 @@ impl Source for Closed<'_> {
     }
 
     fn completed(&mut self, finished: &Finished) {
-        let token = finished.issue.token;
+        let token = finished.token();
         let Some((recorded_completion, index)) = self.under_way.remove(&token) else { return };
         if let Some(completion) = self.streams[index].behind.get_mut(&(recorded_completion, token)) {
-            *completion = Some(finished.at);
+            *completion = Some(finished.at());
             self.announce(index);
         }
     }

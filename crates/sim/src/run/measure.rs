@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
-use super::{Finished, Issue};
+use super::{Finished, Issue, Transferred};
 use crate::scramble::scramble;
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
@@ -164,7 +164,7 @@ pub struct Measure {
     /// The run in bins, from time zero on.
     pub bins: Vec<Bin>,
     /// Some requests, chosen by their number alone: the same ones in every run of as many requests.
-    pub sample: Vec<Finished>,
+    pub sample: Vec<Transferred>,
     followed: Followed,
     sample_below: u64,
     /// Of the bin that was filled last: its index, and from when to before when it lasts. Time goes on slowly: mostly it is the
@@ -197,17 +197,21 @@ impl Measure {
     }
 
     pub(crate) fn record(&mut self, finished: &Finished) {
-        let issue = &finished.issue;
-        let response = finished.at - issue.arrival;
+        let (arrival, at) = (finished.arrival(), finished.at());
+        self.first_arrival = self.first_arrival.min(arrival);
+        self.last_arrival = self.last_arrival.max(arrival);
+        self.last_completion = self.last_completion.max(at);
+        match finished {
+            Finished::Transfer(done) => self.record_transfer(done),
+            Finished::Flush(_) => self.syncs.record(at - arrival),
+        }
+    }
+
+    fn record_transfer(&mut self, done: &Transferred) {
+        let issue = &done.issue;
+        let response = done.at - issue.arrival;
         // A discard moves nothing.
         let bytes = if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 };
-        self.first_arrival = self.first_arrival.min(issue.arrival);
-        self.last_arrival = self.last_arrival.max(issue.arrival);
-        self.last_completion = self.last_completion.max(finished.at);
-        if issue.sectors == 0 {
-            self.syncs.record(response);
-            return;
-        }
         let (responses, moved) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
             Op::Write => (&mut self.writes, &mut self.written_bytes),
@@ -219,15 +223,15 @@ impl Measure {
             stream.bytes += bytes;
             stream.responses.record(response);
         }
-        self.record_bin(finished.at, bytes, response);
+        self.record_bin(done.at, bytes, response);
         if rank(issue) <= self.sample_below {
-            self.take_sample(finished);
+            self.take_sample(done);
         }
     }
 
     /// Of a long run ever fewer are kept, so that their number stays within bounds whatever its length.
-    fn take_sample(&mut self, finished: &Finished) {
-        self.sample.push(*finished);
+    fn take_sample(&mut self, done: &Transferred) {
+        self.sample.push(*done);
         if self.sample.len() > SAMPLE {
             self.sample_below /= 2;
             self.sample.retain(|kept| rank(&kept.issue) <= self.sample_below);
@@ -300,6 +304,7 @@ fn rank(issue: &Issue) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Flushed;
     use super::*;
 
     #[test]
@@ -332,7 +337,8 @@ mod tests {
                 priority: block::Priority::DEFAULT,
                 token,
             };
-            measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(1) });
+            let (dispatched, at) = (Nanos::ZERO, Nanos::from_millis(1));
+            measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
         }
         measure.finish();
         assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
@@ -343,10 +349,8 @@ mod tests {
     #[test]
     fn an_fsync_counts_among_fsyncs_and_nowhere_else() {
         let mut measure = Measure::new([7]);
-        let (lba, sectors, op, sync, stream) = (0, 0, Op::Write, true, 7);
-        let (arrival, priority, token) = (Nanos::ZERO, block::Priority::DEFAULT, 0);
-        let issue = Issue { arrival, lba, sectors, op, sync, stream, priority, token };
-        measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(3) });
+        let (arrival, at) = (Nanos::ZERO, Nanos::from_millis(3));
+        measure.record(&Finished::Flush(Flushed { arrival, stream: 7, token: 0, at }));
         measure.finish();
         assert_eq!((measure.syncs.count(), measure.syncs.max()), (1, Nanos::from_millis(3)));
         assert_eq!((measure.all.count(), measure.writes.count(), measure.streams[&7].responses.count()), (0, 0, 0));
@@ -360,7 +364,7 @@ mod tests {
             for token in 0..requests {
                 let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
                 let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
-                measure.record(&Finished { issue, dispatched: at, at });
+                measure.record(&Finished::Transfer(Transferred { issue, dispatched: at, at }));
             }
             measure.sample.iter().map(|kept| kept.issue.token).collect::<Vec<_>>()
         };

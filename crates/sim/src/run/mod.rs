@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
-pub use event::{Finished, Issue, Noted};
+pub use event::{Finished, Flushed, Issue, Noted, Transferred};
 pub use measure::{Bin, Measure, Responses, StreamMeasure};
 pub use pilot::{Pilot, Steerable};
 

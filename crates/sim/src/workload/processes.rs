@@ -195,17 +195,17 @@ impl Source for &mut Processes<'_> {
     }
 
     fn completed(&mut self, finished: &Finished) {
-        let index = finished.issue.stream as usize;
+        let index = finished.stream() as usize;
         let Some(State::Running(process, ..)) = self.states.get_mut(index) else { return };
-        process.completed(finished.issue.arrival, finished.at);
-        if !self.is_ready[index] && self.go_on(index, finished.at) {
+        process.completed(finished.arrival(), finished.at());
+        if !self.is_ready[index] && self.go_on(index, finished.at()) {
             self.start_those_that_may();
         }
     }
 
     fn is_measured(&self, finished: &Finished) -> bool {
-        match self.states.get(finished.issue.stream as usize) {
-            Some(State::Running(process, ..)) => process.is_measured(finished.at),
+        match self.states.get(finished.stream() as usize) {
+            Some(State::Running(process, ..)) => process.is_measured(finished.at()),
             _ => true,
         }
     }

@@ -118,7 +118,8 @@ fn a_pilot_learns_of_every_request_in_the_order_of_time() {
     run(&trace(300, Nanos::from_micros(400)), Some(&mut pilot));
     let at = |noted: &Noted| match noted {
         Noted::Issued(issue) => issue.arrival,
-        Noted::Finished(done) | Noted::Returned(done) => done.at,
+        Noted::Finished(done) => done.at,
+        Noted::Returned(done) => done.at(),
         Noted::Called(at) => *at,
     };
     assert!(pilot.noted.iter().map(at).is_sorted());

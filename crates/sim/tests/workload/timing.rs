@@ -1,10 +1,10 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::{Nanos, Op};
+use block::Nanos;
 use proptest::prelude::*;
 use sim::host::{Action, Call};
-use sim::run::{Finished, Issue, Measure, Server, Watch};
+use sim::run::{Finished, Flushed, Issue, Measure, Server, Transferred, Watch};
 use sim::workload::{WorkloadRun, run};
 
 use super::{placed, short};
@@ -50,13 +50,14 @@ impl Server for Constant {
         while self.next_event().is_some_and(|at| at <= now) {
             let Some(Reverse((at, token))) = self.under_way.pop() else { return };
             let (arrival, call) = self.calls[token as usize];
-            let (op, bytes) = match call.action {
-                Action::Access { op, bytes, .. } => (op, bytes),
-                Action::Sync { .. } | Action::Invalidate { .. } => (Op::Write, 0),
-            };
             let (stream, priority) = (call.stream, call.priority);
-            let issue = Issue { arrival, lba: 0, sectors: bytes / 512, op, sync: true, stream, priority, token };
-            finished.push(Finished { issue, dispatched: arrival, at });
+            finished.push(match call.action {
+                Action::Access { op, bytes, .. } => {
+                    let issue = Issue { arrival, lba: 0, sectors: bytes / 512, op, sync: true, stream, priority, token };
+                    Finished::Transfer(Transferred { issue, dispatched: arrival, at })
+                }
+                Action::Sync { .. } | Action::Invalidate { .. } => Finished::Flush(Flushed { arrival, stream, token, at }),
+            });
         }
     }
 
