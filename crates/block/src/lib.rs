@@ -8,11 +8,12 @@ extern crate alloc;
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
-mod chains;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod decay;
 mod directory;
+pub mod hash_index;
+pub mod list;
 pub mod queue;
 mod request;
 pub mod sched;

@@ -35,7 +35,9 @@ mod tests;
 
 use std::collections::VecDeque;
 
+use block::list::{Linked, Links, List};
 use block::{Nanos, Op, Priority, Request, RequestId, StreamId};
+use slab::Slab;
 
 use self::layout::{Layout, Level, Stripe};
 use self::locks::Locks;
@@ -44,7 +46,6 @@ use self::rebuild::Rebuild;
 use super::ssd::FlashTally;
 use super::{Completion, Device};
 
-const NONE: u32 = u32::MAX;
 const NEVER: u64 = u64::MAX;
 
 /// Stripes that an operation works on at once; it bounds the memory that a huge request takes.
@@ -104,17 +105,26 @@ struct Operation {
 /// An access to a member.
 #[derive(Clone, Copy, Debug)]
 struct Access {
-    /// [`NONE`]: this place is free.
     operation: u32,
     member: u32,
-    /// The one behind it in its member's queue.
-    next: u32,
+    /// Its neighbours in its member's queue.
+    links: Links,
     sectors: u32,
     op: Op,
     lba: u64,
 }
 
-/// A flush that members have not all done: a bit for each that has not. No bit: this place is free.
+impl Linked for Access {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+/// A flush that members have not all done: a bit for each that has not.
 #[derive(Clone, Copy, Debug)]
 struct Flush {
     id: RequestId,
@@ -132,8 +142,7 @@ struct Member {
     at_device: u32,
     /// At the device or waiting for it.
     pending: u32,
-    first_waiting: u32,
-    last_waiting: u32,
+    waiting: List,
     /// Behind the last sector it was sent to, and behind the last it was to read.
     head: u64,
     read_end: u64,
@@ -144,8 +153,8 @@ struct Member {
 impl Member {
     fn new(device: Box<dyn Device>) -> Member {
         let depth = u32::try_from(device.queue_depth()).unwrap_or(u32::MAX).max(1);
-        let (first_waiting, last_waiting) = (NONE, NONE);
-        Member { device, depth, at_device: 0, pending: 0, first_waiting, last_waiting, head: 0, read_end: NEVER, stretch: (0, 0) }
+        let waiting = List::new();
+        Member { device, depth, at_device: 0, pending: 0, waiting, head: 0, read_end: NEVER, stretch: (0, 0) }
     }
 }
 
@@ -161,12 +170,9 @@ pub struct Raid {
     next_event: u64,
     /// Reads go where the queue is shortest, not where the arm is nearest.
     by_queue: bool,
-    operations: Vec<Operation>,
-    free_operations: Vec<u32>,
-    accesses: Vec<Access>,
-    free_accesses: Vec<u32>,
-    flushes: Vec<Flush>,
-    free_flushes: Vec<u32>,
+    operations: Slab<Operation>,
+    accesses: Slab<Access>,
+    flushes: Slab<Flush>,
     locks: Locks,
     /// Operations that got their lock.
     granted: VecDeque<u32>,
@@ -206,12 +212,9 @@ impl Raid {
             next_event: NEVER,
             by_queue: members.iter().any(|member| member.flash().is_some()),
             members: members.into_iter().map(Member::new).collect(),
-            operations: Vec::new(),
-            free_operations: Vec::new(),
-            accesses: Vec::new(),
-            free_accesses: Vec::new(),
-            flushes: Vec::new(),
-            free_flushes: Vec::new(),
+            operations: Slab::new(),
+            accesses: Slab::new(),
+            flushes: Slab::new(),
             locks: Locks::default(),
             granted: VecDeque::new(),
             outstanding: 0,
@@ -307,14 +310,11 @@ impl Raid {
             let key = completion.id & !FLUSH;
             return self.member_flushed(now, key >> FLUSH_MEMBER_BITS, 1 << (key & ((1 << FLUSH_MEMBER_BITS) - 1)));
         }
-        let access = self.accesses[completion.id as usize];
-        self.free_access(completion.id);
+        let access = self.accesses.remove(completion.id as usize);
         let member = &mut self.members[access.member as usize];
         member.at_device -= 1;
         member.pending -= 1;
-        if member.first_waiting != NONE {
-            let next = member.first_waiting;
-            member.first_waiting = self.accesses[next as usize].next;
+        if let Some(next) = member.waiting.pop_front(&mut self.accesses) {
             self.start(now, next);
         }
         let operation = &mut self.operations[access.operation as usize];
@@ -336,7 +336,7 @@ impl Raid {
         flush.members &= !member;
         if flush.members == 0 {
             let (id, none) = (flush.id, Nanos::ZERO);
-            self.free_flushes.push(index);
+            self.flushes.remove(index as usize);
             self.report(Completion { id, at: Nanos(now), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true });
         }
     }
@@ -349,11 +349,6 @@ impl Raid {
         if let Some(rebuild) = self.rebuild.as_mut().filter(|_| self.outstanding == 0) {
             rebuild.host_idle(now);
         }
-    }
-
-    fn free_access(&mut self, index: u32) {
-        self.accesses[index as usize].operation = NONE;
-        self.free_accesses.push(index);
     }
 
     /// Gives an access to its member's device, which has room for it.
@@ -369,19 +364,15 @@ impl Raid {
 
     /// Gives an access of an operation to its member.
     fn enqueue(&mut self, now: u64, operation: u32, number: usize, op: Op, (lba, end): (u64, u64)) {
-        let access = Access { operation, member: number as u32, next: NONE, sectors: (end - lba) as u32, op, lba };
-        let index = place(&mut self.accesses, &mut self.free_accesses, access);
+        let access = Access { operation, member: number as u32, links: Links::default(), sectors: (end - lba) as u32, op, lba };
+        let index = self.accesses.insert(access) as u32;
         self.operations[operation as usize].open += 1;
         let member = &mut self.members[number];
         member.pending += 1;
         if member.at_device < member.depth {
             return self.start(now, index);
         }
-        match member.first_waiting {
-            NONE => member.first_waiting = index,
-            _ => self.accesses[member.last_waiting as usize].next = index,
-        }
-        member.last_waiting = index;
+        member.waiting.push_back(&mut self.accesses, index);
     }
 
     /// Carries an operation on that waits for no access, and those that get its lock.
@@ -471,7 +462,7 @@ impl Raid {
             return false;
         }
         let Operation { id, seek, rotation, seek_cylinders, hit, .. } = *operation;
-        self.free_operations.push(index);
+        self.operations.remove(index as usize);
         self.report(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit });
         true
     }
@@ -696,30 +687,30 @@ impl Raid {
         self.failed = Some(failed);
         self.wakes[failed] = NEVER;
         let member = &mut self.members[failed];
-        (member.at_device, member.pending, member.first_waiting) = (0, 0, NONE);
+        (member.at_device, member.pending, member.waiting) = (0, 0, List::new());
         if let Some(spare) = self.spare.take() {
             *member = Member::new(spare);
             self.rebuild = Some(Rebuild::new(now, self.rate, self.layout.rows * self.layout.unit));
         }
         let mut over = Vec::new();
-        for index in 0..self.accesses.len() {
-            let access = self.accesses[index];
-            if access.operation == NONE || access.member as usize != failed {
-                continue;
+        self.accesses.retain(|_, access| {
+            if access.member as usize != failed {
+                return true;
             }
-            self.free_access(index as u32);
             let operation = &mut self.operations[access.operation as usize];
             operation.open -= 1;
             operation.lost |= access.op == Op::Read;
             if operation.open == 0 {
                 over.push(access.operation);
             }
-        }
+            false
+        });
         for operation in over {
             self.proceed(now, operation);
         }
-        for index in 0..self.flushes.len() {
-            self.member_flushed(now, index as u32, 1 << failed);
+        let flushes: Vec<u32> = self.flushes.iter().map(|(index, _)| index as u32).collect();
+        for index in flushes {
+            self.member_flushed(now, index, 1 << failed);
         }
     }
 
@@ -730,7 +721,7 @@ impl Raid {
             return;
         }
         let operation = Operation {
-            id: NONE,
+            id: RequestId::MAX,
             stream: REBUILD_STREAM,
             priority: Priority::DEFAULT,
             sync: false,
@@ -748,7 +739,7 @@ impl Raid {
             rotation: Nanos::ZERO,
             seek_cylinders: 0,
         };
-        let index = place(&mut self.operations, &mut self.free_operations, operation);
+        let index = self.operations.insert(operation) as u32;
         let operation = &mut self.operations[index as usize];
         (operation.at, operation.end) = rebuild.begin(now, index);
         self.proceed(now, index);
@@ -760,24 +751,10 @@ impl Raid {
         rebuild.finish(index);
         while let Some(piece) = rebuild.take_finished(now) {
             self.locks.release(piece, &mut self.granted);
-            self.free_operations.push(piece);
+            self.operations.remove(piece as usize);
         }
         if rebuild.ended() {
             (self.rebuild, self.failed) = (None, None);
-        }
-    }
-}
-
-/// Puts something into a free place, or a new one.
-fn place<T>(all: &mut Vec<T>, free: &mut Vec<u32>, new: T) -> u32 {
-    match free.pop() {
-        Some(index) => {
-            all[index as usize] = new;
-            index
-        }
-        None => {
-            all.push(new);
-            all.len() as u32 - 1
         }
     }
 }
@@ -819,7 +796,7 @@ impl Device for Raid {
             seek_cylinders: 0,
         };
         self.outstanding += 1;
-        let index = place(&mut self.operations, &mut self.free_operations, operation);
+        let index = self.operations.insert(operation) as u32;
         self.proceed(now.0, index);
         self.settle();
     }
@@ -827,7 +804,7 @@ impl Device for Raid {
     fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
         self.catch_up(now.0);
         self.account(now.0);
-        let index = place(&mut self.flushes, &mut self.free_flushes, Flush { id, members: 0 });
+        let index = self.flushes.insert(Flush { id, members: 0 }) as u32;
         let gone = self.failed.filter(|_| self.rebuild.is_none());
         for number in (0..self.members.len()).filter(|&number| Some(number) != gone) {
             let device = &mut self.members[number].device;
@@ -840,7 +817,7 @@ impl Device for Raid {
         if waits {
             self.outstanding += 1;
         } else {
-            self.free_flushes.push(index);
+            self.flushes.remove(index as usize);
         }
         self.settle();
         waits
