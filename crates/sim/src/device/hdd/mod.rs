@@ -31,6 +31,7 @@ pub mod layout;
 pub mod mechanics;
 mod media;
 pub mod model;
+pub mod profile;
 mod reading;
 pub mod spec;
 #[cfg(test)]

@@ -28,6 +28,7 @@
 
 pub mod layout;
 mod locks;
+pub mod profile;
 mod rebuild;
 pub mod spec;
 #[cfg(test)]

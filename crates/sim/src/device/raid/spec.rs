@@ -18,7 +18,7 @@ const MAX_FAIL_AT_S: f64 = 3.2e9;
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// `"raid"`.
-    pub kind: Kind,
+    pub kind: String,
     /// The profile's name; made up of level and disks if absent.
     pub name: Option<String>,
     /// One line for people; made up if absent.
@@ -45,14 +45,6 @@ pub struct Spec {
     pub rebuild_kib_s: Option<u64>,
     /// The same while the host has requests in the array (md: `speed_limit_min`); 1,000 if absent, or all if that is less.
     pub rebuild_busy_kib_s: Option<u64>,
-}
-
-/// Tells arrays from other devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// An array.
-    Raid,
 }
 
 /// A spec that makes sense by itself, before its disks are known.

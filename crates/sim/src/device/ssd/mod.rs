@@ -21,6 +21,7 @@ mod cached_map;
 mod chips;
 mod ftl;
 pub mod model;
+pub mod profile;
 pub mod spec;
 mod steady;
 mod table;
