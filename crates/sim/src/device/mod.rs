@@ -1,7 +1,6 @@
 //! Simulated storage devices, one file each behind the [`Device`] trait.
 
 pub mod hdd;
-pub mod learned;
 pub mod raid;
 mod reciprocal;
 pub mod ssd;

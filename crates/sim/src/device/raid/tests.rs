@@ -3,12 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use block::ServiceTime;
 use proptest::prelude::*;
 
 use super::*;
 use crate::cases::cases;
-use crate::device::learned::Learned;
 
 /// What all devices of an array hold and did. A sector holds a number that tells who wrote it last; a parity the exclusive or of its
 /// stripe's.
@@ -540,10 +538,46 @@ fn a_rebuild_yields_to_the_host() {
     assert!(whole_at_end[0] <= 512 && whole_at_end[1] > 512, "{whole_at_end:?}");
 }
 
-/// Every request takes a millisecond.
+/// A device that takes a millisecond for each request, one at a time.
+#[derive(Default)]
+struct Constant {
+    serving: Option<(Nanos, u32)>,
+    busy: Nanos,
+}
+
+impl Device for Constant {
+    fn capacity_sectors(&self) -> u64 {
+        1 << 20
+    }
+
+    fn queue_depth(&self) -> usize {
+        1
+    }
+
+    fn submit(&mut self, now: Nanos, request: &Request) {
+        assert!(self.serving.is_none(), "one at a time");
+        self.serving = Some((now + Nanos::from_millis(1), request.id));
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.serving.map(|(at, _)| at)
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        let none = Nanos::ZERO;
+        if let Some((at, id)) = self.serving.take_if(|(at, _)| *at <= now) {
+            self.busy += Nanos::from_millis(1);
+            done.push(Completion { id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false });
+        }
+    }
+
+    fn busy(&self) -> Nanos {
+        self.busy
+    }
+}
+
 fn plain(members: usize) -> Vec<Box<dyn Device>> {
-    let model = || Box::new(Nanos::from_millis(1)) as Box<dyn ServiceTime>;
-    (0..members).map(|_| Box::new(Learned::new(model(), 1 << 20, 1)) as Box<dyn Device>).collect()
+    (0..members).map(|_| Box::new(Constant::default()) as Box<dyn Device>).collect()
 }
 
 /// Requests a second that an array serves of `count`, `depth` at a time.
