@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Raid;
-use super::layout::{Layout, Level, MAX_MEMBERS};
+use super::layout::{Layout, MAX_MEMBERS};
 use super::spec::{Settings, Spec};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
@@ -84,9 +84,9 @@ fn find(text: &ProfileText, name: &str, parts: &mut Vec<(String, Arc<Profile>)>)
 
 /// One line about an array whose profile has none.
 fn describe(what: String, settings: &Settings, spare: Option<&Profile>) -> String {
-    let unit = match settings.level {
-        Level::Raid1 => String::new(),
-        _ => format!(", stripe unit {} KiB", settings.unit as f64 / 2.0),
+    let unit = match settings.level.has_stripe_units() {
+        false => String::new(),
+        true => format!(", stripe unit {} KiB", settings.unit as f64 / 2.0),
     };
     let failure = settings.failure.map_or(String::new(), |failure| match failure.at.as_secs_f64() {
         0.0 => format!(", member {} failed", failure.member),
