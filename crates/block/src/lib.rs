@@ -8,15 +8,15 @@ extern crate alloc;
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
-mod chains;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod decay;
 mod directory;
+pub mod hash_index;
+pub mod list;
 pub mod queue;
 mod request;
 pub mod sched;
-mod service_time;
 mod setting;
 mod sorted;
 mod time;
@@ -25,7 +25,6 @@ mod tunable;
 pub use queue::{Limits, Merges};
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, StreamId};
 pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, Spec, switch};
-pub use service_time::ServiceTime;
 pub use setting::{SettingError, find, parse, parse_among, parse_settings};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, Unit};
