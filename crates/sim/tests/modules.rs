@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The modules around the event loop, and what each may use of this crate. The loop uses nothing that it runs.
 const ARROWS: &[(&str, &[&str])] = &[
     ("run", &["scramble"]),
-    ("host", &["device", "run", "scramble"]),
+    ("host", &["device", "run", "scramble", "streams"]),
     ("replay", &["host", "run", "trace"]),
     ("workload", &["host", "run", "scramble"]),
 ];

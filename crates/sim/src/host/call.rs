@@ -52,6 +52,15 @@ pub enum Action {
     },
 }
 
+impl Action {
+    /// Which file it is about.
+    pub fn file(&self) -> FileId {
+        match *self {
+            Action::Access { file, .. } | Action::Sync { file } | Action::Invalidate { file, .. } => file,
+        }
+    }
+}
+
 /// How a file was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {

@@ -1,6 +1,7 @@
 use block::{Nanos, Op};
-use sim::host::{Access, Action, FLUSHER_STREAM};
+use sim::host::{Access, Action};
 use sim::run::Finished;
+use sim::streams::FLUSHER;
 
 use crate::machine::{KIB, MIB, Machine, direct, files, fsync, in_order, read, scramble, write};
 
@@ -21,7 +22,7 @@ fn a_page_dirty_for_longer_than_the_expiry_is_written_within_the_next_period() {
         let write = seen.iter().find(|seen| seen.covers(16)).expect("it is written");
         let age = write.at - dirtied;
         assert!(age >= seconds(30) && age <= seconds(35), "written after {age}");
-        assert_eq!((write.op, write.stream), (Op::Write, FLUSHER_STREAM));
+        assert_eq!((write.op, write.stream), (Op::Write, FLUSHER));
         assert_eq!(machine.host.tally().dirty, 0);
     }
 }

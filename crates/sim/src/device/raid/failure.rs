@@ -9,7 +9,7 @@ use super::rebuild::Rebuild;
 use super::{NEVER, Raid};
 
 /// The stream in whose name a rebuild reads and writes its members.
-pub const REBUILD_STREAM: StreamId = StreamId::MAX;
+pub const REBUILD_STREAM: StreamId = crate::streams::REBUILD;
 
 /// What happens to an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
