@@ -23,7 +23,7 @@ mod time;
 mod tunable;
 
 pub use queue::{Limits, Merges};
-pub use request::{Op, Priority, PriorityClass, Request, RequestId, StreamId};
+pub use request::{Op, Priority, PriorityClass, Request, RequestId, SEQUENTIAL_GAP, StreamId};
 pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, Spec, switch};
 pub use setting::{SettingError, find, parse, parse_among, parse_settings};
 pub use time::Nanos;
