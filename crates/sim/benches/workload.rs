@@ -8,11 +8,11 @@ use block::{Nanos, Op};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sim::host::{Action, Call};
 use sim::run::{Finished, Issue, Measure, Server, Transferred, Watch};
-use sim::workload::{Placed, Workload, run};
+use sim::workload::{PlacedWorkload, Workload, run};
 
 const REQUESTS: u64 = 1_000_000;
 
-fn placed(options: &str) -> Placed {
+fn placed(options: &str) -> PlacedWorkload {
     let text = format!("[j]\ntime_based\nruntime=1d\ndirect=1\n{options}\n");
     let workload = Workload::parse(&text, "bench").unwrap_or_else(|error| panic!("{error}"));
     workload.place(1 << 31, 1).unwrap_or_else(|error| panic!("{error}"))

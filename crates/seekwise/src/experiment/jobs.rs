@@ -7,7 +7,7 @@ use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue, RunSummary};
 use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Pilot, RunError, Watch};
-use sim::workload::{Placed, Workload};
+use sim::workload::{PlacedWorkload, Workload};
 
 use super::load::{Build, Load};
 use super::{ALONE, Arguments, World, hexadecimal, regime};
@@ -19,7 +19,7 @@ const FORMAT: &str = "fio job file";
 pub struct JobsLoad {
     name: String,
     sha256: String,
-    placed: Placed,
+    placed: PlacedWorkload,
     host: HostSettings,
     seed: u64,
 }

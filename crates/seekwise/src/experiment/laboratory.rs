@@ -6,7 +6,7 @@ use anyhow::Context;
 use learn::{Controller, Setting};
 use sim::host::{Host, RunSummary};
 use sim::run::{Measure, Watch};
-use sim::workload::{Placed, Span, Workload};
+use sim::workload::{PlacedWorkload, Span, Workload};
 
 use super::World;
 use super::steered::{Steered, timed};
@@ -16,7 +16,7 @@ use crate::terminal;
 /// A job file on a disk.
 pub struct Laboratory {
     world: World,
-    placed: Placed,
+    placed: PlacedWorkload,
 }
 
 /// What a run gives.
@@ -44,7 +44,7 @@ impl Laboratory {
     }
 
     /// Names of the jobs.
-    pub fn placed(&self) -> &Placed {
+    pub fn placed(&self) -> &PlacedWorkload {
         &self.placed
     }
 

@@ -7,7 +7,7 @@ use block::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::place::{Placed, Target};
+use super::place::{PlacedWorkload, Target};
 use super::process::{Next, Process};
 use crate::host::{Action, Call};
 use crate::run::{Finished, Measure, Pilot, RunError, Server, Source, Watch};
@@ -28,7 +28,7 @@ pub struct Span {
 pub struct WorkloadRun {
     /// Response times and curves, without what falls into a job's ramp.
     pub measure: Measure,
-    /// When each job ran, in the order of [`Placed::jobs`]; `None` if it did not run.
+    /// When each job ran, in the order of [`PlacedWorkload::jobs`]; `None` if it did not run.
     pub spans: Vec<Option<Span>>,
 }
 
@@ -38,7 +38,7 @@ pub struct WorkloadRun {
 /// # Errors
 /// If it is interrupted through `watch`.
 pub fn run(
-    placed: &Placed,
+    placed: &PlacedWorkload,
     server: &mut impl Server<Work = Call>,
     only: Option<usize>,
     measure: Measure,
@@ -68,7 +68,7 @@ impl State {
 }
 
 struct Processes<'a> {
-    placed: &'a Placed,
+    placed: &'a PlacedWorkload,
     /// Of each job.
     states: Vec<State>,
     /// Those that go on by themselves: when, the order in which they asked, which.
@@ -82,7 +82,7 @@ struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
-    fn new(placed: &'a Placed, only: Option<usize>) -> Processes<'a> {
+    fn new(placed: &'a PlacedWorkload, only: Option<usize>) -> Processes<'a> {
         let number = placed.jobs().len();
         let state = |index| if only.is_none_or(|only| only == index) { State::Waiting } else { State::Left };
         let mut processes = Processes {
