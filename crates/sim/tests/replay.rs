@@ -55,7 +55,7 @@ impl Device for Steady {
     }
 }
 
-/// First come, first served, but nobody before `patience` has passed.
+/// First come, first served, but no request before `patience` has passed.
 #[derive(Default)]
 struct Patient {
     queue: VecDeque<Request>,

@@ -1,4 +1,4 @@
-//! What a process asks of the kernel.
+//! System calls: what a process asks of the kernel.
 
 use block::{Nanos, Op, Priority, StreamId};
 

@@ -4,7 +4,7 @@
 //!                |<----- async_size ---------|
 //!     |------------------- size -------------------|
 //!     |==================#===========================|
-//!     ^start             ^marker: whoever reads it sets off the next window
+//!     ^start             ^marker: reading it sets off the next window
 //! ```
 //! Follows `mm/readahead.c` of Linux 6.x (`ondemand_readahead`, before the folio orders). In pages of 4 KiB.
 
@@ -105,7 +105,7 @@ impl ReadAhead {
         self.window(index, max)
     }
 
-    /// `try_context_readahead`: pages right before this one are here, so somebody reads in order.
+    /// `try_context_readahead`: pages right before this one are here, so the file is being read in order.
     fn continue_history(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, max: u64) -> Option<ReadWindow> {
         let mut history = cache.history(file, index, max);
         if history <= requested {

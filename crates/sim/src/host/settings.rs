@@ -1,10 +1,10 @@
-//! What is set on a host, and what kind of machine it is.
+//! The settings of a host and of its machine.
 
 use block::{Merges, Nanos, Scale, SettingError, Tunable, Unit};
 
 use super::QueueSettings;
 
-/// What may be set while the host runs, under Linux's names: `/sys/block/*/queue` first, then `/proc/sys/vm`.
+/// The tunables that may change while the host runs, under Linux's names: `/sys/block/*/queue` first, then `/proc/sys/vm`.
 /// [`HostSettings::value`] and [`Host::set`](super::Host::set) go by the place in here.
 pub static TUNABLES: &[Tunable] = &[
     Tunable {
@@ -103,7 +103,7 @@ pub static TUNABLES: &[Tunable] = &[
     },
 ];
 
-/// What the machine is, fixed for a run.
+/// The properties of the machine, fixed for a run.
 pub static MACHINE: &[Tunable] = &[
     Tunable {
         name: "memory_mib",
@@ -224,7 +224,7 @@ pub(super) fn settable(tunables: &'static [Tunable], index: usize, value: i64) -
     tunable.check("host", value)
 }
 
-/// Every setting of a host: the [`TUNABLES`], then the [`MACHINE`]. Meaning, unit and range of a field stand there.
+/// Every setting of a host: the [`TUNABLES`], then the [`MACHINE`]. They document meaning, unit and range of each field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the tunables of the same names document them")]
 pub struct HostSettings {

@@ -1,4 +1,4 @@
-//! A queue and a host as something that can be set in the middle of a run.
+//! Changing the settings of a queue and of a host in the middle of a run.
 
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 

@@ -42,18 +42,18 @@ impl DirtyLimits {
         DirtyLimits { background: if background >= limit { limit / 2 } else { background }, limit }
     }
 
-    /// Up to here nobody is slowed down (`dirty_freerun_ceiling`).
+    /// Up to here no writer is slowed down (`dirty_freerun_ceiling`).
     pub fn free_run(self) -> u64 {
         (self.limit + self.background) / 2
     }
 
-    /// Pages a process may write before it looks again (`dirty_poll_interval`).
+    /// Pages a process may write before it checks again (`dirty_poll_interval`).
     pub fn poll_interval(self, dirty: u64) -> u64 {
         if self.limit > dirty { 1 << ((self.limit - dirty).ilog2() / 2) } else { 1 }
     }
 }
 
-/// What the device has been seen to write, and the pace that follows.
+/// The measured write bandwidth of the device, and the pace for writers that follows from it.
 #[derive(Debug)]
 pub(super) struct Throttle {
     /// Pages a second.
@@ -85,7 +85,7 @@ impl Throttle {
         }
     }
 
-    /// Looks again at what was written, if a while has passed. `writing`: somebody is being slowed down, so the pace is at work.
+    /// Measures again how much was written, if a while has passed. `writing`: writers are being slowed down, so the pace has an effect.
     pub fn update(&mut self, now: Nanos, limits: DirtyLimits, dirty: u64, writing: bool) {
         let elapsed = now - self.at;
         if elapsed < INTERVAL {
@@ -140,7 +140,7 @@ impl Throttle {
         Nanos::from_secs_f64(dirtied as f64 / pace).min(longest)
     }
 
-    /// Pages after which a process that is being slowed down looks again.
+    /// Pages after which a process that is being slowed down checks again.
     pub fn poll_interval(&self, limits: DirtyLimits, dirty: u64) -> u64 {
         ((self.pace * position_ratio(limits, dirty) * SHORTEST_PAUSE_SECONDS) as u64).max(1)
     }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_end_at_the_longest_and_at_the_limit_nobody_goes_on() {
+    fn pauses_end_at_the_longest_and_at_the_limit_every_writer_sleeps() {
         let throttle = Throttle::new();
         assert_eq!(throttle.pause(LIMITS, 1750, 1_000_000), throttle.longest_pause(1750));
         assert!(throttle.pause(LIMITS, 2000, 1) > Nanos::ZERO);

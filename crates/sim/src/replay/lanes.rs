@@ -1,4 +1,4 @@
-//! Every stream alone on a disk of its own: the measure of how much the others cost it.
+//! Every stream alone on a disk of its own, which shows how much the others slow it down.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

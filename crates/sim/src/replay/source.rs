@@ -11,7 +11,7 @@ use super::placement::Placement;
 use crate::run::{Finished, Issue, RunError, Source};
 use crate::trace::{TraceReader, TraceRequest};
 
-/// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory whatever the trace's length;
+/// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory for traces of any length;
 /// a stream whose next request lies further on sleeps until it comes into sight.
 const LOOK_AHEAD: usize = 65_536;
 
@@ -38,8 +38,8 @@ fn scaled(span: Nanos, speed: f64) -> Nanos {
     if speed == 1.0 { span } else { Nanos::from_secs_f64(span.as_secs_f64() / speed) }
 }
 
-/// Requests read in search of some streams between two looks at the flag that stops a run.
-const READS_PER_LOOK: u64 = 4096;
+/// Requests read in search of some streams between two checks of the flag that stops a run.
+const READS_PER_CHECK: u64 = 4096;
 
 /// A trace's requests with their numbers in it, or those of some streams alone.
 pub(super) struct Numbered<'a> {
@@ -79,7 +79,7 @@ impl<'a> Numbered<'a> {
     #[inline]
     fn wants(&self, stream: StreamId) -> Result<bool, RunError> {
         let Some((streams, stop)) = &self.only else { return Ok(true) };
-        if self.count.is_multiple_of(READS_PER_LOOK) && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+        if self.count.is_multiple_of(READS_PER_CHECK) && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(RunError::Interrupted);
         }
         Ok(streams.binary_search(&stream).is_ok())
@@ -131,7 +131,7 @@ impl Source for Open<'_> {
 ///
 /// A request is taken to depend on the stream's last request that had completed when it was issued, and is issued its recorded
 /// think time after that one completes here; never before the stream's preceding request. So a stream that kept four requests in
-/// flight keeps four in flight. Asynchronous requests are waited for by nobody. Where the recording has no completions, the whole
+/// flight keeps four in flight. No stream waits for asynchronous requests. Where the recording has no completions, the whole
 /// gap between two requests counts as think time.
 pub(super) struct Closed<'a> {
     requests: Numbered<'a>,

@@ -1,4 +1,4 @@
-//! What is measured while requests complete. Memory does not grow with the trace.
+//! Measures taken while requests complete. Their memory does not grow with the length of the run.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ impl Responses {
     }
 
     fn record(&mut self, response: Nanos) {
-        // The histogram grows to whatever comes; should it not be able to, the value counts as its largest.
+        // The histogram grows as needed; if it cannot, the value counts as its largest.
         if self.histogram.record(response.0).is_err() {
             self.histogram.saturating_record(response.0);
         }
@@ -42,7 +42,7 @@ impl Responses {
 
     /// Adds what was recorded elsewhere, to the same number of digits.
     fn add(&mut self, other: &Responses) {
-        // It grows to whatever the other holds, as it does for single values: only a histogram of fixed size can refuse.
+        // It grows as it does for single values: only a histogram of fixed size can refuse.
         #[expect(clippy::expect_used, reason = "both grow by themselves")]
         self.histogram.add(&other.histogram).expect("a histogram that grows");
         self.sum += other.sum;
@@ -134,7 +134,7 @@ pub struct Bin {
     pub response_max: Nanos,
 }
 
-/// All that is measured in one run.
+/// The measures of one run.
 #[derive(Clone, Debug)]
 pub struct Measure {
     /// When the first request was issued.
@@ -147,17 +147,17 @@ pub struct Measure {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// All response times, those of discards too, which are neither reads nor writes. Put together when the run ends.
+    /// All response times, those of discards too, which are neither reads nor writes. Combined when the run ends.
     pub all: Responses,
     /// The reads'.
     pub reads: Responses,
     /// The writes'.
     pub writes: Responses,
-    /// The fsyncs', which count nowhere else: they move nothing.
+    /// The flushes', that is fsyncs', which count nowhere else: they move nothing.
     pub syncs: Responses,
     /// The discards'.
     pub discards: Responses,
-    /// The followed streams. Put together when the run ends.
+    /// The followed streams. Filled when the run ends.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
     /// Width of a bin.
     pub bin: Nanos,
@@ -167,8 +167,8 @@ pub struct Measure {
     pub sample: Vec<Transferred>,
     followed: Followed,
     sample_below: u64,
-    /// Of the bin that was filled last: its index, and from when to before when it lasts. Time goes on slowly: mostly it is the
-    /// same one again, and to find it takes no division.
+    /// The bin that was filled last: its index, begin and end. Most requests fall into the same bin as the one before, which is then
+    /// found without a division.
     current: (usize, Nanos, Nanos),
 }
 
@@ -229,7 +229,7 @@ impl Measure {
         }
     }
 
-    /// Of a long run ever fewer are kept, so that their number stays within bounds whatever its length.
+    /// Keeps an ever smaller share of a long run, so that the sample stays within bounds.
     fn take_sample(&mut self, done: &Transferred) {
         self.sample.push(*done);
         if self.sample.len() > SAMPLE {
@@ -273,7 +273,7 @@ impl Measure {
         self.bin = self.bin + self.bin;
     }
 
-    /// Who is followed, in ascending order.
+    /// The followed streams, in ascending order.
     pub(crate) fn followed(&self) -> Vec<StreamId> {
         self.followed.measures.iter().map(|&(stream, _)| stream).collect()
     }
@@ -283,7 +283,7 @@ impl Measure {
         self.reads.count() + self.writes.count() + self.discards.count()
     }
 
-    /// Puts together what was recorded apart: once, instead of recording every request in all places.
+    /// Combines what was recorded separately: once, instead of recording every request several times.
     pub(crate) fn finish(&mut self) {
         self.all = self.reads.clone();
         self.all.add(&self.writes);

@@ -76,7 +76,7 @@ pub trait Server {
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The source, or whatever the run was set up from, failed.
+    /// The source, or something that the run was set up from, failed.
     #[error(transparent)]
     Failed(Box<dyn Error + Send + Sync>),
     /// It was asked to stop.

@@ -1,4 +1,4 @@
-//! Whoever steers: when it is asked, what it is told, and what its doing does.
+//! Pilots: when they take their steps, what they are told, and what their changes do.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::device::{Log, Logged, Spy};
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-/// Looks every so often, and at once when told to; switches every time if it shall.
+/// Takes a step at a fixed interval, and at once when told to; switches the scheduler every time if asked to.
 #[derive(Default)]
 struct Recorder {
     every: Option<Nanos>,
