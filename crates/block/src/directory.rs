@@ -5,7 +5,8 @@
 
 use alloc::vec::Vec;
 
-use crate::chains::{Chains, NONE};
+use crate::hash_index::HashIndex;
+use crate::list::{Linked, Links, List};
 
 /// How many streams without requests are remembered.
 const IDLE_MAX: usize = 4096;
@@ -13,35 +14,33 @@ const IDLE_MAX: usize = 4096;
 struct Entry {
     key: u64,
     holds: u32,
-    // Neighbours in the list of idle entries, while holds is 0.
-    older: u32,
-    newer: u32,
+    /// Its neighbours among the idle ones, while `holds` is 0.
+    links: Links,
+}
+
+impl Linked for Entry {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 /// Keys and their numbers. The owner keeps a `Vec` with what it knows of each.
 #[derive(Default)]
 pub(crate) struct Directory {
     entries: Vec<Entry>,
-    by_key: Chains,
-    idle: IdleList,
-}
-
-struct IdleList {
-    oldest: u32,
-    newest: u32,
-    len: usize,
-}
-
-impl Default for IdleList {
-    fn default() -> IdleList {
-        IdleList { oldest: NONE, newest: NONE, len: 0 }
-    }
+    by_key: HashIndex,
+    /// Those that nothing is held of, the one used longest ago first.
+    idle: List,
 }
 
 impl Directory {
     /// The number of `key`, if it is remembered.
     pub(crate) fn find(&self, key: u64) -> Option<usize> {
-        self.by_key.slots(key).next().map(|slot| slot as usize)
+        self.by_key.get(key).next().map(|slot| slot as usize)
     }
 
     /// Holds `key` once more. True: it is new, and whatever the owner knew under this number is about another.
@@ -50,16 +49,17 @@ impl Directory {
             self.hold_number(number);
             return (number, false);
         }
-        let number = if self.idle.len >= IDLE_MAX {
-            let oldest = self.idle.oldest;
-            self.leave_idle(oldest);
-            self.by_key.remove(self.entries[oldest as usize].key, oldest);
-            oldest
-        } else {
-            self.entries.push(Entry { key, holds: 0, older: NONE, newer: NONE });
-            (self.entries.len() - 1) as u32
+        let entry = Entry { key, holds: 1, links: Links::default() };
+        let number = match self.forget_oldest() {
+            Some(number) => {
+                self.entries[number as usize] = entry;
+                number
+            }
+            None => {
+                self.entries.push(entry);
+                (self.entries.len() - 1) as u32
+            }
         };
-        self.entries[number as usize] = Entry { key, holds: 1, older: NONE, newer: NONE };
         self.by_key.insert(key, number);
         (number as usize, true)
     }
@@ -67,7 +67,7 @@ impl Directory {
     /// Holds the key with this number once more.
     pub(crate) fn hold_number(&mut self, number: usize) {
         if self.entries[number].holds == 0 {
-            self.leave_idle(number as u32);
+            self.idle.remove(&mut self.entries, number as u32);
         }
         self.entries[number].holds += 1;
     }
@@ -75,30 +75,19 @@ impl Directory {
     /// Lets go of the key with this number once.
     pub(crate) fn release(&mut self, number: usize) {
         self.entries[number].holds -= 1;
-        if self.entries[number].holds > 0 {
-            return;
+        if self.entries[number].holds == 0 {
+            self.idle.push_back(&mut self.entries, number as u32);
         }
-        let older = core::mem::replace(&mut self.idle.newest, number as u32);
-        self.entries[number].older = older;
-        self.entries[number].newer = NONE;
-        match older {
-            NONE => self.idle.oldest = number as u32,
-            _ => self.entries[older as usize].newer = number as u32,
-        }
-        self.idle.len += 1;
     }
 
-    fn leave_idle(&mut self, number: u32) {
-        let Entry { older, newer, .. } = self.entries[number as usize];
-        match older {
-            NONE => self.idle.oldest = newer,
-            _ => self.entries[older as usize].newer = newer,
+    /// Frees a number if enough idle keys are remembered.
+    fn forget_oldest(&mut self) -> Option<u32> {
+        if self.idle.len() < IDLE_MAX {
+            return None;
         }
-        match newer {
-            NONE => self.idle.newest = older,
-            _ => self.entries[newer as usize].older = older,
-        }
-        self.idle.len -= 1;
+        let oldest = self.idle.pop_front(&mut self.entries)?;
+        self.by_key.remove(self.entries[oldest as usize].key, oldest);
+        Some(oldest)
     }
 }
 

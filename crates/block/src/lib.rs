@@ -8,16 +8,16 @@ extern crate alloc;
 #[cfg(any(test, feature = "conformance"))]
 extern crate std;
 
-mod chains;
 #[cfg(any(test, feature = "conformance"))]
 pub mod conformance;
 mod decay;
 mod directory;
+pub mod hash_index;
 mod knowledge;
+pub mod list;
 pub mod queue;
 mod request;
 pub mod sched;
-mod service_time;
 mod setting;
 mod sorted;
 mod time;
@@ -25,9 +25,8 @@ mod tunable;
 
 pub use knowledge::{Knowledge, KnowledgeStore};
 pub use queue::{Limits, Merges};
-pub use request::{Op, Priority, PriorityClass, Request, RequestId, StreamId};
+pub use request::{Op, Priority, PriorityClass, Request, RequestId, SEQUENTIAL_GAP, StreamId};
 pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, SchedulerSpec, switch};
-pub use service_time::ServiceTime;
 pub use setting::{SettingError, find, parse, parse_among, parse_values};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, TunableValue, Unit, split_before};

@@ -21,7 +21,10 @@
 
 use alloc::vec::Vec;
 
-use crate::chains::{Chains, NONE};
+use slab::Slab;
+
+use crate::hash_index::HashIndex;
+use crate::list::{Linked, Links, List};
 use crate::sorted::{SortedList, Spot};
 use crate::{Insertion, Nanos, Request, RequestId};
 
@@ -117,20 +120,25 @@ struct Entry {
     sequence: u64,
     /// The lowest sequence number among its parts.
     age: u64,
-    older: u32,
-    newer: u32,
+    /// Its neighbours by age.
+    links: Links,
 }
 
+impl Linked for Entry {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
+#[derive(Default)]
 struct Lane {
     places: SortedList,
-    oldest: u32,
-    newest: u32,
-}
-
-impl Lane {
-    fn new() -> Lane {
-        Lane { places: SortedList::default(), oldest: NONE, newest: NONE }
-    }
+    /// Oldest first.
+    ages: List,
 }
 
 /// Requests in lanes, sorted by place and by age, merged as they arrive.
@@ -139,20 +147,19 @@ impl Lane {
 pub struct Queue {
     limits: Limits,
     merging: Merging,
-    entries: Vec<Entry>,
-    free: Vec<u32>,
-    ends: Chains,
+    entries: Slab<Entry>,
+    ends: HashIndex,
     lanes: Vec<Lane>,
     sequence: u64,
     /// The slot that was filled or grew last, if its request still waits.
-    last: u32,
+    last: Option<u32>,
 }
 
 impl Queue {
     /// An empty queue.
     pub fn new(limits: Limits, merging: Merging) -> Queue {
-        let (entries, free, lanes) = (Vec::new(), Vec::new(), Vec::new());
-        Queue { limits, merging, entries, free, ends: Chains::default(), lanes, sequence: 0, last: NONE }
+        let (entries, lanes) = (Slab::new(), Vec::new());
+        Queue { limits, merging, entries, ends: HashIndex::default(), lanes, sequence: 0, last: None }
     }
 
     /// Changes which requests may merge from now on.
@@ -167,7 +174,7 @@ impl Queue {
 
     /// How many requests wait, merged ones counted once.
     pub fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
+        self.entries.len()
     }
 
     /// Nothing waits in any lane.
@@ -186,7 +193,7 @@ impl Queue {
     /// `deadline_merged_requests`).
     pub fn insert(&mut self, lane: usize, expires: Nanos, request: Request) -> Placed {
         while self.lanes.len() <= lane {
-            self.lanes.push(Lane::new());
+            self.lanes.push(Lane::default());
         }
         if self.is_empty() {
             let spot = self.lanes[lane].places.spot(0);
@@ -232,30 +239,27 @@ impl Queue {
 
     /// Takes a request out.
     pub fn take(&mut self, slot: Slot) -> Request {
-        let place = self.place(slot);
-        let request = *self.request(slot);
-        let lane = self.entries[slot.0 as usize].lane as usize;
-        self.lanes[lane].places.remove(place.key());
+        let Entry { request, lane, sequence, links, .. } = self.entries.remove(slot.0 as usize);
+        let lane = &mut self.lanes[lane as usize];
+        lane.places.remove(Place { lba: request.lba, sequence }.key());
+        lane.ages.unlink(&mut self.entries, links);
         if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
             self.ends.remove(end, slot.0);
         }
-        self.unlink(slot.0);
-        self.free.push(slot.0);
-        if self.last == slot.0 {
-            self.last = NONE;
+        if self.last == Some(slot.0) {
+            self.last = None;
         }
         request
     }
 
     /// The request of `lane` that has waited longest.
     pub fn oldest(&self, lane: usize) -> Option<Slot> {
-        self.lanes.get(lane).and_then(|lane| (lane.oldest != NONE).then_some(Slot(lane.oldest)))
+        self.lanes.get(lane)?.ages.first().map(Slot)
     }
 
     /// The request of the same lane that came next after the one in `slot`.
     pub fn newer(&self, slot: Slot) -> Option<Slot> {
-        let newer = self.entries[slot.0 as usize].newer;
-        (newer != NONE).then_some(Slot(newer))
+        self.entries[slot.0 as usize].links.next().map(Slot)
     }
 
     /// The request of `lane` with the lowest LBA.
@@ -278,7 +282,8 @@ impl Queue {
 
     /// The request of `lane`, if there is one and no other: the disk is often no busier than that, and no search is needed.
     fn only(&self, lane: usize) -> Option<Slot> {
-        self.lanes.get(lane).and_then(|lane| (lane.places.len() == 1).then_some(Slot(lane.oldest)))
+        let ages = &self.lanes.get(lane)?.ages;
+        if ages.len() == 1 { ages.first().map(Slot) } else { None }
     }
 
     /// The request at `place` or, if it is gone, the next one of `lane`.
@@ -318,34 +323,25 @@ impl Queue {
     fn push(&mut self, lane: usize, spot: Spot, expires: Nanos, request: Request) -> Slot {
         let sequence = self.sequence;
         self.sequence += 1;
-        let entry = Entry { request, expires, lane: lane as u32, sequence, age: sequence, older: NONE, newer: NONE };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.entries[slot as usize] = entry;
-                slot
-            }
-            None => {
-                self.entries.push(entry);
-                (self.entries.len() - 1) as u32
-            }
-        };
-        self.lanes[lane].places.insert_at(spot, Place { lba: request.lba, sequence }.key(), slot);
+        let entry = Entry { request, expires, lane: lane as u32, sequence, age: sequence, links: Links::default() };
+        let slot = self.entries.insert(entry) as u32;
+        let lane = &mut self.lanes[lane];
+        lane.places.insert_at(spot, Place { lba: request.lba, sequence }.key(), slot);
+        lane.ages.push_back(&mut self.entries, slot);
         if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
             self.ends.insert(end, slot);
         }
-        self.link_behind(slot, self.lanes[lane].newest);
-        self.last = slot;
+        self.last = Some(slot);
         Slot(slot)
     }
 
     fn back_merge_partner(&self, lane: usize, request: &Request) -> Option<u32> {
-        self.ends.slots(request.lba).find(|&slot| self.may_merge(lane, slot, request))
+        self.ends.get(request.lba).find(|&slot| self.may_merge(lane, slot, request))
     }
 
     /// The request queued or grown last, if it `touches` the newcomer and they may merge.
     fn last_partner(&self, lane: usize, request: &Request, touches: impl Fn(&Request) -> bool) -> Option<u32> {
-        let last = self.last;
-        (last != NONE && touches(&self.entries[last as usize].request) && self.may_merge(lane, last, request)).then_some(last)
+        self.last.filter(|&last| touches(&self.entries[last as usize].request) && self.may_merge(lane, last, request))
     }
 
     /// `spot` is where `request` would stand. Mostly what stands there begins behind the request's end, and all is said.
@@ -383,7 +379,7 @@ impl Queue {
 
     fn merge_back(&mut self, slot: u32, request: &Request) -> Placed {
         self.grow_back(slot, request);
-        self.last = slot;
+        self.last = Some(slot);
         let grown = self.entries[slot as usize].request;
         let lane = self.entries[slot as usize].lane as usize;
         let next = self.starting_at(lane, grown.end()).find(|&next| next != slot && self.may_merge(lane, next, &grown));
@@ -403,7 +399,7 @@ impl Queue {
 
     fn merge_front(&mut self, slot: u32, request: &Request) -> Placed {
         let old_place = self.place(Slot(slot));
-        self.last = slot;
+        self.last = Some(slot);
         let entry = &mut self.entries[slot as usize];
         let lane = &mut self.lanes[entry.lane as usize];
         lane.places.remove(old_place.key());
@@ -417,41 +413,13 @@ impl Queue {
     fn absorb(&mut self, slot: u32, next: u32) -> Request {
         let (age, expires) = (self.entries[next as usize].age, self.entries[next as usize].expires);
         if age < self.entries[slot as usize].age {
-            self.unlink(slot);
-            self.link_behind(slot, next);
-            self.entries[slot as usize].age = age;
-            self.entries[slot as usize].expires = expires;
+            let lane = &mut self.lanes[self.entries[slot as usize].lane as usize];
+            lane.ages.remove(&mut self.entries, slot);
+            lane.ages.insert_after(&mut self.entries, next, slot);
+            (self.entries[slot as usize].age, self.entries[slot as usize].expires) = (age, expires);
         }
         let absorbed = self.take(Slot(next));
         self.grow_back(slot, &absorbed);
         absorbed
-    }
-
-    /// Puts `slot` into its lane's list by age, behind `older` or, if that is [`NONE`], at the head.
-    fn link_behind(&mut self, slot: u32, older: u32) {
-        let lane = &mut self.lanes[self.entries[slot as usize].lane as usize];
-        let newer = match older {
-            NONE => core::mem::replace(&mut lane.oldest, slot),
-            _ => core::mem::replace(&mut self.entries[older as usize].newer, slot),
-        };
-        match newer {
-            NONE => lane.newest = slot,
-            _ => self.entries[newer as usize].older = slot,
-        }
-        let entry = &mut self.entries[slot as usize];
-        (entry.older, entry.newer) = (older, newer);
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Entry { older, newer, lane, .. } = self.entries[slot as usize];
-        let lane = &mut self.lanes[lane as usize];
-        match older {
-            NONE => lane.oldest = newer,
-            _ => self.entries[older as usize].newer = newer,
-        }
-        match newer {
-            NONE => lane.newest = older,
-            _ => self.entries[newer as usize].older = older,
-        }
     }
 }

@@ -8,6 +8,10 @@ pub type RequestId = u32;
 /// The process, thread, volume or tenant a request belongs to.
 pub type StreamId = u32;
 
+/// The largest gap, in sectors (32 KiB), between the end of a request and the begin of the next at which the next one still counts as
+/// sequential: a disk reads over so little rather than seek.
+pub const SEQUENTIAL_GAP: u64 = 64;
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use learn::{Controller, Setting};
-use sim::host::Host;
-use sim::run::{Measure, Outcome, Watch};
-use sim::workload::{Placed, Span, Workload};
+use sim::host::{Host, RunSummary};
+use sim::run::{Measure, Watch};
+use sim::workload::{PlacedWorkload, Span, Workload};
 
 use crate::monitor::Monitor;
 use crate::steered::{Steered, timed};
@@ -16,13 +16,13 @@ use crate::world::World;
 /// A job file on a disk.
 pub struct Bench {
     world: World,
-    placed: Placed,
+    placed: PlacedWorkload,
 }
 
 /// What a run gives.
 pub struct Observed {
     /// What the processes got.
-    pub outcome: Outcome,
+    pub outcome: RunSummary,
     /// When each job ran.
     pub spans: Vec<Option<Span>>,
     /// Windows and decisions.
@@ -44,7 +44,7 @@ impl Bench {
     }
 
     /// Names of the jobs.
-    pub fn placed(&self) -> &Placed {
+    pub fn placed(&self) -> &PlacedWorkload {
         &self.placed
     }
 
@@ -61,7 +61,7 @@ impl Bench {
         let watch = Watch { stop: Some(monitor.stop()), completed: None };
         let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;
         Ok(Observed {
-            outcome: Outcome { host: Some(host.tally()), ..Outcome::new(ran.measure, host.queue()) },
+            outcome: RunSummary { host: Some(host.tally()), ..RunSummary::new(ran.measure, host.queue()) },
             spans: ran.spans,
             steered,
             cpu_ns: stopwatch.map_or(0, |stopwatch| stopwatch.spent_ns()),

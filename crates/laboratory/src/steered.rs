@@ -11,8 +11,7 @@ use std::sync::Arc;
 use block::{KnowledgeStore, Nanos, Request, Scheduler, SchedulerSpec, Tunable};
 use learn::plant::Identity;
 use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
-use sim::host::{Issue, Noted};
-use sim::run::{Pilot, Steerable};
+use sim::run::{Issue, Noted, Pilot, Steerable};
 
 use crate::comparison::Requests;
 use crate::timed::{Stopwatch, Timed};
@@ -107,11 +106,11 @@ impl Pilot for Steered {
         }
     }
 
-    fn next_look(&self) -> Option<Nanos> {
+    fn next_step(&self) -> Option<Nanos> {
         self.steering.next_look()
     }
 
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Steered { steering, in_force, stopwatch, .. } = self;
         let before = steering.decided().len();
         Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
@@ -125,7 +124,9 @@ pub(crate) fn event(noted: &Noted) -> Event {
         Noted::Issued(issue) => Event::Queued(request(issue)),
         Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
         Noted::Called(at) => Event::Called(*at),
-        Noted::Returned(done) => Event::Returned { bytes: u64::from(done.issue.sectors) * 512, at: done.at },
+        Noted::Returned(done) => {
+            Event::Returned { bytes: done.transfer().map_or(0, |done| u64::from(done.issue.sectors) * 512), at: done.at() }
+        }
     }
 }
 

@@ -6,13 +6,13 @@ use std::hint::black_box;
 
 use block::{Nanos, Op};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sim::host::{Action, Call, Finished, Issue};
-use sim::run::{Measure, Server, Watch};
-use sim::workload::{Placed, Workload, run};
+use sim::host::{Action, Call};
+use sim::run::{Finished, Issue, Measure, Server, Transferred, Watch};
+use sim::workload::{PlacedWorkload, Workload, run};
 
 const REQUESTS: u64 = 1_000_000;
 
-fn placed(options: &str) -> Placed {
+fn placed(options: &str) -> PlacedWorkload {
     let text = format!("[j]\ntime_based\nruntime=1d\ndirect=1\n{options}\n");
     let workload = Workload::parse(&text, "bench").unwrap_or_else(|error| panic!("{error}"));
     workload.place(1 << 31, 1).unwrap_or_else(|error| panic!("{error}"))
@@ -66,7 +66,7 @@ impl Server for Constant {
             let arrival = at - Nanos::from_micros(100);
             let priority = block::Priority::DEFAULT;
             let issue = Issue { arrival, lba: 0, sectors: 8, op: Op::Read, sync: true, stream, priority, token };
-            finished.push(Finished { issue, dispatched: arrival, at });
+            finished.push(Finished::Transfer(Transferred { issue, dispatched: arrival, at }));
         }
     }
 

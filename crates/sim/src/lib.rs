@@ -9,6 +9,7 @@ pub mod profile;
 pub mod replay;
 pub mod run;
 mod scramble;
+pub mod streams;
 pub mod trace;
 pub mod validate;
 pub mod workload;

@@ -31,7 +31,7 @@ impl std::error::Error for ValidateError {}
 
 /// A request, and what the real drive made of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Measured {
+pub struct MeasuredRequest {
     /// First 512-byte sector.
     pub lba: u64,
     /// How many.
@@ -92,7 +92,7 @@ const MAX_BYTES: u64 = 256 << 20;
 
 /// Reads a measured trace: CSV with a header that names at least `lba`, `size_blocks`, `is_read`, `measured_response_ms` and
 /// `think_after_ms`. Every request must lie on the disk.
-pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<Measured>, ValidateError> {
+pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<MeasuredRequest>, ValidateError> {
     let file = path.display();
     let open = File::open(path).map_err(|error| ValidateError(format!("{file}: {error}")))?;
     // A file without line breaks, or without an end, must not fill the memory: it is cut off, and its last line then makes no sense.
@@ -121,7 +121,7 @@ pub fn read_measured(path: &Path, capacity_sectors: u64) -> Result<Vec<Measured>
     Ok(requests)
 }
 
-fn measured(record: &csv::StringRecord, columns: [usize; 5], capacity: u64) -> Result<Measured, String> {
+fn measured(record: &csv::StringRecord, columns: [usize; 5], capacity: u64) -> Result<MeasuredRequest, String> {
     let text = |index: usize, name: &str| record.get(columns[index]).ok_or_else(|| format!("{name}: is missing"));
     let whole = |index: usize, name: &str| {
         let text = text(index, name)?;
@@ -145,11 +145,11 @@ fn measured(record: &csv::StringRecord, columns: [usize; 5], capacity: u64) -> R
         other => return Err(format!("is_read: `{other}` is neither 0 nor 1")),
     };
     let think = Nanos::from_millis_f64(millis(4, "think_after_ms")?);
-    Ok(Measured { lba, sectors, op, response_ms: millis(3, "measured_response_ms")?, think })
+    Ok(MeasuredRequest { lba, sectors, op, response_ms: millis(3, "measured_response_ms")?, think })
 }
 
 /// Replays the requests one at a time; returns the model's response times in ms, or `None` if `stop` said so.
-pub fn replay(device: &mut dyn Device, requests: &[Measured], mut stop: impl FnMut(usize) -> bool) -> Option<Vec<f64>> {
+pub fn replay(device: &mut dyn Device, requests: &[MeasuredRequest], mut stop: impl FnMut(usize) -> bool) -> Option<Vec<f64>> {
     let mut now = Nanos::ZERO;
     let mut done = Vec::with_capacity(1);
     let mut responses = Vec::with_capacity(requests.len());
@@ -184,7 +184,7 @@ pub fn replay(device: &mut dyn Device, requests: &[Measured], mut stop: impl FnM
 }
 
 /// Compares the model's response times with the drive's.
-pub fn compare(requests: &[Measured], simulated: &[f64]) -> Validation {
+pub fn compare(requests: &[MeasuredRequest], simulated: &[f64]) -> Validation {
     let of = |wanted: Option<Op>| {
         let pairs = requests.iter().zip(simulated).filter(|(request, _)| wanted.is_none_or(|op| request.op == op));
         let (measured, simulated): (Vec<f64>, Vec<f64>) = pairs.map(|(request, &time)| (request.response_ms, time)).unzip();

@@ -217,7 +217,7 @@ proptest! {
             let profile = imported.profile;
             let mut device = profile.build(BuildOptions::default());
             let capacity = device.capacity_sectors();
-            let requests: Vec<_> = (0..20).map(|i| sim::validate::Measured {
+            let requests: Vec<_> = (0..20).map(|i| sim::validate::MeasuredRequest {
                 lba: capacity / 20 * i,
                 sectors: (capacity - capacity / 20 * i).min(7) as u32,
                 op: if i % 3 == 0 { block::Op::Write } else { block::Op::Read },

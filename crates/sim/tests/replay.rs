@@ -7,9 +7,9 @@ use std::sync::atomic::AtomicBool;
 
 use block::{Insertion, Nanos, Op, Pick, Priority, Request, Scheduler, StreamId};
 use sim::device::{Completion, Device};
-use sim::host::{Queue, QueueSettings};
+use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
-use sim::run::{Measure, Outcome, RunError, StreamMeasure, Watch};
+use sim::run::{Measure, RunError, StreamMeasure, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 
 const MS: u64 = 1_000_000;
@@ -55,7 +55,7 @@ impl Device for Steady {
     }
 }
 
-/// First come, first served, but nobody before `patience` has passed.
+/// First come, first served, but no request before `patience` has passed.
 #[derive(Default)]
 struct Patient {
     queue: VecDeque<Request>,
@@ -119,7 +119,7 @@ fn survey(trace: &[TraceRequest]) -> (Survey, Placement) {
     (survey, placement)
 }
 
-fn run(trace: &[TraceRequest], mode: Mode, speed: f64, queue: Queue) -> Outcome {
+fn run(trace: &[TraceRequest], mode: Mode, speed: f64, queue: Queue) -> RunSummary {
     let (survey, placement) = survey(trace);
     let followed: Vec<_> = survey.followed().iter().map(|&(stream, _)| stream).collect();
     let settings = Settings { mode, speed };
@@ -128,7 +128,7 @@ fn run(trace: &[TraceRequest], mode: Mode, speed: f64, queue: Queue) -> Outcome 
 }
 
 /// (arrival, completion) in ms, in the order of completion; the trace is short enough to be sampled whole.
-fn times(outcome: &Outcome) -> Vec<(u64, u64)> {
+fn times(outcome: &RunSummary) -> Vec<(u64, u64)> {
     outcome.measure.sample.iter().map(|done| (done.issue.arrival.0 / MS, done.at.0 / MS)).collect()
 }
 

@@ -4,10 +4,10 @@ use anyhow::{Context, ensure};
 use block::StreamId;
 use report::record::{Replay, TraceDigest};
 use sha2::Digest;
-use sim::host::{Host, HostSettings, Queue};
+use sim::host::{Host, HostSettings, Queue, RunSummary};
 use sim::replay::FOLLOWED_STREAMS;
-use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
-use sim::workload::{Job, Placed, Workload};
+use sim::run::{Measure, Pilot, RunError, Watch};
+use sim::workload::{Job, PlacedWorkload, Workload};
 
 use super::load::{Build, Load};
 use super::{ALONE, regime};
@@ -20,7 +20,7 @@ const FORMAT: &str = "fio job file";
 pub struct JobsLoad {
     name: String,
     sha256: String,
-    placed: Placed,
+    placed: PlacedWorkload,
     host: HostSettings,
     seed: u64,
 }
@@ -50,13 +50,13 @@ impl JobsLoad {
         only: Option<StreamId>,
         watch: &Watch,
         pilot: Option<&mut dyn Pilot>,
-    ) -> Result<Outcome, RunError> {
+    ) -> Result<RunSummary, RunError> {
         let mut host = Host::new(queue, self.placed.files(), self.host)?;
         let all = self.placed.jobs().iter().map(|job| job.stream()).take(FOLLOWED_STREAMS);
         let followed = all.filter(|&stream| only.is_none_or(|only| only == stream));
         let only = only.map(|stream| stream as usize);
         let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(followed), watch, pilot)?;
-        Ok(Outcome { host: Some(host.tally()), ..Outcome::new(outcome.measure, host.queue()) })
+        Ok(RunSummary { host: Some(host.tally()), ..RunSummary::new(outcome.measure, host.queue()) })
     }
 }
 
@@ -92,7 +92,7 @@ impl Load for JobsLoad {
         self.placed.jobs().iter().take(FOLLOWED_STREAMS).map(|job| vec![job.stream()]).collect()
     }
 
-    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<Outcome, RunError> {
+    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
         self.run_on(queue, None, watch, pilot)
     }
 
@@ -104,11 +104,11 @@ impl Load for JobsLoad {
         Ok(all)
     }
 
-    fn sustainable_speed(&self, _outcome: &Outcome) -> Option<f64> {
+    fn sustainable_speed(&self, _outcome: &RunSummary) -> Option<f64> {
         None
     }
 
-    fn warnings(&self, _outcome: &Outcome) -> Vec<String> {
+    fn warnings(&self, _outcome: &RunSummary) -> Vec<String> {
         Vec::new()
     }
 }

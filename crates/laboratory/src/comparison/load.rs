@@ -2,8 +2,8 @@
 
 use block::StreamId;
 use report::record::{Replay, TraceDigest};
-use sim::host::Queue;
-use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
+use sim::host::{Queue, RunSummary};
+use sim::run::{Measure, Pilot, RunError, Watch};
 
 use crate::world::World;
 
@@ -31,14 +31,14 @@ pub trait Load: Send + Sync {
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>>;
 
     /// Runs it, steered by `pilot` if there is one.
-    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<Outcome, RunError>;
+    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError>;
 
     /// Runs each of these streams alone on a queue of its own.
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError>;
 
     /// The speed at which the disk would keep up, where it did not and there is one.
-    fn sustainable_speed(&self, outcome: &Outcome) -> Option<f64>;
+    fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64>;
 
     /// What the reader must know before believing the figures.
-    fn warnings(&self, outcome: &Outcome) -> Vec<String>;
+    fn warnings(&self, outcome: &RunSummary) -> Vec<String>;
 }

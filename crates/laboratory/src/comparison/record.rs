@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use block::{Nanos, StreamId};
 use report::record::{Curves, Figures, FlashFigures, MemoryFigures, ResponseFigures, SamplePoint, StreamFigures};
 use sim::device::ssd::FlashTally;
-use sim::host::HostTally;
-use sim::run::{Measure, Outcome, Responses, StreamMeasure};
+use sim::host::{HostTally, RunSummary};
+use sim::run::{Measure, Responses, StreamMeasure};
 
 use super::load::Load;
 
@@ -20,7 +20,7 @@ pub fn judged(streams: &[StreamFigures]) -> Vec<&StreamFigures> {
 }
 
 /// The table's figures.
-pub fn figures(outcome: &Outcome, disks: usize, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
+pub fn figures(outcome: &RunSummary, disks: usize, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
     let measure = &outcome.measure;
     let seconds = measure.duration().as_secs_f64();
     let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
@@ -102,7 +102,7 @@ fn response_figures(responses: &Responses) -> ResponseFigures {
 }
 
 /// The followed streams, busiest first, with their slowdown against being `alone` where that was run.
-pub fn streams(load: &dyn Load, outcome: &Outcome, alone: Option<&BTreeMap<StreamId, StreamMeasure>>) -> Vec<StreamFigures> {
+pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&BTreeMap<StreamId, StreamMeasure>>) -> Vec<StreamFigures> {
     let seconds = outcome.measure.duration().as_secs_f64();
     let one = |(&stream, here): (&StreamId, &StreamMeasure)| {
         let mean = here.responses.mean();
@@ -130,7 +130,7 @@ pub fn curves(measure: &Measure) -> Curves {
     let width = measure.bin.as_secs_f64();
     let mut sample = measure.sample.clone();
     sample.sort_by_key(|done| (done.dispatched, done.issue.token));
-    let point = |done: &sim::host::Finished| SamplePoint {
+    let point = |done: &sim::run::Transferred| SamplePoint {
         dispatched_s: done.dispatched.as_secs_f64(),
         lba: done.issue.lba,
         sectors: done.issue.sectors,

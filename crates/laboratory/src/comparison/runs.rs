@@ -9,8 +9,8 @@ use block::StreamId;
 use learn::Setting;
 use learn::controller::{Brief, Fixed};
 use report::record::{Record, SCHEMA};
-use sim::host::HostSettings;
-use sim::run::{Outcome, Pilot, RunError, StreamMeasure, Watch};
+use sim::host::{HostSettings, RunSummary};
+use sim::run::{Pilot, RunError, StreamMeasure, Watch};
 
 use super::load::Load;
 use super::regime::Regime;
@@ -56,7 +56,7 @@ enum Done {
 
 /// What a run under a regime gives.
 pub struct Ran {
-    outcome: Outcome,
+    outcome: RunSummary,
     /// Processor time of schedulers and controller.
     cpu_ns: Option<u64>,
     /// What was seen and done, under a controller and where it is to be remembered.

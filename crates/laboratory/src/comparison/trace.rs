@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use block::StreamId;
 use report::record::{Replay, TraceDigest};
-use sim::host::Queue;
+use sim::host::{Queue, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
-use sim::run::{Measure, Outcome, Pilot, RunError, Watch};
+use sim::run::{Measure, Pilot, RunError, Watch};
 use sim::trace::{OpenOptions, TraceReader};
 
 use super::load::{Build, Load};
@@ -206,7 +206,7 @@ impl Load for TraceLoad {
         parts.into_iter().map(|(_, part)| part).collect()
     }
 
-    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<Outcome, RunError> {
+    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
         let measure = Measure::new(self.survey.followed().into_iter().map(|(stream, _)| stream));
         replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch, pilot)
     }
@@ -216,11 +216,11 @@ impl Load for TraceLoad {
         replay_alone(self.reader()?, &self.placement, build, &self.settings, measure, watch)
     }
 
-    fn sustainable_speed(&self, outcome: &Outcome) -> Option<f64> {
+    fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64> {
         if self.settings.mode == Mode::Open { outcome.sustainable_speed(self.settings.speed) } else { None }
     }
 
-    fn warnings(&self, outcome: &Outcome) -> Vec<String> {
+    fn warnings(&self, outcome: &RunSummary) -> Vec<String> {
         let survey = &self.survey;
         let mut warnings = Vec::new();
         if let Some(speed) = self.sustainable_speed(outcome) {

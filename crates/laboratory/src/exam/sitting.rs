@@ -7,8 +7,7 @@ use learn::experience::Served;
 use learn::merit::{Tail, Tails};
 use learn::window::Tally;
 use learn::{Controller, Event, Setting, WindowOutcome};
-use sim::host::Noted;
-use sim::run::{Pilot, Steerable, StreamMeasure, Watch};
+use sim::run::{Noted, Pilot, Steerable, StreamMeasure, Watch};
 
 use super::question::Question;
 use crate::monitor::{Interrupted, Monitor};
@@ -135,11 +134,11 @@ impl Pilot for Recorder {
         self.steered.events(noted);
     }
 
-    fn next_look(&self) -> Option<Nanos> {
-        self.steered.next_look()
+    fn next_step(&self) -> Option<Nanos> {
+        self.steered.next_step()
     }
 
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
-        self.steered.look(now, plant)
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+        self.steered.step(now, plant)
     }
 }

@@ -1,6 +1,6 @@
 //! One request among the others, at the moment it arrives: what a learner of single requests goes by.
 
-use block::{Nanos, Op, Request, StreamId};
+use block::{Nanos, Op, Request, SEQUENTIAL_GAP, StreamId};
 
 use super::streams::Streams;
 use super::table::{Feature, LOAD, SERVICE, described, feature};
@@ -10,9 +10,6 @@ pub const PREVIOUS: usize = 3;
 
 /// A power of two that holds as many.
 const RING: usize = PREVIOUS.next_power_of_two();
-
-/// A stream goes on sequentially if it leaves out no more than this, in sectors (32 KiB): a disk reads over it rather than seek.
-pub const SEQUENTIAL_GAP: u64 = 64;
 
 /// What is remembered of a request that came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

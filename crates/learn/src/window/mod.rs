@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 
-pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures, SEQUENTIAL_GAP};
+pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures};
 pub use extractor::Extractor;
 pub use features::{FEATURES, Features};
 pub use outcome::{Calls, Tally, WindowOutcome};

@@ -126,7 +126,8 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
     line(
         "",
         format!(
-            "gaps up to 64 KiB allowed: {}, {}",
+            "gaps up to {} KiB allowed: {}, {}",
+            block::SEQUENTIAL_GAP / 2,
             percent(info.sequential.near_share),
             percent(info.sequential_in_stream.near_share)
         ),

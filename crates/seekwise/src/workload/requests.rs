@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, bail};
 use block::Op;
 use sim::host::{Action, Files};
-use sim::workload::{Job, Placed, Workload};
+use sim::workload::{Job, PlacedWorkload, Workload};
 
 use crate::terminal::{self, Interrupted};
 
@@ -60,7 +60,7 @@ fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
 }
 
 /// fio's log of requests, version 2: it has no times, and `fio --read_iolog` replays it.
-fn print(placed: &Placed, job: usize, limit: usize) -> anyhow::Result<()> {
+fn print(placed: &PlacedWorkload, job: usize, limit: usize) -> anyhow::Result<()> {
     let files = placed.files();
     let mut opened = vec![false; files.len()];
     let mut text = String::from("fio version 2 iolog\n");

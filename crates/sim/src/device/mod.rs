@@ -1,12 +1,16 @@
 //! Simulated storage devices, one file each behind the [`Device`] trait.
 
 pub mod hdd;
-pub mod learned;
 pub mod raid;
 mod reciprocal;
 pub mod ssd;
 
 use block::{Nanos, Request, RequestId};
+
+use crate::profile::DeviceKind;
+
+/// The kinds of devices that a profile can describe.
+pub static KINDS: &[&DeviceKind] = &[&hdd::profile::KIND, &ssd::profile::KIND, &raid::profile::KIND];
 
 /// A request that a device has finished, and where its time went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

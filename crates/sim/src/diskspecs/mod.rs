@@ -62,7 +62,7 @@ fn import_blocks(
     let [disk] = disks[..] else { return Err(ProfileError::new(not_one_disk(&disks, blocks, file))) };
     let mut notes = Vec::new();
     let spec = convert(disk, blocks, name, folder, options, &mut notes).map_err(ProfileError::new)?;
-    Ok(Imported { profile: Profile::from_spec(spec, file)?, notes })
+    Ok(Imported { profile: Profile::from_hdd(&spec, file)?, notes })
 }
 
 /// Says what stands in place of the one disk that is needed, and where.

@@ -1,4 +1,4 @@
-//! What a process asks of the kernel.
+//! System calls: what a process asks of the kernel.
 
 use block::{Nanos, Op, Priority, StreamId};
 
@@ -13,7 +13,7 @@ pub struct Call {
     pub stream: StreamId,
     /// How urgent its I/O is.
     pub priority: Priority,
-    /// The source's own number for it, handed back in [`Finished`](super::Finished).
+    /// The source's own number for it, handed back in [`Finished`](crate::run::Finished).
     pub token: u64,
     /// What is asked.
     pub action: Action,
@@ -41,7 +41,7 @@ pub enum Action {
         file: FileId,
     },
     /// posix_fadvise(2) with POSIX_FADV_DONTNEED: the whole pages of a piece of a file leave the page cache if they are clean; those
-    /// that are dirty are sent to the device and stay. The caller goes on meanwhile: no [`Finished`](super::Finished) comes.
+    /// that are dirty are sent to the device and stay. The caller goes on meanwhile: no [`Finished`](crate::run::Finished) comes.
     Invalidate {
         /// Which file.
         file: FileId,
@@ -50,6 +50,15 @@ pub enum Action {
         /// How many.
         bytes: u64,
     },
+}
+
+impl Action {
+    /// Which file it is about.
+    pub fn file(&self) -> FileId {
+        match *self {
+            Action::Access { file, .. } | Action::Sync { file } | Action::Invalidate { file, .. } => file,
+        }
+    }
 }
 
 /// How a file was opened.

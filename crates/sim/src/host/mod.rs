@@ -5,33 +5,59 @@
 //!                      |  flusher, kswapd, swap-in: streams of their own ----^
 //! block trace ------------------------------------------------Issue--> Queue …
 //! ```
-//! [`server`] leads calls through the host. What they meet there stands beside it, one file each: [`memory`] (frames and lists),
-//! [`reading`] and [`read_ahead`], [`writing`] and [`throttle`], [`flusher`] and [`dirty`], [`syncing`], [`reclaim`],
-//! [`background`] (anonymous memory) and [`swap_area`]; [`steering`] is how queue and host are set while they run.
+//! What knows what; no arrow leads upwards:
+//!
+//! ```text
+//! server: the Host, with its calls, timers and who waits for what
+//!   |---> reading, writing, syncing, direct: the stages of a running call ---> read_ahead
+//!   |---> background: processes that touch anonymous pages
+//!   v
+//! reclaim: Memory, which makes room ---> scan
+//!   |---> write_back: dirty pages and the flusher ---> dirty, dirty_files, throttle
+//!   |---> swap: anonymous pages on the device ---> swap_area
+//!   v
+//! transfers: pages under way ---> page_cache: pages in frames ---> shadows, watermarks
+//!   v
+//! plug ---> queue ---> block::Scheduler, device
+//! ```
+//! [`call`], [`files`], [`settings`], [`error`] and [`tally`] are what all of them speak of; [`steering`] is how queue and host are
+//! set while they run, [`summary`] what a run through them gives.
 
 mod background;
 mod call;
+mod direct;
 mod dirty;
+mod dirty_files;
+mod error;
 mod files;
-mod flusher;
-mod memory;
+mod page_cache;
+mod plug;
 mod queue;
 mod read_ahead;
 mod reading;
 mod reclaim;
+mod running;
+mod scan;
 mod server;
 mod settings;
+mod shadows;
 mod steering;
+mod summary;
+mod swap;
 mod swap_area;
 mod syncing;
 mod tally;
 mod throttle;
+mod transfers;
+mod watermarks;
+mod write_back;
 mod writing;
 
-pub use background::BACKGROUND_PROCESSES;
 pub use call::{Access, Action, Call};
+pub use error::HostError;
 pub use files::{Extent, File, FileId, Files};
-pub use queue::{DeviceTally, Finished, Issue, Noted, Queue, QueueSettings};
-pub use server::{BACKGROUND_STREAM, FLUSHER_STREAM, Host, HostError, KSWAPD_STREAM};
+pub use queue::{DeviceTally, Queue, QueueSettings};
+pub use server::Host;
 pub use settings::{HostSettings, MACHINE, TUNABLES};
+pub use summary::RunSummary;
 pub use tally::HostTally;

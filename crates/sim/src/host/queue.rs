@@ -8,22 +8,24 @@
 //! Synchronous and asynchronous requests have `nr_requests` each, so that write-back cannot lock readers out (the two counts of
 //! `struct request_list` in Linux's single-queue block layer, to which the schedulers here belong).
 //!
-//! Flushes of the device's write cache go past all this (`block/blk-flush.c`): one is at the device at a time, and those that come
-//! meanwhile share the next one. What they must hold back, their issuer has waited for already.
+//! Flushes of the device's write cache bypass all this (`block/blk-flush.c`): one is at the device at a time, and those that arrive
+//! meanwhile share the next one. Their issuers have already waited for the writes that they cover.
 //!
-//! A merged request carries its parts as a chain through the slots, so that one completion ends them all.
+//! A merged request carries its parts as a chain through the slots, so that one completion ends them all. The chain is only ever
+//! appended to and walked once, so two words in each slot suffice; a `block::list::List` in every slot would take five.
 //!
 //! The scheduler can be exchanged while requests are under way. As in Linux (`elevator_switch` in `block/elevator.c`, between
-//! `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`) nothing reaches the device meanwhile. Linux has the old scheduler serve what it
-//! holds before that, and what arrives waits outside; here the successor takes both over.
+//! `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`), nothing reaches the device meanwhile. Linux first lets the old scheduler serve
+//! the requests it holds, and new ones wait outside; here the successor takes over both.
 
 use std::collections::VecDeque;
 
-use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, StreamId};
+use block::{Insertion, Limits, Merges, Nanos, Pick, Request, RequestId, Scheduler, StreamId};
+use slab::Slab;
 
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
-use crate::run::{Server, Steerable};
+use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
 
 const NONE: u32 = u32::MAX;
 
@@ -33,46 +35,14 @@ const FLUSH: RequestId = RequestId::MAX;
 /// What a discard is split at, which is not what transfers are (`max_discard_sectors` in `blk-settings.c`, at most 2^32 - 1 bytes).
 const MAX_DISCARD_SECTORS: u32 = u32::MAX >> 9;
 
-/// Issues that may wait outside the queue. When they do, time stands still for the source: its next requests come late, though
-/// their response time counts from when they should have come.
+/// Issues that may wait outside the queue. With as many waiting, the source is not asked for more: its next requests come late, though
+/// their response time counts from when they were due.
 const WAITING: usize = 65_536;
-
-/// A request of the workload, placed on the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Issue {
-    /// When it was issued; the response time counts from here even if the host's queue was full.
-    pub arrival: Nanos,
-    /// The first sector.
-    pub lba: u64,
-    /// How many sectors; 0 only of a flush that is done.
-    pub sectors: u32,
-    /// Read, write or discard.
-    pub op: Op,
-    /// Whether somebody waits for it.
-    pub sync: bool,
-    /// Whose.
-    pub stream: StreamId,
-    /// How urgent.
-    pub priority: Priority,
-    /// The source's own number for it, handed back in [`Finished`].
-    pub token: u64,
-}
-
-/// An [`Issue`] that is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Finished {
-    /// What was issued.
-    pub issue: Issue,
-    /// When its last part went to the device.
-    pub dispatched: Nanos,
-    /// When its last part was done.
-    pub at: Nanos,
-}
 
 /// The queue's own settings, under Linux's names (`/sys/block/*/queue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each; whoever issues more waits.
+    /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each; further ones wait outside.
     /// At least 1.
     pub nr_requests: u32,
     /// Larger reads and writes are split, and merging stops, at this many sectors. At least 1.
@@ -84,7 +54,7 @@ pub struct QueueSettings {
 }
 
 impl QueueSettings {
-    /// What the scheduler must keep to.
+    /// The limits that the scheduler must keep to.
     pub fn limits(&self) -> Limits {
         Limits { max_sectors: self.max_sectors, merges: self.merges }
     }
@@ -97,7 +67,7 @@ impl Default for QueueSettings {
     }
 }
 
-/// What the device told about its work, summed up.
+/// What the device reported of its work, summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceTally {
     /// Requests completed by the device, after splitting and merging.
@@ -129,32 +99,18 @@ struct Slot {
     issue: Issue,
 }
 
-/// What happened to an [`Issue`], for whoever steers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noted {
-    /// It was issued: not yet split, not yet merged.
-    Issued(Issue),
-    /// It is done.
-    Finished(Finished),
-    /// A process called the host at this time.
-    Called(Nanos),
-    /// Its call is over.
-    Returned(Finished),
-}
-
-/// Somebody waits for the device's write cache.
+/// A wait for the device's write cache.
 #[derive(Clone, Copy)]
 struct Flush {
-    since: Nanos,
+    arrival: Nanos,
+    stream: StreamId,
     token: u64,
 }
 
 impl Flush {
     fn done(self, at: Nanos) -> Finished {
-        let Flush { since, token } = self;
-        let (op, priority) = (Op::Write, Priority::DEFAULT);
-        let issue = Issue { arrival: since, lba: 0, sectors: 0, op, sync: true, stream: 0, priority, token };
-        Finished { issue, dispatched: since, at }
+        let Flush { arrival, stream, token } = self;
+        Finished::Flush(Flushed { arrival, stream, token, at })
     }
 }
 
@@ -165,8 +121,7 @@ pub struct Queue {
     settings: QueueSettings,
     /// [`Device::queue_depth`], which never changes.
     depth: usize,
-    slots: Vec<Slot>,
-    free_slots: Vec<u32>,
+    slots: Slab<Slot>,
     /// By kind, asynchronous and synchronous: issues for which the queue has no room.
     waiting: [VecDeque<Issue>; 2],
     /// By kind: the issue that is not yet split up and inserted wholly, by its owner, and the sectors of it that are.
@@ -181,7 +136,7 @@ pub struct Queue {
     /// The scheduler was exchanged: nothing goes to the device before this time, nor while anything is there that the one before
     /// had picked.
     frozen_until: Option<Nanos>,
-    /// What happened since it was last taken; `None` if nobody wants to know.
+    /// What happened since it was last taken; `None` if it is not recorded.
     notes: Option<Vec<Noted>>,
     completions: Vec<Completion>,
     busy_at_completion: Nanos,
@@ -196,8 +151,7 @@ impl Queue {
             scheduler,
             device,
             settings,
-            slots: Vec::new(),
-            free_slots: Vec::new(),
+            slots: Slab::new(),
             waiting: [VecDeque::new(), VecDeque::new()],
             pending: [None; 2],
             active: [0; 2],
@@ -218,22 +172,22 @@ impl Queue {
         self.device.capacity_sectors()
     }
 
-    /// What the device has done so far.
+    /// The device's counts so far.
     pub fn tally(&self) -> DeviceTally {
         self.tally
     }
 
-    /// How long the device had been at work when it last completed a request. What its write cache holds then is still to be done.
+    /// How long the device had been busy when it last completed a request. The writes in its cache are still to be done then.
     pub fn busy_at_completion(&self) -> Nanos {
         self.busy_at_completion
     }
 
-    /// What went on inside the device, if it is a flash device.
+    /// The counts of the device's translation layer, if it is a flash device.
     pub fn flash(&self) -> Option<FlashTally> {
         self.device.flash()
     }
 
-    /// How long the device has been at work so far.
+    /// How long the device has been busy so far.
     pub fn busy(&self) -> Nanos {
         self.device.busy()
     }
@@ -245,7 +199,7 @@ impl Queue {
         self.fill(now);
     }
 
-    /// What is set.
+    /// The settings in force.
     pub fn settings(&self) -> QueueSettings {
         self.settings
     }
@@ -255,9 +209,9 @@ impl Queue {
         self.scheduler.retune(values);
     }
 
-    /// Puts another scheduler in the place of the present one, which hands over what it holds. Nothing goes to the device from now
-    /// on until all that is there is done and [`switch_time`](QueueSettings::switch_time) has passed; what arrives meanwhile waits in
-    /// the successor. In a queue that never had a request there is nothing to be held up.
+    /// Replaces the scheduler; the old one hands over the requests it holds. Nothing goes to the device until all requests there are
+    /// done and [`switch_time`](QueueSettings::switch_time) has passed; new requests wait in the successor meanwhile. A queue that
+    /// never had a request has nothing to hold up.
     pub fn switch(&mut self, now: Nanos, mut successor: Box<dyn Scheduler>) {
         successor.set_limits(&self.settings.limits());
         let mut merges = Vec::new();
@@ -269,13 +223,14 @@ impl Queue {
             }
         }
         self.wait_until = None;
-        if !self.slots.is_empty() {
+        let ever_had_a_request = self.tally.requests > 0 || !self.slots.is_empty();
+        if ever_had_a_request {
             self.frozen_until = Some(self.frozen_until.unwrap_or(now).max(now + self.settings.switch_time));
         }
         self.fill(now);
     }
 
-    /// Whether the device must be left alone at `now`. Ends the freeze whose time has come.
+    /// Whether nothing may go to the device at `now`. Ends the freeze when its time has come.
     fn is_frozen(&mut self, now: Nanos) -> bool {
         let Some(until) = self.frozen_until else { return false };
         if now >= until && self.at_device == 0 && self.flushing.is_empty() {
@@ -284,8 +239,8 @@ impl Queue {
         self.frozen_until.is_some()
     }
 
-    /// Whether the device must be left alone at `now`, and until when. Apart from [`dispatch`](Server::dispatch), which is called for
-    /// every request, so that the compiler keeps that short.
+    /// Whether nothing may go to the device at `now`, and until when. Kept out of [`dispatch`](Server::dispatch), which is called for
+    /// every request, so that that stays short.
     #[cold]
     fn waits_for_thaw(&mut self, now: Nanos) -> bool {
         let is_frozen = self.is_frozen(now);
@@ -293,19 +248,19 @@ impl Queue {
         is_frozen
     }
 
-    /// Notes down what happens above the queue, if anything is noted down.
+    /// Records an event above the queue, if events are recorded.
     pub(super) fn note_down(&mut self, noted: Noted) {
         if let Some(notes) = &mut self.notes {
             notes.push(noted);
         }
     }
 
-    /// From now on notes down what happens to each issue, until it is [taken](Queue::take_notes).
+    /// Starts recording what happens to each issue, for [`take_notes`](Queue::take_notes).
     pub fn note(&mut self) {
         self.notes.get_or_insert_default();
     }
 
-    /// Appends what was noted down, in the order in which it happened.
+    /// Appends what was recorded since the last call, in the order in which it happened.
     pub fn take_notes(&mut self, into: &mut Vec<Noted>) {
         if let Some(notes) = &mut self.notes {
             into.append(notes);
@@ -318,10 +273,10 @@ impl Queue {
         self.pending[kind].is_some() || !self.waiting[kind].is_empty() || self.active[kind] >= self.settings.nr_requests
     }
 
-    /// Has the device's volatile write cache emptied (`blkdev_issue_flush`): all that has completed by now is on the media when
-    /// [`Finished`] hands back `token`, with no sectors. False if the device has no such cache: nothing is handed back then.
-    pub fn flush(&mut self, now: Nanos, token: u64) -> bool {
-        let flush = Flush { since: now, token };
+    /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on
+    /// the media when [`Finished::Flush`] hands back `token`. False if the device has no such cache: nothing is handed back then.
+    pub fn flush(&mut self, now: Nanos, stream: StreamId, token: u64) -> bool {
+        let flush = Flush { arrival: now, stream, token };
         if !self.flushing.is_empty() || self.is_frozen(now) {
             self.to_flush.push(flush);
         } else if self.device.flush(now, FLUSH) {
@@ -332,13 +287,13 @@ impl Queue {
         true
     }
 
-    /// The flush at the device is done, on behalf of all that waited for it.
+    /// The flush at the device is done, for all that waited for it.
     fn flushed(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
         finished.extend(self.flushing.drain(..).map(|flush| flush.done(at)));
         self.flush_next(at, finished);
     }
 
-    /// Sends the next flush to the device, on behalf of all that wait, if there is none and it may go.
+    /// Sends the next flush to the device, for all that wait, if none is there and it may go.
     fn flush_next(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
         if self.to_flush.is_empty() || !self.flushing.is_empty() || self.is_frozen(at) {
             return;
@@ -349,12 +304,12 @@ impl Queue {
         finished.extend(self.to_flush.drain(..).map(|flush| flush.done(at)));
     }
 
-    /// Something waits to be let in.
+    /// Whether an issue waits to be let in.
     fn is_short_of_room(&self) -> bool {
         self.pending != [None; 2] || self.waiting.iter().any(|waiting| !waiting.is_empty())
     }
 
-    /// Something waits for the device.
+    /// Whether a request waits for the device.
     fn has_work_to_send(&self) -> bool {
         (self.active[0] + self.active[1]) as usize > self.at_device || !self.to_flush.is_empty()
     }
@@ -380,7 +335,7 @@ impl Queue {
     fn insert_part(&mut self, now: Nanos, kind: usize, issue: &Issue, owner: u32, inserted: u32) {
         let most = if issue.op.transfers() { self.settings.max_sectors } else { MAX_DISCARD_SECTORS };
         let sectors = (issue.sectors - inserted).min(most);
-        let id = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
+        let id = self.slots.vacant_key() as RequestId;
         let request = Request {
             id,
             stream: issue.stream,
@@ -395,10 +350,7 @@ impl Queue {
         let owner = if owner == NONE { id } else { owner };
         let (open_parts, dispatched) = (0, Nanos::ZERO);
         let slot = Slot { request, next_part: NONE, last_part: id, dispatched, owner, open_parts, issue: *issue };
-        match self.slots.get_mut(id as usize) {
-            Some(place) => *place = slot,
-            None => self.slots.push(slot),
-        }
+        self.slots.insert(slot);
         self.slots[owner as usize].open_parts += 1;
         let rest = inserted + sectors;
         self.pending[kind] = (rest < issue.sectors).then_some((owner, rest));
@@ -428,7 +380,7 @@ impl Queue {
     fn finish(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
         let head = &self.slots[completion.id as usize];
         let dispatched = head.dispatched;
-        // As long as the freeze lasts, all that is at the device was picked by a scheduler that is gone.
+        // During a freeze, the requests at the device were picked by the previous scheduler.
         if self.frozen_until.is_none() {
             self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         }
@@ -445,17 +397,16 @@ impl Queue {
         while part != NONE {
             let Slot { owner, next_part, .. } = self.slots[part as usize];
             if part != owner {
-                self.free_slots.push(part);
+                self.slots.remove(part as usize);
             }
             let whole = self.slots[owner as usize].open_parts == 1 && !self.is_pending(owner);
             self.slots[owner as usize].open_parts -= 1;
             if whole {
-                let done = Finished { issue: self.slots[owner as usize].issue, dispatched, at: completion.at };
-                finished.push(done);
+                let done = Transferred { issue: self.slots.remove(owner as usize).issue, dispatched, at: completion.at };
+                finished.push(Finished::Transfer(done));
                 if let Some(notes) = &mut self.notes {
                     notes.push(Noted::Finished(done));
                 }
-                self.free_slots.push(owner);
             }
             part = next_part;
         }

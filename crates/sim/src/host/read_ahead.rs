@@ -4,12 +4,12 @@
 //!                |<----- async_size ---------|
 //!     |------------------- size -------------------|
 //!     |==================#===========================|
-//!     ^start             ^marker: whoever reads it sets off the next window
+//!     ^start             ^marker: reading it sets off the next window
 //! ```
 //! Follows `mm/readahead.c` of Linux 6.x (`ondemand_readahead`, before the folio orders). In pages of 4 KiB.
 
 use super::FileId;
-use super::memory::{Memory, PAGE};
+use super::page_cache::{PAGE, PageCache};
 
 /// Where one open file's reader stands (`struct file_ra_state`).
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +23,7 @@ pub(super) struct ReadAhead {
 
 /// Pages to be read: the marker goes to the first of the last `ahead`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Window {
+pub(super) struct ReadWindow {
     pub start: u64,
     pub pages: u64,
     pub ahead: u64,
@@ -46,9 +46,9 @@ impl ReadAhead {
 
     /// A page that a call needs is missing (`page_cache_sync_ra`): what to read, with `requested` pages from `index` on still
     /// to be read by the call.
-    pub fn missed(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, most: Most) -> Window {
+    pub fn missed(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, most: Most) -> ReadWindow {
         if most.window == 0 {
-            return Window { start: index, pages: 1, ahead: 0 };
+            return ReadWindow { start: index, pages: 1, ahead: 0 };
         }
         let max = at_least_request(requested, most);
         if index == 0 {
@@ -61,11 +61,11 @@ impl ReadAhead {
         if follows || requested > max {
             return self.begin(index, requested, max);
         }
-        self.continue_history(memory, file, index, requested, max).unwrap_or(Window { start: index, pages: requested, ahead: 0 })
+        self.continue_history(cache, file, index, requested, max).unwrap_or(ReadWindow { start: index, pages: requested, ahead: 0 })
     }
 
     /// A call reads a page with a marker (`page_cache_async_ra`): what to read now, so that it is there when it is needed.
-    pub fn marked(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, most: Most) -> Option<Window> {
+    pub fn marked(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, most: Most) -> Option<ReadWindow> {
         if most.window == 0 {
             return None;
         }
@@ -77,7 +77,7 @@ impl ReadAhead {
             return Some(self.advance(index, max));
         }
         // Another reader's marker, or this one's own from before it turned elsewhere: the cache says how far it got.
-        let start = memory.next_miss(file, index + 1, max);
+        let start = cache.next_miss(file, index + 1, max);
         if start - index > max {
             return None;
         }
@@ -91,23 +91,23 @@ impl ReadAhead {
         self.size > 0 && (index == self.start + self.size - self.async_size.min(self.size) || index == self.start + self.size)
     }
 
-    fn begin(&mut self, index: u64, requested: u64, max: u64) -> Window {
+    fn begin(&mut self, index: u64, requested: u64, max: u64) -> ReadWindow {
         self.start = index;
         self.size = first_size(requested, max);
         self.async_size = if self.size > requested { self.size - requested } else { self.size };
         self.window(index, max)
     }
 
-    fn advance(&mut self, index: u64, max: u64) -> Window {
+    fn advance(&mut self, index: u64, max: u64) -> ReadWindow {
         self.start += self.size;
         self.size = next_size(self.size, max);
         self.async_size = self.size;
         self.window(index, max)
     }
 
-    /// `try_context_readahead`: pages right before this one are here, so somebody reads in order.
-    fn continue_history(&mut self, memory: &Memory, file: FileId, index: u64, requested: u64, max: u64) -> Option<Window> {
-        let mut history = memory.history(file, index, max);
+    /// `try_context_readahead`: pages right before this one are here, so the file is being read in order.
+    fn continue_history(&mut self, cache: &PageCache, file: FileId, index: u64, requested: u64, max: u64) -> Option<ReadWindow> {
+        let mut history = cache.history(file, index, max);
         if history <= requested {
             return None;
         }
@@ -122,7 +122,7 @@ impl ReadAhead {
     }
 
     /// A window whose marker is the very page being read is joined with the next.
-    fn window(&mut self, index: u64, max: u64) -> Window {
+    fn window(&mut self, index: u64, max: u64) -> ReadWindow {
         if index == self.start && self.size == self.async_size {
             let more = next_size(self.size, max);
             if self.size + more <= max {
@@ -133,7 +133,7 @@ impl ReadAhead {
                 self.async_size = max >> 1;
             }
         }
-        Window { start: self.start, pages: self.size, ahead: self.async_size }
+        ReadWindow { start: self.start, pages: self.size, ahead: self.async_size }
     }
 }
 
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     fn windows_double_up_to_the_limit_and_stay_there() {
-        let (memory, mut state) = (Memory::new(1024), ReadAhead::new());
-        let first = state.missed(&memory, 0, 0, 1, MOST);
-        assert_eq!(first, Window { start: 0, pages: 4, ahead: 3 });
+        let (cache, mut state) = (PageCache::new(1024, 1, false), ReadAhead::new());
+        let first = state.missed(&cache, 0, 0, 1, MOST);
+        assert_eq!(first, ReadWindow { start: 0, pages: 4, ahead: 3 });
         let mut marker = first.start + first.pages - first.ahead;
         let mut sizes = Vec::new();
         for _ in 0..5 {
-            let window = state.marked(&memory, 0, marker, 1, MOST).unwrap();
+            let window = state.marked(&cache, 0, marker, 1, MOST).unwrap();
             sizes.push(window.pages);
             marker = window.start + window.pages - window.ahead;
         }
@@ -183,26 +183,26 @@ mod tests {
 
     #[test]
     fn a_reader_in_the_middle_of_a_file_gets_what_it_asked_for_and_a_second_read_in_order_starts_a_window() {
-        let (memory, mut state) = (Memory::new(1024), ReadAhead::new());
-        assert_eq!(state.missed(&memory, 0, 500, 2, MOST), Window { start: 500, pages: 2, ahead: 0 });
+        let (cache, mut state) = (PageCache::new(1024, 1, false), ReadAhead::new());
+        assert_eq!(state.missed(&cache, 0, 500, 2, MOST), ReadWindow { start: 500, pages: 2, ahead: 0 });
         state.previous = 502 * 4096;
-        assert_eq!(state.missed(&memory, 0, 502, 2, MOST), Window { start: 502, pages: 4, ahead: 2 });
+        assert_eq!(state.missed(&cache, 0, 502, 2, MOST), ReadWindow { start: 502, pages: 4, ahead: 2 });
     }
 
     #[test]
     fn what_another_reader_left_in_the_cache_shows_that_a_file_is_read_in_order() {
-        let (mut memory, mut state) = (Memory::new(1024), ReadAhead::new());
+        let (mut cache, mut state) = (PageCache::new(1024, 1, false), ReadAhead::new());
         for index in 490..500 {
-            memory.insert(0, index, 0);
+            cache.insert(0, index, 0);
         }
-        assert_eq!(state.missed(&memory, 0, 500, 1, MOST), Window { start: 500, pages: 11, ahead: 1 });
+        assert_eq!(state.missed(&cache, 0, 500, 1, MOST), ReadWindow { start: 500, pages: 11, ahead: 1 });
     }
 
     #[test]
     fn a_call_larger_than_the_window_is_read_at_once_as_far_as_the_device_takes_it() {
-        let (memory, mut state) = (Memory::new(1024), ReadAhead::new());
-        assert_eq!(state.missed(&memory, 0, 0, 100, MOST).pages, 100);
+        let (cache, mut state) = (PageCache::new(1024, 1, false), ReadAhead::new());
+        assert_eq!(state.missed(&cache, 0, 0, 100, MOST).pages, 100);
         let mut state = ReadAhead::new();
-        assert_eq!(state.missed(&memory, 0, 0, 1000, MOST).pages, 320);
+        assert_eq!(state.missed(&cache, 0, 0, 1000, MOST).pages, 320);
     }
 }

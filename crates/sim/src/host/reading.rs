@@ -2,126 +2,112 @@
 
 use block::Nanos;
 
-use super::memory::{PAGE, flag};
-use super::read_ahead::{Most, Window};
-use super::server::{Host, Purpose, Running, Step};
+use super::page_cache::{PAGE, flag};
+use super::read_ahead::{ReadAhead, ReadWindow};
+use super::reclaim::Memory;
+use super::running::{Running, Step, Wait};
+use super::transfers::PageRun;
 
-impl Host {
-    pub(super) fn read(&mut self, now: Nanos, id: usize) -> Step {
-        let last = self.calls[id].last_page();
-        while self.calls[id].page <= last {
-            let Running { file, page, .. } = self.calls[id];
-            let Some(frame) = self.memory.find(file, page) else {
-                self.calls[id].missed = true;
-                self.read_ahead_of(now, id, false);
-                if self.memory.find(file, page).is_none() && !self.read_one(now, id) {
-                    return self.wait_for_memory(now, id);
-                }
-                continue;
-            };
-            if self.memory.has(frame, flag::MARKER) {
-                self.memory.clear(frame, flag::MARKER);
-                if !self.memory.has(frame, flag::WRITEBACK) {
-                    self.read_ahead_of(now, id, true);
-                    // That may have cost this page its place.
-                    continue;
-                }
+/// Copies pages out of the cache. Those that are missing are read, with others ahead of them.
+pub(super) fn read(now: Nanos, running: &mut Running, read_ahead: &mut ReadAhead, memory: &mut Memory) -> Step {
+    let last = running.last_page();
+    while running.page <= last {
+        let Running { file, page, .. } = *running;
+        let Some(frame) = memory.cache.find(file, page) else {
+            running.missed = true;
+            read_ahead_of(now, running, read_ahead, memory, false);
+            if memory.cache.find(file, page).is_none() && !read_one(now, running, memory) {
+                return Step::Wait(Wait::Memory);
             }
-            if self.memory.has(frame, flag::LOCKED) {
-                self.calls[id].missed = true;
-                return self.wait_for_page(frame, id);
-            }
-            self.copy_out(id, frame);
-        }
-        Step::Done
-    }
-
-    fn copy_out(&mut self, id: usize, frame: u32) {
-        self.use_page(frame);
-        let running = &mut self.calls[id];
-        let state = &mut self.open_files[running.open_file as usize].read_ahead;
-        // Small reads of one page one after the other are one use of it.
-        if state.previous == u64::MAX || state.previous.wrapping_sub(1) / PAGE != running.page {
-            self.memory.mark_accessed(frame);
-        }
-        if running.missed {
-            self.tally.misses += 1;
-        } else {
-            self.tally.hits += 1;
-        }
-        running.missed = false;
-        running.copied += 1;
-        running.page += 1;
-        state.previous = running.to.min(running.page * PAGE);
-    }
-
-    /// Asks how far to read ahead of the page that a call has come to, and does.
-    fn read_ahead_of(&mut self, now: Nanos, id: usize, marked: bool) {
-        let running = self.calls[id];
-        let Running { file, page, .. } = running;
-        let requested = running.last_page() + 1 - page;
-        let most = Most { window: self.settings.read_ahead_kb as u64 / 4, transfer: self.settings.max_sectors_kb as u64 / 4 };
-        let state = &mut self.open_files[running.open_file as usize].read_ahead;
-        let window = if marked {
-            state.marked(&self.memory, file, page, requested, most)
-        } else {
-            Some(state.missed(&self.memory, file, page, requested, most))
+            continue;
         };
-        if let Some(window) = window {
-            self.read_window(now, id, window);
+        if memory.cache.take(frame, flag::MARKER) && !memory.cache.has(frame, flag::WRITEBACK) {
+            read_ahead_of(now, running, read_ahead, memory, true);
+            // That may have cost this page its place.
+            continue;
         }
+        if memory.cache.has(frame, flag::LOCKED) {
+            running.missed = true;
+            return Step::Wait(Wait::Transfer(memory.cache.page(frame).transfer));
+        }
+        copy_out(running, read_ahead, memory, frame);
     }
+    Step::Done
+}
 
-    /// Reads what is missing of a window, up to the file's end or until memory runs out.
-    fn read_window(&mut self, now: Nanos, id: usize, window: Window) {
-        let running = self.calls[id];
-        let file = running.file;
-        let pages = self.file(file).bytes.div_ceil(PAGE);
-        let end = (window.start + window.pages).min(pages);
-        let marker = if window.ahead > 0 { end.checked_sub(window.ahead) } else { None };
-        let mut run_start = window.start;
-        for page in window.start..end {
-            if self.memory.find(file, page).is_some() {
-                self.start_reads(now, id, run_start, page);
-                run_start = page + 1;
-                continue;
-            }
-            if !self.make_room(now, running.issuer()) {
-                return self.start_reads(now, id, run_start, page);
-            }
-            let mut flags = flag::LOCKED;
-            if page > running.last_page() {
-                flags |= flag::AHEAD;
-                self.tally.read_ahead += 1;
-            }
-            if marker == Some(page) {
-                flags |= flag::MARKER;
-            }
-            self.insert_page(file, page, flags);
-        }
-        if run_start < end {
-            self.start_reads(now, id, run_start, end);
-        }
+fn copy_out(running: &mut Running, read_ahead: &mut ReadAhead, memory: &mut Memory, frame: u32) {
+    memory.cache.mark_used(frame);
+    // Small reads of one page one after the other are one use of it.
+    if read_ahead.previous == u64::MAX || read_ahead.previous.wrapping_sub(1) / PAGE != running.page {
+        memory.cache.mark_accessed(frame);
     }
+    memory.cache.count_read(std::mem::take(&mut running.missed));
+    running.copied += 1;
+    running.page += 1;
+    read_ahead.previous = running.to.min(running.page * PAGE);
+}
 
-    /// Reads one page, without which a call cannot go on. False if there is no memory for it.
-    pub(super) fn read_one(&mut self, now: Nanos, id: usize) -> bool {
-        let running = self.calls[id];
-        if !self.make_room(now, running.issuer()) {
-            return false;
-        }
-        self.insert_page(running.file, running.page, flag::LOCKED);
-        self.start_reads(now, id, running.page, running.page + 1);
-        true
+/// Asks how far to read ahead of the page that a call has come to, and does.
+fn read_ahead_of(now: Nanos, running: &Running, read_ahead: &mut ReadAhead, memory: &mut Memory, marked: bool) {
+    let Running { file, page, .. } = *running;
+    let requested = running.last_page() + 1 - page;
+    let most = memory.read_ahead_limits();
+    let window = if marked {
+        read_ahead.marked(&memory.cache, file, page, requested, most)
+    } else {
+        Some(read_ahead.missed(&memory.cache, file, page, requested, most))
+    };
+    if let Some(window) = window {
+        read_window(now, running, memory, window);
     }
+}
 
-    fn start_reads(&mut self, now: Nanos, id: usize, from: u64, to: u64) {
-        let running = self.calls[id];
-        let mut page = from;
-        while page < to {
-            let pages = self.run_limit(running.file, page).min(to - page);
-            self.start_transfer(now, Purpose::Read, running.file, page, pages, running.issuer());
-            page += pages;
+/// Reads what is missing of a window, up to the file's end or until memory runs out.
+fn read_window(now: Nanos, running: &Running, memory: &mut Memory, window: ReadWindow) {
+    let file = running.file;
+    let pages = memory.transfers.files()[file as usize].bytes.div_ceil(PAGE);
+    let end = (window.start + window.pages).min(pages);
+    let marker = if window.ahead > 0 { end.checked_sub(window.ahead) } else { None };
+    let mut run_start = window.start;
+    for page in window.start..end {
+        if memory.cache.find(file, page).is_some() {
+            start_reads(now, running, memory, run_start, page);
+            run_start = page + 1;
+            continue;
         }
+        if !memory.make_room(now, running.issuer()) {
+            return start_reads(now, running, memory, run_start, page);
+        }
+        let mut flags = flag::LOCKED;
+        if page > running.last_page() {
+            flags |= flag::AHEAD;
+            memory.cache.count_ahead();
+        }
+        if marker == Some(page) {
+            flags |= flag::MARKER;
+        }
+        memory.cache.insert(file, page, flags);
+    }
+    start_reads(now, running, memory, run_start, end);
+}
+
+/// Reads the page that a call has come to, without which it cannot go on. False if there is no memory for it.
+pub(super) fn read_one(now: Nanos, running: &Running, memory: &mut Memory) -> bool {
+    if !memory.make_room(now, running.issuer()) {
+        return false;
+    }
+    memory.cache.insert(running.file, running.page, flag::LOCKED);
+    start_reads(now, running, memory, running.page, running.page + 1);
+    true
+}
+
+/// Starts to read the pages from `from` on, before `to`, in as few transfers as they go.
+fn start_reads(now: Nanos, running: &Running, memory: &mut Memory, from: u64, to: u64) {
+    let file = running.file;
+    let mut first = from;
+    while first < to {
+        let pages = memory.transfers.run_limit(file, first).min(to - first);
+        memory.start_read(now, PageRun { file, first, pages }, running.issuer());
+        first += pages;
     }
 }

@@ -1,53 +1,32 @@
-//! Taking memory back when it is short.
+//! The machine's memory: page cache, write-back and swap, and how pages are taken back when it is short.
 //!
 //! ```text
-//! free pages |<-- nobody waits -->|<-- kswapd works -->|<-- whoever allocates works, too -->|
-//!                               high                  low                               min   0
+//! free pages |<-- no process waits -->|<-- kswapd works -->|<-- so does a process that allocates -->|
+//!                                    high                 low                                      min   0
 //! ```
-//! Follows `mm/vmscan.c` of Linux 6.x with the two-list LRU (not the multi-generational one): `get_scan_count`, `shrink_lruvec`,
-//! `shrink_active_list`, `shrink_folio_list`, `inactive_is_low`, and `mm/page_alloc.c` for the watermarks. Simplified: scanning takes
-//! no time, so kswapd is done the instant it wakes unless what it finds has to be written first; one node without zones; where
-//! Linux would kill a process for want of memory, the lists are scanned to their ends whatever swappiness says.
+//! Follows `mm/vmscan.c` of Linux 6.x with the two-list LRU (not the multi-generational one): `shrink_lruvec`, `shrink_active_list`,
+//! `shrink_folio_list`, and `mm/page_alloc.c` for the watermarks. Simplified: scanning takes no time, so kswapd is done the instant
+//! it wakes unless what it finds has to be written first; one node without zones; where Linux would kill a process for want of
+//! memory, the lists are scanned to their ends whatever swappiness says.
+
+use std::sync::Arc;
 
 use block::Nanos;
 
-use super::memory::{ACTIVE, ANON, ANONYMOUS, FILE, INACTIVE, flag};
-use super::server::{Host, Issuer, KSWAPD_STREAM, Purpose};
+use super::page_cache::{ACTIVE, ANON, FILE, INACTIVE, PageCache, flag};
+use super::read_ahead::Most;
+use super::scan::{Scan, inactive_is_low, scan_counts};
+use super::swap::Swap;
+use super::transfers::{Issuer, PageRun, Purpose, Transfers};
+use super::watermarks::Watermarks;
+use super::write_back::WriteBack;
+use super::{Files, HostError, HostSettings, Queue};
+use crate::streams;
 
-/// `SWAP_CLUSTER_MAX`: pages looked at in one go.
+/// `SWAP_CLUSTER_MAX`: pages scanned in one go.
 const BATCH: u64 = 32;
-/// `DEF_PRIORITY`: the first round looks at a 4096th of each list, each further one at twice as much.
+/// `DEF_PRIORITY`: the first round scans a 4096th of each list, each further one twice as much.
 const FIRST_PRIORITY: u32 = 12;
-
-/// Free pages at which something happens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Watermarks {
-    /// From here on whoever wants a page must take one back first.
-    pub min: u32,
-    /// From here on kswapd does it.
-    pub low: u32,
-    /// Until here.
-    pub high: u32,
-}
-
-impl Watermarks {
-    /// `init_per_zone_wmark_min` and `__setup_per_zone_wmarks`, with Linux's `watermark_scale_factor` of 10.
-    pub fn new(pages: u32) -> Watermarks {
-        let kib = (u64::from(pages) * 4 * 16).isqrt().clamp(128, 262_144);
-        let min = (kib / 4) as u32;
-        let step = (min / 4).max((u64::from(pages) * 10 / 10_000) as u32);
-        Watermarks { min, low: min + step, high: min + 2 * step }
-    }
-}
-
-/// How much of each list a round looks at.
-struct Scan {
-    /// By list.
-    left: [u64; 4],
-    targets: [u64; 4],
-    may_deactivate: [bool; 2],
-    by: Option<Issuer>,
-}
 
 #[derive(Default)]
 struct Round {
@@ -57,25 +36,98 @@ struct Round {
     spared: bool,
 }
 
-impl Host {
-    /// Sees to it that there is a free page. False if whoever wants it has to wait.
-    pub(super) fn make_room(&mut self, now: Nanos, issuer: Issuer) -> bool {
-        let Watermarks { min, low, high } = self.watermarks;
-        self.tally.memory_peak = self.tally.memory_peak.max(u64::from(self.memory.total() - self.memory.free()) + 1);
-        if self.memory.free() > low {
+/// What is to become of a page that reclaim meets.
+enum Verdict {
+    Free,
+    Keep,
+    Activate,
+    /// Of a file, and to be written by the flusher first.
+    Dirty,
+    SwapOut,
+}
+
+/// All of a machine's memory, and the way from it to the device.
+pub(super) struct Memory {
+    pub cache: PageCache,
+    pub write_back: WriteBack,
+    pub swap: Swap,
+    pub transfers: Transfers,
+    swappiness: u64,
+    read_ahead_pages: u64,
+    /// Reclaim found nothing; only a completion can change that.
+    is_stuck: bool,
+    /// Pages that had come back too soon when reclaim last ended.
+    activations: [u64; 2],
+    reclaimed: u64,
+    /// The most pages ever in use.
+    peak: u64,
+}
+
+impl Memory {
+    pub fn new(queue: Queue, files: Arc<Files>, settings: &HostSettings) -> Result<Memory, HostError> {
+        let mut cache = PageCache::new((settings.memory_mib as u32) << 8, files.len(), settings.swap_mib > 0);
+        let swap = Swap::new(settings, &files, queue.capacity_sectors(), &mut cache)?;
+        Ok(Memory {
+            cache,
+            write_back: WriteBack::new(files.len(), settings),
+            swap,
+            transfers: Transfers::new(queue, files),
+            swappiness: settings.swappiness.unsigned_abs(),
+            read_ahead_pages: settings.read_ahead_kb as u64 / 4,
+            is_stuck: false,
+            activations: [0; 2],
+            reclaimed: 0,
+            peak: 0,
+        })
+    }
+
+    /// Goes by other settings from now on. Those of the queue are not its own.
+    pub fn set(&mut self, now: Nanos, settings: &HostSettings) {
+        self.swappiness = settings.swappiness.unsigned_abs();
+        self.read_ahead_pages = settings.read_ahead_kb as u64 / 4;
+        self.swap.set(settings);
+        self.write_back.set(now, settings);
+    }
+
+    /// How large windows of read-ahead may be.
+    pub fn read_ahead_limits(&self) -> Most {
+        let transfer = u64::from(self.transfers.queue().settings().max_sectors) / 8;
+        Most { window: self.read_ahead_pages, transfer }
+    }
+
+    /// Pages taken back, and the most pages ever in use.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.reclaimed, self.peak)
+    }
+
+    /// Sends pages of a file, which are marked as locked, on their way from the device.
+    pub fn start_read(&mut self, now: Nanos, run: PageRun, issuer: Issuer) {
+        self.transfers.start(now, &mut self.cache, Purpose::Read, run, issuer);
+    }
+
+    /// Something has completed: what reclaim could not free, it may be able to now.
+    pub fn may_be_free(&mut self) {
+        self.is_stuck = false;
+    }
+
+    /// Sees to it that there is a free page. False if the process that wants it has to wait.
+    pub fn make_room(&mut self, now: Nanos, issuer: Issuer) -> bool {
+        let Watermarks { min, low, high } = self.cache.watermarks();
+        self.peak = self.peak.max(u64::from(self.cache.total() - self.cache.free()) + 1);
+        if self.cache.free() > low {
             return true;
         }
-        if !self.background.is_stuck {
-            let wanted = u64::from(high - self.memory.free().min(high));
-            self.background.is_stuck = self.reclaim(now, wanted, None) == 0;
+        if !self.is_stuck {
+            let wanted = u64::from(high - self.cache.free().min(high));
+            self.is_stuck = self.reclaim(now, wanted, None) == 0;
         }
-        if self.memory.free() > min {
+        if self.cache.free() > min {
             return true;
         }
-        if !self.background.is_stuck {
+        if !self.is_stuck {
             self.reclaim(now, BATCH, Some(issuer));
         }
-        self.memory.free() > min
+        self.cache.free() > min
     }
 
     /// Takes pages back until there are as many as `wanted`: for kswapd, or in the name of the process that wants one.
@@ -102,73 +154,35 @@ impl Host {
                 break;
             }
         }
-        self.background.activations = self.memory.activations;
-        self.tally.reclaimed += reclaimed;
+        self.activations = self.cache.activations();
+        self.reclaimed += reclaimed;
         reclaimed
     }
 
     /// `shrink_node`.
     fn shrink(&mut self, now: Nanos, priority: u32, wanted: u64, force: bool, by: Option<Issuer>) -> Round {
-        let seen = self.background.activations;
-        let may_deactivate =
-            [ANON, FILE].map(|kind| force || self.memory.activations[kind] != seen[kind] || self.inactive_is_low(kind));
-        let targets = self.scan_counts(priority, may_deactivate);
-        let mut scan = Scan { left: targets, targets, may_deactivate, by };
+        let (seen, known) = (self.activations, self.cache.activations());
+        let may_deactivate = [ANON, FILE].map(|kind| force || known[kind] != seen[kind] || inactive_is_low(&self.cache, kind));
+        let targets = scan_counts(&self.cache, self.swappiness, priority, may_deactivate);
+        let mut scan = Scan::new(targets, may_deactivate, by);
         let mut round = Round::default();
         let mut adjusted = false;
-        while scan.left[INACTIVE[ANON]] > 0 || scan.left[ACTIVE[FILE]] > 0 || scan.left[INACTIVE[FILE]] > 0 {
+        while scan.goes_on() {
             for kind in [ANON, FILE] {
                 self.shrink_inactive(now, kind, &mut scan, &mut round);
                 self.shrink_active(kind, &mut scan, &mut round);
             }
             if round.reclaimed >= wanted && !adjusted {
-                if !adjust(&mut scan) {
+                if !scan.adjust() {
                     break;
                 }
                 adjusted = true;
             }
         }
-        if self.has_swap() && self.inactive_is_low(ANON) {
+        if self.cache.can_swap() && inactive_is_low(&self.cache, ANON) {
             self.deactivate(ANON, BATCH);
         }
         round
-    }
-
-    /// `inactive_is_low`: the larger the lists, the smaller the share that waits inactive.
-    fn inactive_is_low(&self, kind: usize) -> bool {
-        let (inactive, active) = (u64::from(self.memory.len(INACTIVE[kind])), u64::from(self.memory.len(ACTIVE[kind])));
-        let gib = (inactive + active) >> 18;
-        let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
-        inactive * ratio < active
-    }
-
-    /// `get_scan_count`: how many pages of each list to look at.
-    fn scan_counts(&self, priority: u32, may_deactivate: [bool; 2]) -> [u64; 4] {
-        let len = |list| u64::from(self.memory.len(list));
-        let all: [u64; 4] = std::array::from_fn(|list| len(list) >> priority);
-        let only = |kind: usize| std::array::from_fn(|list| if list / 2 == kind { all[list] } else { 0 });
-        if !self.has_swap() {
-            return only(FILE);
-        }
-        if priority == 0 {
-            return all;
-        }
-        let free = u64::from(self.memory.free());
-        let is_tiny = u64::from(self.memory.pages_of(FILE)) + free <= u64::from(self.watermarks.high);
-        if is_tiny && !may_deactivate[ANON] && len(INACTIVE[ANON]) >> priority > 0 {
-            return only(ANON);
-        }
-        // Plenty of file pages used once: nothing else need go.
-        if len(INACTIVE[FILE]) >> priority > 0 && !may_deactivate[FILE] {
-            return only(FILE);
-        }
-        let [anon_cost, file_cost] = self.memory.cost;
-        let (anon_cost, file_cost) = (2 * anon_cost + file_cost, anon_cost + 2 * file_cost);
-        let swappiness = self.settings.swappiness.unsigned_abs();
-        let anon = swappiness * (anon_cost + file_cost + 1) / (anon_cost + 1);
-        let file = (200 - swappiness) * (anon_cost + file_cost + 1) / (file_cost + 1);
-        let shares = [anon, file];
-        std::array::from_fn(|list| (all[list] * shares[list / 2]).div_ceil((anon + file).max(1)))
     }
 
     fn shrink_active(&mut self, kind: usize, scan: &mut Scan, round: &mut Round) {
@@ -187,11 +201,11 @@ impl Host {
     /// `shrink_active_list`: the oldest active pages get a last chance among the inactive ones.
     fn deactivate(&mut self, kind: usize, count: u64) {
         for _ in 0..count {
-            let Some(frame) = self.memory.oldest(ACTIVE[kind]) else { return };
-            self.memory.take_off(frame);
-            self.memory.clear(frame, flag::ACTIVE | flag::YOUNG);
-            self.memory.set(frame, flag::WORKINGSET);
-            self.memory.put_newest(frame);
+            let Some(frame) = self.cache.oldest(ACTIVE[kind]) else { return };
+            self.cache.take_off(frame);
+            self.cache.clear(frame, flag::ACTIVE | flag::YOUNG);
+            self.cache.set(frame, flag::WORKINGSET);
+            self.cache.put_newest(frame);
         }
     }
 
@@ -202,22 +216,23 @@ impl Host {
         scan.left[list] -= count;
         let (mut taken, mut reclaimed, mut dirty, mut written) = (0, 0, 0, 0);
         for _ in 0..count {
-            let Some(frame) = self.memory.oldest(list) else { break };
+            let Some(frame) = self.cache.oldest(list) else { break };
             taken += 1;
             match if kind == FILE { self.judge_file(frame) } else { self.judge_anonymous(frame) } {
                 Verdict::Free => {
-                    self.remove_page(frame, true);
+                    self.cache.remove(frame, true);
                     reclaimed += 1;
                 }
                 Verdict::Keep => self.move_to(frame, false),
                 Verdict::Activate => self.move_to(frame, true),
                 Verdict::Dirty => {
                     dirty += 1;
-                    self.memory.set(frame, flag::RECLAIM);
+                    self.cache.set(frame, flag::RECLAIM);
                     self.move_to(frame, true);
                 }
                 Verdict::SwapOut => {
-                    let swapped = self.swap_out(now, frame, scan.by.unwrap_or(Issuer::kernel(KSWAPD_STREAM)));
+                    let issuer = scan.by.unwrap_or(Issuer::kernel(streams::KSWAPD));
+                    let swapped = self.swap.write(now, frame, issuer, &mut self.cache, &mut self.transfers);
                     written += u64::from(swapped);
                     self.move_to(frame, false);
                 }
@@ -226,105 +241,51 @@ impl Host {
         round.scanned += taken;
         round.reclaimed += reclaimed;
         if taken > 0 {
-            self.memory.note_cost(kind, written, taken - reclaimed);
+            self.cache.note_cost(kind, written, taken - reclaimed);
             if dirty == taken {
-                self.flush_all_soon();
+                self.write_back.flush_all_soon();
             }
         }
     }
 
     fn move_to(&mut self, frame: u32, active: bool) {
-        self.memory.take_off(frame);
+        self.cache.take_off(frame);
         if active {
-            self.memory.set(frame, flag::ACTIVE);
+            self.cache.set(frame, flag::ACTIVE);
         }
-        self.memory.put_newest(frame);
+        self.cache.put_newest(frame);
     }
 
     fn judge_file(&mut self, frame: u32) -> Verdict {
-        if self.memory.has(frame, flag::LOCKED) {
-            return Verdict::Keep;
+        if let Some(verdict) = self.judge_under_way(frame) {
+            return verdict;
         }
-        if self.memory.has(frame, flag::WRITEBACK) {
-            self.memory.set(frame, flag::RECLAIM);
-            return Verdict::Activate;
-        }
-        self.memory.clear(frame, flag::REFERENCED);
-        if self.memory.has(frame, flag::DIRTY) { Verdict::Dirty } else { Verdict::Free }
+        self.cache.clear(frame, flag::REFERENCED);
+        if self.cache.has(frame, flag::DIRTY) { Verdict::Dirty } else { Verdict::Free }
     }
 
     /// `folio_check_references`: touched once it stays, touched twice it is active.
     fn judge_anonymous(&mut self, frame: u32) -> Verdict {
-        if self.memory.has(frame, flag::LOCKED) {
-            return Verdict::Keep;
+        if let Some(verdict) = self.judge_under_way(frame) {
+            return verdict;
         }
-        if self.memory.has(frame, flag::WRITEBACK) {
-            self.memory.set(frame, flag::RECLAIM);
-            return Verdict::Activate;
-        }
-        if self.memory.has(frame, flag::YOUNG) {
-            let again = self.memory.has(frame, flag::REFERENCED);
-            self.memory.clear(frame, flag::YOUNG);
-            self.memory.set(frame, flag::REFERENCED);
+        if self.cache.take(frame, flag::YOUNG) {
+            let again = self.cache.has(frame, flag::REFERENCED);
+            self.cache.set(frame, flag::REFERENCED);
             return if again { Verdict::Activate } else { Verdict::Keep };
         }
-        self.memory.clear(frame, flag::REFERENCED);
-        if self.memory.has(frame, flag::DIRTY) { Verdict::SwapOut } else { Verdict::Free }
+        self.cache.clear(frame, flag::REFERENCED);
+        if self.cache.has(frame, flag::DIRTY) { Verdict::SwapOut } else { Verdict::Free }
     }
 
-    /// Starts to write an anonymous page to the swap area; it is freed when that is done and reclaim meets it again. False if the
-    /// queue or the swap area is full.
-    fn swap_out(&mut self, now: Nanos, frame: u32, issuer: Issuer) -> bool {
-        let page = self.memory.page(frame).index;
-        let issuer = Issuer { sync: false, ..issuer };
-        if self.queue.is_full(false) || !self.background.give_slot(page) {
-            return false;
+    fn judge_under_way(&mut self, frame: u32) -> Option<Verdict> {
+        if self.cache.has(frame, flag::LOCKED) {
+            return Some(Verdict::Keep);
         }
-        self.memory.clear(frame, flag::DIRTY);
-        self.memory.set(frame, flag::WRITEBACK | flag::RECLAIM);
-        self.start_transfer(now, Purpose::SwapOut, ANONYMOUS, page, 1, issuer);
-        true
-    }
-}
-
-/// What is to become of a page that reclaim looks at.
-enum Verdict {
-    Free,
-    Keep,
-    Activate,
-    /// Of a file, and to be written by the flusher first.
-    Dirty,
-    SwapOut,
-}
-
-/// Enough is reclaimed: the kind of which more was to be scanned is scanned no further than the other, in proportion
-/// (`shrink_lruvec`). False if one of them is done.
-fn adjust(scan: &mut Scan) -> bool {
-    let sum = |counts: &[u64; 4], kind: usize| counts[INACTIVE[kind]] + counts[ACTIVE[kind]];
-    let left = [sum(&scan.left, ANON), sum(&scan.left, FILE)];
-    if left[ANON] == 0 || left[FILE] == 0 {
-        return false;
-    }
-    let (less, more) = if left[FILE] > left[ANON] { (ANON, FILE) } else { (FILE, ANON) };
-    let percent = left[less] * 100 / (sum(&scan.targets, less) + 1);
-    for list in [INACTIVE[less], ACTIVE[less]] {
-        scan.left[list] = 0;
-    }
-    for list in [INACTIVE[more], ACTIVE[more]] {
-        let scanned = scan.targets[list] - scan.left[list];
-        scan.left[list] = (scan.targets[list] * (100 - percent.min(100)) / 100).saturating_sub(scanned);
-    }
-    true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn watermarks_are_those_that_linux_prints() {
-        // `min_free_kbytes` of 16 GiB is 16384 KiB; a tenth of a per cent lies between the marks.
-        assert_eq!(Watermarks::new(1 << 22), Watermarks { min: 4096, low: 8290, high: 12484 });
-        assert_eq!(Watermarks::new(1 << 12), Watermarks { min: 128, low: 160, high: 192 });
+        if self.cache.has(frame, flag::WRITEBACK) {
+            self.cache.set(frame, flag::RECLAIM);
+            return Some(Verdict::Activate);
+        }
+        None
     }
 }

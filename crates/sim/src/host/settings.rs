@@ -1,4 +1,4 @@
-//! What is set on a host, and what kind of machine it is.
+//! The settings of a host and of its machine.
 
 use block::{Merges, Nanos, SettingError, Tunable, Unit, split_before, tunables};
 

@@ -1,10 +1,10 @@
-//! A queue and a host as something that can be set in the middle of a run.
+//! Changing the settings of a queue and of a host in the middle of a run.
 
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 
 use super::settings::{of_the_queue, settable};
-use super::{Host, Noted, Queue, TUNABLES};
-use crate::run::Steerable;
+use super::{Host, Queue, TUNABLES};
+use crate::run::{Noted, Steerable};
 
 impl Steerable for Queue {
     fn note(&mut self) {
@@ -48,27 +48,27 @@ impl Steerable for Queue {
 
 impl Steerable for Host {
     fn note(&mut self) {
-        self.queue.note();
+        self.queue_mut().note();
     }
 
     fn take_notes(&mut self, into: &mut Vec<Noted>) {
-        self.queue.take_notes(into);
+        self.queue_mut().take_notes(into);
     }
 
     fn limits(&self) -> Limits {
-        self.queue.settings().limits()
+        self.queue().settings().limits()
     }
 
     fn switch_time(&self) -> Nanos {
-        self.queue.settings().switch_time
+        self.queue().settings().switch_time
     }
 
     fn switch(&mut self, now: Nanos, scheduler: Box<dyn Scheduler>) {
-        self.queue.switch(now, scheduler);
+        self.queue_mut().switch(now, scheduler);
     }
 
     fn retune(&mut self, values: &[i64]) {
-        self.queue.retune(values);
+        self.queue_mut().retune(values);
     }
 
     fn tunables(&self) -> &'static [Tunable] {
@@ -76,7 +76,7 @@ impl Steerable for Host {
     }
 
     fn value(&self, index: usize) -> Option<i64> {
-        self.settings.value(index)
+        self.settings().value(index)
     }
 
     fn set(&mut self, now: Nanos, index: usize, value: i64) -> Result<(), SettingError> {

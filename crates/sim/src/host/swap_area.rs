@@ -1,6 +1,6 @@
 //! The swap area: which anonymous page is where on the device.
 
-use super::memory::NONE;
+use super::page_cache::NONE;
 
 /// Slots taken in a row before the next free row is looked for (`SWAPFILE_CLUSTER`).
 const CLUSTER: usize = 256;

@@ -7,107 +7,104 @@
 
 use block::{Nanos, Op};
 
-use super::memory::{PAGE, flag};
-use super::server::{Host, OF_CALL, Running, Stage, Step};
+use super::page_cache::{PAGE, flag};
+use super::reclaim::Memory;
+use super::running::{Running, Stage, Step, Wait};
 use super::{Access, Action, FileId};
 
-impl Host {
-    /// Starts write-back of the range's dirty pages, in the caller's name.
-    pub(super) fn flush_range(&mut self, now: Nanos, id: usize) -> Step {
-        loop {
-            let running = self.calls[id];
-            let Running { file, page, .. } = running;
-            let last = running.last_page();
-            let Some(dirty) = self.dirty.next(file, page).filter(|&dirty| dirty <= last) else {
-                if let Action::Invalidate { .. } = running.call.action {
-                    return Step::Done;
-                }
-                self.calls[id].before = self.next_transfer();
-                return Step::Next(Stage::Settle);
-            };
-            self.calls[id].page = dirty;
-            if let Some(frame) = self.memory.find(file, dirty)
-                && self.memory.has(frame, flag::WRITEBACK)
-            {
-                return self.wait_for_page(frame, id);
+/// Starts write-back of the range's dirty pages, in the caller's name.
+pub(super) fn flush_range(now: Nanos, running: &mut Running, memory: &mut Memory) -> Step {
+    loop {
+        let last = running.last_page();
+        let Some(dirty) = memory.write_back.next_dirty(running.file, running.page).filter(|&dirty| dirty <= last) else {
+            if running.is_advice() {
+                return Step::Done;
             }
-            if self.queue.is_full(true) && !std::mem::take(&mut self.calls[id].may_overfill) {
-                return self.wait_for_room(id);
-            }
-            self.calls[id].page += self.write_run(now, file, dirty, last + 1 - dirty, running.issuer());
-        }
-    }
-
-    /// Waits for write-back of the range that is under way.
-    pub(super) fn settle(&mut self, id: usize) -> Step {
-        let running = self.calls[id];
-        if let Some(transfer) = self.write_under_way(running.file, running.first_page(), running.last_page(), running.before) {
-            return self.wait_for_transfer(transfer, id);
-        }
-        match running.call.action {
-            Action::Access { access: Access::Direct, op: Op::Read, .. } => Step::Next(Stage::Issue),
-            Action::Access { access: Access::Direct, .. } => Step::Next(Stage::Drop),
-            _ => Step::Next(Stage::Barrier),
-        }
-    }
-
-    /// What is at the device must also be on its media. Linux asks for it even if there was nothing to write (`ext4_sync_file`,
-    /// `blkdev_fsync`): it may be somebody else's write-back that the drive still has in memory.
-    pub(super) fn barrier(&mut self, now: Nanos, id: usize) -> Step {
-        if !self.queue.flush(now, OF_CALL | id as u64) {
-            return Step::Done;
-        }
-        self.calls[id].open = 1;
-        Step::Next(Stage::Drained)
-    }
-
-    /// Takes the range's pages out of the cache, before the device holds something else there. A page that was made dirty
-    /// meanwhile stays, unless nobody wants to know what is in it.
-    pub(super) fn drop_range(&mut self, id: usize) -> Step {
-        let running = self.calls[id];
-        while self.calls[id].page <= running.last_page() && self.inodes[running.file as usize].cached > 0 {
-            let page = self.calls[id].page;
-            if let Some(frame) = self.memory.find(running.file, page) {
-                if self.memory.has(frame, flag::LOCKED | flag::WRITEBACK) {
-                    return self.wait_for_page(frame, id);
-                }
-                let whole = running.from <= page * PAGE && running.to >= (page + 1) * PAGE;
-                if self.memory.has(frame, flag::DIRTY) && running.op == Op::Discard && whole {
-                    self.clean(running.file, page, frame);
-                }
-                if !self.memory.has(frame, flag::DIRTY) {
-                    self.remove_page(frame, false);
-                }
-            }
-            self.calls[id].page += 1;
-        }
-        Step::Next(Stage::Issue)
-    }
-
-    /// Takes those of the range's pages out of the cache that are neither dirty nor under way.
-    pub(super) fn drop_clean(&mut self, id: usize) {
-        let running = self.calls[id];
-        if self.inodes[running.file as usize].cached == 0 {
-            return;
-        }
-        let (first, last) = (running.first_page(), running.last_page());
-        if last - first < u64::from(self.memory.frames()) {
-            return (first..=last).for_each(|page| self.drop_page_if_clean(running.file, page));
-        }
-        // A file much larger than memory.
-        for frame in 0..self.memory.frames() {
-            let page = *self.memory.page(frame);
-            if page.file == running.file && (first..=last).contains(&page.index) {
-                self.drop_page_if_clean(page.file, page.index);
-            }
-        }
-    }
-
-    fn drop_page_if_clean(&mut self, file: FileId, page: u64) {
-        if let Some(frame) = self.memory.find(file, page)
-            && !self.memory.has(frame, flag::LOCKED | flag::WRITEBACK | flag::DIRTY)
+            running.before = memory.transfers.started();
+            return Step::Next(Stage::Settle);
+        };
+        running.page = dirty;
+        if let Some(frame) = memory.cache.find(running.file, dirty)
+            && memory.cache.has(frame, flag::WRITEBACK)
         {
-            self.remove_page(frame, false);
+            return Step::Wait(Wait::Transfer(memory.cache.page(frame).transfer));
         }
+        if memory.transfers.is_full(true) && !std::mem::take(&mut running.may_overfill) {
+            return Step::Wait(Wait::Room);
+        }
+        let (run, issuer) = (running.run_to(last + 1), running.issuer());
+        running.page += memory.write_back.write_run(now, run, issuer, &mut memory.cache, &mut memory.transfers);
+    }
+}
+
+/// Waits for write-back of the range that is under way.
+pub(super) fn settle(running: &Running, memory: &Memory) -> Step {
+    let (first, last) = (running.first_page(), running.last_page());
+    if let Some(transfer) = memory.transfers.write_under_way(running.file, first, last, running.before) {
+        return Step::Wait(Wait::Transfer(transfer));
+    }
+    match running.call.action {
+        Action::Access { access: Access::Direct, op: Op::Read, .. } => Step::Next(Stage::Issue),
+        Action::Access { access: Access::Direct, .. } => Step::Next(Stage::Drop),
+        _ => Step::Next(Stage::Barrier),
+    }
+}
+
+/// What is at the device must also be on its media. Linux asks for it even if there was nothing to write (`ext4_sync_file`,
+/// `blkdev_fsync`): the drive may still have another process's write-back in memory.
+pub(super) fn barrier(now: Nanos, id: usize, running: &mut Running, memory: &mut Memory) -> Step {
+    if !memory.transfers.flush_for_call(now, id, running.call.stream) {
+        return Step::Done;
+    }
+    running.open = 1;
+    Step::Next(Stage::Drained)
+}
+
+/// Takes the range's pages out of the cache, before the device holds something else there. A page that was made dirty meanwhile
+/// stays, unless it is discarded whole.
+pub(super) fn drop_range(running: &mut Running, memory: &mut Memory) -> Step {
+    let last = running.last_page();
+    while running.page <= last && memory.cache.cached(running.file) > 0 {
+        let Running { file, page, from, to, op, .. } = *running;
+        if let Some(frame) = memory.cache.find(file, page) {
+            if memory.cache.has(frame, flag::LOCKED | flag::WRITEBACK) {
+                return Step::Wait(Wait::Transfer(memory.cache.page(frame).transfer));
+            }
+            let whole = from <= page * PAGE && to >= (page + 1) * PAGE;
+            if memory.cache.has(frame, flag::DIRTY) && op == Op::Discard && whole {
+                memory.write_back.clean(&mut memory.cache, file, page, frame);
+            }
+            if !memory.cache.has(frame, flag::DIRTY) {
+                memory.cache.remove(frame, false);
+            }
+        }
+        running.page += 1;
+    }
+    Step::Next(Stage::Issue)
+}
+
+/// Takes those of the range's pages out of the cache that are neither dirty nor under way.
+pub(super) fn drop_clean(running: &Running, memory: &mut Memory) {
+    if memory.cache.cached(running.file) == 0 {
+        return;
+    }
+    let (first, last) = (running.first_page(), running.last_page());
+    if last - first < u64::from(memory.cache.frames()) {
+        return (first..=last).for_each(|page| drop_page_if_clean(running.file, page, memory));
+    }
+    // A file much larger than memory.
+    for frame in 0..memory.cache.frames() {
+        let page = *memory.cache.page(frame);
+        if page.file == running.file && (first..=last).contains(&page.index) {
+            drop_page_if_clean(page.file, page.index, memory);
+        }
+    }
+}
+
+fn drop_page_if_clean(file: FileId, page: u64, memory: &mut Memory) {
+    if let Some(frame) = memory.cache.find(file, page)
+        && !memory.cache.has(frame, flag::LOCKED | flag::WRITEBACK | flag::DIRTY)
+    {
+        memory.cache.remove(frame, false);
     }
 }

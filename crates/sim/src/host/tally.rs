@@ -1,4 +1,4 @@
-//! What the host did, summed up.
+//! The host's counts.
 
 use block::Nanos;
 
@@ -9,7 +9,7 @@ pub struct HostTally {
     pub hits: u64,
     /// Pages of buffered reads that the process had to wait for.
     pub misses: u64,
-    /// Pages read before anybody asked for them.
+    /// Pages read before a process asked for them.
     pub read_ahead: u64,
     /// Of these, the ones that were used later.
     pub read_ahead_used: u64,
@@ -17,7 +17,7 @@ pub struct HostTally {
     pub read_ahead_wasted: u64,
     /// Pages made dirty; one that is dirty already does not count again.
     pub dirtied: u64,
-    /// Pages whose write-back is done, by the flusher or for somebody who waited.
+    /// Pages whose write-back is done, by the flusher or for a process that waited.
     pub written_back: u64,
     /// Pages that are dirty or being written back.
     pub dirty: u64,

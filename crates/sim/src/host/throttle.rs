@@ -28,32 +28,32 @@ const SHORTEST_PAUSE_SECONDS: f64 = 0.01;
 
 /// How many pages may be dirty or being written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Limits {
+pub(super) struct DirtyLimits {
     pub background: u64,
     pub limit: u64,
 }
 
-impl Limits {
+impl DirtyLimits {
     /// Shares in per cent of the `available` pages.
-    pub fn new(available: u64, ratio: i64, background_ratio: i64) -> Limits {
+    pub fn new(available: u64, ratio: i64, background_ratio: i64) -> DirtyLimits {
         let share = |percent: i64| available * percent.unsigned_abs() / 100;
         let limit = share(ratio).max(1);
         let background = share(background_ratio);
-        Limits { background: if background >= limit { limit / 2 } else { background }, limit }
+        DirtyLimits { background: if background >= limit { limit / 2 } else { background }, limit }
     }
 
-    /// Up to here nobody is slowed down (`dirty_freerun_ceiling`).
+    /// Up to here no writer is slowed down (`dirty_freerun_ceiling`).
     pub fn free_run(self) -> u64 {
         (self.limit + self.background) / 2
     }
 
-    /// Pages a process may write before it looks again (`dirty_poll_interval`).
+    /// Pages a process may write before it checks again (`dirty_poll_interval`).
     pub fn poll_interval(self, dirty: u64) -> u64 {
         if self.limit > dirty { 1 << ((self.limit - dirty).ilog2() / 2) } else { 1 }
     }
 }
 
-/// What the device has been seen to write, and the pace that follows.
+/// The measured write bandwidth of the device, and the pace for writers that follows from it.
 #[derive(Debug)]
 pub(super) struct Throttle {
     /// Pages a second.
@@ -85,8 +85,8 @@ impl Throttle {
         }
     }
 
-    /// Looks again at what was written, if a while has passed. `writing`: somebody is being slowed down, so the pace is at work.
-    pub fn update(&mut self, now: Nanos, limits: Limits, dirty: u64, writing: bool) {
+    /// Measures again how much was written, if a while has passed. `writing`: writers are being slowed down, so the pace has an effect.
+    pub fn update(&mut self, now: Nanos, limits: DirtyLimits, dirty: u64, writing: bool) {
         let elapsed = now - self.at;
         if elapsed < INTERVAL {
             return;
@@ -115,7 +115,7 @@ impl Throttle {
         }
     }
 
-    fn update_pace(&mut self, limits: Limits, dirty: u64, dirtied: f64) {
+    fn update_pace(&mut self, limits: DirtyLimits, dirty: u64, dirtied: f64) {
         let task = self.pace * position_ratio(limits, dirty) + 1.0;
         let balanced = (task * self.bandwidth / dirtied.max(1.0)).min(self.bandwidth.max(1.0));
         let setpoint = (limits.free_run() + limits.limit) / 2;
@@ -131,7 +131,7 @@ impl Throttle {
     }
 
     /// How long a process sleeps that has made `dirtied` pages dirty since it last slept.
-    pub fn pause(&self, limits: Limits, dirty: u64, dirtied: u64) -> Nanos {
+    pub fn pause(&self, limits: DirtyLimits, dirty: u64, dirtied: u64) -> Nanos {
         let longest = self.longest_pause(dirty);
         let pace = self.pace * position_ratio(limits, dirty);
         if dirty >= limits.limit || pace < 1.0 {
@@ -140,8 +140,8 @@ impl Throttle {
         Nanos::from_secs_f64(dirtied as f64 / pace).min(longest)
     }
 
-    /// Pages after which a process that is being slowed down looks again.
-    pub fn poll_interval(&self, limits: Limits, dirty: u64) -> u64 {
+    /// Pages after which a process that is being slowed down checks again.
+    pub fn poll_interval(&self, limits: DirtyLimits, dirty: u64) -> u64 {
         ((self.pace * position_ratio(limits, dirty) * SHORTEST_PAUSE_SECONDS) as u64).max(1)
     }
 
@@ -152,14 +152,14 @@ impl Throttle {
 
     /// Pages the flusher writes of one file before it turns to the next (`writeback_chunk_size`): half a second's worth, in
     /// steps of 4 MiB.
-    pub fn chunk(&self, limits: Limits) -> u64 {
+    pub fn chunk(&self, limits: DirtyLimits) -> u64 {
         let pages = ((self.average_bandwidth / 2.0) as u64).min(limits.limit / 8);
         (pages + 1024) / 1024 * 1024
     }
 }
 
 /// `pos_ratio_polynom`: 1 at the setpoint, 2 at the free run's end, 0 at the limit.
-fn position_ratio(limits: Limits, dirty: u64) -> f64 {
+fn position_ratio(limits: DirtyLimits, dirty: u64) -> f64 {
     let setpoint = (limits.free_run() + limits.limit) as f64 / 2.0;
     let x = (setpoint - dirty as f64) / (limits.limit as f64 - setpoint).max(1.0);
     (1.0 + x * x * x).clamp(0.0, 2.0)
@@ -169,13 +169,13 @@ fn position_ratio(limits: Limits, dirty: u64) -> f64 {
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { background: 1000, limit: 2000 };
+    const LIMITS: DirtyLimits = DirtyLimits { background: 1000, limit: 2000 };
 
     #[test]
     fn the_background_share_lies_below_the_limit_whatever_was_set() {
-        assert_eq!(Limits::new(10_000, 20, 10), LIMITS);
-        assert_eq!(Limits::new(10_000, 20, 50), Limits { background: 1000, limit: 2000 });
-        assert_eq!(Limits::new(0, 20, 10), Limits { background: 0, limit: 1 });
+        assert_eq!(DirtyLimits::new(10_000, 20, 10), LIMITS);
+        assert_eq!(DirtyLimits::new(10_000, 20, 50), DirtyLimits { background: 1000, limit: 2000 });
+        assert_eq!(DirtyLimits::new(0, 20, 10), DirtyLimits { background: 0, limit: 1 });
     }
 
     #[test]
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_end_at_the_longest_and_at_the_limit_nobody_goes_on() {
+    fn pauses_end_at_the_longest_and_at_the_limit_every_writer_sleeps() {
         let throttle = Throttle::new();
         assert_eq!(throttle.pause(LIMITS, 1750, 1_000_000), throttle.longest_pause(1750));
         assert!(throttle.pause(LIMITS, 2000, 1) > Nanos::ZERO);

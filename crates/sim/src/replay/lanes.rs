@@ -1,12 +1,12 @@
-//! Every stream alone on a disk of its own: the measure of how much the others cost it.
+//! Every stream alone on a disk of its own, which shows how much the others slow it down.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use block::{Nanos, StreamId};
 
-use crate::host::{Finished, Issue, Queue};
-use crate::run::Server;
+use crate::host::Queue;
+use crate::run::{Finished, Issue, Server};
 
 /// Requests that all lanes together may hold; a stream that overruns even a disk of its own must not fill the memory.
 const ROOM: usize = 1 << 20;

@@ -6,9 +6,9 @@ mod source;
 
 pub use placement::{FOLLOWED_STREAMS, Fit, FitError, Placement, Survey};
 
-use crate::host::Queue;
-use crate::run::{Measure, Outcome, Pilot, RunError, Watch, run};
-use crate::trace::TraceReader;
+use crate::host::{Queue, RunSummary};
+use crate::run::{Measure, Pilot, RunError, Watch, run};
+use crate::trace::{TraceError, TraceReader};
 use lanes::Lanes;
 use source::{Closed, Numbered, Open};
 
@@ -30,6 +30,29 @@ pub struct Settings {
     pub speed: f64,
 }
 
+/// Why a trace cannot be replayed to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// It is not the trace that was surveyed.
+    #[error("the trace changed while it was being replayed")]
+    Changed,
+}
+
+impl From<ReplayError> for RunError {
+    fn from(error: ReplayError) -> RunError {
+        RunError::failed(error)
+    }
+}
+
+impl From<TraceError> for RunError {
+    fn from(error: TraceError) -> RunError {
+        ReplayError::Trace(error).into()
+    }
+}
+
 /// Replays a trace through `queue`, steered by `pilot` if there is one. `placement` must come from a survey of the same trace.
 pub fn replay(
     reader: Box<dyn TraceReader + '_>,
@@ -39,13 +62,13 @@ pub fn replay(
     measure: Measure,
     watch: &Watch,
     pilot: Option<&mut dyn Pilot>,
-) -> Result<Outcome, RunError> {
+) -> Result<RunSummary, RunError> {
     let requests = Numbered::all(reader);
     let measure = match settings.mode {
         Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
         Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
     };
-    Ok(Outcome::new(measure, &queue))
+    Ok(RunSummary::new(measure, &queue))
 }
 
 /// Replays a trace with every stream that `measure` follows alone on a device of its own, made by `build`: what each would get

@@ -1,4 +1,4 @@
-//! What must be known of a trace before it is replayed, and where its devices come to lie on the one disk.
+//! The survey of a trace before its replay, and the placement of its devices on the one simulated disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub struct Survey {
     pub requests: u64,
     /// Damaged lines passed over.
     pub skipped: u64,
-    /// Writes of which the trace does not say whether somebody waits for them.
+    /// Writes of which the trace does not say whether their issuer waits.
     pub writes_without_sync: u64,
     /// Requests whose completion the trace does not tell.
     pub without_response: u64,

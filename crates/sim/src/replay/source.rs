@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Nanos, StreamId};
 
+use super::ReplayError;
 use super::placement::Placement;
-use crate::host::{Finished, Issue};
-use crate::run::{RunError, Source};
+use crate::run::{Finished, Issue, RunError, Source};
 use crate::trace::{TraceReader, TraceRequest};
 
-/// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory whatever the trace's length;
+/// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory for traces of any length;
 /// a stream whose next request lies further on sleeps until it comes into sight.
 const LOOK_AHEAD: usize = 65_536;
 
@@ -23,7 +23,7 @@ const LOOK_BEHIND: usize = 65_536;
 fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, RunError> {
     Ok(Issue {
         arrival,
-        lba: placement.lba(request).ok_or(RunError::Changed)?,
+        lba: placement.lba(request).ok_or(ReplayError::Changed)?,
         sectors: request.sectors,
         op: request.op,
         sync: request.is_sync(),
@@ -38,8 +38,8 @@ fn scaled(span: Nanos, speed: f64) -> Nanos {
     if speed == 1.0 { span } else { Nanos::from_secs_f64(span.as_secs_f64() / speed) }
 }
 
-/// Requests read in search of some streams between two looks at the flag that stops a run.
-const READS_PER_LOOK: u64 = 4096;
+/// Requests read in search of some streams between two checks of the flag that stops a run.
+const READS_PER_CHECK: u64 = 4096;
 
 /// A trace's requests with their numbers in it, or those of some streams alone.
 pub(super) struct Numbered<'a> {
@@ -65,7 +65,7 @@ impl<'a> Numbered<'a> {
         loop {
             let request = match self.reader.next_request() {
                 Some(Ok(request)) => request,
-                Some(Err(error)) => return Err(error.into()),
+                Some(Err(error)) => return Err(ReplayError::Trace(error).into()),
                 None => return Ok(None),
             };
             let number = self.count;
@@ -79,7 +79,7 @@ impl<'a> Numbered<'a> {
     #[inline]
     fn wants(&self, stream: StreamId) -> Result<bool, RunError> {
         let Some((streams, stop)) = &self.only else { return Ok(true) };
-        if self.count.is_multiple_of(READS_PER_LOOK) && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+        if self.count.is_multiple_of(READS_PER_CHECK) && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(RunError::Interrupted);
         }
         Ok(streams.binary_search(&stream).is_ok())
@@ -131,7 +131,7 @@ impl Source for Open<'_> {
 ///
 /// A request is taken to depend on the stream's last request that had completed when it was issued, and is issued its recorded
 /// think time after that one completes here; never before the stream's preceding request. So a stream that kept four requests in
-/// flight keeps four in flight. Asynchronous requests are waited for by nobody. Where the recording has no completions, the whole
+/// flight keeps four in flight. No stream waits for asynchronous requests. Where the recording has no completions, the whole
 /// gap between two requests counts as think time.
 pub(super) struct Closed<'a> {
     requests: Numbered<'a>,
@@ -273,10 +273,10 @@ impl Source for Closed<'_> {
     }
 
     fn completed(&mut self, finished: &Finished) {
-        let token = finished.issue.token;
+        let token = finished.token();
         let Some((recorded_completion, index)) = self.under_way.remove(&token) else { return };
         if let Some(completion) = self.streams[index].behind.get_mut(&(recorded_completion, token)) {
-            *completion = Some(finished.at);
+            *completion = Some(finished.at());
             self.announce(index);
         }
     }

@@ -1,11 +1,11 @@
-//! What is measured while requests complete. Memory does not grow with the trace.
+//! Measures taken while requests complete. Their memory does not grow with the length of the run.
 
 use std::collections::BTreeMap;
 
 use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
-use crate::host::{Finished, Issue};
+use super::{Finished, Issue, Transferred};
 use crate::scramble::scramble;
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
@@ -32,7 +32,7 @@ impl Responses {
     }
 
     fn record(&mut self, response: Nanos) {
-        // The histogram grows to whatever comes; should it not be able to, the value counts as its largest.
+        // The histogram grows as needed; if it cannot, the value counts as its largest.
         if self.histogram.record(response.0).is_err() {
             self.histogram.saturating_record(response.0);
         }
@@ -42,7 +42,7 @@ impl Responses {
 
     /// Adds what was recorded elsewhere, to the same number of digits.
     fn add(&mut self, other: &Responses) {
-        // It grows to whatever the other holds, as it does for single values: only a histogram of fixed size can refuse.
+        // It grows as it does for single values: only a histogram of fixed size can refuse.
         #[expect(clippy::expect_used, reason = "both grow by themselves")]
         self.histogram.add(&other.histogram).expect("a histogram that grows");
         self.sum += other.sum;
@@ -134,7 +134,7 @@ pub struct Bin {
     pub response_max: Nanos,
 }
 
-/// All that is measured in one run.
+/// The measures of one run.
 #[derive(Clone, Debug)]
 pub struct Measure {
     /// When the first request was issued.
@@ -147,28 +147,28 @@ pub struct Measure {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// All response times, those of discards too, which are neither reads nor writes. Put together when the run ends.
+    /// All response times, those of discards too, which are neither reads nor writes. Combined when the run ends.
     pub all: Responses,
     /// The reads'.
     pub reads: Responses,
     /// The writes'.
     pub writes: Responses,
-    /// The fsyncs', which count nowhere else: they move nothing.
+    /// The flushes', that is fsyncs', which count nowhere else: they move nothing.
     pub syncs: Responses,
     /// The discards'.
     pub discards: Responses,
-    /// The followed streams. Put together when the run ends.
+    /// The followed streams. Filled when the run ends.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
     /// Width of a bin.
     pub bin: Nanos,
     /// The run in bins, from time zero on.
     pub bins: Vec<Bin>,
     /// Some requests, chosen by their number alone: the same ones in every run of as many requests.
-    pub sample: Vec<Finished>,
+    pub sample: Vec<Transferred>,
     followed: Followed,
     sample_below: u64,
-    /// Of the bin that was filled last: its index, and from when to before when it lasts. Time goes on slowly: mostly it is the
-    /// same one again, and to find it takes no division.
+    /// The bin that was filled last: its index, begin and end. Most requests fall into the same bin as the one before, which is then
+    /// found without a division.
     current: (usize, Nanos, Nanos),
 }
 
@@ -197,17 +197,21 @@ impl Measure {
     }
 
     pub(crate) fn record(&mut self, finished: &Finished) {
-        let issue = &finished.issue;
-        let response = finished.at - issue.arrival;
+        let (arrival, at) = (finished.arrival(), finished.at());
+        self.first_arrival = self.first_arrival.min(arrival);
+        self.last_arrival = self.last_arrival.max(arrival);
+        self.last_completion = self.last_completion.max(at);
+        match finished {
+            Finished::Transfer(done) => self.record_transfer(done),
+            Finished::Flush(_) => self.syncs.record(at - arrival),
+        }
+    }
+
+    fn record_transfer(&mut self, done: &Transferred) {
+        let issue = &done.issue;
+        let response = done.at - issue.arrival;
         // A discard moves nothing.
         let bytes = if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 };
-        self.first_arrival = self.first_arrival.min(issue.arrival);
-        self.last_arrival = self.last_arrival.max(issue.arrival);
-        self.last_completion = self.last_completion.max(finished.at);
-        if issue.sectors == 0 {
-            self.syncs.record(response);
-            return;
-        }
         let (responses, moved) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
             Op::Write => (&mut self.writes, &mut self.written_bytes),
@@ -219,15 +223,15 @@ impl Measure {
             stream.bytes += bytes;
             stream.responses.record(response);
         }
-        self.record_bin(finished.at, bytes, response);
+        self.record_bin(done.at, bytes, response);
         if rank(issue) <= self.sample_below {
-            self.take_sample(finished);
+            self.take_sample(done);
         }
     }
 
-    /// Of a long run ever fewer are kept, so that their number stays within bounds whatever its length.
-    fn take_sample(&mut self, finished: &Finished) {
-        self.sample.push(*finished);
+    /// Keeps an ever smaller share of a long run, so that the sample stays within bounds.
+    fn take_sample(&mut self, done: &Transferred) {
+        self.sample.push(*done);
         if self.sample.len() > SAMPLE {
             self.sample_below /= 2;
             self.sample.retain(|kept| rank(&kept.issue) <= self.sample_below);
@@ -269,7 +273,7 @@ impl Measure {
         self.bin = self.bin + self.bin;
     }
 
-    /// Who is followed, in ascending order.
+    /// The followed streams, in ascending order.
     pub(crate) fn followed(&self) -> Vec<StreamId> {
         self.followed.measures.iter().map(|&(stream, _)| stream).collect()
     }
@@ -279,7 +283,7 @@ impl Measure {
         self.reads.count() + self.writes.count() + self.discards.count()
     }
 
-    /// Puts together what was recorded apart: once, instead of recording every request in all places.
+    /// Combines what was recorded separately: once, instead of recording every request several times.
     pub(crate) fn finish(&mut self) {
         self.all = self.reads.clone();
         self.all.add(&self.writes);
@@ -300,6 +304,7 @@ fn rank(issue: &Issue) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Flushed;
     use super::*;
 
     #[test]
@@ -322,7 +327,7 @@ mod tests {
     fn a_discard_counts_among_all_and_as_neither_read_nor_write_and_moves_nothing() {
         let mut measure = Measure::new([7]);
         for (token, op) in [(0, Op::Read), (1, Op::Write), (2, Op::Discard)] {
-            let issue = crate::host::Issue {
+            let issue = Issue {
                 arrival: Nanos::ZERO,
                 lba: 0,
                 sectors: 8,
@@ -332,7 +337,8 @@ mod tests {
                 priority: block::Priority::DEFAULT,
                 token,
             };
-            measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(1) });
+            let (dispatched, at) = (Nanos::ZERO, Nanos::from_millis(1));
+            measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
         }
         measure.finish();
         assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
@@ -343,10 +349,8 @@ mod tests {
     #[test]
     fn an_fsync_counts_among_fsyncs_and_nowhere_else() {
         let mut measure = Measure::new([7]);
-        let (lba, sectors, op, sync, stream) = (0, 0, Op::Write, true, 7);
-        let (arrival, priority, token) = (Nanos::ZERO, block::Priority::DEFAULT, 0);
-        let issue = crate::host::Issue { arrival, lba, sectors, op, sync, stream, priority, token };
-        measure.record(&Finished { issue, dispatched: Nanos::ZERO, at: Nanos::from_millis(3) });
+        let (arrival, at) = (Nanos::ZERO, Nanos::from_millis(3));
+        measure.record(&Finished::Flush(Flushed { arrival, stream: 7, token: 0, at }));
         measure.finish();
         assert_eq!((measure.syncs.count(), measure.syncs.max()), (1, Nanos::from_millis(3)));
         assert_eq!((measure.all.count(), measure.writes.count(), measure.streams[&7].responses.count()), (0, 0, 0));
@@ -359,8 +363,8 @@ mod tests {
             let mut measure = Measure::new([]);
             for token in 0..requests {
                 let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
-                let issue = crate::host::Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
-                measure.record(&Finished { issue, dispatched: at, at });
+                let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
+                measure.record(&Finished::Transfer(Transferred { issue, dispatched: at, at }));
             }
             measure.sample.iter().map(|kept| kept.issue.token).collect::<Vec<_>>()
         };

@@ -1,25 +1,27 @@
-//! The event loop: something issues work, something serves it, in virtual time, and everything is measured.
+//! The event loop: a source issues work, a server serves it, in virtual time, and everything is measured.
+//!
+//! The loop knows neither traces nor hosts nor devices: they implement [`Source`] and [`Server`], and speak to it in its own
+//! types, [`Issue`], [`Finished`] and [`Noted`].
 
+mod event;
 mod measure;
-mod outcome;
 mod pilot;
 
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
+pub use event::{Finished, Flushed, Issue, Noted, Transferred};
 pub use measure::{Bin, Measure, Responses, StreamMeasure};
-pub use outcome::Outcome;
 pub use pilot::{Pilot, Steerable};
 
-use crate::host::{Finished, HostError};
-use crate::trace::TraceError;
-use pilot::Steered;
+use pilot::Piloted;
 
-/// Events between two looks at the flag that stops a run.
-const EVENTS_PER_LOOK: u32 = 4096;
+/// Events between two checks of the flag that stops a run.
+const EVENTS_PER_CHECK: u32 = 4096;
 
-/// Says what is issued next, and when: a trace or a workload.
+/// Decides what is issued next, and when.
 pub(crate) trait Source {
     /// What it issues.
     type Work;
@@ -50,55 +52,56 @@ pub trait Server {
     /// Takes work in; call [`dispatch`](Server::dispatch) when all of this instant is in.
     fn admit(&mut self, now: Nanos, work: Self::Work);
 
-    /// When something happens by itself next.
+    /// The time of the server's next event, if nothing more is issued.
     fn next_event(&self) -> Option<Nanos>;
 
-    /// Lets time pass until `now` and reports what is done.
+    /// Lets time pass until `now` and appends what has finished.
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>);
 
-    /// Sends to the device what may go.
+    /// Sends to the device what may go there.
     fn dispatch(&mut self, now: Nanos);
 
-    /// Whether nobody waits for anything: what still happens is the server's own affair, and may go on for ever. The run ends
+    /// Whether no issuer waits for anything. The server may still have work of its own, possibly without end; the run is over
     /// then if nothing more is issued.
     fn is_at_leisure(&self) -> bool {
         false
     }
 
-    /// Itself, if it can be set in the middle of a run.
+    /// The server itself, if its settings can be changed in the middle of a run.
     fn steerable(&mut self) -> Option<&mut dyn Steerable> {
         None
     }
 }
 
-/// A run that came to no result.
+/// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The trace cannot be read.
+    /// The source, or something that the run was set up from, failed.
     #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// The trace is not the one that was surveyed.
-    #[error("the trace changed while it was being replayed")]
-    Changed,
-    /// There can be no such host.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// Somebody asked it to stop.
+    Failed(Box<dyn Error + Send + Sync>),
+    /// It was asked to stop.
     #[error("interrupted")]
     Interrupted,
 }
 
-/// What a run is watched by and stopped through, from another thread.
+impl RunError {
+    /// A failure of the source, or of what the run was set up from.
+    pub fn failed(error: impl Error + Send + Sync + 'static) -> RunError {
+        RunError::Failed(Box::new(error))
+    }
+}
+
+/// How another thread follows a run and stops it.
 #[derive(Debug, Default)]
 pub struct Watch<'a> {
-    /// Set: stop soon, with [`RunError::Interrupted`].
+    /// Set it, and the run stops soon with [`RunError::Interrupted`].
     pub stop: Option<&'a AtomicBool>,
-    /// Grows by the requests completed.
+    /// How many requests have completed so far.
     pub completed: Option<&'a AtomicU64>,
 }
 
 impl Watch<'_> {
-    fn look(&self, measure: &Measure) -> Result<(), RunError> {
+    fn check(&self, measure: &Measure) -> Result<(), RunError> {
         if let Some(completed) = self.completed {
             completed.store(measure.completed(), Ordering::Relaxed);
         }
@@ -109,8 +112,8 @@ impl Watch<'_> {
     }
 }
 
-/// The loop: four sources of events (an arrival, the device, a scheduler that waits, a pilot who wants to look), the earliest first.
-/// The run is over when only the last is left.
+/// The loop. There are four kinds of events: an arrival, a completion, the end of a scheduler's wait, and a pilot's step. The earliest
+/// comes first. The run is over when only pilot's steps are left.
 pub(crate) fn run<Work>(
     mut source: impl Source<Work = Work>,
     server: &mut impl Server<Work = Work>,
@@ -118,10 +121,10 @@ pub(crate) fn run<Work>(
     watch: &Watch,
     pilot: Option<&mut dyn Pilot>,
 ) -> Result<Measure, RunError> {
-    let mut steered = Steered::new(pilot, server.steerable());
+    let mut piloted = Piloted::new(pilot, server.steerable());
     let mut now = Nanos::ZERO;
     let mut finished = Vec::new();
-    let mut until_look = EVENTS_PER_LOOK;
+    let mut until_check = EVENTS_PER_CHECK;
     loop {
         let arrival = if server.has_room() { source.next_at()? } else { None };
         if arrival.is_none() && server.is_at_leisure() {
@@ -133,8 +136,8 @@ pub(crate) fn run<Work>(
             (Some(only), None) | (None, Some(only)) => only,
             (None, None) => break,
         };
-        let look = steered.next_look(now).filter(|&look| look < next);
-        now = now.max(look.unwrap_or(next));
+        let step = piloted.next_step(now).filter(|&step| step < next);
+        now = now.max(step.unwrap_or(next));
         if event.is_some_and(|at| at <= now) {
             server.advance(now, &mut finished);
             for done in &finished {
@@ -152,18 +155,18 @@ pub(crate) fn run<Work>(
         {
             server.admit(now, work);
         }
-        // What is decided now holds for what the device is offered now. A look alone is no reason to ask the scheduler: one that waits
-        // may answer otherwise before its time.
-        if steered.turn(now, server.steerable()) || look.is_none() {
+        // The pilot comes before dispatch, so that its settings hold for what the device is offered now. A step that changes
+        // nothing must not ask the scheduler: one that waits may answer differently before its time.
+        if piloted.turn(now, server.steerable()) || step.is_none() {
             server.dispatch(now);
         }
-        until_look -= 1;
-        if until_look == 0 {
-            until_look = EVENTS_PER_LOOK;
-            watch.look(&measure)?;
+        until_check -= 1;
+        if until_check == 0 {
+            until_check = EVENTS_PER_CHECK;
+            watch.check(&measure)?;
         }
     }
-    watch.look(&measure)?;
+    watch.check(&measure)?;
     measure.finish();
     Ok(measure)
 }

@@ -1,30 +1,30 @@
-//! Who steers a run from inside: told what happens in virtual time, and asked what shall be set.
+//! Steering a run from inside: a pilot is told what happens in virtual time, and changes settings at times of its choosing.
 
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 
-use crate::host::Noted;
+use super::Noted;
 
-/// What can be set in the middle of a run, and what can be seen: a [`Queue`](crate::host::Queue), a [`Host`](crate::host::Host).
+/// A server whose scheduler and settings can be changed in the middle of a run, and whose events can be recorded.
 pub trait Steerable {
-    /// From now on notes down what happens to each issue.
+    /// Starts recording what happens to each issue.
     fn note(&mut self);
 
-    /// Appends what was noted down since it was last taken, in the order in which it happened.
+    /// Appends what was recorded since the last call, in the order in which it happened.
     fn take_notes(&mut self, into: &mut Vec<Noted>);
 
-    /// What a scheduler must keep to.
+    /// The limits that a scheduler must keep to.
     fn limits(&self) -> Limits;
 
-    /// How long at least the device is left alone when its scheduler is exchanged.
+    /// How long nothing goes to the device when its scheduler is exchanged, at least.
     fn switch_time(&self) -> Nanos;
 
     /// Exchanges the scheduler, which takes its [time](Steerable::switch_time).
     fn switch(&mut self, now: Nanos, scheduler: Box<dyn Scheduler>);
 
-    /// Gives the scheduler's tunables new values, in their order and within their ranges; takes no time.
+    /// Gives the scheduler's tunables new values, in their order and within their ranges. Takes no time.
     fn retune(&mut self, values: &[i64]);
 
-    /// What else can be set.
+    /// The tunables beside the scheduler's.
     fn tunables(&self) -> &'static [Tunable];
 
     /// The value in force of the tunable at `index` of these; `None` if there is none.
@@ -39,28 +39,28 @@ pub trait Steerable {
 
 /// Steers a run.
 pub trait Pilot {
-    /// The run is about to begin: nothing was issued yet.
+    /// The run is about to begin; nothing has been issued yet.
     fn begin(&mut self, plant: &mut dyn Steerable);
 
-    /// Learns what happened, in the order in which it did.
+    /// What happened since the last call, in the order in which it happened.
     fn events(&mut self, noted: &[Noted]);
 
-    /// When it wants to have a look; `Some` of a time that is over: after whatever happens next.
-    fn next_look(&self) -> Option<Nanos>;
+    /// When its next step is due. A time that has passed: right after the next event.
+    fn next_step(&self) -> Option<Nanos>;
 
-    /// The time has come. True if it set anything: otherwise the run goes on as if nobody had looked.
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool;
+    /// Its step. Returns whether it changed anything: a step that changes nothing has no effect on the run.
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool;
 }
 
-/// A pilot at work; or nobody, at no cost.
-pub(super) struct Steered<'a> {
+/// A run's pilot, if it has one; none costs nothing.
+pub(super) struct Piloted<'a> {
     pilot: Option<&'a mut dyn Pilot>,
     notes: Vec<Noted>,
 }
 
-impl<'a> Steered<'a> {
-    /// Begins to steer `plant`. What cannot be steered is left alone.
-    pub fn new(pilot: Option<&'a mut dyn Pilot>, plant: Option<&mut dyn Steerable>) -> Steered<'a> {
+impl<'a> Piloted<'a> {
+    /// Has `pilot` begin with `plant`. A run without a plant has no pilot.
+    pub fn new(pilot: Option<&'a mut dyn Pilot>, plant: Option<&mut dyn Steerable>) -> Piloted<'a> {
         let pilot = match (pilot, plant) {
             (Some(pilot), Some(plant)) => {
                 plant.note();
@@ -69,16 +69,16 @@ impl<'a> Steered<'a> {
             }
             _ => None,
         };
-        Steered { pilot, notes: Vec::new() }
+        Piloted { pilot, notes: Vec::new() }
     }
 
-    /// When the next look is to come if nothing happens before. One that is overdue waits for something to happen: time does not
-    /// stand still for it.
-    pub fn next_look(&self, now: Nanos) -> Option<Nanos> {
-        self.pilot.as_ref()?.next_look().filter(|&at| at > now)
+    /// When the pilot's next step is due if nothing happens before. One that is overdue waits for the next event: otherwise a pilot
+    /// that is always overdue would stop time.
+    pub fn next_step(&self, now: Nanos) -> Option<Nanos> {
+        self.pilot.as_ref()?.next_step().filter(|&at| at > now)
     }
 
-    /// Passes on what happened by `now`, and has the pilot look if it wants to. True if it set anything.
+    /// Passes on what happened by `now`, and lets the pilot take its step if that is due. Returns whether it changed anything.
     pub fn turn(&mut self, now: Nanos, plant: Option<&mut dyn Steerable>) -> bool {
         let (Some(pilot), Some(plant)) = (&mut self.pilot, plant) else { return false };
         plant.take_notes(&mut self.notes);
@@ -86,6 +86,6 @@ impl<'a> Steered<'a> {
             pilot.events(&self.notes);
             self.notes.clear();
         }
-        pilot.next_look().is_some_and(|at| at <= now) && pilot.look(now, plant)
+        pilot.next_step().is_some_and(|at| at <= now) && pilot.step(now, plant)
     }
 }

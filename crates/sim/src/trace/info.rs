@@ -5,16 +5,13 @@ mod footprint;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use block::{Nanos, Op, StreamId};
+use block::{Nanos, Op, SEQUENTIAL_GAP, StreamId};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::{TraceError, TraceReader, TraceRequest};
 use footprint::Footprint;
 
-/// A request that begins at most so far behind the end of the one before it still counts as nearly sequential: 64 KiB, which a
-/// hard disk passes in less than half a millisecond.
-const NEAR_SECTORS: u64 = 128;
 /// Streams, devices and sizes told apart; whatever more there are is counted together, and said so.
 const STREAMS: usize = 1 << 18;
 const DEVICES: usize = 1 << 16;
@@ -132,7 +129,7 @@ pub struct Rate {
 pub struct Sequential {
     /// Requests that begin where the one before ended.
     pub exact_share: f64,
-    /// Requests that begin there or at most 64 KiB behind.
+    /// Requests that begin there or at most [`SEQUENTIAL_GAP`] sectors behind.
     pub near_share: f64,
 }
 
@@ -229,7 +226,7 @@ impl Order {
     fn see(&mut self, end: Option<u64>, lba: u64) {
         let Some(gap) = end.and_then(|end| lba.checked_sub(end)) else { return };
         self.exact += u64::from(gap == 0);
-        self.near += u64::from(gap <= NEAR_SECTORS);
+        self.near += u64::from(gap <= SEQUENTIAL_GAP);
     }
 
     fn shares(self, requests: u64) -> Sequential {

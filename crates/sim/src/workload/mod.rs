@@ -1,7 +1,7 @@
 //! Workloads: fio job files, whose jobs are laid out as files on a device and run as processes against a host.
 //!
 //! ```text
-//! text --parse--> Workload --place--> Placed --requests--> what each job issues, in order
+//! text --parse--> Workload --place--> PlacedWorkload --requests--> what each job issues, in order
 //!                 (jobs)              (files) \
 //!                                              run: processes that think, wait, keep a depth --Call--> Host
 //! ```
@@ -33,8 +33,8 @@ pub use job::Job;
 pub use options::{
     Amount, BlockSizes, DIRECTIONS, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode, Zones,
 };
-pub use place::Placed;
-pub use processes::{Outcome, Span, run};
+pub use place::PlacedWorkload;
+pub use processes::{Span, WorkloadRun, run};
 
 /// The jobs of an fio job file.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Workload {
     /// Reads a job file's text; `source` is what errors call it.
     ///
     /// # Errors
-    /// For whatever is not a job file, is not supported or does not go together, with the line.
+    /// The text is not a job file, or an option is not supported or contradicts another; the error names the line.
     pub fn parse(text: &str, source: &str) -> Result<Workload, WorkloadError> {
         let sections = sections::read(text, source)?;
         Ok(Workload { source: source.into(), jobs: job::jobs(&sections, source)?.into() })
@@ -63,7 +63,7 @@ impl Workload {
     ///
     /// # Errors
     /// If the files do not fit, or a job's part of them is empty or unknown.
-    pub fn place(&self, capacity_sectors: u64, seed: u64) -> Result<Placed, WorkloadError> {
+    pub fn place(&self, capacity_sectors: u64, seed: u64) -> Result<PlacedWorkload, WorkloadError> {
         place::place(self, capacity_sectors, seed)
     }
 }

@@ -45,13 +45,13 @@ pub(super) struct Plan {
 
 /// A workload whose files have their places on a device.
 #[derive(Clone, Debug)]
-pub struct Placed {
+pub struct PlacedWorkload {
     jobs: Arc<[Job]>,
     plans: Vec<Plan>,
     files: Arc<Files>,
 }
 
-impl Placed {
+impl PlacedWorkload {
     /// The jobs, as in the workload.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
@@ -94,7 +94,7 @@ struct Wanted {
 }
 
 /// Lays out all files of `workload` on a device of `capacity_sectors` sectors.
-pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Result<Placed, WorkloadError> {
+pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Result<PlacedWorkload, WorkloadError> {
     let capacity_sectors = capacity_sectors.min(MAX_SECTORS);
     let capacity = capacity_sectors * 512;
     let mut targets = 0;
@@ -131,7 +131,7 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
         plans.push(plan);
     }
     let files = lay_out(wanted, workload, capacity_sectors, seed)?;
-    Ok(Placed { jobs: workload.jobs.clone(), plans, files: Arc::new(files) })
+    Ok(PlacedWorkload { jobs: workload.jobs.clone(), plans, files: Arc::new(files) })
 }
 
 /// Gives every file its extents.
@@ -299,11 +299,11 @@ fn part_by_size(job: &Job, files: u64) -> Result<(u64, u64, u64), String> {
 mod tests {
     use super::*;
 
-    fn placed(text: &str) -> Result<Placed, WorkloadError> {
+    fn placed(text: &str) -> Result<PlacedWorkload, WorkloadError> {
         Workload::parse(text, "t.fio").unwrap().place(1 << 24, 1)
     }
 
-    fn targets(placed: &Placed) -> Vec<Vec<(String, u64, u64)>> {
+    fn targets(placed: &PlacedWorkload) -> Vec<Vec<(String, u64, u64)>> {
         let of =
             |plan: &Plan| plan.targets.iter().map(|t| (placed.files[t.file as usize].name.clone(), t.start, t.bytes)).collect();
         placed.plans.iter().map(of).collect()

@@ -7,10 +7,10 @@ use block::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::place::{Placed, Target};
+use super::place::{PlacedWorkload, Target};
 use super::process::{Next, Process};
-use crate::host::{Action, Call, Finished};
-use crate::run::{Measure, Pilot, RunError, Server, Source, Watch};
+use crate::host::{Action, Call};
+use crate::run::{Finished, Measure, Pilot, RunError, Server, Source, Watch};
 
 /// When a job ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,12 +23,12 @@ pub struct Span {
     pub ended: Nanos,
 }
 
-/// What a run of a workload gives.
+/// The result of a run of a workload.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// Response times and curves of what was not in anybody's ramp.
+pub struct WorkloadRun {
+    /// Response times and curves, without what falls into a job's ramp.
     pub measure: Measure,
-    /// When each job ran, in the order of [`Placed::jobs`]; `None` if it did not run.
+    /// When each job ran, in the order of [`PlacedWorkload::jobs`]; `None` if it did not run.
     pub spans: Vec<Option<Span>>,
 }
 
@@ -38,16 +38,16 @@ pub struct Outcome {
 /// # Errors
 /// If it is interrupted through `watch`.
 pub fn run(
-    placed: &Placed,
+    placed: &PlacedWorkload,
     server: &mut impl Server<Work = Call>,
     only: Option<usize>,
     measure: Measure,
     watch: &Watch,
     pilot: Option<&mut dyn Pilot>,
-) -> Result<Outcome, RunError> {
+) -> Result<WorkloadRun, RunError> {
     let mut processes = Processes::new(placed, only);
     let measure = crate::run::run(&mut processes, server, measure, watch, pilot)?;
-    Ok(Outcome { measure, spans: processes.states.iter().map(State::span).collect() })
+    Ok(WorkloadRun { measure, spans: processes.states.iter().map(State::span).collect() })
 }
 
 enum State {
@@ -68,7 +68,7 @@ impl State {
 }
 
 struct Processes<'a> {
-    placed: &'a Placed,
+    placed: &'a PlacedWorkload,
     /// Of each job.
     states: Vec<State>,
     /// Those that go on by themselves: when, the order in which they asked, which.
@@ -82,7 +82,7 @@ struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
-    fn new(placed: &'a Placed, only: Option<usize>) -> Processes<'a> {
+    fn new(placed: &'a PlacedWorkload, only: Option<usize>) -> Processes<'a> {
         let number = placed.jobs().len();
         let state = |index| if only.is_none_or(|only| only == index) { State::Waiting } else { State::Left };
         let mut processes = Processes {
@@ -195,17 +195,17 @@ impl Source for &mut Processes<'_> {
     }
 
     fn completed(&mut self, finished: &Finished) {
-        let index = finished.issue.stream as usize;
+        let index = finished.stream() as usize;
         let Some(State::Running(process, ..)) = self.states.get_mut(index) else { return };
-        process.completed(finished.issue.arrival, finished.at);
-        if !self.is_ready[index] && self.go_on(index, finished.at) {
+        process.completed(finished.arrival(), finished.at());
+        if !self.is_ready[index] && self.go_on(index, finished.at()) {
             self.start_those_that_may();
         }
     }
 
     fn is_measured(&self, finished: &Finished) -> bool {
-        match self.states.get(finished.issue.stream as usize) {
-            Some(State::Running(process, ..)) => process.is_measured(finished.at),
+        match self.states.get(finished.stream() as usize) {
+            Some(State::Running(process, ..)) => process.is_measured(finished.at()),
             _ => true,
         }
     }

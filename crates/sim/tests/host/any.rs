@@ -71,11 +71,11 @@ fn play(processes: &[Vec<Action>], scheduler: &str, settings: &str) -> Result<Pl
         }
         prop_assert!(event < 1_000_000 && machine.step(), "calls are never done: {open:?}");
         for done in machine.take_finished() {
-            let call = open.remove(&done.issue.token);
-            prop_assert!(call.is_some(), "{} ended twice", done.issue.token);
+            let call = open.remove(&done.token());
+            prop_assert!(call.is_some(), "{} ended twice", done.token());
             let (process, action, began) = call.unwrap();
-            finished.push((done.issue.token, done.at));
-            note(&mut shadow, action, began, done.at);
+            finished.push((done.token(), done.at()));
+            note(&mut shadow, action, began, done.at());
             start(&mut machine, &mut open, process);
         }
         prop_assert!(machine.host.tally().memory_peak <= 256 * machine.host.settings().memory_mib as u64);

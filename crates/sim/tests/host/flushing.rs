@@ -58,7 +58,7 @@ fn mean_ms(machine: &mut Machine, prepare: bool, action: impl Fn(u64) -> Action)
             machine.call(1, write(0, offset, 4 * KIB));
         }
         let start = machine.now;
-        sum += (machine.call(1, action(offset)).at - start).as_secs_f64() * 1000.0;
+        sum += (machine.call(1, action(offset)).at() - start).as_secs_f64() * 1000.0;
         machine.pass_until(machine.now + Nanos::from_millis(50));
     }
     sum / 50.0
@@ -84,9 +84,9 @@ fn a_direct_write_is_on_the_media_after_an_fsync_and_an_fsync_of_what_is_there_c
     let mut machine = Machine::on_disk("sata7200", "noop", files(&[4096 * MIB]), "");
     machine.call(1, direct(Op::Write, 0, 3000 * MIB, 4 * KIB));
     let start = machine.now;
-    let first = machine.call(1, fsync(0)).at - start;
+    let first = machine.call(1, fsync(0)).at() - start;
     let start = machine.now;
-    let second = machine.call(1, fsync(0)).at - start;
+    let second = machine.call(1, fsync(0)).at() - start;
     assert!(first.0 > 10 * second.0, "{first}, then {second}");
 }
 
@@ -97,7 +97,7 @@ fn an_fsync_during_a_flush_waits_for_the_next_one_and_shares_it() {
     machine.pass_until(Nanos::from_millis(4));
     let others = [machine.start(1, fsync(1)), machine.start(2, fsync(2))];
     machine.pass_until(Nanos::from_millis(100));
-    let ended: Vec<(u64, u64)> = machine.take_finished().iter().map(|done| (done.issue.token, done.at.0 / 1_000_000)).collect();
+    let ended: Vec<(u64, u64)> = machine.take_finished().iter().map(|done| (done.token(), done.at().0 / 1_000_000)).collect();
     assert_eq!(ended, [(first, 10), (others[0], 20), (others[1], 20)]);
     assert_eq!(flushes.load(Relaxed), 2);
 }
@@ -122,5 +122,5 @@ fn a_flush_holds_up_nobody_who_only_reads_and_a_write_that_is_not_synced_sends_n
     machine.start(0, fsync(0));
     machine.pass_until(machine.now + Nanos::from_millis(1));
     let start = machine.now;
-    assert!(machine.call(1, read(1, 0, 4 * KIB)).at - start < Nanos::from_millis(1));
+    assert!(machine.call(1, read(1, 0, 4 * KIB)).at() - start < Nanos::from_millis(1));
 }

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use block::{Nanos, Op, Priority, Request, StreamId};
 use sim::device::{Completion, Device};
-use sim::host::{Access, Action, Call, Extent, File, FileId, Files, Finished, Host, HostSettings, Queue, QueueSettings};
+use sim::host::{Access, Action, Call, Extent, File, FileId, Files, Host, HostSettings, Queue, QueueSettings};
 use sim::profile::BuildOptions;
-use sim::run::Server;
+use sim::run::{Finished, Server};
 
 pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;
@@ -149,7 +149,7 @@ impl Machine {
         let token = self.start(stream, action);
         loop {
             assert!(self.step(), "the call is never done");
-            if let Some(place) = self.finished.iter().position(|done| done.issue.token == token) {
+            if let Some(place) = self.finished.iter().position(|done| done.token() == token) {
                 return self.finished.remove(place);
             }
         }
@@ -173,7 +173,7 @@ impl Machine {
         loop {
             assert!(self.step(), "a call is never done");
             for done in self.take_finished() {
-                let place = waiting.iter().position(|&(token, _)| token == done.issue.token).unwrap();
+                let place = waiting.iter().position(|&(token, _)| token == done.token()).unwrap();
                 let (_, process) = waiting.swap_remove(place);
                 let Some(action) = processes[process].next() else { return };
                 let token = self.start(process as StreamId, action);
@@ -205,6 +205,11 @@ pub fn direct(op: Op, file: FileId, offset: u64, bytes: u64) -> Action {
 
 pub fn fsync(file: FileId) -> Action {
     Action::Sync { file }
+}
+
+/// How many sectors a call moved.
+pub fn sectors(done: &Finished) -> u32 {
+    done.transfer().map_or(0, |done| done.issue.sectors)
 }
 
 /// Pieces of a file in order.

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
 use block::{Nanos, Op};
-use sim::host::{BACKGROUND_STREAM, Host, HostSettings, HostTally, KSWAPD_STREAM};
+use sim::host::{Host, HostSettings, HostTally};
+use sim::streams;
 
 use crate::machine::{KIB, MIB, Machine, SECTORS, files, in_order, read, scramble, write};
 
@@ -52,8 +53,8 @@ fn more_swappiness_keeps_more_file_pages_and_costs_more_swapping() {
     let seen = machine.seen();
     let area = SECTORS - 128 * MIB / 512;
     let swap: Vec<_> = seen.iter().filter(|seen| seen.lba >= area).collect();
-    assert!(swap.iter().any(|seen| seen.op == Op::Write && seen.stream == KSWAPD_STREAM && seen.sectors > 8), "in clusters");
-    assert!(swap.iter().any(|seen| seen.op == Op::Read && seen.stream <= BACKGROUND_STREAM), "by who touches");
+    assert!(swap.iter().any(|seen| seen.op == Op::Write && seen.stream == streams::KSWAPD && seen.sectors > 8), "in clusters");
+    assert!(swap.iter().any(|seen| seen.op == Op::Read && seen.stream <= streams::BACKGROUND), "by who touches");
     assert!(swap.len() < seen.len() && swap.iter().all(|seen| seen.stream > 1000));
 }
 

@@ -1,5 +1,7 @@
 use block::{Nanos, Op};
-use sim::host::{Access, Action, FLUSHER_STREAM};
+use sim::host::{Access, Action};
+use sim::run::Finished;
+use sim::streams::FLUSHER;
 
 use crate::machine::{KIB, MIB, Machine, direct, files, fsync, in_order, read, scramble, write};
 
@@ -20,7 +22,7 @@ fn a_page_dirty_for_longer_than_the_expiry_is_written_within_the_next_period() {
         let write = seen.iter().find(|seen| seen.covers(16)).expect("it is written");
         let age = write.at - dirtied;
         assert!(age >= seconds(30) && age <= seconds(35), "written after {age}");
-        assert_eq!((write.op, write.stream), (Op::Write, FLUSHER_STREAM));
+        assert_eq!((write.op, write.stream), (Op::Write, FLUSHER));
         assert_eq!(machine.host.tally().dirty, 0);
     }
 }
@@ -103,12 +105,12 @@ fn fsync_returns_when_its_pages_are_down_and_waits_for_no_other_file() {
     machine.call(1, write(1, 0, 64 * KIB));
     let start = machine.now;
     let done = machine.call(1, fsync(1));
-    assert_eq!(done.issue.sectors, 0);
+    assert!(matches!(done, Finished::Flush(_)));
     let seen = machine.seen();
     assert_eq!(seen.iter().map(|seen| u64::from(seen.sectors)).sum::<u64>(), 128, "its own 64 KiB and nothing else");
-    assert!(done.at - start >= Nanos::from_micros(100) && machine.host.tally().dirty == 48 * 256);
+    assert!(done.at() - start >= Nanos::from_micros(100) && machine.host.tally().dirty == 48 * 256);
     let nothing = machine.call(1, fsync(1));
-    assert_eq!(nothing.at, machine.now);
+    assert_eq!(nothing.at(), machine.now);
     assert_eq!(machine.seen().len(), seen.len(), "a second fsync has nothing to do");
 }
 
@@ -138,7 +140,7 @@ fn fsync_ends_soon_however_full_others_keep_the_queue() {
     let done = loop {
         assert!(machine.step());
         let finished = machine.take_finished();
-        if let Some(done) = finished.iter().find(|done| done.issue.token == synced) {
+        if let Some(done) = finished.iter().find(|done| done.token() == synced) {
             break *done;
         }
         for _ in finished {
@@ -147,7 +149,7 @@ fn fsync_ends_soon_however_full_others_keep_the_queue() {
         }
     };
     // 64 pages of its own, each behind at most 32 others, at 141 µs each.
-    assert!(done.at < Nanos::from_millis(64 * 33 * 141 / 1000), "{}", done.at);
+    assert!(done.at() < Nanos::from_millis(64 * 33 * 141 / 1000), "{}", done.at());
 }
 
 #[test]

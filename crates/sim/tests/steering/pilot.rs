@@ -1,12 +1,12 @@
-//! Whoever steers: when it is asked, what it is told, and what its doing does.
+//! Pilots: when they take their steps, what they are told, and what their changes do.
 
 use std::collections::VecDeque;
 
 use block::{Nanos, Op, Priority};
-use sim::host::{Noted, Queue, QueueSettings};
+use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::BuildOptions;
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
-use sim::run::{Measure, Outcome, Pilot, Steerable, Watch};
+use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 use sim::workload::Workload;
 
@@ -14,7 +14,7 @@ use crate::device::{Log, Logged, Spy};
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-/// Looks every so often, and at once when told to; switches every time if it shall.
+/// Takes a step at a fixed interval, and at once when told to; switches the scheduler every time if asked to.
 #[derive(Default)]
 struct Recorder {
     every: Option<Nanos>,
@@ -38,10 +38,10 @@ impl Pilot for Recorder {
     fn events(&mut self, noted: &[Noted]) {
         self.noted.extend(noted);
     }
-    fn next_look(&self) -> Option<Nanos> {
+    fn next_step(&self) -> Option<Nanos> {
         if self.at_event.is_some_and(|events| self.noted.len() >= events) { Some(Nanos::ZERO) } else { Some(self.next) }
     }
-    fn look(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         self.looks.push(now);
         self.at_event = None;
         self.next = self.every.map_or(Nanos::MAX, |every| now + every);
@@ -78,7 +78,7 @@ fn trace(requests: u64, gap: Nanos) -> Vec<TraceRequest> {
 }
 
 /// A replay on a device that takes a millisecond for each.
-fn run(trace: &[TraceRequest], pilot: Option<&mut dyn Pilot>) -> Outcome {
+fn run(trace: &[TraceRequest], pilot: Option<&mut dyn Pilot>) -> RunSummary {
     let list = || Box::new(List(trace.iter().copied().collect()));
     let survey = Survey::take(&mut *list(), |_| true).unwrap().unwrap();
     let placement = Placement::new(&survey, 1 << 30, Fit::Exact).unwrap();
@@ -118,7 +118,8 @@ fn a_pilot_learns_of_every_request_in_the_order_of_time() {
     run(&trace(300, Nanos::from_micros(400)), Some(&mut pilot));
     let at = |noted: &Noted| match noted {
         Noted::Issued(issue) => issue.arrival,
-        Noted::Finished(done) | Noted::Returned(done) => done.at,
+        Noted::Finished(done) => done.at,
+        Noted::Returned(done) => done.at(),
         Noted::Called(at) => *at,
     };
     assert!(pilot.noted.iter().map(at).is_sorted());

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Nanos, Op, Priority};
 use proptest::prelude::*;
-use sim::host::{Finished, Issue, Noted, Queue, QueueSettings};
-use sim::run::{Server, Steerable};
+use sim::host::{Queue, QueueSettings};
+use sim::run::{Finished, Issue, Noted, Server, Steerable, Transferred};
 
 use crate::cases::cases;
 use crate::device::{Entry, FLUSH, Log, Logged, Spy};
@@ -133,7 +133,7 @@ fn play(steps: &[(u64, usize, Step)], depth: usize, nr_requests: u32) -> Played 
             Step::Set(index, value) => player.queue.set(player.now, index, value).unwrap(),
             Step::Flush => {
                 let token = 1_000_000 + player.played.flushes.len() as u64;
-                assert!(player.queue.flush(player.now, token));
+                assert!(player.queue.flush(player.now, 3, token));
                 player.played.flushes.insert(token, player.now);
             }
         }
@@ -201,22 +201,22 @@ proptest! {
         let done = done_at(&played.log)?;
         let mut finished: BTreeMap<u64, Finished> = BTreeMap::new();
         for one in &played.finished {
-            prop_assert!(finished.insert(one.issue.token, *one).is_none(), "{} is done twice", one.issue.token);
+            prop_assert!(finished.insert(one.token(), *one).is_none(), "{} is done twice", one.token());
         }
         prop_assert_eq!(finished.len(), played.issues.len() + played.flushes.len());
         for issue in &played.issues {
             let last = (issue.lba..issue.lba + u64::from(issue.sectors)).map(|sector| done[&sector]).max();
-            prop_assert_eq!(Some(finished[&issue.token].at), last, "{:?} is done when its last sector is", issue);
+            prop_assert_eq!(Some(finished[&issue.token].at()), last, "{:?} is done when its last sector is", issue);
         }
         for (token, since) in &played.flushes {
-            prop_assert!(finished[token].at >= *since + Nanos::from_micros(700));
+            prop_assert!(finished[token].at() >= *since + Nanos::from_micros(700));
         }
         let issued: Vec<Issue> =
             played.notes.iter().filter_map(|noted| if let Noted::Issued(issue) = noted { Some(*issue) } else { None }).collect();
         prop_assert_eq!(&issued, &played.issues);
-        let ended: Vec<Finished> =
+        let ended: Vec<Transferred> =
             played.notes.iter().filter_map(|noted| if let Noted::Finished(done) = noted { Some(*done) } else { None }).collect();
-        let of_issues: Vec<Finished> = played.finished.iter().copied().filter(|one| one.issue.sectors > 0).collect();
+        let of_issues: Vec<Transferred> = played.finished.iter().filter_map(|one| one.transfer().copied()).collect();
         prop_assert_eq!(ended, of_issues);
     }
 }
@@ -230,7 +230,7 @@ fn player() -> Player {
 
 /// When each of the issues was done, in microseconds.
 fn ends(played: &Played) -> Vec<u64> {
-    played.finished.iter().map(|done| done.at.0 / 1000).collect()
+    played.finished.iter().map(|done| done.at().0 / 1000).collect()
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_flush_waits_for_the_end_of_a_switch() {
     player.queue.dispatch(player.now);
     player.run_until(MS(5));
     player.switch(2);
-    assert!(player.queue.flush(player.now, 77));
+    assert!(player.queue.flush(player.now, 3, 77));
     player.queue.dispatch(player.now);
     assert_eq!(ends(&player.end()), [700, 15_700]);
 }

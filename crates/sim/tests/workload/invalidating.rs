@@ -4,12 +4,12 @@ use block::Nanos;
 use sim::host::{Host, HostSettings, HostTally, Queue, QueueSettings};
 use sim::profile::BuildOptions;
 use sim::run::{Measure, Watch};
-use sim::workload::{Outcome, run};
+use sim::workload::{WorkloadRun, run};
 
 use super::placed;
 
 /// Runs a job file on a hard disk behind a page cache of 256 MiB.
-fn on_a_host(text: &str) -> (HostTally, Outcome) {
+fn on_a_host(text: &str) -> (HostTally, WorkloadRun) {
     let placed = placed(text);
     let (spec, values) = block::parse("noop").unwrap();
     let scheduler = (spec.build)(&block::Limits::default(), &values);
@@ -27,7 +27,7 @@ fn two_readers(second: &str) -> String {
 }
 
 /// How long each job ran.
-fn seconds(outcome: &Outcome) -> Vec<f64> {
+fn seconds(outcome: &WorkloadRun) -> Vec<f64> {
     outcome.spans.iter().map(|span| span.map(|span| (span.ended - span.started).as_secs_f64()).unwrap()).collect()
 }
 

@@ -10,13 +10,13 @@ mod timing;
 
 use block::Op;
 use sim::host::Action;
-use sim::workload::{Placed, Workload};
+use sim::workload::{PlacedWorkload, Workload};
 
 /// A device of 16 GiB.
 const CAPACITY: u64 = 1 << 25;
 
 /// Reads a job file that must be right and lays it out.
-fn placed(text: &str) -> Placed {
+fn placed(text: &str) -> PlacedWorkload {
     let workload = Workload::parse(text, "t.fio").unwrap_or_else(|error| panic!("{error}\n{text}"));
     workload.place(CAPACITY, 1).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

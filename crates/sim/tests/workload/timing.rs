@@ -1,11 +1,11 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use block::{Nanos, Op};
+use block::Nanos;
 use proptest::prelude::*;
-use sim::host::{Action, Call, Finished, Issue};
-use sim::run::{Measure, Server, Watch};
-use sim::workload::{Outcome, run};
+use sim::host::{Action, Call};
+use sim::run::{Finished, Flushed, Issue, Measure, Server, Transferred, Watch};
+use sim::workload::{WorkloadRun, run};
 
 use super::{placed, short};
 
@@ -50,13 +50,14 @@ impl Server for Constant {
         while self.next_event().is_some_and(|at| at <= now) {
             let Some(Reverse((at, token))) = self.under_way.pop() else { return };
             let (arrival, call) = self.calls[token as usize];
-            let (op, bytes) = match call.action {
-                Action::Access { op, bytes, .. } => (op, bytes),
-                Action::Sync { .. } | Action::Invalidate { .. } => (Op::Write, 0),
-            };
             let (stream, priority) = (call.stream, call.priority);
-            let issue = Issue { arrival, lba: 0, sectors: bytes / 512, op, sync: true, stream, priority, token };
-            finished.push(Finished { issue, dispatched: arrival, at });
+            finished.push(match call.action {
+                Action::Access { op, bytes, .. } => {
+                    let issue = Issue { arrival, lba: 0, sectors: bytes / 512, op, sync: true, stream, priority, token };
+                    Finished::Transfer(Transferred { issue, dispatched: arrival, at })
+                }
+                Action::Sync { .. } | Action::Invalidate { .. } => Finished::Flush(Flushed { arrival, stream, token, at }),
+            });
         }
     }
 
@@ -66,7 +67,7 @@ impl Server for Constant {
 const MS: u64 = 1_000_000;
 
 /// Runs a job file against a server that takes `service_us` for everything.
-fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, Outcome) {
+fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, WorkloadRun) {
     let placed = placed(text);
     let mut server = Constant::new(Nanos::from_micros(service_us));
     let outcome = run(&placed, &mut server, only, Measure::new([]), &Watch::default(), None).unwrap();

@@ -7,10 +7,10 @@
 //! has a small share counts somewhat: another scheduler shifts shares between streams that wait for their requests, and that shall not
 //! look like another workload; nor shall four or five random reads among thousands of sequential ones.
 
-use block::{Op, Request};
+use block::{Op, Request, SEQUENTIAL_GAP};
 
 use crate::event::Event;
-use crate::window::{Features, SEQUENTIAL_GAP};
+use crate::window::Features;
 
 /// Requests that a distribution needs to be compared.
 pub const FEWEST: u32 = 50;

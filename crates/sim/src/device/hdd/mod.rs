@@ -31,6 +31,7 @@ pub mod layout;
 pub mod mechanics;
 mod media;
 pub mod model;
+pub mod profile;
 mod reading;
 pub mod spec;
 #[cfg(test)]
@@ -384,11 +385,12 @@ impl Device for Hdd {
         let connected = self.active.is_none() && self.pending.is_empty();
         let free = connected || self.model.cache.works_during_media_access;
         let found = if write || !free { Lookup::Miss } else { self.cache.look_up(lba, end) };
-        if if write {
+        let taken = if write {
             self.take_write(arrived, self.orders, request.id, lba, end, free)
         } else {
             self.take_hit(arrived, request.id, lba, end, found)
-        } {
+        };
+        if taken {
             self.start_arm(now.0);
             return;
         }

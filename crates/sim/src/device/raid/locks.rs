@@ -1,9 +1,9 @@
-//! Who may work on which sectors of a stripe: first come, first served, and nobody beside somebody who overlaps.
+//! Locks on ranges of sectors: first come, first served, and never two that overlap.
 //!
 //! Parity and mirrors are right only if a write that computes or copies them has their sectors to itself from its first read to its
 //! last write. md locks stripes a page deep (`struct stripe_head`); here the sectors themselves are locked, neither more nor less.
 
-/// Ranges of sectors and who holds or awaits them, in the order in which they came.
+/// Ranges of sectors and the operations that hold or await them, in the order of arrival.
 #[derive(Debug, Default)]
 pub struct Locks {
     holds: Vec<Hold>,

@@ -3,8 +3,8 @@
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::layout::{Layout, Level};
-use super::{Failure, Rate};
+use super::layout::{Layout, Level, level};
+use super::{Failure, LEVELS, Rate};
 
 /// KiB of a stripe unit if the profile says none.
 const STRIPE_UNIT_KIB: f64 = 4.0;
@@ -18,7 +18,7 @@ const MAX_FAIL_AT_S: f64 = 3.2e9;
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// `"raid"`.
-    pub kind: Kind,
+    pub kind: String,
     /// The profile's name; made up of level and disks if absent.
     pub name: Option<String>,
     /// One line for people; made up if absent.
@@ -47,19 +47,11 @@ pub struct Spec {
     pub rebuild_busy_kib_s: Option<u64>,
 }
 
-/// Tells arrays from other devices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// An array.
-    Raid,
-}
-
 /// A spec that makes sense by itself, before its disks are known.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Settings {
     /// The level.
-    pub level: Level,
+    pub level: &'static dyn Level,
     /// How many members.
     pub members: usize,
     /// Sectors of a stripe unit.
@@ -138,7 +130,7 @@ impl Spec {
     /// # Errors
     /// What is wrong, by key and value, and what would be right.
     pub fn check(&self) -> Result<Settings, String> {
-        let level = Level::from_number(self.level).ok_or_else(|| format!("level: {} is none of 0, 1, 5 and 10", self.level))?;
+        let level = level(self.level).ok_or_else(|| format!("level: {} is none of {}", self.level, numbers()))?;
         let members = self.member_names()?.len();
         let kib = self.stripe_unit_kib.unwrap_or(STRIPE_UNIT_KIB);
         let sectors = kib * 2.0;
@@ -150,7 +142,7 @@ impl Spec {
         Ok(Settings { level, members, unit: sectors as u64, failure: self.failure(level, members)?, rate: self.rate()? })
     }
 
-    fn failure(&self, level: Level, members: usize) -> Result<Option<Failure>, String> {
+    fn failure(&self, level: &dyn Level, members: usize) -> Result<Option<Failure>, String> {
         let Some(failed) = self.failed else {
             return match (self.fail_at_s, &self.spare) {
                 (Some(_), _) => Err("fail_at_s without failed, the number of the member that fails".to_owned()),
@@ -158,8 +150,9 @@ impl Spec {
                 _ => Ok(None),
             };
         };
-        if level == Level::Raid0 {
-            return Err(format!("failed: {failed}, but RAID 0 does not survive a failure; levels 1, 5 and 10 do"));
+        if !level.survives_failure() {
+            let number = level.number();
+            return Err(format!("failed: {failed}, but RAID {number} does not survive a failure; other levels do"));
         }
         let member = usize::try_from(failed).ok().filter(|&member| member < members);
         let member = member.ok_or_else(|| format!("failed: {failed} should be 0 to {}, the number of a member", members - 1))?;
@@ -181,6 +174,15 @@ impl Spec {
             return Err(format!("rebuild_busy_kib_s: {busy_kib_s} should be 1 to {idle_kib_s}, which is rebuild_kib_s"));
         }
         Ok(Rate { idle_kib_s, busy_kib_s })
+    }
+}
+
+/// The numbers of all levels, as in `0, 1 and 5`.
+fn numbers() -> String {
+    let numbers: Vec<String> = LEVELS.iter().map(|level| level.number().to_string()).collect();
+    match numbers.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => numbers.concat(),
     }
 }
 

@@ -5,8 +5,10 @@
 //!
 //! ```text
 //!  index   hash of a group ─▶ group, slot          open addressing, at most half full; grows with what is in it
-//!  slots   group, newer, older, next dirty         two lists: by age, and the dirty ones of each translation page
+//!  slots   group, links, next dirty                two lists: by age, and the dirty ones of each translation page
 //! ```
+
+use block::list::{Linked, Links, List};
 
 const NONE: u32 = u32::MAX;
 
@@ -19,29 +21,39 @@ const FIRST_INDEX: usize = 16;
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     group: u32,
-    newer: u32,
-    older: u32,
+    /// Its neighbours by age.
+    links: Links,
     /// The next dirty one of the same translation page, or [`LAST`]; [`NONE`] if this is clean.
     next_dirty: u32,
 }
 
+impl Linked for Slot {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+}
+
 /// An entry of the index: empty if the slot is [`NONE`].
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct IndexEntry {
     group: u32,
     slot: u32,
 }
 
-const EMPTY: Place = Place { group: 0, slot: NONE };
+const EMPTY: IndexEntry = IndexEntry { group: 0, slot: NONE };
 
 /// Which groups are in memory.
 #[derive(Clone, Debug)]
 pub(super) struct CachedMap {
     slots: Vec<Slot>,
     capacity: usize,
-    index: Vec<Place>,
-    newest: u32,
-    oldest: u32,
+    index: Vec<IndexEntry>,
+    /// The least recently used first.
+    ages: List,
     /// By translation page: the first of its dirty slots, or [`LAST`].
     first_dirty: Vec<u32>,
 }
@@ -53,8 +65,7 @@ impl CachedMap {
             slots: Vec::new(),
             capacity: (capacity.max(1) as usize).min(groups.max(1)),
             index: vec![EMPTY; FIRST_INDEX],
-            newest: NONE,
-            oldest: NONE,
+            ages: List::new(),
             first_dirty: vec![LAST; map_pages],
         }
     }
@@ -83,9 +94,9 @@ impl CachedMap {
     /// Makes a group the most recently used; false if it is not there.
     pub fn touch(&mut self, group: u32) -> bool {
         let Some(slot) = self.find(group) else { return false };
-        if slot != self.newest {
-            self.unlink(slot);
-            self.link_newest(slot);
+        if self.ages.last() != Some(slot) {
+            self.ages.remove(&mut self.slots, slot);
+            self.ages.push_back(&mut self.slots, slot);
         }
         true
     }
@@ -112,29 +123,42 @@ impl CachedMap {
 
     /// The group that must go before another can come, and whether it differs from the flash; none while there is room.
     pub fn next_out(&self) -> Option<(u32, bool)> {
-        let slot = (self.slots.len() == self.capacity).then(|| self.slots.get(self.oldest as usize)).flatten()?;
+        if self.slots.len() < self.capacity {
+            return None;
+        }
+        let slot = self.slots[self.ages.first()? as usize];
         Some((slot.group, slot.next_dirty != NONE))
     }
 
     /// Brings a group in that is not there, in place of the one that had to go.
     pub fn insert(&mut self, group: u32) {
-        let entry = Slot { group, newer: NONE, older: NONE, next_dirty: NONE };
-        let slot = if self.slots.len() < self.capacity {
-            self.slots.push(entry);
-            if self.slots.len() * 2 > self.index.len() {
-                self.grow();
+        let entry = Slot { group, links: Links::default(), next_dirty: NONE };
+        let slot = match self.make_room() {
+            Some(slot) => {
+                self.slots[slot as usize] = entry;
+                slot
             }
-            self.slots.len() as u32 - 1
-        } else {
-            let slot = self.oldest;
-            self.unlink(slot);
-            self.forget(self.slots[slot as usize].group);
-            self.slots[slot as usize] = entry;
-            slot
+            None => {
+                self.slots.push(entry);
+                if self.slots.len() * 2 > self.index.len() {
+                    self.grow();
+                }
+                self.slots.len() as u32 - 1
+            }
         };
         let at = self.position(group);
-        self.index[at] = Place { group, slot };
-        self.link_newest(slot);
+        self.index[at] = IndexEntry { group, slot };
+        self.ages.push_back(&mut self.slots, slot);
+    }
+
+    /// Throws the group out that must go, if one must; says what slot it had.
+    fn make_room(&mut self) -> Option<u32> {
+        if self.slots.len() < self.capacity {
+            return None;
+        }
+        let slot = self.ages.pop_front(&mut self.slots)?;
+        self.forget(self.slots[slot as usize].group);
+        Some(slot)
     }
 
     /// Doubles the index. The newest slot is not in it yet.
@@ -166,27 +190,5 @@ impl CachedMap {
             }
         }
         self.index[gap] = EMPTY;
-    }
-
-    fn unlink(&mut self, slot: u32) {
-        let Slot { newer, older, .. } = self.slots[slot as usize];
-        match self.slots.get_mut(newer as usize) {
-            Some(neighbour) => neighbour.older = older,
-            None => self.newest = older,
-        }
-        match self.slots.get_mut(older as usize) {
-            Some(neighbour) => neighbour.newer = newer,
-            None => self.oldest = newer,
-        }
-    }
-
-    fn link_newest(&mut self, slot: u32) {
-        let older = self.newest;
-        (self.slots[slot as usize].newer, self.slots[slot as usize].older) = (NONE, older);
-        match self.slots.get_mut(older as usize) {
-            Some(neighbour) => neighbour.newer = slot,
-            None => self.oldest = slot,
-        }
-        self.newest = slot;
     }
 }

@@ -11,10 +11,11 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
+use block::list::{Linked, Links, List};
+use slab::Slab;
+
 use super::ftl::{Step, Steps};
 use super::model::Model;
-
-const NONE: u32 = u32::MAX;
 
 /// What a chain of steps is done for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,19 +42,27 @@ struct Chain {
     at: u8,
     step: Step,
     phase: Phase,
-    /// The next in the queue of a unit or a channel.
-    next: u32,
+    /// Its neighbours in the queue of a unit or a channel.
+    links: Links,
+}
+
+impl Linked for Chain {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 /// Something that serves one chain at a time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Server {
     busy: bool,
-    first: u32,
-    last: u32,
+    /// The chains that wait for it.
+    queue: List,
 }
-
-const IDLE: Server = Server { busy: false, first: NONE, last: NONE };
 
 /// Units and channels at work.
 #[derive(Debug)]
@@ -61,8 +70,7 @@ pub(super) struct Chips {
     model: Arc<Model>,
     units: Vec<Server>,
     channels: Vec<Server>,
-    chains: Vec<Chain>,
-    free: Vec<u32>,
+    chains: Slab<Chain>,
     /// Time, order, chain.
     events: BinaryHeap<Reverse<(u64, u64, u32)>>,
     order: u64,
@@ -71,10 +79,9 @@ pub(super) struct Chips {
 impl Chips {
     pub fn new(model: &Arc<Model>) -> Chips {
         Chips {
-            units: vec![IDLE; model.units as usize],
-            channels: vec![IDLE; model.channels as usize],
-            chains: Vec::new(),
-            free: Vec::new(),
+            units: vec![Server::default(); model.units as usize],
+            channels: vec![Server::default(); model.channels as usize],
+            chains: Slab::new(),
             events: BinaryHeap::with_capacity(model.units as usize),
             order: 0,
             model: model.clone(),
@@ -83,7 +90,7 @@ impl Chips {
 
     /// Chains that are not done.
     pub fn live(&self) -> usize {
-        self.chains.len() - self.free.len()
+        self.chains.len()
     }
 
     /// When something happens next.
@@ -94,17 +101,8 @@ impl Chips {
     /// Starts a chain; false if it has no steps, and so is done.
     pub fn start(&mut self, now: u64, owner: Owner, steps: Steps) -> bool {
         let Some(step) = steps.get(0) else { return false };
-        let chain = Chain { owner, steps, at: 0, step, phase: Phase::Prepared, next: NONE };
-        let id = match self.free.pop() {
-            Some(id) => {
-                self.chains[id as usize] = chain;
-                id
-            }
-            None => {
-                self.chains.push(chain);
-                self.chains.len() as u32 - 1
-            }
-        };
+        let chain = Chain { owner, steps, at: 0, step, phase: Phase::Prepared, links: Links::default() };
+        let id = self.chains.insert(chain) as u32;
         self.ask_unit(now, id);
         true
     }
@@ -146,7 +144,7 @@ impl Chips {
                 None
             }
             None => {
-                self.free.push(id);
+                self.chains.remove(id as usize);
                 Some(owner)
             }
         }
@@ -196,34 +194,18 @@ impl Chips {
 }
 
 /// Takes a server, or the last place in its queue; says whether it was free.
-fn occupy(server: &mut Server, chains: &mut [Chain], id: u32) -> bool {
-    if !server.busy {
-        server.busy = true;
-        return true;
+fn occupy(server: &mut Server, chains: &mut Slab<Chain>, id: u32) -> bool {
+    if server.busy {
+        server.queue.push_back(chains, id);
+        return false;
     }
-    chains[id as usize].next = NONE;
-    match chains.get_mut(server.last as usize) {
-        Some(last) => last.next = id,
-        None => server.first = id,
-    }
-    server.last = id;
-    false
+    server.busy = true;
+    true
 }
 
-/// Lets the first in the queue of a server have it, or nobody.
-fn take_next(server: &mut Server, chains: &mut [Chain]) -> Option<u32> {
-    let first = chains.get(server.first as usize).map(|chain| (server.first, chain.next));
-    match first {
-        Some((id, next)) => {
-            server.first = next;
-            if next == NONE {
-                server.last = NONE;
-            }
-            Some(id)
-        }
-        None => {
-            server.busy = false;
-            None
-        }
-    }
+/// Gives a server to the first in its queue; without one it is free.
+fn take_next(server: &mut Server, chains: &mut Slab<Chain>) -> Option<u32> {
+    let next = server.queue.pop_front(chains);
+    server.busy = next.is_some();
+    next
 }

@@ -21,6 +21,7 @@ mod cached_map;
 mod chips;
 mod ftl;
 pub mod model;
+pub mod profile;
 pub mod spec;
 mod steady;
 mod table;
@@ -34,6 +35,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
+use slab::Slab;
 
 use self::chips::{Chips, Owner};
 use self::ftl::Ftl;
@@ -81,8 +83,7 @@ pub struct Ssd {
     ftl: Ftl,
     chips: Chips,
     buffer: WriteBuffer,
-    tickets: Vec<Ticket>,
-    free: Vec<u32>,
+    tickets: Slab<Ticket>,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     order: u64,
     /// Requests with pages that must still go to the chips.
@@ -108,8 +109,7 @@ impl Ssd {
             ftl: Ftl::new(&model),
             chips: Chips::new(&model),
             buffer: WriteBuffer::new(model.buffer_pages),
-            tickets: Vec::with_capacity(depth),
-            free: Vec::with_capacity(depth),
+            tickets: Slab::with_capacity(depth),
             events: BinaryHeap::with_capacity(depth),
             order: 0,
             to_chips: VecDeque::with_capacity(depth),
@@ -131,7 +131,7 @@ impl Ssd {
 
     /// Counts the time since the last call as busy if there was something to do. Whatever happens at `now` comes after.
     fn account(&mut self, now: u64) {
-        if self.tickets.len() > self.free.len() || self.flushes > 0 || self.chips.live() > 0 {
+        if !self.tickets.is_empty() || self.flushes > 0 || self.chips.live() > 0 {
             self.busy += now.saturating_sub(self.busy_until);
         }
         self.busy_until = now.max(self.busy_until);
@@ -156,8 +156,7 @@ impl Ssd {
             match self.events.pop() {
                 Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(slot),
                 Some(Reverse((_, _, Event::Done(slot)))) => {
-                    let Ticket { id, flash, .. } = self.tickets[slot as usize];
-                    self.free.push(slot);
+                    let Ticket { id, flash, .. } = self.tickets.remove(slot as usize);
                     done.push(completion(id, now, !flash));
                 }
                 Some(Reverse((_, _, Event::FlushArrived(id)))) => self.buffer.flush(id),
@@ -355,16 +354,7 @@ impl Device for Ssd {
             open: 0,
             flash: false,
         };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.tickets[slot as usize] = ticket;
-                slot
-            }
-            None => {
-                self.tickets.push(ticket);
-                self.tickets.len() as u32 - 1
-            }
-        };
+        let slot = self.tickets.insert(ticket) as u32;
         let mut at = now.0.saturating_add(self.model.overhead);
         if ticket.op == Op::Write {
             at = self.cross_link(0, at, &ticket);

@@ -7,8 +7,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
-    /// Tells the profile from a hard disk's, which has no kind.
-    pub kind: Kind,
+    /// `"ssd"`.
+    pub kind: String,
     /// The profile's name.
     pub name: String,
     /// One line for people: maker, model, class.
@@ -31,14 +31,6 @@ pub struct Spec {
     pub write_buffer: WriteBuffer,
     /// The queue.
     pub queue: Queue,
-}
-
-/// The one kind of profile that this schema describes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A flash device.
-    Ssd,
 }
 
 /// What lies on the flash at the beginning.

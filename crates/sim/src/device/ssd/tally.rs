@@ -36,6 +36,26 @@ pub struct FlashTally {
 }
 
 impl FlashTally {
+    /// What happened on several devices together; none if there are none, or if pages of different sizes would be added up.
+    pub fn sum(mut tallies: impl Iterator<Item = FlashTally>) -> Option<FlashTally> {
+        let first = tallies.next()?;
+        tallies.try_fold(first, |mut sum, other| {
+            sum.host_sectors_written += other.host_sectors_written;
+            sum.data_reads += other.data_reads;
+            sum.data_programs += other.data_programs;
+            sum.map_reads += other.map_reads;
+            sum.map_programs += other.map_programs;
+            sum.pages_moved += other.pages_moved;
+            sum.erases += other.erases;
+            sum.collection += other.collection;
+            sum.map_lookups += other.map_lookups;
+            sum.map_hits += other.map_hits;
+            sum.least_erases = sum.least_erases.min(other.least_erases);
+            sum.most_erases = sum.most_erases.max(other.most_erases);
+            (sum.page_sectors == other.page_sectors).then_some(sum)
+        })
+    }
+
     /// Bytes programmed for each byte the host wrote; none if it wrote none.
     pub fn write_amplification(&self) -> Option<f64> {
         let programs = self.data_programs + self.map_programs + self.pages_moved;

@@ -15,7 +15,7 @@ use crate::device::{Completion, Device};
 /// Two channels with one die of one plane each. A page has 4 sectors and takes 4 µs on the channel (1 µs a sector) and on the link.
 fn tiny() -> Spec {
     Spec {
-        kind: Kind::Ssd,
+        kind: "ssd".to_owned(),
         name: "tiny".into(),
         description: "for tests".into(),
         capacity_sectors: 4 * 2 * 8 * 8,

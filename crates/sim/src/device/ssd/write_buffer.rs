@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 
 use block::RequestId;
-
-const NONE: u32 = u32::MAX;
+use block::hash_index::HashIndex;
+use block::list::{Linked, Links, List};
+use slab::Slab;
 
 /// A page in the buffer.
 #[derive(Clone, Copy, Debug)]
@@ -17,9 +18,20 @@ pub(super) struct Buffered {
     /// Its sectors that were written, one bit each.
     pub sectors: u64,
     leaving: bool,
-    next_in_bucket: u32,
     /// How many pages came before it.
     number: u64,
+    /// Its neighbours in the order of arrival, until it leaves.
+    links: Links,
+}
+
+impl Linked for Buffered {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 /// A flush that waits for pages.
@@ -35,12 +47,11 @@ struct Flush {
 /// The buffer.
 #[derive(Clone, Debug)]
 pub(super) struct WriteBuffer {
-    slots: Vec<Buffered>,
-    free: Vec<u32>,
-    /// Chains of slots by a hash of the page, the newest first.
-    buckets: Vec<u32>,
-    /// Slots that have not left, oldest first.
-    order: VecDeque<u32>,
+    capacity: usize,
+    slots: Slab<Buffered>,
+    by_page: HashIndex,
+    /// Pages that have not left, oldest first.
+    staying: List,
     entered: u64,
     /// Oldest first.
     flushes: VecDeque<Flush>,
@@ -48,29 +59,20 @@ pub(super) struct WriteBuffer {
 
 impl WriteBuffer {
     pub fn new(pages: u32) -> WriteBuffer {
-        let empty = Buffered { page: 0, sectors: 0, leaving: false, next_in_bucket: NONE, number: 0 };
+        let capacity = pages as usize;
         WriteBuffer {
-            slots: vec![empty; pages as usize],
-            free: (0..pages).rev().collect(),
-            buckets: vec![NONE; (pages as usize * 2).next_power_of_two()],
-            order: VecDeque::with_capacity(pages as usize),
+            capacity,
+            slots: Slab::with_capacity(capacity),
+            by_page: HashIndex::with_capacity(capacity),
+            staying: List::new(),
             entered: 0,
             flushes: VecDeque::new(),
         }
     }
 
-    fn bucket(&self, page: u32) -> usize {
-        // Fibonacci hashing: neighbours lie apart, and it is the same on every machine.
-        (page.wrapping_mul(0x9e37_79b9) >> 7) as usize & (self.buckets.len() - 1)
-    }
-
     /// The newest copy of a page.
     fn find(&self, page: u32) -> Option<u32> {
-        let mut slot = self.buckets[self.bucket(page)];
-        while slot != NONE && self.slots[slot as usize].page != page {
-            slot = self.slots[slot as usize].next_in_bucket;
-        }
-        (slot != NONE).then_some(slot)
+        self.by_page.get(u64::from(page)).next()
     }
 
     /// Whether all these sectors of a page can be read here.
@@ -86,31 +88,33 @@ impl WriteBuffer {
             self.slots[slot as usize].sectors |= sectors;
             return true;
         }
-        let Some(slot) = self.free.pop() else { return false };
-        let bucket = self.bucket(page);
-        let (next_in_bucket, number) = (self.buckets[bucket], self.entered);
-        self.slots[slot as usize] = Buffered { page, sectors, leaving: false, next_in_bucket, number };
+        if self.slots.len() == self.capacity {
+            return false;
+        }
+        let buffered = Buffered { page, sectors, leaving: false, number: self.entered, links: Links::default() };
+        let slot = self.slots.insert(buffered) as u32;
         self.entered += 1;
-        self.buckets[bucket] = slot;
-        self.order.push_back(slot);
+        self.by_page.insert(u64::from(page), slot);
+        self.staying.push_back(&mut self.slots, slot);
         true
     }
 
     /// Forgets pages from `first` to before `end`, unless they are leaving.
     pub fn discard(&mut self, first: u32, end: u32) {
-        for _ in 0..self.order.len() {
-            let Some(slot) = self.order.pop_front() else { return };
-            if (first..end).contains(&self.slots[slot as usize].page) {
+        let mut at = self.staying.first();
+        while let Some(slot) = at {
+            let Buffered { page, links, .. } = self.slots[slot as usize];
+            at = links.next();
+            if (first..end).contains(&page) {
+                self.staying.remove(&mut self.slots, slot);
                 self.remove(slot);
-            } else {
-                self.order.push_back(slot);
             }
         }
     }
 
     /// Pages that are here, leaving ones among them.
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.slots.len()
     }
 
     /// Makes all that is here leave.
@@ -128,8 +132,8 @@ impl WriteBuffer {
 
     /// The next page for the flash, if one must go; it stays readable until [`remove`](WriteBuffer::remove).
     pub fn leave(&mut self, all_sectors: u64) -> Option<(u32, Buffered)> {
-        let &slot = self.order.front()?;
-        let crowded = self.len() * 2 > self.slots.len();
+        let slot = self.staying.first()?;
+        let crowded = self.len() * 2 > self.capacity;
         // Flushes grow: the last one waits for the pages of all.
         let flushed = self.flushes.back().map_or(0, |flush| flush.before);
         let buffered = &mut self.slots[slot as usize];
@@ -137,28 +141,16 @@ impl WriteBuffer {
             return None;
         }
         buffered.leaving = true;
-        self.order.pop_front();
+        self.staying.pop_front(&mut self.slots);
         Some((slot, self.slots[slot as usize]))
     }
 
     /// Frees the slot of a page that is on the flash, or discarded.
     pub fn remove(&mut self, slot: u32) {
-        let Buffered { page, next_in_bucket, number, .. } = self.slots[slot as usize];
+        let Buffered { page, number, .. } = self.slots.remove(slot as usize);
         for flush in self.flushes.iter_mut().filter(|flush| number < flush.before) {
             flush.left -= 1;
         }
-        let bucket = self.bucket(page);
-        if self.buckets[bucket] == slot {
-            self.buckets[bucket] = next_in_bucket;
-        } else {
-            let mut before = self.buckets[bucket];
-            while before != NONE && self.slots[before as usize].next_in_bucket != slot {
-                before = self.slots[before as usize].next_in_bucket;
-            }
-            if let Some(before) = self.slots.get_mut(before as usize) {
-                before.next_in_bucket = next_in_bucket;
-            }
-        }
-        self.free.push(slot);
+        self.by_page.remove(u64::from(page), slot);
     }
 }

@@ -1,19 +1,22 @@
-//! The page frames: which page is in which, and on which list it waits to be used again or given up.
+//! The page cache: which page is in which frame, and on which list it waits to be used again or given up. Anonymous pages have
+//! their frames here, too.
 //!
 //! ```text
 //! heads[hash]: frame -> frame              (chains of pages with the same hash)
 //! lists: inactive anonymous | active anonymous | inactive file | active file
 //!        newest <-> … <-> oldest           (linked through the frames; reclaim takes the oldest)
-//! shadows[hash]: when a page left          (so that one that comes back soon is known to be needed)
 //! ```
-//! Follows `mm/swap.c` (`folio_mark_accessed`, `lru_note_cost`) and `mm/workingset.c` of Linux 6.x. Simplified: one node without
-//! zones or control groups; every folio is one page of 4 KiB; lists change at once, not in batches for each processor. Linux keeps
-//! shadow entries in each file's own index for as long as there is memory; here they share one table with room for as many as there
-//! are frames, where a newer one may take an older one's place.
+//! Follows `mm/swap.c` (`folio_mark_accessed`, `lru_note_cost`) and `mm/workingset.c` (`workingset_refault`) of Linux 6.x.
+//! Simplified: one node without zones or control groups; every folio is one page of 4 KiB; lists change at once, not in batches for
+//! each processor.
 //!
 //! A page costs 32 bytes, its place in the hash 4 to 8, its shadow 8 to 16.
 
-use crate::host::FileId;
+use block::list::{Linked, Links, List};
+
+use super::FileId;
+use super::shadows::{Refault, Shadows};
+use super::watermarks::Watermarks;
 use crate::scramble::scramble;
 
 pub(super) const PAGE: u64 = 4096;
@@ -29,7 +32,7 @@ pub(super) mod flag {
     pub const WRITEBACK: u16 = 1 << 3;
     /// Being read: not up to date.
     pub const LOCKED: u16 = 1 << 4;
-    /// Whoever reads this page makes the kernel read ahead of it.
+    /// Reading this page makes the kernel read ahead of it.
     pub const MARKER: u16 = 1 << 5;
     /// It was active once.
     pub const WORKINGSET: u16 = 1 << 6;
@@ -50,8 +53,8 @@ pub(super) const FILE: usize = 1;
 
 #[derive(Clone, Copy)]
 pub(super) struct Page {
-    newer: u32,
-    older: u32,
+    /// From the newest to the oldest of its list.
+    links: Links,
     /// The next page with the same hash.
     chain: u32,
     pub file: FileId,
@@ -61,53 +64,63 @@ pub(super) struct Page {
     pub flags: u16,
 }
 
-#[derive(Clone, Copy)]
-struct List {
-    newest: u32,
-    oldest: u32,
-    len: u32,
+impl Linked for Page {
+    fn links(&self) -> &Links {
+        &self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
+/// Pages read, by what became of them.
 #[derive(Clone, Copy, Default)]
-struct Shadow {
-    /// 0 says that nothing is here.
-    tag: u32,
-    /// The clock when the page left, its lowest bit replaced by whether it had been active.
-    age: u32,
+pub(super) struct Reads {
+    pub hits: u64,
+    pub misses: u64,
+    pub ahead: u64,
+    pub ahead_used: u64,
+    pub ahead_wasted: u64,
 }
 
-pub(super) struct Memory {
+pub(super) struct PageCache {
     total: u32,
+    watermarks: Watermarks,
+    has_swap: bool,
     pages: Vec<Page>,
-    /// Freed frames, linked through `chain`.
+    /// Freed frames, linked through `chain`: a slab of the pages would cost each of them a word more.
     free: u32,
     used: u32,
     heads: Vec<u32>,
     lists: [List; 4],
-    shadows: Vec<Shadow>,
-    /// Evictions and activations so far, twice (`nonresident_age`): the clock of the shadows.
-    clock: u32,
+    shadows: Shadows,
+    /// By file: its pages in memory.
+    cached: Vec<u64>,
     /// What reclaiming each kind has cost lately.
-    pub cost: [u64; 2],
+    cost: [u64; 2],
     /// Pages of each kind that came back soon enough to be made active at once.
-    pub activations: [u64; 2],
-    pub has_swap: bool,
+    activations: [u64; 2],
+    reads: Reads,
 }
 
-impl Memory {
-    pub fn new(total: u32) -> Memory {
-        Memory {
+impl PageCache {
+    /// `total` frames for pages of as many `files`. `has_swap`: there is a swap area.
+    pub fn new(total: u32, files: usize, has_swap: bool) -> PageCache {
+        PageCache {
             total,
+            watermarks: Watermarks::new(total),
+            has_swap,
             pages: Vec::new(),
             free: NONE,
             used: 0,
             heads: vec![NONE; 1024],
-            lists: [List { newest: NONE, oldest: NONE, len: 0 }; 4],
-            shadows: Vec::new(),
-            clock: 0,
+            lists: [List::new(); 4],
+            shadows: Shadows::default(),
+            cached: vec![0; files],
             cost: [0; 2],
             activations: [0; 2],
-            has_swap: false,
+            reads: Reads::default(),
         }
     }
 
@@ -119,18 +132,49 @@ impl Memory {
         self.total - self.used
     }
 
+    pub fn watermarks(&self) -> Watermarks {
+        self.watermarks
+    }
+
+    /// Pages that files could fill: those that they fill, and the free ones above the reserve (`global_dirtyable_memory`).
+    pub fn available_to_files(&self) -> u64 {
+        u64::from(self.free().saturating_sub(self.watermarks.high)) + u64::from(self.pages_of(FILE))
+    }
+
+    /// Whether anonymous pages can be swapped out, and there are any.
+    pub fn can_swap(&self) -> bool {
+        self.has_swap && self.pages_of(ANON) > 0
+    }
+
+    /// A file's pages in memory.
+    pub fn cached(&self, file: FileId) -> u64 {
+        self.cached[file as usize]
+    }
+
+    pub fn cost(&self) -> [u64; 2] {
+        self.cost
+    }
+
+    pub fn activations(&self) -> [u64; 2] {
+        self.activations
+    }
+
+    pub fn reads(&self) -> Reads {
+        self.reads
+    }
+
     /// Frames that were ever in use: those below this number.
     pub fn frames(&self) -> u32 {
         self.pages.len() as u32
     }
 
     pub fn len(&self, list: usize) -> u32 {
-        self.lists[list].len
+        self.lists[list].len() as u32
     }
 
     /// Pages of a kind, active and inactive.
     pub fn pages_of(&self, kind: usize) -> u32 {
-        self.lists[INACTIVE[kind]].len + self.lists[ACTIVE[kind]].len
+        self.len(INACTIVE[kind]) + self.len(ACTIVE[kind])
     }
 
     pub fn page(&self, frame: u32) -> &Page {
@@ -147,6 +191,15 @@ impl Memory {
 
     pub fn clear(&mut self, frame: u32, flags: u16) {
         self.pages[frame as usize].flags &= !flags;
+    }
+
+    /// Clears a flag. True if it was set.
+    pub fn take(&mut self, frame: u32, one: u16) -> bool {
+        let was_set = self.has(frame, one);
+        if was_set {
+            self.clear(frame, one);
+        }
+        was_set
     }
 
     pub fn set_transfer(&mut self, frame: u32, transfer: u32) {
@@ -181,11 +234,14 @@ impl Memory {
     /// There must be a free frame, and the page must not be here.
     pub fn insert(&mut self, file: FileId, index: u64, flags: u16) -> u32 {
         self.used += 1;
+        if let Some(cached) = self.cached.get_mut(file as usize) {
+            *cached += 1;
+        }
         if self.used as usize > self.heads.len() {
             self.grow();
         }
         let bucket = self.bucket(file, index);
-        let page = Page { newer: NONE, older: NONE, chain: self.heads[bucket], file, index, transfer: NONE, flags };
+        let page = Page { links: Links::default(), chain: self.heads[bucket], file, index, transfer: NONE, flags };
         let frame = if self.free == NONE {
             self.pages.push(page);
             (self.pages.len() - 1) as u32
@@ -201,10 +257,14 @@ impl Memory {
         frame
     }
 
-    /// Gives up a frame. `evicted`: by reclaim, which leaves a shadow.
+    /// Gives up a page that is neither dirty nor under way. `evicted`: by reclaim, which leaves a shadow.
     pub fn remove(&mut self, frame: u32, evicted: bool) {
         self.take_off(frame);
-        let Page { file, index, chain, .. } = self.pages[frame as usize];
+        let Page { file, index, chain, flags, .. } = self.pages[frame as usize];
+        if let Some(cached) = self.cached.get_mut(file as usize) {
+            *cached -= 1;
+            self.reads.ahead_wasted += u64::from(flags & flag::AHEAD != 0);
+        }
         let bucket = self.bucket(file, index);
         let mut at = self.heads[bucket];
         if at == frame {
@@ -216,7 +276,7 @@ impl Memory {
             self.pages[at as usize].chain = chain;
         }
         if evicted {
-            self.leave_shadow(frame);
+            self.shadows.leave(self.total, scatter(file, index), flags & flag::WORKINGSET != 0);
         }
         self.pages[frame as usize].chain = self.free;
         self.free = frame;
@@ -232,34 +292,18 @@ impl Memory {
     }
 
     pub fn oldest(&self, list: usize) -> Option<u32> {
-        Some(self.lists[list].oldest).filter(|&frame| frame != NONE)
+        self.lists[list].last()
     }
 
     /// Puts a page that is on no list on the one that its kind and flags say.
     pub fn put_newest(&mut self, frame: u32) {
         let list = self.list(frame);
-        let newest = std::mem::replace(&mut self.lists[list].newest, frame);
-        self.lists[list].len += 1;
-        match newest {
-            NONE => self.lists[list].oldest = frame,
-            _ => self.pages[newest as usize].newer = frame,
-        }
-        let page = &mut self.pages[frame as usize];
-        (page.newer, page.older) = (NONE, newest);
+        self.lists[list].push_front(&mut *self.pages, frame);
     }
 
     pub fn take_off(&mut self, frame: u32) {
         let list = self.list(frame);
-        let Page { newer, older, .. } = self.pages[frame as usize];
-        self.lists[list].len -= 1;
-        match newer {
-            NONE => self.lists[list].newest = older,
-            _ => self.pages[newer as usize].older = older,
-        }
-        match older {
-            NONE => self.lists[list].oldest = newer,
-            _ => self.pages[older as usize].newer = newer,
-        }
+        self.lists[list].remove(&mut *self.pages, frame);
     }
 
     /// Moves a page whose write is done to where reclaim looks first (`folio_rotate_reclaimable`).
@@ -267,14 +311,28 @@ impl Memory {
         self.take_off(frame);
         self.clear(frame, flag::ACTIVE | flag::RECLAIM);
         let list = self.list(frame);
-        let oldest = std::mem::replace(&mut self.lists[list].oldest, frame);
-        self.lists[list].len += 1;
-        match oldest {
-            NONE => self.lists[list].newest = frame,
-            _ => self.pages[oldest as usize].older = frame,
+        self.lists[list].push_back(&mut *self.pages, frame);
+    }
+
+    /// A buffered read copies a page out, for which it had to wait or not.
+    pub fn count_read(&mut self, missed: bool) {
+        if missed {
+            self.reads.misses += 1;
+        } else {
+            self.reads.hits += 1;
         }
-        let page = &mut self.pages[frame as usize];
-        (page.newer, page.older) = (oldest, NONE);
+    }
+
+    /// A page is read before it is asked for.
+    pub fn count_ahead(&mut self) {
+        self.reads.ahead += 1;
+    }
+
+    /// A file's page is used: if it was read ahead, that was of use.
+    pub fn mark_used(&mut self, frame: u32) {
+        if self.take(frame, flag::AHEAD) {
+            self.reads.ahead_used += 1;
+        }
     }
 
     /// `folio_mark_accessed`: used once it is referenced, used again it is active.
@@ -286,7 +344,7 @@ impl Memory {
             self.set(frame, flag::ACTIVE);
             self.clear(frame, flag::REFERENCED);
             self.put_newest(frame);
-            self.tick();
+            self.shadows.tick();
         }
     }
 
@@ -299,58 +357,28 @@ impl Memory {
         }
     }
 
-    /// One more page left or was made active: the clock of the shadows.
-    pub fn tick(&mut self) {
-        self.clock = self.clock.wrapping_add(2);
-    }
-
-    fn leave_shadow(&mut self, frame: u32) {
-        self.tick();
-        if self.shadows.is_empty() {
-            self.shadows = vec![Shadow::default(); (self.total as usize).next_power_of_two()];
-        }
-        let Page { file, index, .. } = self.pages[frame as usize];
-        let (place, tag) = self.shadow(file, index);
-        let age = self.clock & !1 | u32::from(self.has(frame, flag::WORKINGSET));
-        self.shadows[place] = Shadow { tag, age };
-    }
-
     /// `workingset_refault`: a page that would still be here if the active ones had given way belongs with them.
     fn refault(&mut self, frame: u32) {
-        if self.shadows.is_empty() {
-            return;
-        }
         let Page { file, index, .. } = self.pages[frame as usize];
-        let (place, tag) = self.shadow(file, index);
-        let shadow = self.shadows[place];
-        if shadow.tag != tag {
-            return;
-        }
-        self.shadows[place] = Shadow::default();
+        let Some(Refault { distance, workingset }) = self.shadows.take(|| scatter(file, index)) else { return };
         let kind = self.kind(frame);
-        let distance = self.clock.wrapping_sub(shadow.age & !1) / 2;
-        let mut working_set = self.lists[ACTIVE[FILE]].len;
+        let mut working_set = self.len(ACTIVE[FILE]);
         if kind == ANON {
-            working_set += self.lists[INACTIVE[FILE]].len;
+            working_set += self.len(INACTIVE[FILE]);
         }
         if self.has_swap {
-            working_set += self.lists[ACTIVE[ANON]].len + if kind == FILE { self.lists[INACTIVE[ANON]].len } else { 0 };
+            working_set += self.len(ACTIVE[ANON]) + if kind == FILE { self.len(INACTIVE[ANON]) } else { 0 };
         }
         if distance > working_set {
             return;
         }
         self.set(frame, flag::ACTIVE);
-        self.tick();
+        self.shadows.tick();
         self.activations[kind] += 1;
-        if shadow.age & 1 == 1 {
+        if workingset {
             self.set(frame, flag::WORKINGSET);
             self.note_cost(kind, 1, 0);
         }
-    }
-
-    fn shadow(&self, file: FileId, index: u64) -> (usize, u32) {
-        let hash = scatter(file, index);
-        ((hash as usize) & (self.shadows.len() - 1), (hash >> 32) as u32 | 1)
     }
 
     /// Sixteen pages that follow each other lie side by side in the table: reading in order finds them in the processor's cache.
@@ -360,13 +388,13 @@ impl Memory {
 
     fn grow(&mut self) {
         self.heads = vec![NONE; self.heads.len() * 2];
-        for list in 0..4 {
-            let mut frame = self.lists[list].newest;
-            while frame != NONE {
-                let Page { file, index, older, .. } = self.pages[frame as usize];
+        for list in self.lists {
+            let mut next = list.first();
+            while let Some(frame) = next {
+                let Page { file, index, links, .. } = self.pages[frame as usize];
                 let bucket = self.bucket(file, index);
                 self.pages[frame as usize].chain = std::mem::replace(&mut self.heads[bucket], frame);
-                frame = older;
+                next = links.next();
             }
         }
     }
@@ -383,62 +411,60 @@ mod tests {
 
     #[test]
     fn a_page_is_found_until_it_is_removed_however_many_there_are() {
-        let mut memory = Memory::new(50_000);
+        let mut cache = PageCache::new(50_000, 5, false);
         for index in 0..50_000 {
-            memory.insert(3, index * 7, 0);
+            cache.insert(3, index * 7, 0);
         }
-        assert_eq!(memory.free(), 0);
+        assert_eq!(cache.free(), 0);
         for index in (0..50_000).step_by(2) {
-            let frame = memory.find(3, index * 7).unwrap();
-            memory.remove(frame, false);
+            let frame = cache.find(3, index * 7).unwrap();
+            cache.remove(frame, false);
         }
         for index in 0..50_000 {
-            assert_eq!(memory.find(3, index * 7).is_some(), index % 2 == 1);
-            assert!(memory.find(4, index * 7).is_none());
+            assert_eq!(cache.find(3, index * 7).is_some(), index % 2 == 1);
+            assert!(cache.find(4, index * 7).is_none());
         }
-        assert_eq!((memory.free(), memory.len(INACTIVE[FILE])), (25_000, 25_000));
+        assert_eq!((cache.free(), cache.len(INACTIVE[FILE])), (25_000, 25_000));
     }
 
     #[test]
     fn a_page_used_twice_is_active_and_a_rotated_one_goes_first() {
-        let mut memory = Memory::new(8);
-        let frames = [0, 1, 2].map(|index| memory.insert(0, index, 0));
-        memory.mark_accessed(frames[0]);
-        memory.mark_accessed(frames[0]);
-        assert_eq!((memory.len(ACTIVE[FILE]), memory.len(INACTIVE[FILE])), (1, 2));
-        assert_eq!(memory.oldest(INACTIVE[FILE]), Some(frames[1]));
-        memory.rotate_reclaimable(frames[2]);
-        assert_eq!(memory.oldest(INACTIVE[FILE]), Some(frames[2]));
-        memory.rotate_reclaimable(frames[0]);
-        assert_eq!((memory.oldest(INACTIVE[FILE]), memory.len(ACTIVE[FILE])), (Some(frames[0]), 0));
+        let mut cache = PageCache::new(8, 1, false);
+        let frames = [0, 1, 2].map(|index| cache.insert(0, index, 0));
+        cache.mark_accessed(frames[0]);
+        cache.mark_accessed(frames[0]);
+        assert_eq!((cache.len(ACTIVE[FILE]), cache.len(INACTIVE[FILE])), (1, 2));
+        assert_eq!(cache.oldest(INACTIVE[FILE]), Some(frames[1]));
+        cache.rotate_reclaimable(frames[2]);
+        assert_eq!(cache.oldest(INACTIVE[FILE]), Some(frames[2]));
+        cache.rotate_reclaimable(frames[0]);
+        assert_eq!((cache.oldest(INACTIVE[FILE]), cache.len(ACTIVE[FILE])), (Some(frames[0]), 0));
     }
 
     #[test]
     fn a_page_that_comes_back_sooner_than_the_active_ones_were_used_is_active_at_once() {
-        let mut memory = Memory::new(8);
-        let active = [0, 1, 2, 3].map(|index| memory.insert(0, index, flag::ACTIVE));
-        let frame = memory.insert(0, 100, 0);
-        memory.remove(frame, true);
-        let back = memory.insert(0, 100, 0);
-        assert!(memory.has(back, flag::ACTIVE));
-        memory.remove(back, true);
+        let mut cache = PageCache::new(8, 1, false);
+        let active = [0, 1, 2, 3].map(|index| cache.insert(0, index, flag::ACTIVE));
+        let frame = cache.insert(0, 100, 0);
+        cache.remove(frame, true);
+        let back = cache.insert(0, 100, 0);
+        assert!(cache.has(back, flag::ACTIVE));
+        cache.remove(back, true);
         for frame in active {
-            memory.remove(frame, true);
+            cache.remove(frame, true);
         }
-        let late = memory.insert(0, 100, 0);
-        assert!(!memory.has(late, flag::ACTIVE));
+        let late = cache.insert(0, 100, 0);
+        assert!(!cache.has(late, flag::ACTIVE));
     }
 
     #[test]
     fn a_million_pages_cost_less_than_a_hundred_and_fifty_megabytes() {
-        let mut memory = Memory::new(1 << 20);
+        let mut cache = PageCache::new(1 << 20, 1, false);
         for index in 0..1 << 20 {
-            memory.insert(0, index * 1000, 0);
+            cache.insert(0, index * 1000, 0);
         }
-        memory.remove(0, true);
-        let bytes = memory.pages.capacity() * size_of::<Page>()
-            + memory.heads.capacity() * size_of::<u32>()
-            + memory.shadows.capacity() * size_of::<Shadow>();
+        cache.remove(0, true);
+        let bytes = cache.pages.capacity() * size_of::<Page>() + cache.heads.capacity() * size_of::<u32>() + cache.shadows.bytes();
         assert!(bytes < 150_000_000, "{bytes}");
     }
 }

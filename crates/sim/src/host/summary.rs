@@ -1,32 +1,32 @@
-//! What one run gives.
+//! The result of one run: what was measured, and what device and host report.
 
 use block::Nanos;
 
-use super::Measure;
+use super::{DeviceTally, HostTally, Queue};
 use crate::device::ssd::FlashTally;
-use crate::host::{DeviceTally, HostTally, Queue};
+use crate::run::Measure;
 
-/// What was measured, and what device and host did.
+/// The result of one run through a queue or a host.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunSummary {
     /// Response times and curves.
     pub measure: Measure,
-    /// What the device did.
+    /// The device's counts.
     pub tally: DeviceTally,
-    /// How long the device was at work, until the last write of its cache was on the media.
+    /// How long the device was busy, until the last write of its cache was on the media.
     pub busy: Nanos,
-    /// Of that, until the last completion: the run's own share.
+    /// The part of [`busy`](RunSummary::busy) before the last completion.
     pub busy_in_run: Nanos,
-    /// What went on inside a flash device.
+    /// The counts of a flash device's translation layer.
     pub flash: Option<FlashTally>,
-    /// What the host's memory did, where requests passed through it.
+    /// The host's counts, of a run through one.
     pub host: Option<HostTally>,
 }
 
-impl Outcome {
-    /// What came of a run through `queue`, past the host's memory.
-    pub fn new(measure: Measure, queue: &Queue) -> Outcome {
-        Outcome {
+impl RunSummary {
+    /// The result of a run through `queue` without a host.
+    pub fn new(measure: Measure, queue: &Queue) -> RunSummary {
+        RunSummary {
             measure,
             tally: queue.tally(),
             busy: queue.busy(),
@@ -36,14 +36,14 @@ impl Outcome {
         }
     }
 
-    /// Share of the run in which the device was at work.
+    /// The share of the run during which the device was busy.
     pub fn utilisation(&self) -> f64 {
         ratio(self.busy_in_run, self.measure.duration())
     }
 
     /// For an open replay at `speed` that the device could not keep up with: the speed at which it just would.
     ///
-    /// It could not if it was at work all the time (98%) and still needed over 5% more time than the requests took to arrive.
+    /// It could not if it was busy nearly all the time (98%) and still needed over 5% more time than the requests took to arrive.
     pub fn sustainable_speed(&self, speed: f64) -> Option<f64> {
         let offered = self.measure.last_arrival - self.measure.first_arrival;
         let needed = self.measure.duration();

@@ -1,0 +1,87 @@
+//! The profile of a hard disk: what it says, and the checked tables made of it.
+
+use std::sync::Arc;
+
+use super::Hdd;
+use super::model::Model;
+use super::spec::{QueuePolicy, Spec};
+use crate::device::Device;
+use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, ProfileError, ProfileText};
+
+/// Hard disks. Their profiles have no `kind`: files from before there were other kinds stay good.
+pub static KIND: DeviceKind = DeviceKind { key: None, parse, line: None };
+
+/// What is particular to the profile of a hard disk.
+#[derive(Clone, Debug)]
+pub struct HddProfile {
+    /// What it says.
+    pub spec: Spec,
+    /// The checked tables that all devices of this profile share.
+    pub model: Arc<Model>,
+}
+
+fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
+    let spec: Spec = text.read()?;
+    let model = Model::new(&spec).map_err(|error| text.error(error))?;
+    Ok(Arc::new(HddProfile { spec, model: Arc::new(model) }))
+}
+
+impl DeviceProfile for HddProfile {
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    fn description(&self) -> &str {
+        &self.spec.description
+    }
+
+    fn capacity_sectors(&self) -> u64 {
+        self.model.layout.capacity_sectors
+    }
+
+    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+        Box::new(Hdd::new(self.model.clone(), options.queue_depth, options.queue_policy))
+    }
+
+    fn queue_policy(&self, options: BuildOptions) -> QueuePolicy {
+        options.queue_policy.unwrap_or(self.spec.queue.policy)
+    }
+
+    fn hdd(&self) -> Option<&HddProfile> {
+        Some(self)
+    }
+}
+
+/// Writes a description as the text of a profile.
+pub(crate) fn to_text(spec: &Spec) -> Result<String, toml::ser::Error> {
+    toml::to_string(spec).map(|text| wrap(&text))
+}
+
+/// Breaks long lists into lines of a readable length.
+fn wrap(text: &str) -> String {
+    const WIDTH: usize = 120;
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        if line.len() <= WIDTH || !line.ends_with(']') {
+            out.push_str(line);
+            out.push('\n');
+            continue;
+        }
+        let mut width = 0;
+        for piece in line.split_inclusive(", ") {
+            // A pair stays together.
+            let splits_pair = piece.starts_with(|c: char| c.is_ascii_digit()) && piece.trim_end_matches([' ', ',']).ends_with(']');
+            if width > 0 && width + piece.len() > WIDTH && !splits_pair {
+                while out.ends_with(' ') {
+                    out.pop();
+                }
+                out.push_str("\n  ");
+                width = 2;
+            }
+            out.push_str(piece);
+            width += piece.len();
+        }
+        out.push('\n');
+    }
+    out
+}

@@ -1,0 +1,94 @@
+//! A member fails, and a spare takes its place.
+
+use block::list::List;
+use block::{Nanos, Op, Priority, Request, RequestId, StreamId};
+
+use super::members::Member;
+use super::operation::Operation;
+use super::rebuild::Rebuild;
+use super::{NEVER, Raid};
+
+/// The stream in whose name a rebuild reads and writes its members.
+pub const REBUILD_STREAM: StreamId = crate::streams::REBUILD;
+
+/// What happens to an array.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Failure {
+    /// The member that fails, from 0.
+    pub member: usize,
+    /// When; 0: before the first request.
+    pub at: Nanos,
+}
+
+impl Raid {
+    /// The member that cannot be read up to sector `end`.
+    pub(super) fn unreadable(&self, end: u64) -> Option<usize> {
+        self.failed.filter(|_| end > self.whole())
+    }
+
+    /// The member that need not be written from sector `first` on. Where a spare is filled in part, it takes all of a write: the rest is
+    /// rebuilt later all the same.
+    pub(super) fn unwritten(&self, first: u64) -> Option<usize> {
+        self.failed.filter(|_| first >= self.whole())
+    }
+
+    /// A member is gone, and with it what it was doing.
+    pub(super) fn fail(&mut self, now: u64) {
+        let Some(Failure { member: failed, .. }) = self.failure.take() else { return };
+        self.failed = Some(failed);
+        self.wakes[failed] = NEVER;
+        let member = &mut self.members[failed];
+        (member.at_device, member.pending, member.waiting) = (0, 0, List::new());
+        if let Some(spare) = self.spare.take() {
+            *member = Member::new(spare);
+            self.rebuild = Some(Rebuild::new(now, self.rate, self.layout.rows * self.layout.unit));
+        }
+        let mut over = Vec::new();
+        self.accesses.retain(|_, access| {
+            if access.member as usize != failed {
+                return true;
+            }
+            let operation = &mut self.operations[access.operation as usize];
+            operation.open -= 1;
+            operation.lost |= access.op == Op::Read;
+            if operation.open == 0 {
+                over.push(access.operation);
+            }
+            false
+        });
+        for operation in over {
+            self.proceed(now, operation);
+        }
+        let flushes: Vec<u32> = self.flushes.iter().map(|(index, _)| index as u32).collect();
+        for index in flushes {
+            self.member_flushed(now, index, 1 << failed);
+        }
+    }
+
+    /// Rebuilds the next piece if it is time.
+    pub(super) fn begin_piece(&mut self, now: u64) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        if rebuild.due(self.outstanding > 0) > now {
+            return;
+        }
+        let (id, stream, priority) = (RequestId::MAX, REBUILD_STREAM, Priority::DEFAULT);
+        let request = Request { id, stream, op: Op::Write, sync: false, priority, sectors: 0, lba: 0, arrival: Nanos(now) };
+        let index = self.operations.insert(Operation { rebuild: true, ..Operation::new(&request, 0, 0) }) as u32;
+        let operation = &mut self.operations[index as usize];
+        (operation.at, operation.end) = rebuild.begin(now, index);
+        self.proceed(now, index);
+    }
+
+    /// A piece is on the spare; whatever became whole by that is unlocked.
+    pub(super) fn piece_done(&mut self, now: u64, index: u32) {
+        let Some(rebuild) = &mut self.rebuild else { return };
+        rebuild.finish(index);
+        while let Some(piece) = rebuild.take_finished(now) {
+            self.locks.release(piece, &mut self.granted);
+            self.operations.remove(piece as usize);
+        }
+        if rebuild.ended() {
+            (self.rebuild, self.failed) = (None, None);
+        }
+    }
+}

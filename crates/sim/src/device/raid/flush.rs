@@ -1,0 +1,58 @@
+//! Flushes: all members empty their write caches, and the slowest of them counts.
+
+use block::{Nanos, RequestId};
+
+use super::{Completion, NEVER, Raid};
+
+/// A flush that members have not all done: a bit for each that has not.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flush {
+    id: RequestId,
+    members: u64,
+}
+
+/// Marks the ids of flushes at members; below it the flush's place and, in the last bits, the member.
+pub(super) const FLUSH: RequestId = 1 << 31;
+const FLUSH_MEMBER_BITS: u32 = 6;
+
+impl Raid {
+    /// Has all members empty their write caches; false if none has one.
+    pub(super) fn flush_members(&mut self, now: Nanos, id: RequestId) -> bool {
+        let index = self.flushes.insert(Flush { id, members: 0 }) as u32;
+        let gone = self.failed.filter(|_| self.rebuild.is_none());
+        for number in (0..self.members.len()).filter(|&number| Some(number) != gone) {
+            let device = &mut self.members[number].device;
+            if device.flush(now, FLUSH | index << FLUSH_MEMBER_BITS | number as u32) {
+                self.flushes[index as usize].members |= 1 << number;
+                self.wakes[number] = device.wake_at().map_or(NEVER, |at| at.0);
+            }
+        }
+        let waits = self.flushes[index as usize].members != 0;
+        if waits {
+            self.outstanding += 1;
+        } else {
+            self.flushes.remove(index as usize);
+        }
+        waits
+    }
+
+    /// A member has done the flush that it knows by this id.
+    pub(super) fn flush_done(&mut self, now: u64, id: RequestId) {
+        let key = id & !FLUSH;
+        self.member_flushed(now, key >> FLUSH_MEMBER_BITS, 1 << (key & ((1 << FLUSH_MEMBER_BITS) - 1)));
+    }
+
+    /// A member, by its bit, has done a flush, or is gone.
+    pub(super) fn member_flushed(&mut self, now: u64, index: u32, member: u64) {
+        let flush = &mut self.flushes[index as usize];
+        if flush.members & member == 0 {
+            return;
+        }
+        flush.members &= !member;
+        if flush.members == 0 {
+            let (id, none) = (flush.id, Nanos::ZERO);
+            self.flushes.remove(index as usize);
+            self.report(Completion { id, at: Nanos(now), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true });
+        }
+    }
+}

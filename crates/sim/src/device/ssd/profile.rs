@@ -1,0 +1,43 @@
+//! The profile of a flash device: what it says, and the checked parameters made of it.
+
+use std::sync::Arc;
+
+use super::Ssd;
+use super::model::Model;
+use super::spec::Spec;
+use crate::device::Device;
+use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, ProfileError, ProfileText};
+
+/// Flash devices.
+pub static KIND: DeviceKind = DeviceKind { key: Some("ssd"), parse, line: None };
+
+#[derive(Debug)]
+struct SsdProfile {
+    spec: Spec,
+    /// What all devices of this profile share.
+    model: Arc<Model>,
+}
+
+fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
+    let spec: Spec = text.read()?;
+    let model = Model::new(&spec).map_err(|error| text.error(error))?;
+    Ok(Arc::new(SsdProfile { spec, model: Arc::new(model) }))
+}
+
+impl DeviceProfile for SsdProfile {
+    fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    fn description(&self) -> &str {
+        &self.spec.description
+    }
+
+    fn capacity_sectors(&self) -> u64 {
+        self.model.capacity_sectors
+    }
+
+    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+        Box::new(Ssd::new(self.model.clone(), options.queue_depth))
+    }
+}

@@ -1,0 +1,28 @@
+//! Direct input and output, and discards: past the page cache, to the device.
+
+use block::{Nanos, Op};
+
+use super::reclaim::Memory;
+use super::running::{Running, Stage, Step, Wait};
+use super::syncing::drop_clean;
+use super::transfers::SectorRange;
+
+/// Sends a call's own pieces to the device.
+pub(super) fn issue(now: Nanos, id: usize, running: &mut Running, memory: &mut Memory) -> Step {
+    let first = running.from / 512;
+    let range = SectorRange { file: running.file, first, sectors: running.to.div_ceil(512) - first };
+    running.open += memory.transfers.issue_for_call(now, id, running.op, range, running.issuer());
+    Step::Next(Stage::Pieces)
+}
+
+/// Waits for them.
+pub(super) fn pieces(running: &Running, memory: &mut Memory) -> Step {
+    if running.open > 0 {
+        return Step::Wait(Wait::Own);
+    }
+    // What was read into the cache meanwhile may be old (`kiocb_invalidate_post_direct_write`).
+    if running.op != Op::Read {
+        drop_clean(running, memory);
+    }
+    Step::Done
+}

@@ -1,0 +1,69 @@
+//! The queue behind a plug: what a process asks for in one go reaches the device together, in parts of some size
+//! (`blk_add_rq_to_plug` in `block/blk-mq.c`). The scheduler merges it meanwhile.
+
+use block::{Merges, Nanos, Op};
+
+use super::Queue;
+use crate::run::{Issue, Server};
+
+/// Requests a process collects before they go to the device, and the size from which on the next one sends them off
+/// (`BLK_MAX_REQUEST_COUNT`, `BLK_PLUG_FLUSH_SIZE` in `block/blk-mq.h` and `block/blk-mq.c`).
+const PLUG_REQUESTS: u32 = 32;
+const PLUG_SECTORS: u32 = 256;
+
+/// The requests that a process has collected and not sent off.
+#[derive(Clone, Copy, Default)]
+struct Plug {
+    requests: u32,
+    /// Of the last request, with what joined it.
+    sectors: u32,
+    end: u64,
+    op: Option<Op>,
+}
+
+/// A queue whose requests come in batches.
+pub(super) struct PluggedQueue {
+    queue: Queue,
+    plug: Plug,
+}
+
+impl PluggedQueue {
+    pub fn new(queue: Queue) -> PluggedQueue {
+        PluggedQueue { queue, plug: Plug::default() }
+    }
+
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    pub fn queue_mut(&mut self) -> &mut Queue {
+        &mut self.queue
+    }
+
+    /// Another process issues from here on.
+    pub fn begin_batch(&mut self) {
+        self.plug = Plug::default();
+    }
+
+    /// Puts a request into the queue, and sends off what was collected before it if that is enough.
+    pub fn submit(&mut self, now: Nanos, issue: Issue) {
+        let plug = &mut self.plug;
+        let settings = self.queue.settings();
+        let sectors = plug.sectors.saturating_add(issue.sectors);
+        let joins = plug.end == issue.lba
+            && plug.op == Some(issue.op)
+            && sectors <= settings.max_sectors
+            && settings.merges != Merges::Never;
+        if joins {
+            plug.sectors = sectors;
+        } else {
+            if plug.requests >= PLUG_REQUESTS || plug.sectors >= PLUG_SECTORS {
+                self.queue.dispatch(now);
+                plug.requests = 0;
+            }
+            (plug.requests, plug.sectors, plug.op) = (plug.requests + 1, issue.sectors, Some(issue.op));
+        }
+        plug.end = issue.lba.saturating_add(u64::from(issue.sectors));
+        self.queue.admit(now, issue);
+    }
+}

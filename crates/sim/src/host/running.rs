@@ -1,0 +1,167 @@
+//! A call under way: where it stands, and what it waits for.
+
+use block::{Nanos, Op};
+
+use super::page_cache::PAGE;
+use super::transfers::{Issuer, PageRun};
+use super::{Access, Action, Call, FileId};
+
+/// No file is longer, so that no arithmetic on its bytes can overflow.
+const LONGEST_FILE: u64 = 1 << 62;
+
+/// Where a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Copies pages out of the cache, reading what is missing.
+    Read,
+    /// Copies pages into the cache.
+    Write,
+    /// Sends the dirty pages of its range to the device.
+    Flush,
+    /// Waits for all write-back of its range that has begun.
+    Settle,
+    /// Has the device empty its write cache.
+    Barrier,
+    /// Waits for that.
+    Drained,
+    /// Takes those pages of its range out of the cache that are clean.
+    Forget,
+    /// Takes the pages of its range out of the cache.
+    Drop,
+    /// Sends its own pieces to the device.
+    Issue,
+    /// Waits for them.
+    Pieces,
+}
+
+/// What a call waits for, which wakes it.
+pub(super) enum Wait {
+    /// A transfer of pages.
+    Transfer(u32),
+    /// Room in the queue.
+    Room,
+    /// A free page.
+    Memory,
+    /// A time.
+    Until(Nanos),
+    /// Its own requests.
+    Own,
+}
+
+/// What became of a stage.
+pub(super) enum Step {
+    Wait(Wait),
+    /// On with this one.
+    Next(Stage),
+    /// The call is done.
+    Done,
+}
+
+/// A call under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    pub call: Call,
+    pub stage: Stage,
+    pub file: FileId,
+    pub op: Op,
+    /// The range in bytes: first, and behind the last.
+    pub from: u64,
+    pub to: u64,
+    /// The page that the stage has come to.
+    pub page: u64,
+    /// Which of the open files.
+    pub open_file: u32,
+    /// It had to wait for the page that it has come to.
+    pub missed: bool,
+    /// It has waited for room in the queue, and may send one more now even if others have filled it meanwhile.
+    pub may_overfill: bool,
+    pub copied: u64,
+    /// Requests of its own, or flushes, that are not done.
+    pub open: u32,
+    /// It waits for transfers among the first so many.
+    pub before: u64,
+    pub dispatched: Nanos,
+}
+
+impl Running {
+    /// A call on a file of `bytes` bytes, of which `cached`: some pages are in memory.
+    pub fn new(now: Nanos, call: Call, bytes: u64, cached: bool) -> Running {
+        let (op, file, from, length) = match call.action {
+            Action::Access { op, file, offset, bytes, .. } => (op, file, offset, u64::from(bytes)),
+            Action::Sync { file } => (Op::Write, file, 0, u64::MAX),
+            Action::Invalidate { file, offset, bytes } => (Op::Write, file, offset, bytes),
+        };
+        let end = bytes.min(LONGEST_FILE);
+        let (mut from, mut to) = (from, from.saturating_add(length).min(end));
+        if let Action::Invalidate { .. } = call.action {
+            // Of a page in part the rest may be needed (`generic_fadvise` in `mm/fadvise.c`).
+            from = from.min(end).next_multiple_of(PAGE);
+            to = if to == end { to } else { to / PAGE * PAGE };
+        }
+        let stage = match call.action {
+            _ if from >= to => Stage::Pieces,
+            Action::Invalidate { .. } => Stage::Forget,
+            Action::Sync { .. } => Stage::Flush,
+            Action::Access { op: Op::Discard, .. } => Stage::Drop,
+            Action::Access { access: Access::Direct, .. } => {
+                if cached {
+                    Stage::Flush
+                } else {
+                    Stage::Issue
+                }
+            }
+            Action::Access { op: Op::Read, .. } => Stage::Read,
+            Action::Access { .. } => Stage::Write,
+        };
+        Running {
+            call,
+            stage,
+            file,
+            op,
+            from,
+            to,
+            page: from / PAGE,
+            open_file: 0,
+            missed: false,
+            may_overfill: false,
+            copied: 0,
+            open: 0,
+            before: 0,
+            dispatched: now,
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.from >= self.to
+    }
+
+    pub fn first_page(&self) -> u64 {
+        self.from / PAGE
+    }
+
+    /// The last page; only of a range that is not empty.
+    pub fn last_page(&self) -> u64 {
+        (self.to - 1) / PAGE
+    }
+
+    /// The pages of the file from the one that the stage has come to, up to `end`.
+    pub fn run_to(&self, end: u64) -> PageRun {
+        PageRun { file: self.file, first: self.page, pages: end - self.page }
+    }
+
+    pub fn access(&self) -> Option<Access> {
+        match self.call.action {
+            Action::Access { access, .. } => Some(access),
+            Action::Sync { .. } | Action::Invalidate { .. } => None,
+        }
+    }
+
+    /// Whether its caller goes on at once, and hears of nothing.
+    pub fn is_advice(&self) -> bool {
+        matches!(self.call.action, Action::Invalidate { .. })
+    }
+
+    pub fn issuer(&self) -> Issuer {
+        Issuer { stream: self.call.stream, priority: self.call.priority, sync: true }
+    }
+}

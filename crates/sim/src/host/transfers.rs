@@ -1,0 +1,296 @@
+//! Pages on their way to or from the device, and the requests that calls send past the page cache.
+//!
+//! ```text
+//! pages that follow each other --> transfer --> an issue for each piece of them on the device --> queue
+//!            locked or written back   |<------------- the last issue is done -----------------------|
+//! ```
+//! The issues carry tokens that say whose they are: a transfer's, or a call's.
+
+use std::sync::Arc;
+
+use block::list::{Linked, Links, List};
+use block::{Nanos, Op, Priority, StreamId};
+use slab::Slab;
+
+use super::page_cache::{PageCache, flag};
+use super::plug::PluggedQueue;
+use super::{FileId, Files, Queue};
+use crate::run::{Finished, Issue, Server};
+
+/// Pages a bio holds (`BIO_MAX_VECS`).
+const BIO_PAGES: u64 = 256;
+/// Sectors of a page.
+const PAGE_SECTORS: u64 = 8;
+/// Marks the tokens of what belongs to a call and not to a [`Transfer`]: direct calls' pieces, flushes.
+const OF_CALL: u64 = 1 << 63;
+
+/// In whose name a request goes to the queue.
+#[derive(Clone, Copy)]
+pub(super) struct Issuer {
+    pub stream: StreamId,
+    pub priority: Priority,
+    pub sync: bool,
+}
+
+impl Issuer {
+    pub fn kernel(stream: StreamId) -> Issuer {
+        Issuer { stream, priority: Priority::DEFAULT, sync: false }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Read,
+    WriteBack,
+    SwapIn,
+    SwapOut,
+}
+
+/// Pages of a file that follow each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageRun {
+    pub file: FileId,
+    pub first: u64,
+    pub pages: u64,
+}
+
+/// Pages on their way: a run of a file's, or one page of the swap area.
+struct Transfer {
+    purpose: Purpose,
+    run: PageRun,
+    /// Issues that are not done.
+    open: u32,
+    /// Calls that wait for it.
+    waiters: List,
+    /// How many transfers had begun before it.
+    sequence: u64,
+    /// Of a write-back: the file's others.
+    writes: Links,
+}
+
+impl Linked for Transfer {
+    fn links(&self) -> &Links {
+        &self.writes
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.writes
+    }
+}
+
+/// A call in the list of those that wait for the same transfer.
+#[derive(Clone, Copy, Default)]
+struct Waiter(Links);
+
+impl Linked for Waiter {
+    fn links(&self) -> &Links {
+        &self.0
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.0
+    }
+}
+
+/// What the end of an issue ends.
+pub(super) enum Ended {
+    /// One of a call's own requests.
+    OfCall(usize),
+    /// A part of a transfer, more of which is under way.
+    Part,
+    /// A transfer. Its pages are marked as neither locked nor written back.
+    Transfer(Purpose, PageRun, Waiters),
+}
+
+/// Calls that waited for a transfer, in the order in which they came: for [`Transfers::waiters`].
+pub(super) struct Waiters(List);
+
+/// All that is under way.
+pub(super) struct Transfers {
+    plugged: PluggedQueue,
+    files: Arc<Files>,
+    under_way: Slab<Transfer>,
+    started: u64,
+    /// By file: its write-back under way, in the order in which it began.
+    writes: Vec<List>,
+    /// By call: of those that wait for a transfer.
+    waiters: Vec<Waiter>,
+}
+
+impl Transfers {
+    pub fn new(queue: Queue, files: Arc<Files>) -> Transfers {
+        Transfers {
+            plugged: PluggedQueue::new(queue),
+            writes: vec![List::new(); files.len()],
+            files,
+            under_way: Slab::new(),
+            started: 0,
+            waiters: Vec::new(),
+        }
+    }
+
+    pub fn queue(&self) -> &Queue {
+        self.plugged.queue()
+    }
+
+    pub fn queue_mut(&mut self) -> &mut Queue {
+        self.plugged.queue_mut()
+    }
+
+    pub fn files(&self) -> &Files {
+        &self.files
+    }
+
+    /// Whether a further issue, synchronous or not, would have to wait outside the queue.
+    pub fn is_full(&self, sync: bool) -> bool {
+        self.queue().is_full(sync)
+    }
+
+    /// Another process issues from here on.
+    pub fn begin_batch(&mut self) {
+        self.plugged.begin_batch();
+    }
+
+    /// How many transfers have begun.
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// Pages that may go in one transfer, from `page` on: in one piece on the device, and no more than a bio or a request holds.
+    pub fn run_limit(&self, file: FileId, page: u64) -> u64 {
+        let extents = &self.files[file as usize].extents;
+        let sector = page * PAGE_SECTORS;
+        let next = extents.partition_point(|extent| extent.offset <= sector);
+        let end = match next.checked_sub(1).map(|at| extents[at].offset + extents[at].sectors) {
+            // The file's last page need not be whole.
+            Some(end) if next == extents.len() => end.div_ceil(PAGE_SECTORS),
+            Some(end) => end / PAGE_SECTORS,
+            None => 0,
+        };
+        let largest = (u64::from(self.queue().settings().max_sectors) / PAGE_SECTORS).clamp(1, BIO_PAGES);
+        end.saturating_sub(page).clamp(1, largest)
+    }
+
+    /// Sends pages of a file on their way, which are marked already. False if they are nowhere on the device: nothing is under way
+    /// then, and the marks are gone.
+    pub fn start(&mut self, now: Nanos, cache: &mut PageCache, purpose: Purpose, run: PageRun, issuer: Issuer) -> bool {
+        let key = self.begin(cache, purpose, run);
+        if purpose == Purpose::WriteBack {
+            self.writes[run.file as usize].push_back(&mut self.under_way, key);
+        }
+        let op = if purpose == Purpose::Read { Op::Read } else { Op::Write };
+        let file = &self.files[run.file as usize];
+        let mut open = 0;
+        for (lba, sectors) in file.pieces(run.first * PAGE_SECTORS, run.pages * PAGE_SECTORS) {
+            open += 1;
+            self.plugged.submit(now, issue(now, op, (lba, sectors), issuer, u64::from(key)));
+        }
+        self.under_way[key as usize].open = open;
+        if open == 0 {
+            self.end(cache, key);
+        }
+        open > 0
+    }
+
+    /// Sends an anonymous page, which is marked already, to its place in the swap area or from there.
+    pub fn start_swap(&mut self, now: Nanos, cache: &mut PageCache, purpose: Purpose, run: PageRun, lba: u64, issuer: Issuer) {
+        let key = self.begin(cache, purpose, run);
+        self.under_way[key as usize].open = 1;
+        let op = if purpose == Purpose::SwapIn { Op::Read } else { Op::Write };
+        self.plugged.submit(now, issue(now, op, (lba, PAGE_SECTORS), issuer, u64::from(key)));
+    }
+
+    fn begin(&mut self, cache: &mut PageCache, purpose: Purpose, run: PageRun) -> u32 {
+        let (open, waiters, sequence, writes) = (0, List::new(), self.started, Links::default());
+        self.started += 1;
+        let key = self.under_way.insert(Transfer { purpose, run, open, waiters, sequence, writes }) as u32;
+        for page in run.first..run.first + run.pages {
+            if let Some(frame) = cache.find(run.file, page) {
+                cache.set_transfer(frame, key);
+            }
+        }
+        key
+    }
+
+    fn end(&mut self, cache: &mut PageCache, key: u32) -> Ended {
+        let Transfer { purpose, run, waiters, writes, .. } = self.under_way.remove(key as usize);
+        for page in run.first..run.first + run.pages {
+            let Some(frame) = cache.find(run.file, page) else { continue };
+            cache.clear(frame, flag::LOCKED | flag::WRITEBACK);
+            if cache.has(frame, flag::RECLAIM) {
+                if cache.has(frame, flag::DIRTY) {
+                    cache.clear(frame, flag::RECLAIM);
+                } else {
+                    cache.rotate_reclaimable(frame);
+                }
+            }
+        }
+        if purpose == Purpose::WriteBack {
+            self.writes[run.file as usize].unlink(&mut self.under_way, writes);
+        }
+        Ended::Transfer(purpose, run, Waiters(waiters))
+    }
+
+    /// The oldest write-back of a file that touches the pages from `first` to `last` and was among the first `before` transfers.
+    pub fn write_under_way(&self, file: FileId, first: u64, last: u64, before: u64) -> Option<u32> {
+        let touches = |run: &PageRun| run.first <= last && run.first + run.pages > first;
+        let older =
+            self.writes[file as usize].iter(&self.under_way).take_while(|&key| self.under_way[key as usize].sequence < before);
+        older.into_iter().find(|&key| touches(&self.under_way[key as usize].run))
+    }
+
+    /// Makes a call wait for a transfer.
+    pub fn wait(&mut self, key: u32, call: usize) {
+        if self.waiters.len() <= call {
+            self.waiters.resize(call + 1, Waiter::default());
+        }
+        self.under_way[key as usize].waiters.push_back(&mut self.waiters, call as u32);
+    }
+
+    pub fn waiters(&self, waiters: Waiters) -> impl Iterator<Item = usize> {
+        waiters.0.iter(&self.waiters).map(|call| call as usize)
+    }
+
+    /// Sends a call's own request to the device in as many issues as the range has pieces, and says how many.
+    pub fn issue_for_call(&mut self, now: Nanos, call: usize, op: Op, range: SectorRange, issuer: Issuer) -> u32 {
+        let SectorRange { file, first, sectors } = range;
+        let mut pieces = 0;
+        for piece in self.files[file as usize].pieces(first, sectors) {
+            pieces += 1;
+            self.plugged.submit(now, issue(now, op, piece, issuer, OF_CALL | call as u64));
+        }
+        pieces
+    }
+
+    /// Empties the device's write cache for a call. False if it has none.
+    pub fn flush_for_call(&mut self, now: Nanos, call: usize, stream: StreamId) -> bool {
+        self.queue_mut().flush(now, stream, OF_CALL | call as u64)
+    }
+
+    /// Lets the queue work until `now`, and appends what is done: for [`Transfers::ended`], one after the other.
+    pub fn advance(&mut self, now: Nanos, done: &mut Vec<Finished>) {
+        self.queue_mut().advance(now, done);
+    }
+
+    pub fn ended(&mut self, cache: &mut PageCache, done: &Finished) -> Ended {
+        let token = done.token();
+        if token & OF_CALL != 0 {
+            return Ended::OfCall((token & !OF_CALL) as usize);
+        }
+        let transfer = &mut self.under_way[token as usize];
+        transfer.open -= 1;
+        if transfer.open > 0 { Ended::Part } else { self.end(cache, token as u32) }
+    }
+}
+
+/// Sectors of a file that follow each other.
+pub(super) struct SectorRange {
+    pub file: FileId,
+    pub first: u64,
+    pub sectors: u64,
+}
+
+fn issue(now: Nanos, op: Op, (lba, sectors): (u64, u64), issuer: Issuer, token: u64) -> Issue {
+    let Issuer { stream, priority, sync } = issuer;
+    Issue { arrival: now, lba, sectors: sectors as u32, op, sync, stream, priority, token }
+}

@@ -1,0 +1,352 @@
+//! Write-back: which pages are dirty, when the flusher thread writes them, and how long writers sleep so that they do not become
+//! too many.
+//!
+//! Follows `fs/fs-writeback.c` of Linux 6.x (`wb_writeback`, `writeback_sb_inodes`), `ext4_writepages` for the order within a file,
+//! and `balance_dirty_pages` in `mm/page-writeback.c`. As in Linux, the flusher waits where the queue has no room.
+
+use block::Nanos;
+
+use super::dirty::DirtyPages;
+use super::dirty_files::DirtyFiles;
+use super::page_cache::{PageCache, flag};
+use super::throttle::{DirtyLimits, Throttle};
+use super::transfers::{Issuer, PageRun, Purpose, Transfers};
+use super::{FileId, HostSettings};
+use crate::streams;
+
+/// What a process has written of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer {
+    /// Pages it made dirty since it last checked whether it must sleep, and how many it may before it checks again.
+    dirtied: u64,
+    check_after: u64,
+}
+
+impl Writer {
+    pub fn new() -> Writer {
+        Writer { dirtied: 0, check_after: 32 }
+    }
+}
+
+/// Why the flusher writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Work {
+    /// What has been dirty since then or longer: old pages, or all that there are when memory is short.
+    Old { before: Nanos },
+    /// Until the background share is reached.
+    Background,
+}
+
+/// One chunk of one file.
+#[derive(Clone, Copy, Debug)]
+struct Pass {
+    file: FileId,
+    left: u64,
+    began: Nanos,
+    /// Pages before this one come second.
+    started_at: u64,
+    wrapped: bool,
+}
+
+/// What the flusher thread does.
+#[derive(Default)]
+struct Flusher {
+    work: Option<Work>,
+    pass: Option<Pass>,
+    /// Something was written since the round began.
+    progress: bool,
+    wake_at: Option<Nanos>,
+    old_due: bool,
+    all_due: bool,
+    background_due: bool,
+}
+
+/// The settings that write-back goes by, in its own units.
+struct Policy {
+    dirty_ratio: i64,
+    background_ratio: i64,
+    expire: Nanos,
+    /// Zero: never.
+    period: Nanos,
+}
+
+impl Policy {
+    fn new(settings: &HostSettings) -> Policy {
+        Policy {
+            dirty_ratio: settings.dirty_ratio,
+            background_ratio: settings.dirty_background_ratio,
+            expire: centiseconds(settings.dirty_expire_centisecs),
+            period: centiseconds(settings.dirty_writeback_centisecs),
+        }
+    }
+}
+
+/// Pages, and time, that write-back has counted.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Counts {
+    pub dirtied: u64,
+    pub written_back: u64,
+    pub dirty_peak: u64,
+    pub throttled: Nanos,
+}
+
+/// Dirty pages and who writes them.
+pub(super) struct WriteBack {
+    dirty: DirtyPages,
+    files: DirtyFiles,
+    /// Pages on their way to the device.
+    under_way: u64,
+    throttle: Throttle,
+    flusher: Flusher,
+    policy: Policy,
+    counts: Counts,
+}
+
+impl WriteBack {
+    pub fn new(files: usize, settings: &HostSettings) -> WriteBack {
+        WriteBack {
+            dirty: DirtyPages::default(),
+            files: DirtyFiles::new(files),
+            under_way: 0,
+            throttle: Throttle::new(),
+            flusher: Flusher::default(),
+            policy: Policy::new(settings),
+            counts: Counts::default(),
+        }
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Pages that are dirty or on their way to the device.
+    pub fn dirty_pages(&self) -> u64 {
+        self.dirty.len() + self.under_way
+    }
+
+    /// The first dirty page of a file from `page` on.
+    pub fn next_dirty(&self, file: FileId, page: u64) -> Option<u64> {
+        self.dirty.next(file, page)
+    }
+
+    /// When the flusher wakes by itself.
+    pub fn wake_at(&self) -> Option<Nanos> {
+        self.flusher.wake_at
+    }
+
+    /// Goes by other settings from now on.
+    pub fn set(&mut self, now: Nanos, settings: &HostSettings) {
+        let period = self.policy.period;
+        self.policy = Policy::new(settings);
+        if self.policy.period != period {
+            self.reset_timer(now);
+        }
+    }
+
+    /// Marks a page as dirty that is not.
+    pub fn make_dirty(&mut self, now: Nanos, cache: &mut PageCache, frame: u32, writer: &mut Writer) {
+        let page = *cache.page(frame);
+        cache.set(frame, flag::DIRTY);
+        self.dirty.insert(page.file, page.index);
+        self.throttle.dirtied += 1;
+        self.counts.dirtied += 1;
+        self.counts.dirty_peak = self.counts.dirty_peak.max(self.dirty_pages());
+        writer.dirtied += 1;
+        if self.files.page_dirtied(now, page.file) {
+            self.wake_later(now);
+        }
+    }
+
+    /// Marks a dirty page as no longer so.
+    pub fn clean(&mut self, cache: &mut PageCache, file: FileId, page: u64, frame: u32) {
+        cache.clear(frame, flag::DIRTY);
+        self.dirty.remove(file, page);
+        self.files.page_cleaned(file);
+    }
+
+    /// Pages are on the device.
+    pub fn written(&mut self, pages: u64) {
+        self.under_way -= pages;
+        self.throttle.written += pages;
+        self.counts.written_back += pages;
+    }
+
+    /// `domain_dirty_limits`.
+    fn limits(&self, cache: &PageCache) -> DirtyLimits {
+        DirtyLimits::new(cache.available_to_files(), self.policy.dirty_ratio, self.policy.background_ratio)
+    }
+
+    /// How long a writer must sleep before it makes another page dirty. The limit itself is checked before every page, so it holds
+    /// exactly; Linux checks now and then, and may go over it a little.
+    pub fn pause(&mut self, now: Nanos, writer: &mut Writer, cache: &mut PageCache, transfers: &mut Transfers) -> Option<Nanos> {
+        let (dirty, limits) = (self.dirty_pages(), self.limits(cache));
+        if dirty < limits.limit && writer.dirtied < writer.check_after {
+            return None;
+        }
+        if self.dirty.len() > limits.background {
+            self.start_in_background(now, cache, transfers);
+        }
+        let writing = dirty > limits.free_run();
+        self.throttle.update(now, limits, dirty, writing);
+        if !writing {
+            *writer = Writer { dirtied: 0, check_after: limits.poll_interval(dirty) };
+            return None;
+        }
+        // Above the free run all dirty pages are written, even if the background share is not reached by dirty pages alone.
+        self.start_in_background(now, cache, transfers);
+        let pause = self.throttle.pause(limits, dirty, writer.dirtied).max(Nanos(1));
+        *writer = Writer { dirtied: 0, check_after: self.throttle.poll_interval(limits, dirty) };
+        self.counts.throttled += pause;
+        Some(pause)
+    }
+
+    // The flusher.
+
+    /// `wb_wakeup_delayed`.
+    fn reset_timer(&mut self, now: Nanos) {
+        let period = self.policy.period;
+        self.flusher.wake_at = (period > Nanos::ZERO && self.dirty.len() > 0).then_some(now + period);
+    }
+
+    fn wake_later(&mut self, now: Nanos) {
+        if self.flusher.wake_at.is_none() && !self.flusher.old_due {
+            self.reset_timer(now);
+        }
+    }
+
+    /// `wb_start_background_writeback`.
+    fn start_in_background(&mut self, now: Nanos, cache: &mut PageCache, transfers: &mut Transfers) {
+        if self.flusher.work.is_none() {
+            self.flusher.background_due = true;
+            self.flush(now, cache, transfers);
+        }
+    }
+
+    /// Writes all that is dirty when it next writes (`wakeup_flusher_threads`): for reclaim.
+    pub fn flush_all_soon(&mut self) {
+        self.flusher.all_due = true;
+    }
+
+    /// Writes until the queue is full or nothing is left to do.
+    pub fn flush(&mut self, now: Nanos, cache: &mut PageCache, transfers: &mut Transfers) {
+        if self.flusher.wake_at.is_some_and(|at| at <= now) {
+            (self.flusher.wake_at, self.flusher.old_due) = (None, true);
+        }
+        while !transfers.is_full(false) {
+            let Some(pass) = self.flusher.pass.or_else(|| self.next_pass(now, cache)) else { return };
+            self.flusher.pass = self.write_next_run(now, pass, cache, transfers);
+        }
+    }
+
+    fn next_work(&mut self, now: Nanos) -> Option<Work> {
+        let flusher = &mut self.flusher;
+        if std::mem::take(&mut flusher.all_due) {
+            return Some(Work::Old { before: now });
+        }
+        if std::mem::take(&mut flusher.old_due) {
+            return Some(Work::Old { before: Nanos(now.0.saturating_sub(self.policy.expire.0)) });
+        }
+        std::mem::take(&mut flusher.background_due).then_some(Work::Background)
+    }
+
+    fn next_pass(&mut self, now: Nanos, cache: &PageCache) -> Option<Pass> {
+        loop {
+            let Some(work) = self.flusher.work else {
+                self.flusher.work = Some(self.next_work(now)?);
+                self.flusher.progress = true;
+                continue;
+            };
+            let enough = work == Work::Background && self.dirty.len() <= self.limits(cache).background;
+            if enough || (self.files.round_is_over() && !self.begin_round(work)) {
+                self.end_work(now, cache);
+                continue;
+            }
+            if let Some(file) = self.files.next() {
+                let left = self.throttle.chunk(self.limits(cache));
+                return Some(Pass { file, left, began: now, started_at: self.files.write_from(file), wrapped: false });
+            }
+        }
+    }
+
+    fn end_work(&mut self, now: Nanos, cache: &PageCache) {
+        self.flusher.work = None;
+        self.wake_later(now);
+        let (limits, dirty) = (self.limits(cache), self.dirty_pages());
+        self.throttle.update(now, limits, dirty, false);
+    }
+
+    /// Fills the list of files to write. False if there is none, or the last round wrote nothing.
+    fn begin_round(&mut self, work: Work) -> bool {
+        if !std::mem::take(&mut self.flusher.progress) {
+            // All that is dirty is on its way at the same time. It waits for the next occasion.
+            self.files.postpone();
+            return false;
+        }
+        self.files.begin_round(match work {
+            Work::Old { before } => Some(before),
+            Work::Background => None,
+        })
+    }
+
+    /// Writes the next run of dirty pages of a file; `None` if the pass is over.
+    fn write_next_run(&mut self, now: Nanos, mut pass: Pass, cache: &mut PageCache, transfers: &mut Transfers) -> Option<Pass> {
+        let from = self.files.write_from(pass.file);
+        let next = self.dirty.next(pass.file, from).filter(|&page| !pass.wrapped || page < pass.started_at);
+        let Some(page) = next else {
+            self.files.set_write_from(pass.file, 0);
+            if !pass.wrapped && pass.started_at > 0 {
+                pass.wrapped = true;
+                return Some(pass);
+            }
+            return self.end_pass(now, pass);
+        };
+        let on_its_way = cache.find(pass.file, page).is_some_and(|frame| cache.has(frame, flag::WRITEBACK));
+        let pages = if on_its_way {
+            1
+        } else {
+            self.flusher.progress = true;
+            let run = PageRun { file: pass.file, first: page, pages: pass.left };
+            let pages = self.write_run(now, run, Issuer::kernel(streams::FLUSHER), cache, transfers);
+            pass.left -= pages;
+            pages
+        };
+        self.files.set_write_from(pass.file, page + pages);
+        if pass.left == 0 { self.end_pass(now, pass) } else { Some(pass) }
+    }
+
+    fn end_pass(&mut self, now: Nanos, pass: Pass) -> Option<Pass> {
+        if self.files.written(pass.file, pass.began, pass.left == 0) {
+            self.wake_later(now);
+        }
+        None
+    }
+
+    /// Sends the dirty pages at the beginning of a run to the device, as many as go in one transfer, and says how many pages are
+    /// dealt with so: at least one.
+    pub fn write_run(&mut self, now: Nanos, run: PageRun, issuer: Issuer, cache: &mut PageCache, transfers: &mut Transfers) -> u64 {
+        let PageRun { file, first, pages: most } = run;
+        let most = transfers.run_limit(file, first).min(most);
+        let mut pages = 0;
+        while pages < most {
+            let page = first + pages;
+            let Some(frame) = cache.find(file, page) else { break };
+            if !cache.has(frame, flag::DIRTY) || cache.has(frame, flag::WRITEBACK) {
+                break;
+            }
+            self.clean(cache, file, page, frame);
+            cache.set(frame, flag::WRITEBACK);
+            pages += 1;
+        }
+        if pages > 0 {
+            self.under_way += pages;
+            if !transfers.start(now, cache, Purpose::WriteBack, PageRun { file, first, pages }, issuer) {
+                self.written(pages);
+            }
+        }
+        pages.max(1)
+    }
+}
+
+fn centiseconds(value: i64) -> Nanos {
+    Nanos::from_millis(value.unsigned_abs() * 10)
+}

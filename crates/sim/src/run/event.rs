@@ -1,0 +1,112 @@
+//! What the loop, its measures and its pilots are told: requests as they were issued, and what became of them.
+
+use block::{Nanos, Op, Priority, StreamId};
+
+/// A request as its issuer asked for it, placed on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// When it was issued. The response time counts from here, even if the queue was full.
+    pub arrival: Nanos,
+    /// The first sector.
+    pub lba: u64,
+    /// How many sectors.
+    pub sectors: u32,
+    /// Read, write or discard.
+    pub op: Op,
+    /// Whether its issuer waits for it.
+    pub sync: bool,
+    /// The stream that issued it.
+    pub stream: StreamId,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// The source's own number for it, handed back in [`Finished`].
+    pub token: u64,
+}
+
+/// A read, write or discard that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transferred {
+    /// What was issued.
+    pub issue: Issue,
+    /// When its last part went to the device.
+    pub dispatched: Nanos,
+    /// When its last part was done.
+    pub at: Nanos,
+}
+
+/// A flush of a write cache that is done, or an fsync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flushed {
+    /// When it was issued.
+    pub arrival: Nanos,
+    /// The stream that issued it.
+    pub stream: StreamId,
+    /// The issuer's own number for it.
+    pub token: u64,
+    /// When it was done.
+    pub at: Nanos,
+}
+
+/// Work that is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finished {
+    /// A read, write or discard.
+    Transfer(Transferred),
+    /// A flush, which names no sectors.
+    Flush(Flushed),
+}
+
+impl Finished {
+    /// When it was issued.
+    pub fn arrival(&self) -> Nanos {
+        match self {
+            Finished::Transfer(done) => done.issue.arrival,
+            Finished::Flush(done) => done.arrival,
+        }
+    }
+
+    /// The stream that issued it.
+    pub fn stream(&self) -> StreamId {
+        match self {
+            Finished::Transfer(done) => done.issue.stream,
+            Finished::Flush(done) => done.stream,
+        }
+    }
+
+    /// The issuer's own number for it.
+    pub fn token(&self) -> u64 {
+        match self {
+            Finished::Transfer(done) => done.issue.token,
+            Finished::Flush(done) => done.token,
+        }
+    }
+
+    /// When it was done.
+    pub fn at(&self) -> Nanos {
+        match self {
+            Finished::Transfer(done) => done.at,
+            Finished::Flush(done) => done.at,
+        }
+    }
+
+    /// The read, write or discard, if it is one.
+    pub fn transfer(&self) -> Option<&Transferred> {
+        match self {
+            Finished::Transfer(done) => Some(done),
+            Finished::Flush(_) => None,
+        }
+    }
+}
+
+/// What happened at a server, for a pilot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noted {
+    /// A request was issued: not yet split, not yet merged.
+    Issued(Issue),
+    /// It is done.
+    Finished(Transferred),
+    /// A process called the host at this time.
+    Called(Nanos),
+    /// Its call is over.
+    Returned(Finished),
+}

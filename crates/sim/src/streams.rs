@@ -1,0 +1,20 @@
+//! The kernel's own streams: threads that issue requests of their own. All are numbered here, so that no two share a number.
+//!
+//! They count down from the highest number; processes count up from 0.
+
+use block::StreamId;
+
+/// The flusher thread.
+pub const FLUSHER: StreamId = StreamId::MAX;
+
+/// kswapd, which swaps out in the background.
+pub const KSWAPD: StreamId = FLUSHER - 1;
+
+/// The first of the [`BACKGROUND_PROCESSES`]; the others count down from here.
+pub const BACKGROUND: StreamId = KSWAPD - 1;
+
+/// The processes that share the anonymous memory and its touches.
+pub const BACKGROUND_PROCESSES: u32 = 4;
+
+/// The rebuild of an array's member.
+pub const REBUILD: StreamId = BACKGROUND - BACKGROUND_PROCESSES;
