@@ -271,11 +271,11 @@ impl Profile {
     ///
     /// # Errors
     /// What is wrong, by source and key.
-    pub fn from_hdd(description: &hdd::spec::Spec, source: &str) -> Result<Profile, ProfileError> {
+    pub fn from_hdd(description: &hdd::spec::HddSpecification, source: &str) -> Result<Profile, ProfileError> {
         let text = hdd::profile::to_text(description).map_err(|error| ProfileError(format!("{source}: {error}")))?;
         // What was written must read back as the same: the text is what people keep.
         let profile = Profile::parse(&text, source)?;
-        debug_assert_eq!(profile.hdd().map(|hdd| &hdd.spec), Some(description));
+        debug_assert_eq!(profile.hdd().map(|hdd| &hdd.specification), Some(description));
         Ok(profile)
     }
 

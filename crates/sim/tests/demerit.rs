@@ -64,9 +64,9 @@ fn imported_disks_equal_those_that_come_with_the_program() {
     for (name, ..) in BARS {
         let imported = import(&data.join(format!("disks/{name}/{name}.diskspecs")), ImportOptions::default()).unwrap();
         let shipped = load(name).unwrap();
-        let mut spec = imported.profile.hdd().unwrap().spec.clone();
+        let mut spec = imported.profile.hdd().unwrap().specification.clone();
         spec.description = shipped.description().to_owned();
-        assert_eq!(&spec, &shipped.hdd().unwrap().spec, "{name}");
+        assert_eq!(&spec, &shipped.hdd().unwrap().specification, "{name}");
         assert_eq!(imported.profile.hdd().unwrap().model, shipped.hdd().unwrap().model, "{name}");
     }
 }

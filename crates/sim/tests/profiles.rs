@@ -112,14 +112,14 @@ fn a_whole_system_is_imported_with_the_slowest_of_its_buses() {
          topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_disk disk0 [] ] ]
          disksim_pf Proc {{ Number of processors = 1 }}"
     );
-    let bus = imported(&system).unwrap().profile.hdd().unwrap().spec.bus.clone();
+    let bus = imported(&system).unwrap().profile.hdd().unwrap().specification.bus.clone();
     assert_eq!((bus.read_sector_ms, bus.write_sector_ms), (0.2, 0.1));
 }
 
 #[test]
 fn a_write_that_settles_sooner_than_a_read_is_imported() {
     let text = DISK.replacen("settling delay = 0.5", "settling delay = -0.483", 1);
-    assert_eq!(imported(&text).unwrap().profile.hdd().unwrap().spec.mechanics.write_settle_ms, -0.483);
+    assert_eq!(imported(&text).unwrap().profile.hdd().unwrap().specification.mechanics.write_settle_ms, -0.483);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn slips_that_no_spare_can_take_are_noted_and_left_out() {
     let text =
         text.replacen("Number of spares = 0", "Number of spares = 1", 1).replacen("slips = []", "slips = [ 5, 7, 300, 99999 ]", 1);
     let imported = imported(&text).unwrap();
-    assert_eq!(imported.profile.hdd().unwrap().spec.zones[0].slips, [5, 300]);
+    assert_eq!(imported.profile.hdd().unwrap().specification.zones[0].slips, [5, 300]);
     assert!(imported.notes.iter().any(|note| note.contains("slips: 2 of the zone")), "{:?}", imported.notes);
 }
 

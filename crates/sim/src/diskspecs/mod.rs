@@ -10,8 +10,8 @@ use std::path::Path;
 use self::grammar::{At, Block, Kind, Sources, Value};
 use crate::device::hdd::mechanics::reacquire_estimate;
 use crate::device::hdd::spec::{
-    Bus, Cache, ExtraWriteDisconnect, Geometry, Mapping, Mechanics, Overheads, Preseek, Queue, QueuePolicy, ReadAhead, Seek,
-    Sparing, Spec, WriteCache, Zone,
+    Bus, CacheSpecification, ExtraWriteDisconnect, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification,
+    Overheads, Preseek, QueuePolicy, ReadAhead, Seek, Sparing, WriteCache, ZoneSpecification,
 };
 use crate::profile::{Profile, ProfileError};
 
@@ -87,7 +87,7 @@ fn convert(
     folder: &Path,
     options: ImportOptions,
     notes: &mut Vec<String>,
-) -> Result<Spec, String> {
+) -> Result<HddSpecification, String> {
     let mut fields = Fields::new(disk);
     let model = fields.block("Model", "dm_disk")?;
     let mut model = Fields::new(model);
@@ -112,7 +112,7 @@ fn convert(
     fields.ignore("Read directly to buffer", "changes nothing here", notes);
     fields.finish(notes);
     let description = format!("{}, imported from DiskSim parameters", disk.name);
-    Ok(Spec { name: name.to_owned(), description, geometry, mechanics, seek, bus, cache, overheads, queue, zones })
+    Ok(HddSpecification { name: name.to_owned(), description, geometry, mechanics, seek, bus, cache, overheads, queue, zones })
 }
 
 /// The slowest of disk, bus, controller and what the user says: DiskSim takes the largest of all transfer times.
@@ -144,7 +144,7 @@ fn bus(bulk: f64, blocks: &[Block], options: ImportOptions, notes: &mut Vec<Stri
     })
 }
 
-fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Result<(Geometry, Vec<Zone>), String> {
+fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Result<(Geometry, Vec<ZoneSpecification>), String> {
     let mut fields = Fields::new(layout);
     let mapping = match fields.integer("LBN-to-PBN mapping scheme", 0, 2)? {
         0 => Mapping::Conventional,
@@ -196,7 +196,7 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
     }
     // DiskSim takes what the zones hold; the drive's own figure, where it is less, is what its owner could use.
     let count = model.integer_or("Block count", 0, u64::MAX >> 11, 0)?;
-    let all = crate::device::hdd::layout::Layout::new(&geometry, &zones).map_err(|error| format!("{}: {error}", layout.at))?;
+    let all = crate::device::hdd::layout::HddLayout::new(&geometry, &zones).map_err(|error| format!("{}: {error}", layout.at))?;
     match count {
         0 => {}
         count if count <= all.capacity_sectors => geometry.capacity_sectors = Some(count),
@@ -209,7 +209,7 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
 }
 
 /// Drops slips outside the zone and those that the spares of their region cannot take, as DiskSim never checked; says how many.
-fn drop_surplus_slips(geometry: &Geometry, zone: &mut Zone) -> usize {
+fn drop_surplus_slips(geometry: &Geometry, zone: &mut ZoneSpecification) -> usize {
     let per_track = u64::from(zone.sectors_per_track);
     let per_cylinder = per_track * u64::from(geometry.surfaces);
     let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
@@ -253,7 +253,7 @@ fn skew_unit(fields: &mut Fields) -> Result<Option<bool>, String> {
     }
 }
 
-fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<Zone, String> {
+fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<ZoneSpecification, String> {
     let Kind::Block(block) = &value.kind else { return Err(format!("{}: a zone should be a block dm_layout_g1_zone", value.at)) };
     let mut fields = Fields::new(block);
     let large = u64::from(u32::MAX);
@@ -269,7 +269,7 @@ fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<Z
     if defects.len() % 2 != 0 {
         return Err(format!("{}: defects: {} numbers; pairs of a bad and a good place are needed", block.at, defects.len()));
     }
-    let mut zone = Zone {
+    let mut zone = ZoneSpecification {
         first_cylinder: fields.integer("First cylinder number", 0, large)? as u32,
         last_cylinder: fields.integer("Last cylinder number", 0, large)? as u32,
         sectors_per_track,
@@ -295,7 +295,7 @@ fn mechanics_and_seek(
     folder: &Path,
     geometry: &Geometry,
     notes: &mut Vec<String>,
-) -> Result<(Mechanics, Seek), String> {
+) -> Result<(MechanicsSpecification, Seek), String> {
     let mut fields = Fields::new(block);
     if let Some((at, word)) = fields.word("Access time type")?
         && word != "trackSwitchPlusRotation"
@@ -329,7 +329,7 @@ fn mechanics_and_seek(
     for unused in ["First ten seek times", "HPL seek equation values", "Full seek curve", "Constant seek time"] {
         fields.ignore(unused, "another seek type is chosen", notes);
     }
-    let mechanics = Mechanics {
+    let mechanics = MechanicsSpecification {
         rotation_rpm: fields.number("Rotation speed (in rpms)")?,
         head_switch_ms: fields.number("Head switch time")?,
         write_settle_ms: fields.signed("Add. write settling delay")?,
@@ -403,7 +403,7 @@ fn seek_file(path: &Path, at: &At) -> Result<Seek, String> {
     Ok(Seek::Table { points })
 }
 
-fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> {
+fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<CacheSpecification, String> {
     let segments = fields.integer("Number of buffer segments", 1, 4096)?;
     let full_hits = fields.flag("Allow sneaky full read hits")?;
     let prebuffers = fields.flag("Allow write prebuffering")?;
@@ -424,7 +424,7 @@ fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> 
     if mark > 0.0 && !mark_by_request {
         notes.push(format!("{}: High (read) water mark: taken as a part of the request", fields.block.at));
     }
-    Ok(Cache {
+    Ok(CacheSpecification {
         segments: segments as u32,
         segment_sectors: fields.integer("Segment size (in blks)", 1, 1 << 30)? as u32,
         write_segments: fields.integer_or("Maximum number of write segments", 1, segments, 1)? as u32,
@@ -494,7 +494,7 @@ fn overheads(fields: &mut Fields) -> Result<Overheads, String> {
     Ok(overheads)
 }
 
-fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Queue, String> {
+fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<HddQueue, String> {
     let depth = fields.integer_or("Max queue length", 0, u32::MAX.into(), 1)?;
     if !(1..=1024).contains(&depth) {
         notes.push(format!("{}: Max queue length: {depth} becomes {}", fields.block.at, depth.clamp(1, 1024)));
@@ -523,7 +523,7 @@ fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Queue, String> 
             }
         };
     }
-    Ok(Queue { depth: depth.clamp(1, 1024) as u32, policy, preseek })
+    Ok(HddQueue { depth: depth.clamp(1, 1024) as u32, policy, preseek })
 }
 
 /// The entries of a block that have not been read yet.

@@ -15,7 +15,7 @@ use block::list::{Linked, Links, List};
 use slab::Slab;
 
 use super::ftl::{Step, Steps};
-use super::model::Model;
+use super::model::SsdModel;
 
 /// What a chain of steps is done for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ struct Server {
 /// Units and channels at work.
 #[derive(Debug)]
 pub(super) struct Chips {
-    model: Arc<Model>,
+    model: Arc<SsdModel>,
     units: Vec<Server>,
     channels: Vec<Server>,
     chains: Slab<Chain>,
@@ -77,7 +77,7 @@ pub(super) struct Chips {
 }
 
 impl Chips {
-    pub fn new(model: &Arc<Model>) -> Chips {
+    pub fn new(model: &Arc<SsdModel>) -> Chips {
         Chips {
             units: vec![Server::default(); model.units as usize],
             channels: vec![Server::default(); model.channels as usize],

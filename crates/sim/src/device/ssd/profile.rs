@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::Ssd;
-use super::model::Model;
-use super::spec::Spec;
+use super::model::SsdModel;
+use super::spec::SsdSpecification;
 use crate::device::Device;
 use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, ProfileError, ProfileText};
 
@@ -13,14 +13,14 @@ pub static KIND: DeviceKind = DeviceKind { key: Some("ssd"), parse, line: None }
 
 #[derive(Debug)]
 struct SsdProfile {
-    spec: Spec,
+    spec: SsdSpecification,
     /// What all devices of this profile share.
-    model: Arc<Model>,
+    model: Arc<SsdModel>,
 }
 
 fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
-    let spec: Spec = text.read()?;
-    let model = Model::new(&spec).map_err(|error| text.error(error))?;
+    let spec: SsdSpecification = text.read()?;
+    let model = SsdModel::new(&spec).map_err(|error| text.error(error))?;
     Ok(Arc::new(SsdProfile { spec, model: Arc::new(model) }))
 }
 
