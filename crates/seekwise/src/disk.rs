@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
-use sim::profile::{BUILT_IN, BuildOptions, load};
+use sim::profile::{BUILT_IN, DeviceOptions, load};
 use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 
 use crate::terminal;
@@ -85,7 +85,7 @@ fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOpt
 fn validate(disk: &str, measured: &Path, json: bool) -> anyhow::Result<()> {
     let profile = load(disk)?;
     let requests = sim::validate::read_measured(measured, profile.capacity_sectors())?;
-    let mut device = profile.build(BuildOptions::default());
+    let mut device = profile.build(DeviceOptions::default());
     let bar = terminal::progress_bar(requests.len() as u64, "replaying");
     let responses = sim::validate::replay(&mut *device, &requests, |index| {
         if index % 4096 == 0 {

@@ -7,7 +7,7 @@ pub mod grammar;
 
 use std::path::Path;
 
-use self::grammar::{At, Block, Kind, Sources, Value};
+use self::grammar::{At, Block, Sources, Value, ValueKind};
 use crate::device::hdd::mechanics::reacquire_estimate;
 use crate::device::hdd::spec::{
     Bus, CacheSpecification, ExtraWriteDisconnect, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification,
@@ -254,7 +254,9 @@ fn skew_unit(fields: &mut Fields) -> Result<Option<bool>, String> {
 }
 
 fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<ZoneSpecification, String> {
-    let Kind::Block(block) = &value.kind else { return Err(format!("{}: a zone should be a block dm_layout_g1_zone", value.at)) };
+    let ValueKind::Block(block) = &value.kind else {
+        return Err(format!("{}: a zone should be a block dm_layout_g1_zone", value.at));
+    };
     let mut fields = Fields::new(block);
     let large = u64::from(u32::MAX);
     let sectors_per_track = fields.integer("Blocks per track", 1, large)? as u32;
@@ -563,8 +565,8 @@ impl<'a> Fields<'a> {
 
     fn signed(&mut self, key: &str) -> Result<f64, String> {
         match self.need(key)? {
-            Value { kind: Kind::Number(number), .. } if number.abs() <= 1e12 => Ok(*number),
-            Value { kind: Kind::Number(number), at } => Err(format!("{at}: {key}: {number} is not within -1e12 to 1e12")),
+            Value { kind: ValueKind::Number(number), .. } if number.abs() <= 1e12 => Ok(*number),
+            Value { kind: ValueKind::Number(number), at } => Err(format!("{at}: {key}: {number} is not within -1e12 to 1e12")),
             Value { at, .. } => Err(format!("{at}: {key} should be a number")),
         }
     }
@@ -585,21 +587,21 @@ impl<'a> Fields<'a> {
     fn word(&mut self, key: &str) -> Result<Option<(At, String)>, String> {
         match self.find(key) {
             None => Ok(None),
-            Some(Value { at, kind: Kind::Word(word) }) => Ok(Some((at.clone(), word.clone()))),
+            Some(Value { at, kind: ValueKind::Word(word) }) => Ok(Some((at.clone(), word.clone()))),
             Some(Value { at, .. }) => Err(format!("{at}: {key} should be a word")),
         }
     }
 
     fn list(&mut self, key: &str) -> Result<&'a [Value], String> {
         match self.need(key)? {
-            Value { kind: Kind::List(values), .. } => Ok(values),
+            Value { kind: ValueKind::List(values), .. } => Ok(values),
             Value { at, .. } => Err(format!("{at}: {key} should be a list in brackets")),
         }
     }
 
     fn numbers(&mut self, key: &str) -> Result<Vec<f64>, String> {
         let number = |value: &Value| match value.kind {
-            Kind::Number(number) if number.is_finite() => Ok(number),
+            ValueKind::Number(number) if number.is_finite() => Ok(number),
             _ => Err(format!("{}: {key} should hold numbers", value.at)),
         };
         self.list(key)?.iter().map(number).collect()
@@ -614,8 +616,8 @@ impl<'a> Fields<'a> {
 
     fn block(&mut self, key: &str, kind: &str) -> Result<&'a Block, String> {
         match self.need(key)? {
-            Value { kind: Kind::Block(block), .. } if block.kind == kind => Ok(block),
-            Value { kind: Kind::Block(block), .. } => {
+            Value { kind: ValueKind::Block(block), .. } if block.kind == kind => Ok(block),
+            Value { kind: ValueKind::Block(block), .. } => {
                 Err(format!("{}: {key}: blocks of type `{}` are not supported; `{kind}` is", block.at, block.kind))
             }
             Value { at, .. } => Err(format!("{at}: {key} should be a block `{kind} {{ … }}`")),
@@ -643,16 +645,16 @@ impl<'a> Fields<'a> {
 
 fn number_in(value: &Value, key: &str) -> Result<f64, String> {
     match value.kind {
-        Kind::Number(number) if (0.0..=1e12).contains(&number) => Ok(number),
-        Kind::Number(number) => Err(format!("{}: {key}: {number} is not within 0 to 1e12", value.at)),
+        ValueKind::Number(number) if (0.0..=1e12).contains(&number) => Ok(number),
+        ValueKind::Number(number) => Err(format!("{}: {key}: {number} is not within 0 to 1e12", value.at)),
         _ => Err(format!("{}: {key} should be a number", value.at)),
     }
 }
 
 fn integer_in(value: &Value, key: &str, min: u64, max: u64) -> Result<u64, String> {
     match value.kind {
-        Kind::Number(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => Ok(number as u64),
-        Kind::Number(number) => Err(format!("{}: {key}: {number} is not a whole number within {min} to {max}", value.at)),
+        ValueKind::Number(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => Ok(number as u64),
+        ValueKind::Number(number) => Err(format!("{}: {key}: {number} is not a whole number within {min} to {max}", value.at)),
         _ => Err(format!("{}: {key} should be a number", value.at)),
     }
 }

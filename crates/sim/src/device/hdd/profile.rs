@@ -6,7 +6,7 @@ use super::Hdd;
 use super::model::HddModel;
 use super::spec::{HddSpecification, QueuePolicy};
 use crate::device::Device;
-use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
 
 /// Hard disks. Their profiles have no `kind`: files from before there were other kinds stay good.
 pub static KIND: DeviceKind = DeviceKind { key: None, parse, line: None };
@@ -39,11 +39,11 @@ impl DeviceProfile for HddProfile {
         self.model.layout.capacity_sectors
     }
 
-    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
         Box::new(Hdd::new(self.model.clone(), options.queue_depth, options.queue_policy))
     }
 
-    fn queue_policy(&self, options: BuildOptions) -> QueuePolicy {
+    fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
         options.queue_policy.unwrap_or(self.specification.queue.policy)
     }
 

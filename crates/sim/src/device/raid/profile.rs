@@ -7,7 +7,7 @@ use super::layout::{ArrayLayout, MAX_MEMBERS};
 use super::spec::{ArraySettings, ArraySpecification};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
-use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, OneLine, Profile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText};
 
 /// Arrays of devices.
 pub static KIND: DeviceKind =
@@ -109,8 +109,8 @@ impl DeviceProfile for RaidProfile {
         self.layout.capacity()
     }
 
-    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
-        let of_member = BuildOptions { queue_depth: None, ..options };
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
+        let of_member = DeviceOptions { queue_depth: None, ..options };
         let members = self.members.iter().map(|member| member.build(of_member)).collect();
         let spare = self.spare.as_ref().map(|spare| spare.build(of_member));
         let ArraySettings { failure, rate, .. } = self.settings;
@@ -121,7 +121,7 @@ impl DeviceProfile for RaidProfile {
         self.disks
     }
 
-    fn queue_policy(&self, options: BuildOptions) -> QueuePolicy {
+    fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
         self.members.first().map_or(QueuePolicy::Fifo, |member| member.queue_policy(options))
     }
 

@@ -629,7 +629,7 @@ fn random_throughput_grows_with_the_members() {
 #[test]
 fn sequential_throughput_of_stripes_grows_with_the_disks() {
     let rate = |profile: &str| {
-        let mut device = crate::profile::load(profile).unwrap().build(crate::profile::BuildOptions::default());
+        let mut device = crate::profile::load(profile).unwrap().build(crate::profile::DeviceOptions::default());
         throughput(&mut *device, 4, 100, |index| (Op::Read, u64::from(index) * 2048, 2048))
     };
     let ratio = rate("raid0:disk=sata7200,disks=4,stripe_unit_kib=64") / rate("sata7200");

@@ -6,7 +6,7 @@ use super::Ssd;
 use super::model::SsdModel;
 use super::spec::SsdSpecification;
 use crate::device::Device;
-use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
 
 /// Flash devices.
 pub static KIND: DeviceKind = DeviceKind { key: Some("ssd"), parse, line: None };
@@ -37,7 +37,7 @@ impl DeviceProfile for SsdProfile {
         self.model.capacity_sectors
     }
 
-    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
         Box::new(Ssd::new(self.model.clone(), options.queue_depth))
     }
 }
