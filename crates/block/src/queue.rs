@@ -7,16 +7,16 @@
 //! lane 0   by place    100 -> 108 -> 300 -> 4096        (sorted list of LBA and sequence number)
 //!          by age      300 -> 100 -> 4096 -> 108        (linked list through the slots)
 //! lane 1   ...
-//! ends     108: slot 2   116: slot 0   ...              (hash: who ends where? finds back merges)
+//! ends     108: slot 2   116: slot 0   ...              (hash index by end: finds back merges)
 //! ```
 //!
 //! **Merging.** A request joins a queued one of its lane when together they cover one gapless range without overlap, and
 //! operation, synchronous flag and I/O priority are equal (Linux `block/blk-merge.c`, `blk_rq_merge_ok`). A back merge may
-//! close the gap to the next request, which is then absorbed. A front merge never does: whatever ends where the newcomer
-//! begins would have taken it as a back merge. No sector is ever covered twice or dropped by a merge.
+//! close the gap to the next request, which is then absorbed. A front merge never does: a request that ends where the
+//! newcomer begins would have taken it as a back merge. No sector is ever covered twice or dropped by a merge.
 //!
-//! **Order.** As in Linux, requests that wait at the same time may leave in any order, overlapping ones too: who needs a write
-//! to be seen by a later request waits for its completion. Requests that begin at the same sector leave a walk towards higher
+//! **Order.** As in Linux, requests that wait at the same time may leave in any order, overlapping ones too: an issuer whose later
+//! request must see a write waits for the write's completion. Requests that begin at the same sector leave a walk towards higher
 //! LBAs in the order of their arrival.
 
 use alloc::vec::Vec;

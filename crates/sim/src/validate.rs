@@ -1,4 +1,4 @@
-//! Holds a disk model against what the real drive did.
+//! Compares a disk model with measurements of the real drive.
 //!
 //! A measured trace names requests, the drive's response to each and the pause behind it. The model gets the same requests,
 //! one at a time, each its pause after the one before completed *in the model*. The demerit figure (Ruemmler and Wilkes 1994)

@@ -2,7 +2,7 @@
 //!
 //! DiskSim's own demerit figures on the same traces are the bar. On the HP C2247A, whose trace keeps the true time between
 //! requests, the rotational position can be followed from request to request, and most single requests must be right too; the
-//! other four traces lost it (the phase between one access and the next is uniformly random in them, whatever the speed).
+//! other four traces lost it (the phase between one access and the next is uniformly random in them at any speed).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 

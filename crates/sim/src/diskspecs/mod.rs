@@ -1,7 +1,7 @@
 //! Imports disks from DiskSim 4 parameter files (`.diskspecs`, or a whole `.parv` with its buses) as profiles.
 //!
 //! Parameters and their meaning: DiskSim's `disk.modspec`, `layout_g1.modspec`, `layout_g1_zone.modspec`, `mech_g1.modspec`.
-//! What has no counterpart here but changes nothing is noted; what would change results is an error with file and line.
+//! A parameter without a counterpart here is noted if it changes nothing, and an error with file and line if it would change results.
 
 pub mod grammar;
 
@@ -65,7 +65,7 @@ fn import_blocks(
     Ok(Imported { profile: Profile::from_hdd(&spec, file)?, notes })
 }
 
-/// Says what stands in place of the one disk that is needed, and where.
+/// The error when a file does not hold exactly one disk: what it holds, and where.
 fn not_one_disk(disks: &[&Block], blocks: &[Block], file: &str) -> String {
     let device = |block: &&Block| ["disksim_simpledisk", "memsmodel_mems", "ssdmodel_ssd"].contains(&block.kind.as_str());
     if !disks.is_empty() {
@@ -633,7 +633,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes whatever nobody asked for.
+    /// Notes the parameters that were not read.
     fn finish(self, notes: &mut Vec<String>) {
         for (key, value) in &self.block.entries {
             if !self.seen.contains(&key.as_str()) {

@@ -227,7 +227,7 @@ fn table(points: &[(u32, f64)]) -> Result<Curve, String> {
     }
 }
 
-/// What finding the track again takes on a drive of which nobody measured it, in ms.
+/// What finding the track again takes on a drive for which it was not measured, in ms.
 ///
 /// The maker's skew says how long he allowed for a change of track. Where head switch and write settling fill it, they are all
 /// there is (drives with a servo surface of its own, such as the HP C2247A). Where they fall far short of it, as with all drives

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but no sector is an event:
-//! a request costs one look-up in tables per track it touches, and read-ahead is worked out when somebody asks how far it got.
+//! a request costs one look-up in tables per track it touches, and read-ahead is worked out when its progress matters.
 //! A flush empties the write cache before the arm does anything else: a drive on SATA is given nothing beside a FLUSH CACHE, which is
 //! not a queued command. Here reads that hit are still answered meanwhile.
 //!
@@ -168,7 +168,7 @@ impl Hdd {
         self.outbox.insert(later, (completion, read));
     }
 
-    /// Sends a hit, or whatever needs no arm.
+    /// Sends a hit, or another answer that needs no arm.
     fn send_hit(&mut self, id: RequestId, at: u64, read: bool) {
         let none = Nanos::ZERO;
         self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true }, read);
@@ -238,7 +238,7 @@ impl Hdd {
         if !waiting {
             return request.map(|(_, work)| work);
         }
-        // Writes that nobody waits for go when nothing else does, when there is no more room, or when it is their turn.
+        // Writes already reported as done go when nothing else does, when there is no more room, or when it is their turn.
         let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
         let segment = if turn { self.best_segment(at, u64::MAX) } else { None };
         let segment = segment.map(|(rank, index)| (rank, Work::Destage(index)));

@@ -1,4 +1,4 @@
-//! What a disk profile says: the schema of `disks/*.toml`. Units stand in the key names; an unknown key is an error.
+//! The schema of a hard disk's profile, the `disks/*.toml` without `kind`. Key names carry their units; an unknown key is an error.
 
 use serde::{Deserialize, Serialize};
 

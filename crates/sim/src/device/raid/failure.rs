@@ -79,7 +79,7 @@ impl Raid {
         self.proceed(now, index);
     }
 
-    /// A piece is on the spare; whatever became whole by that is unlocked.
+    /// A piece is on the spare: it and the finished pieces behind it are unlocked.
     pub(super) fn piece_done(&mut self, now: u64, index: u32) {
         let Some(rebuild) = &mut self.rebuild else { return };
         rebuild.finish(index);

@@ -1,4 +1,4 @@
-//! An array: one device over several, of whatever kind, arrays included.
+//! An array: one device over several of any kind, arrays included.
 //!
 //! ```text
 //!            submit                                                        advance
@@ -245,7 +245,7 @@ impl Device for Raid {
             return Some(completion.at);
         }
         let at = match (self.outstanding, &self.rebuild) {
-            // What members still have in their write caches; but then, nobody waits for a rebuild or a failure.
+            // Members may still be emptying their write caches. A rebuild or a failure need not be announced: no request waits for it.
             (0, None) => self.next_wake,
             (0, Some(_)) => NEVER,
             _ => self.next_event,

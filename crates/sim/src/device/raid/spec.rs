@@ -1,4 +1,4 @@
-//! What a profile says about an array: as TOML, or in one line as `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`.
+//! The schema of an array's profile, as TOML or in one line: `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`.
 
 use block::Nanos;
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct ArraySpecification {
     pub rebuild_busy_kib_s: Option<u64>,
 }
 
-/// A spec that makes sense by itself, before its disks are known.
+/// What a specification says, checked as far as possible before its disks are known.
 #[derive(Clone, Copy, Debug)]
 pub struct ArraySettings {
     /// The level.
@@ -62,7 +62,7 @@ pub struct ArraySettings {
     pub rate: RebuildRate,
 }
 
-/// Keys whose values are words, whatever they look like.
+/// Keys whose values are words even where they look like numbers.
 const WORDS: &[&str] = &["name", "description", "disk", "member", "spare"];
 
 impl ArraySpecification {

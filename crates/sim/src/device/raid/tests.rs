@@ -1,4 +1,4 @@
-//! Arrays of devices that remember what was written: whatever happens, what any one member held can be told from the others.
+//! Arrays of devices that remember what was written: at any time, what one member held can be told from the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -130,7 +130,7 @@ impl Shadow {
                 let asked = self.requests[stream as usize];
                 match content {
                     Some(lba) => {
-                        assert!((asked.0..asked.1).contains(&lba), "stream {stream} writes {lba}, which nobody asked for");
+                        assert!((asked.0..asked.1).contains(&lba), "stream {stream} writes {lba}, which was not asked for");
                         Some(written(stream, lba))
                     }
                     None => ledger.parity(stream, asked, member, sector),
@@ -316,7 +316,7 @@ proptest! {
     }
 }
 
-/// Every sector read was zero or what somebody wrote there.
+/// Every sector read was zero or something that was written there.
 fn check_reads((_, ledger, requests, _): &Worked) {
     let ledger = ledger.lock().unwrap();
     let sectors = |request: &Request| request.lba..request.end();

@@ -1,5 +1,5 @@
-//! When the chips are done: each unit (a die, or a plane that works by itself) does one thing at a time, each channel carries one
-//! page at a time, both in the order in which they are asked.
+//! The timing of the chips. Each unit (a die, or a plane that works by itself) does one thing at a time and each channel carries one
+//! page at a time, both in the order of the requests.
 //!
 //! ```text
 //! read     [unit: cells to register | waits for channel | transfer]
@@ -133,7 +133,7 @@ impl Chips {
         let (unit, owner) = (chain.step.unit, chain.owner);
         chain.at += 1;
         let next = chain.steps.get(chain.at);
-        // Whoever waits goes first.
+        // What waits for the unit goes before this chain's next step.
         if let Some(waiting) = take_next(&mut self.units[unit as usize], &mut self.chains) {
             self.begin(now, waiting);
         }

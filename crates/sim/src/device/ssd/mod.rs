@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  host ── submit ──▶ [overhead, link in] ──▶ reads, unbuffered writes ──▶ [ftl] ──▶ [chips: units, channels] ──┐
-//!                                       └──▶ writes ──▶ [write buffer] ──▶ [ftl] ──▶ [chips] (nobody waits)      │
+//!                                       └──▶ writes ──▶ [write buffer] ──▶ [ftl] ──▶ [chips] (background)        │
 //!       ◀── advance ── [link out for reads] ◀────────────────────┴──────────────────────────────────────────────┘
 //! ```
 //!

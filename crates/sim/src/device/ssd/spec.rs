@@ -1,5 +1,5 @@
-//! What the profile of a flash device says: the schema of the `disks/*.toml` with `kind = "ssd"`. Units stand in the key names; an
-//! unknown key is an error.
+//! The schema of a flash device's profile, the `disks/*.toml` with `kind = "ssd"`. Key names carry their units; an unknown key is an
+//! error.
 
 use serde::Deserialize;
 
@@ -113,7 +113,7 @@ pub struct GarbageCollection {
     pub low_free_blocks: u32,
     /// Until it has this many.
     pub high_free_blocks: u32,
-    /// The least worn block of a plane is collected, whatever is in it, once the most worn has been erased this many times more.
+    /// The least worn block of a plane is collected, regardless of its content, once the most worn has been erased this many times more.
     /// Absent: wear is levelled only by taking the least worn free block.
     #[serde(default)]
     pub wear_spread: Option<u32>,
