@@ -5,7 +5,7 @@ use learn::Setting;
 use report::record::DiskDigest;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{HostSettings, Queue};
-use sim::profile::{BuildOptions, Profile};
+use sim::profile::{DeviceOptions, Profile};
 
 /// The device and the host that every run gets anew.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct World {
     /// The device's profile.
     pub profile: Profile,
     /// What of it is changed.
-    pub device: BuildOptions,
+    pub device: DeviceOptions,
     /// The host's tunables.
     pub host: HostSettings,
 }
@@ -24,7 +24,7 @@ impl World {
     /// # Errors
     /// There is no such device.
     pub fn new(disk: &str, queue_depth: Option<u32>, queue_policy: Option<QueuePolicy>) -> anyhow::Result<World> {
-        let device = BuildOptions { queue_depth, queue_policy };
+        let device = DeviceOptions { queue_depth, queue_policy };
         Ok(World { profile: sim::profile::load(disk)?, device, host: HostSettings::default() })
     }
 

@@ -17,8 +17,8 @@ use std::ops::RangeInclusive;
 use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::device::hdd::spec::{
-    Bus, Cache, Geometry, Mapping, Mechanics, Overheads, Preseek, Queue, QueuePolicy, ReadAhead, Seek, Sparing, Spec, WriteCache,
-    Zone,
+    Bus, CacheSpecification, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification, Overheads, Preseek,
+    QueuePolicy, ReadAhead, Seek, Sparing, WriteCache, ZoneSpecification,
 };
 
 use super::DrawnDevice;
@@ -88,7 +88,7 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
     let is_modern = happens(random, class.is_modern);
     let preseek =
         if is_modern { Preseek::BeforeCompletion } else { one_of(random, &[Preseek::AfterCompletion, Preseek::DuringCompletion]) };
-    let spec = Spec {
+    let spec = HddSpecification {
         description: format!("{rounded} GB, {rpm} rpm, {surfaces} surfaces: drawn as {}", class.what),
         name: name.clone(),
         geometry: Geometry {
@@ -105,7 +105,7 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
         bus: bus(class, media_mb_s),
         cache: cache(random, class, is_modern),
         overheads: overheads(random, class),
-        queue: Queue { depth, policy, preseek },
+        queue: HddQueue { depth, policy, preseek },
         zones,
     };
     // A description of numbers and words can be written; if it could not, the empty text would be no profile.
@@ -134,10 +134,10 @@ fn average(random: &mut Xoshiro256PlusPlus, class: &Class, rpm: f64) -> f64 {
     range(random, (between(slow_least, fast_least), between(slow_most, fast_most)))
 }
 
-fn mechanics(random: &mut Xoshiro256PlusPlus, class: &Class, rpm: f64) -> Mechanics {
+fn mechanics(random: &mut Xoshiro256PlusPlus, class: &Class, rpm: f64) -> MechanicsSpecification {
     let head_switch = range(random, class.head_switch_ms);
     let settle = range(random, class.settle_ms);
-    Mechanics {
+    MechanicsSpecification {
         rotation_rpm: rpm,
         head_switch_ms: rounded(head_switch),
         write_settle_ms: rounded(settle),
@@ -175,9 +175,9 @@ fn zones(
     class: &Class,
     cylinders: u32,
     mean_sectors: f64,
-    mechanics: &Mechanics,
+    mechanics: &MechanicsSpecification,
     single_ms: f64,
-) -> Vec<Zone> {
+) -> Vec<ZoneSpecification> {
     let number = random.random_range(class.zones.clone());
     let inner_to_outer = 0.45 + 0.17 * random.random::<f64>();
     let outer = mean_sectors * 2.0 / (1.0 + inner_to_outer);
@@ -194,7 +194,7 @@ fn zones(
         .map(|&end| {
             let middle = f64::from(first + end) / 2.0 / f64::from(cylinders);
             let sectors_per_track = (outer * (1.0 - (1.0 - inner_to_outer) * middle)).round().max(2.0) as u32;
-            let zone = Zone {
+            let zone = ZoneSpecification {
                 first_cylinder: first,
                 last_cylinder: end - 1,
                 sectors_per_track,
@@ -212,7 +212,7 @@ fn zones(
         .collect()
 }
 
-fn sectors(zone: &Zone, surfaces: u16) -> u64 {
+fn sectors(zone: &ZoneSpecification, surfaces: u16) -> u64 {
     u64::from(zone.last_cylinder + 1 - zone.first_cylinder) * u64::from(zone.sectors_per_track) * u64::from(surfaces)
 }
 
@@ -224,12 +224,12 @@ fn bus(class: &Class, media_mb_s: f64) -> Bus {
     Bus { read_sector_ms: sector_ms, write_sector_ms: sector_ms }
 }
 
-fn cache(random: &mut Xoshiro256PlusPlus, class: &Class, is_modern: bool) -> Cache {
+fn cache(random: &mut Xoshiro256PlusPlus, class: &Class, is_modern: bool) -> CacheSpecification {
     let segments = one_of(random, class.segments);
     let segment_sectors = (one_of(random, class.cache_kib) * 2 / segments).max(64);
     let write_cache = one_of(random, class.write_caches);
     let read_ahead = one_of(random, class.read_ahead);
-    Cache {
+    CacheSpecification {
         segments,
         segment_sectors,
         write_segments: if is_modern { (segments / 2).max(1) } else { (segments / 3).max(1) },

@@ -6,7 +6,7 @@ use block::{Nanos, Op, Priority, Request};
 use rand::Rng as _;
 use sim::device::Device;
 use sim::device::hdd::spec::Seek;
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 
 use super::*;
 
@@ -21,7 +21,7 @@ struct Alone {
 
 impl Alone {
     fn new(profile: &Profile) -> Alone {
-        Alone { device: profile.build(BuildOptions::default()), now: Nanos::ZERO, served: 0 }
+        Alone { device: profile.build(DeviceOptions::default()), now: Nanos::ZERO, served: 0 }
     }
 
     fn read(&mut self, lba: u64, sectors: u32) {

@@ -9,7 +9,7 @@ use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::host::HostSettings;
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 use sim::replay::Fit;
 
 use crate::comparison::{JobsLoad, Load, ReplayOptions, TraceLoad};
@@ -116,7 +116,7 @@ pub fn world(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
         Some(name) => {
             let family = devices::find(name).with_context(|| format!("{device}: there is no such family of devices"))?;
             let profile = devices::draw(family, seed, number)?;
-            World { profile, device: BuildOptions::default(), host: HostSettings::default() }
+            World { profile, device: DeviceOptions::default(), host: HostSettings::default() }
         }
         None => Device::parse(device)?.world()?,
     };
