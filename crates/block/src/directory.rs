@@ -1,4 +1,4 @@
-//! Who is who among streams: a dense number for each key in use, and for those used lately.
+//! Numbers streams: a dense number for each key in use, and for those used lately.
 //!
 //! A trace may hold hundreds of thousands of streams, so that only those with something held (a request that waits or is at
 //! the device) are sure to stay; of the others the [`IDLE_MAX`] used last are remembered and older ones forgotten.
@@ -43,7 +43,7 @@ impl Directory {
         self.by_key.get(key).next().map(|slot| slot as usize)
     }
 
-    /// Holds `key` once more. True: it is new, and whatever the owner knew under this number is about another.
+    /// Holds `key` once more. True: it is new, and what the owner keeps under this number belongs to another key.
     pub(crate) fn hold(&mut self, key: u64) -> (usize, bool) {
         if let Some(number) = self.find(key) {
             self.hold_number(number);

@@ -7,16 +7,16 @@
 //! lane 0   by place    100 -> 108 -> 300 -> 4096        (sorted list of LBA and sequence number)
 //!          by age      300 -> 100 -> 4096 -> 108        (linked list through the slots)
 //! lane 1   ...
-//! ends     108: slot 2   116: slot 0   ...              (hash: who ends where? finds back merges)
+//! ends     108: slot 2   116: slot 0   ...              (hash index by end: finds back merges)
 //! ```
 //!
 //! **Merging.** A request joins a queued one of its lane when together they cover one gapless range without overlap, and
 //! operation, synchronous flag and I/O priority are equal (Linux `block/blk-merge.c`, `blk_rq_merge_ok`). A back merge may
-//! close the gap to the next request, which is then absorbed. A front merge never does: whatever ends where the newcomer
-//! begins would have taken it as a back merge. No sector is ever covered twice or dropped by a merge.
+//! close the gap to the next request, which is then absorbed. A front merge never does: a request that ends where the
+//! newcomer begins would have taken it as a back merge. No sector is ever covered twice or dropped by a merge.
 //!
-//! **Order.** As in Linux, requests that wait at the same time may leave in any order, overlapping ones too: who needs a write
-//! to be seen by a later request waits for its completion. Requests that begin at the same sector leave a walk towards higher
+//! **Order.** As in Linux, requests that wait at the same time may leave in any order, overlapping ones too: an issuer whose later
+//! request must see a write waits for the write's completion. Requests that begin at the same sector leave a walk towards higher
 //! LBAs in the order of their arrival.
 
 use alloc::vec::Vec;
@@ -63,16 +63,16 @@ pub struct Slot(u32);
 
 /// A place in the order by LBA. Requests with the same LBA follow each other by sequence number, which grows with arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct QueuePosition {
     /// The first sector.
     pub lba: u64,
     /// Counts the requests queued before.
     pub sequence: u64,
 }
 
-impl Place {
-    const fn first_at(lba: u64) -> Place {
-        Place { lba, sequence: 0 }
+impl QueuePosition {
+    const fn first_at(lba: u64) -> QueuePosition {
+        QueuePosition { lba, sequence: 0 }
     }
 
     const fn key(self) -> u128 {
@@ -207,7 +207,7 @@ impl Queue {
         if let Some(slot) = partner {
             return self.merge_back(slot, &request);
         }
-        let place = Place { lba: request.lba, sequence: self.sequence };
+        let place = QueuePosition { lba: request.lba, sequence: self.sequence };
         let spot = self.lanes[lane].places.spot(place.key());
         let partner = match self.limits.merges {
             _ if !self.merging.front => None,
@@ -232,16 +232,16 @@ impl Queue {
     }
 
     /// The place of a request in its lane.
-    pub fn place(&self, slot: Slot) -> Place {
+    pub fn place(&self, slot: Slot) -> QueuePosition {
         let entry = &self.entries[slot.0 as usize];
-        Place { lba: entry.request.lba, sequence: entry.sequence }
+        QueuePosition { lba: entry.request.lba, sequence: entry.sequence }
     }
 
     /// Takes a request out.
     pub fn take(&mut self, slot: Slot) -> Request {
         let Entry { request, lane, sequence, links, .. } = self.entries.remove(slot.0 as usize);
         let lane = &mut self.lanes[lane as usize];
-        lane.places.remove(Place { lba: request.lba, sequence }.key());
+        lane.places.remove(QueuePosition { lba: request.lba, sequence }.key());
         lane.ages.unlink(&mut self.entries, links);
         if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
             self.ends.remove(end, slot.0);
@@ -269,7 +269,7 @@ impl Queue {
 
     /// The first request of `lane` that begins at `lba` or behind.
     pub fn at_or_after(&self, lane: usize, lba: u64) -> Option<Slot> {
-        self.from(lane, Place::first_at(lba))
+        self.from(lane, QueuePosition::first_at(lba))
     }
 
     /// The request of `lane` that a one-way elevator at `head` serves next: the first from there on or, at the end, the lowest.
@@ -287,7 +287,7 @@ impl Queue {
     }
 
     /// The request at `place` or, if it is gone, the next one of `lane`.
-    pub fn from(&self, lane: usize, place: Place) -> Option<Slot> {
+    pub fn from(&self, lane: usize, place: QueuePosition) -> Option<Slot> {
         let places = &self.lanes.get(lane)?.places;
         if places.is_empty() {
             return None;
@@ -301,7 +301,7 @@ impl Queue {
         if let Some(only) = self.only(lane) {
             return Some(only);
         }
-        let (behind, ahead) = self.lanes.get(lane)?.places.around(Place::first_at(head).key());
+        let (behind, ahead) = self.lanes.get(lane)?.places.around(QueuePosition::first_at(head).key());
         let distance = |(key, slot): (u128, u32)| (Slot(slot), head.abs_diff((key >> 64) as u64));
         let (behind, ahead) = (behind.map(distance), ahead.map(distance));
         match (ahead, behind.filter(|&(_, distance)| distance <= back_max)) {
@@ -326,7 +326,7 @@ impl Queue {
         let entry = Entry { request, expires, lane: lane as u32, sequence, age: sequence, links: Links::default() };
         let slot = self.entries.insert(entry) as u32;
         let lane = &mut self.lanes[lane];
-        lane.places.insert_at(spot, Place { lba: request.lba, sequence }.key(), slot);
+        lane.places.insert_at(spot, QueuePosition { lba: request.lba, sequence }.key(), slot);
         lane.ages.push_back(&mut self.entries, slot);
         if let Some(end) = request.lba.checked_add(u64::from(request.sectors)) {
             self.ends.insert(end, slot);
@@ -357,7 +357,7 @@ impl Queue {
     /// The requests of `lane` that begin at `lba`, in the order of their arrival.
     fn starting_at(&self, lane: usize, lba: u64) -> impl Iterator<Item = u32> + '_ {
         let places = &self.lanes[lane].places;
-        let mut from = Place::first_at(lba).key();
+        let mut from = QueuePosition::first_at(lba).key();
         core::iter::from_fn(move || {
             let (key, slot) = places.at_or_after(from)?;
             from = key + 1;
@@ -403,7 +403,7 @@ impl Queue {
         let entry = &mut self.entries[slot as usize];
         let lane = &mut self.lanes[entry.lane as usize];
         lane.places.remove(old_place.key());
-        lane.places.insert(Place { lba: request.lba, ..old_place }.key(), slot);
+        lane.places.insert(QueuePosition { lba: request.lba, ..old_place }.key(), slot);
         entry.request.lba = request.lba;
         entry.request.sectors += request.sectors;
         entry.request.arrival = entry.request.arrival.min(request.arrival);

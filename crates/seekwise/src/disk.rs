@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
-use sim::profile::{BUILT_IN, BuildOptions, load};
-use sim::validate::{Comparison, Summary, Validation};
+use sim::profile::{BUILT_IN, DeviceOptions, load};
+use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 
 use crate::terminal;
 
@@ -85,7 +85,7 @@ fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOpt
 fn validate(disk: &str, measured: &Path, json: bool) -> anyhow::Result<()> {
     let profile = load(disk)?;
     let requests = sim::validate::read_measured(measured, profile.capacity_sectors())?;
-    let mut device = profile.build(BuildOptions::default());
+    let mut device = profile.build(DeviceOptions::default());
     let bar = terminal::progress_bar(requests.len() as u64, "replaying");
     let responses = sim::validate::replay(&mut *device, &requests, |index| {
         if index % 4096 == 0 {
@@ -105,7 +105,7 @@ fn as_table(name: &str, validation: &Validation) -> Result<String, std::fmt::Err
     writeln!(text, "{name}: the model against the drive, response times in ms")?;
     writeln!(text, "{:24} {:>10} {:>10} {:>10}", "", "all", "reads", "writes")?;
     let groups = [&validation.all, &validation.reads, &validation.writes];
-    let mut row = |label: &str, value: fn(&Comparison) -> f64, decimals: usize| {
+    let mut row = |label: &str, value: fn(&ResponseComparison) -> f64, decimals: usize| {
         let [all, reads, writes] =
             groups.map(|group| if group.requests == 0 { "-".to_owned() } else { format!("{:.decimals$}", value(group)) });
         writeln!(text, "{label:24} {all:>10} {reads:>10} {writes:>10}")
@@ -128,13 +128,13 @@ fn as_table(name: &str, validation: &Validation) -> Result<String, std::fmt::Err
 }
 
 fn as_json(name: &str, validation: &Validation) -> anyhow::Result<String> {
-    let summary = |summary: &Summary| {
+    let summary = |summary: &ResponseSummary| {
         serde_json::json!({
             "mean_ms": summary.mean_ms, "p50_ms": summary.p50_ms, "p95_ms": summary.p95_ms,
             "p99_ms": summary.p99_ms, "max_ms": summary.max_ms,
         })
     };
-    let comparison = |group: &Comparison| {
+    let comparison = |group: &ResponseComparison| {
         serde_json::json!({
             "requests": group.requests, "demerit_ms": group.demerit_ms, "demerit_percent": group.demerit_percent,
             "per_request_rms_ms": group.per_request_rms_ms,

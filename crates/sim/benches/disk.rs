@@ -5,7 +5,7 @@ use std::hint::black_box;
 use block::{Nanos, Op, Priority, Request};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sim::device::Device;
-use sim::profile::{BuildOptions, Profile, load};
+use sim::profile::{DeviceOptions, Profile, load};
 
 const REQUESTS: u32 = 1_000_000;
 
@@ -54,7 +54,7 @@ fn disk(criterion: &mut Criterion) {
         let profile = load(name).expect("built-in disk");
         group.bench_function(format!("{name}, depth {depth}"), |bencher| {
             bencher.iter(|| {
-                let mut device = profile.build(BuildOptions { queue_depth: Some(depth), queue_policy: None });
+                let mut device = profile.build(DeviceOptions { queue_depth: Some(depth), queue_policy: None });
                 black_box(run(&mut *device, depth, 3))
             });
         });
@@ -72,7 +72,7 @@ fn flash(criterion: &mut Criterion) {
     for (name, text) in [("cached map", steady.clone()), ("whole map", steady.replace("cached_entries", "# cached_entries"))] {
         #[expect(clippy::expect_used, reason = "a changed word leaves the profile good")]
         let profile = Profile::parse(&text, name).expect("a profile");
-        let mut device = profile.build(BuildOptions::default());
+        let mut device = profile.build(DeviceOptions::default());
         // The device goes on from one round to the next: it is in its steady state all the time.
         let mut now = Nanos::ZERO;
         group.bench_function(name, |bencher| bencher.iter(|| now = run_from(now, &mut *device, 32, 1)));

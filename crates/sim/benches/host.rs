@@ -9,7 +9,7 @@ use std::time::Duration;
 use block::{Nanos, Op, Priority};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sim::host::{Access, Action, Call, File, Host, HostSettings, Queue, QueueSettings};
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 use sim::run::Server;
 
 const CALLS: u64 = 1_000_000;
@@ -19,7 +19,7 @@ fn host(settings: &str) -> Host {
     let profile = sim::profile::load("sata7200").expect("a shipped disk");
     let (spec, values) = block::parse("deadline").expect("a scheduler");
     let scheduler = (spec.build)(&block::Limits::default(), &values);
-    let queue = Queue::new(scheduler, profile.build(BuildOptions::default()), QueueSettings::default());
+    let queue = Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default());
     let files = vec![File::device("disk".to_owned(), profile.capacity_sectors())];
     Host::new(queue, Arc::new(files), HostSettings::parse(settings).expect("settings")).expect("a host")
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::{Nanos, Op, Priority};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use sim::host::{Queue, QueueSettings};
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
 use sim::run::{Measure, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
@@ -81,7 +81,7 @@ fn random_requests(criterion: &mut Criterion) {
             bencher.iter(|| {
                 let queue = Queue::new(
                     (spec.build)(&block::Limits::default(), &values),
-                    profile.build(BuildOptions::default()),
+                    profile.build(DeviceOptions::default()),
                     QueueSettings::default(),
                 );
                 let measure = Measure::new([1]);

@@ -52,7 +52,7 @@ impl ProfileError {
 
 /// What a device takes in place of what its profile says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BuildOptions {
+pub struct DeviceOptions {
     /// Requests the device holds at once, 1 to 1,024; other values are moved to the nearest of these. An array's members keep theirs.
     pub queue_depth: Option<u32>,
     /// In which order it, or each member of an array, serves them. A flash device always takes them as they come.
@@ -89,7 +89,7 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
     fn capacity_sectors(&self) -> u64;
 
     /// A device at rest, in its profile's initial state. A queue depth in `options` is within its range.
-    fn build(&self, options: BuildOptions) -> Box<dyn Device>;
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device>;
 
     /// How many disks there are in it.
     fn disks(&self) -> usize {
@@ -97,7 +97,7 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
     }
 
     /// In which order a device built with these options serves its queue; of an array, its first member.
-    fn queue_policy(&self, _options: BuildOptions) -> QueuePolicy {
+    fn queue_policy(&self, _options: DeviceOptions) -> QueuePolicy {
         QueuePolicy::Fifo
     }
 
@@ -271,11 +271,11 @@ impl Profile {
     ///
     /// # Errors
     /// What is wrong, by source and key.
-    pub fn from_hdd(description: &hdd::spec::Spec, source: &str) -> Result<Profile, ProfileError> {
+    pub fn from_hdd(description: &hdd::spec::HddSpecification, source: &str) -> Result<Profile, ProfileError> {
         let text = hdd::profile::to_text(description).map_err(|error| ProfileError(format!("{source}: {error}")))?;
         // What was written must read back as the same: the text is what people keep.
         let profile = Profile::parse(&text, source)?;
-        debug_assert_eq!(profile.hdd().map(|hdd| &hdd.spec), Some(description));
+        debug_assert_eq!(profile.hdd().map(|hdd| &hdd.specification), Some(description));
         Ok(profile)
     }
 
@@ -305,7 +305,7 @@ impl Profile {
     }
 
     /// In which order a device built with these options serves its queue; of an array, its first member.
-    pub fn queue_policy(&self, options: BuildOptions) -> QueuePolicy {
+    pub fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
         self.device.queue_policy(options)
     }
 
@@ -315,8 +315,8 @@ impl Profile {
     }
 
     /// A device at rest, in its profile's initial state. Devices of one profile share its tables.
-    pub fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+    pub fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
         let queue_depth = options.queue_depth.map(|depth| depth.clamp(1, 1024));
-        self.device.build(BuildOptions { queue_depth, ..options })
+        self.device.build(DeviceOptions { queue_depth, ..options })
     }
 }

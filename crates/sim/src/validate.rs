@@ -1,4 +1,4 @@
-//! Holds a disk model against what the real drive did.
+//! Compares a disk model with measurements of the real drive.
 //!
 //! A measured trace names requests, the drive's response to each and the pause behind it. The model gets the same requests,
 //! one at a time, each its pause after the one before completed *in the model*. The demerit figure (Ruemmler and Wilkes 1994)
@@ -46,7 +46,7 @@ pub struct MeasuredRequest {
 
 /// What model and drive have in common and what not. Times are ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Comparison {
+pub struct ResponseComparison {
     /// Requests compared.
     pub requests: usize,
     /// Root mean square distance of the distributions.
@@ -56,14 +56,14 @@ pub struct Comparison {
     /// Root mean square of the differences request by request.
     pub per_request_rms_ms: f64,
     /// The drive.
-    pub measured: Summary,
+    pub measured: ResponseSummary,
     /// The model.
-    pub simulated: Summary,
+    pub simulated: ResponseSummary,
 }
 
 /// Response times in ms.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Summary {
+pub struct ResponseSummary {
     /// Mean.
     pub mean_ms: f64,
     /// Median.
@@ -80,11 +80,11 @@ pub struct Summary {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Validation {
     /// All.
-    pub all: Comparison,
+    pub all: ResponseComparison,
     /// Reads; zero requests if there are none.
-    pub reads: Comparison,
+    pub reads: ResponseComparison,
     /// Writes; zero requests if there are none.
-    pub writes: Comparison,
+    pub writes: ResponseComparison,
 }
 
 /// The longest measured trace: its requests are kept in memory, and each line is a few dozen bytes.
@@ -193,9 +193,9 @@ pub fn compare(requests: &[MeasuredRequest], simulated: &[f64]) -> Validation {
     Validation { all: of(None), reads: of(Some(Op::Read)), writes: of(Some(Op::Write)) }
 }
 
-fn comparison(mut measured: Vec<f64>, mut simulated: Vec<f64>) -> Comparison {
+fn comparison(mut measured: Vec<f64>, mut simulated: Vec<f64>) -> ResponseComparison {
     if measured.is_empty() {
-        return Comparison::default();
+        return ResponseComparison::default();
     }
     let squares: f64 = measured.iter().zip(&simulated).map(|(m, s)| (m - s) * (m - s)).sum();
     let per_request_rms_ms = (squares / measured.len() as f64).sqrt();
@@ -204,7 +204,7 @@ fn comparison(mut measured: Vec<f64>, mut simulated: Vec<f64>) -> Comparison {
     let demerit_ms = demerit(&measured, &simulated);
     let (measured, simulated, requests) = (summary(&measured), summary(&simulated), measured.len());
     let demerit_percent = if measured.mean_ms > 0.0 { 100.0 * demerit_ms / measured.mean_ms } else { 0.0 };
-    Comparison { requests, demerit_ms, demerit_percent, per_request_rms_ms, measured, simulated }
+    ResponseComparison { requests, demerit_ms, demerit_percent, per_request_rms_ms, measured, simulated }
 }
 
 /// Root mean square distance at the cumulative shares 0.0001, 0.0002, … 1.
@@ -236,10 +236,10 @@ fn times_at_shares(sorted: &[f64], shares: usize) -> Vec<f64> {
     times
 }
 
-fn summary(sorted: &[f64]) -> Summary {
+fn summary(sorted: &[f64]) -> ResponseSummary {
     let len = sorted.len();
     let at = |share: f64| sorted[((share * len as f64).ceil() as usize).clamp(1, len) - 1];
-    Summary {
+    ResponseSummary {
         mean_ms: sorted.iter().sum::<f64>() / len as f64,
         p50_ms: at(0.5),
         p95_ms: at(0.95),

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
-use sim::profile::{BuildOptions, Profile, load};
+use sim::profile::{DeviceOptions, Profile, load};
 
 fn error_of(line: &str) -> String {
     load(line).unwrap_err().to_string()
@@ -16,7 +16,7 @@ fn an_array_in_one_line_and_the_same_in_a_file_are_one() {
     let disk = load("atlas10k").unwrap().capacity_sectors();
     assert_eq!(line.capacity_sectors(), disk / 128 * 128 * 4);
     assert_eq!(file.capacity_sectors(), line.capacity_sectors());
-    assert_eq!(line.build(BuildOptions::default()).capacity_sectors(), line.capacity_sectors());
+    assert_eq!(line.build(DeviceOptions::default()).capacity_sectors(), line.capacity_sectors());
     assert_eq!(line.name(), "raid5:disk=atlas10k,disks=5,stripe_unit_kib=64");
     assert_eq!(line.description(), "RAID 5 of 5 atlas10k, stripe unit 64 KiB");
 }
@@ -24,8 +24,8 @@ fn an_array_in_one_line_and_the_same_in_a_file_are_one() {
 #[test]
 fn a_queue_depth_is_the_arrays_and_else_what_its_members_take_together() {
     let array = load("raid0:disk=sata7200,disks=3").unwrap();
-    assert_eq!(array.build(BuildOptions::default()).queue_depth(), 96);
-    assert_eq!(array.build(BuildOptions { queue_depth: Some(7), queue_policy: None }).queue_depth(), 7);
+    assert_eq!(array.build(DeviceOptions::default()).queue_depth(), 96);
+    assert_eq!(array.build(DeviceOptions { queue_depth: Some(7), queue_policy: None }).queue_depth(), 7);
 }
 
 #[test]

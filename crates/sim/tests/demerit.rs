@@ -2,7 +2,7 @@
 //!
 //! DiskSim's own demerit figures on the same traces are the bar. On the HP C2247A, whose trace keeps the true time between
 //! requests, the rotational position can be followed from request to request, and most single requests must be right too; the
-//! other four traces lost it (the phase between one access and the next is uniformly random in them, whatever the speed).
+//! other four traces lost it (the phase between one access and the next is uniformly random in them at any speed).
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail here")]
 
@@ -64,9 +64,9 @@ fn imported_disks_equal_those_that_come_with_the_program() {
     for (name, ..) in BARS {
         let imported = import(&data.join(format!("disks/{name}/{name}.diskspecs")), ImportOptions::default()).unwrap();
         let shipped = load(name).unwrap();
-        let mut spec = imported.profile.hdd().unwrap().spec.clone();
+        let mut spec = imported.profile.hdd().unwrap().specification.clone();
         spec.description = shipped.description().to_owned();
-        assert_eq!(&spec, &shipped.hdd().unwrap().spec, "{name}");
+        assert_eq!(&spec, &shipped.hdd().unwrap().specification, "{name}");
         assert_eq!(imported.profile.hdd().unwrap().model, shipped.hdd().unwrap().model, "{name}");
     }
 }

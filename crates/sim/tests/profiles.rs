@@ -10,7 +10,7 @@ use block::{Nanos, Op, Priority, Request};
 use cases::cases;
 use proptest::prelude::*;
 use sim::diskspecs::{ImportOptions, import_text};
-use sim::profile::{BUILT_IN, BuildOptions, Profile, load};
+use sim::profile::{BUILT_IN, DeviceOptions, Profile, load};
 
 fn changed(name: &str, from: &str, to: &str) -> String {
     let text = load(name).unwrap().text().to_owned();
@@ -27,7 +27,7 @@ fn every_disk_that_comes_with_the_program_loads_and_builds() {
     for (name, _) in BUILT_IN {
         let profile = load(name).unwrap();
         assert_eq!(profile.name(), *name);
-        let device = profile.build(BuildOptions::default());
+        let device = profile.build(DeviceOptions::default());
         assert_eq!(device.capacity_sectors(), profile.capacity_sectors());
     }
 }
@@ -71,7 +71,7 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
 #[test]
 fn a_queue_depth_out_of_range_becomes_the_nearest_in_range() {
     let depth =
-        |depth| load("sata7200").unwrap().build(BuildOptions { queue_depth: Some(depth), queue_policy: None }).queue_depth();
+        |depth| load("sata7200").unwrap().build(DeviceOptions { queue_depth: Some(depth), queue_policy: None }).queue_depth();
     assert_eq!([depth(0), depth(7), depth(u32::MAX)], [1, 7, 1024]);
 }
 
@@ -112,14 +112,14 @@ fn a_whole_system_is_imported_with_the_slowest_of_its_buses() {
          topology disksim_iodriver driver0 [ disksim_bus bus0 [ disksim_disk disk0 [] ] ]
          disksim_pf Proc {{ Number of processors = 1 }}"
     );
-    let bus = imported(&system).unwrap().profile.hdd().unwrap().spec.bus.clone();
+    let bus = imported(&system).unwrap().profile.hdd().unwrap().specification.bus.clone();
     assert_eq!((bus.read_sector_ms, bus.write_sector_ms), (0.2, 0.1));
 }
 
 #[test]
 fn a_write_that_settles_sooner_than_a_read_is_imported() {
     let text = DISK.replacen("settling delay = 0.5", "settling delay = -0.483", 1);
-    assert_eq!(imported(&text).unwrap().profile.hdd().unwrap().spec.mechanics.write_settle_ms, -0.483);
+    assert_eq!(imported(&text).unwrap().profile.hdd().unwrap().specification.mechanics.write_settle_ms, -0.483);
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn slips_that_no_spare_can_take_are_noted_and_left_out() {
     let text =
         text.replacen("Number of spares = 0", "Number of spares = 1", 1).replacen("slips = []", "slips = [ 5, 7, 300, 99999 ]", 1);
     let imported = imported(&text).unwrap();
-    assert_eq!(imported.profile.hdd().unwrap().spec.zones[0].slips, [5, 300]);
+    assert_eq!(imported.profile.hdd().unwrap().specification.zones[0].slips, [5, 300]);
     assert!(imported.notes.iter().any(|note| note.contains("slips: 2 of the zone")), "{:?}", imported.notes);
 }
 
@@ -215,7 +215,7 @@ proptest! {
         }
         if let Ok(imported) = imported(&text) {
             let profile = imported.profile;
-            let mut device = profile.build(BuildOptions::default());
+            let mut device = profile.build(DeviceOptions::default());
             let capacity = device.capacity_sectors();
             let requests: Vec<_> = (0..20).map(|i| sim::validate::MeasuredRequest {
                 lba: capacity / 20 * i,
@@ -243,7 +243,7 @@ proptest! {
 
 /// Seconds that `count` requests take, `depth` at a time, until the disk is at rest.
 fn seconds(name: &str, op: Op, count: u32, sectors: u32, depth: u32, lba: &dyn Fn(u32) -> u64) -> f64 {
-    let mut device = load(name).unwrap().build(BuildOptions { queue_depth: Some(depth), queue_policy: None });
+    let mut device = load(name).unwrap().build(DeviceOptions { queue_depth: Some(depth), queue_policy: None });
     let (mut now, mut next, mut finished, mut done) = (Nanos::ZERO, 0, 0, Vec::new());
     while finished < count {
         while next < count && next - finished < depth {
@@ -339,7 +339,7 @@ fn a_key_of_a_hard_disk_is_unknown_to_a_flash_device_and_the_other_way_round() {
 
 /// Requests a second of a device in the state that its profile says, `depth` at once.
 fn requests_a_second(name: &str, depth: u32, requests: u32, op: Op, sectors: u32, lba: &dyn Fn(u32) -> u64) -> f64 {
-    let mut device = load(name).unwrap().build(BuildOptions { queue_depth: Some(depth), queue_policy: None });
+    let mut device = load(name).unwrap().build(DeviceOptions { queue_depth: Some(depth), queue_policy: None });
     let (mut now, mut next, mut finished, mut done) = (Nanos::ZERO, 0, 0, Vec::new());
     while finished < requests {
         while next < requests && next - finished < depth {
@@ -358,7 +358,7 @@ fn requests_a_second(name: &str, depth: u32, requests: u32, op: Op, sectors: u32
 #[test]
 fn a_lone_page_of_the_dftl_device_takes_the_published_times_at_the_flash() {
     let one = |op| {
-        let mut device = load("ssd-dftl").unwrap().build(BuildOptions::default());
+        let mut device = load("ssd-dftl").unwrap().build(DeviceOptions::default());
         let mut took = Vec::new();
         // The second finds its entry of the map in memory.
         for id in 0..2 {

@@ -10,7 +10,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::{Insertion, Patience, Pick, Scheduler, Spec, count, span};
-use crate::queue::{Limits, Merging, Place, Placed, Queue, Slot};
+use crate::queue::{Limits, Merging, Placed, Queue, QueuePosition, Slot};
 use crate::{Nanos, Request, Scale, Tunable, Unit};
 
 pub(super) static SPEC: Spec = Spec {
@@ -104,7 +104,7 @@ struct Deadline {
     tuning: Tuning,
     queue: Queue,
     /// Direction of the last batch and the place right behind its last request, unless the end of the disk was reached.
-    next: Option<(usize, Place)>,
+    next: Option<(usize, QueuePosition)>,
     batched: u64,
     starved: u64,
 }
@@ -176,7 +176,7 @@ impl Scheduler for Deadline {
     fn pick(&mut self, now: Nanos) -> Pick {
         let Some((direction, slot)) = self.select(now) else { return Pick::Empty };
         let place = self.queue.place(slot);
-        let behind = Place { sequence: place.sequence + 1, ..place };
+        let behind = QueuePosition { sequence: place.sequence + 1, ..place };
         let successor = self.queue.from(direction, behind).map(|next| self.queue.place(next));
         self.next = successor.map(|place| (direction, place));
         self.batched += 1;

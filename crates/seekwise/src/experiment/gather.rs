@@ -9,7 +9,7 @@ use learn::controller::Fixed;
 use learn::experience::{Case, Experience, Served, describe, names, noted};
 use learn::{Setting, Window};
 use sim::host::HostSettings;
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 
 use super::World;
 use super::laboratory::Laboratory;
@@ -50,7 +50,7 @@ impl Disk {
     pub fn world(&self) -> anyhow::Result<World> {
         Ok(World {
             profile: sim::profile::load(&self.profile)?,
-            device: BuildOptions { queue_depth: self.queue_depth, queue_policy: None },
+            device: DeviceOptions { queue_depth: self.queue_depth, queue_policy: None },
             host: HostSettings::default(),
         })
     }

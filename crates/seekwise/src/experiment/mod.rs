@@ -27,7 +27,7 @@ use learn::{Preference, Setting};
 use report::record::{DiskDigest, Record, SCHEMA};
 use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{HostSettings, Queue, RunSummary};
-use sim::profile::{BuildOptions, Profile};
+use sim::profile::{DeviceOptions, Profile};
 use sim::run::{Pilot, RunError, StreamMeasure, Watch};
 
 use crate::terminal::{self, Interrupted};
@@ -118,7 +118,7 @@ impl From<QueuePolicyArgument> for QueuePolicy {
 /// The disk and the host that every run gets anew.
 pub struct World {
     profile: Profile,
-    device: BuildOptions,
+    device: DeviceOptions,
     host: HostSettings,
 }
 
@@ -258,7 +258,7 @@ fn check_folder(folder: &Path) -> anyhow::Result<()> {
 fn plan(args: &Arguments, regimes: Vec<Regime>, brief: Brief, alone: bool) -> anyhow::Result<Plan> {
     let world = World {
         profile: sim::profile::load(&args.disk)?,
-        device: BuildOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
+        device: DeviceOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(QueuePolicy::from) },
         host: HostSettings::parse(&args.settings.join(",")).context("--set")?,
     };
     let load: Box<dyn Load> = match workload::job_text(&args.load)? {

@@ -250,7 +250,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use sim::host::{Host, HostSettings, Queue, QueueSettings};
-    use sim::profile::BuildOptions;
+    use sim::profile::DeviceOptions;
     use sim::run::Server;
     use sim::workload::Workload;
 
@@ -261,7 +261,7 @@ mod tests {
         let profile = sim::profile::load("sata7200").unwrap();
         let spec = block::find("deadline").unwrap();
         let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
-        let queue = Queue::new(scheduler, profile.build(BuildOptions::default()), QueueSettings::default());
+        let queue = Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default());
         let workload = Workload::parse("[a]\nrw=read\nsize=1m\n", "a.fio").unwrap();
         let files = workload.place(profile.capacity_sectors(), 1).unwrap().files();
         Host::new(queue, files, HostSettings::parse("read_ahead_kb=512").unwrap()).unwrap()

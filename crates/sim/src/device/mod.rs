@@ -1,4 +1,4 @@
-//! Simulated storage devices, one file each behind the [`Device`] trait.
+//! Simulated storage devices behind the [`Device`] trait, one file or folder for each kind.
 
 pub mod hdd;
 pub mod raid;
@@ -29,7 +29,7 @@ pub struct Completion {
     pub cache_hit: bool,
 }
 
-/// A storage device in virtual time. It never reads a clock: whoever hosts it asks when it next wants to be called, and calls.
+/// A storage device in virtual time. It never reads a clock: its host asks when it next wants to be called, and calls.
 ///
 /// ```text
 /// host                         device

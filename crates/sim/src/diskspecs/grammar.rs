@@ -38,12 +38,12 @@ pub struct Value {
     /// Where.
     pub at: At,
     /// What.
-    pub kind: Kind,
+    pub kind: ValueKind,
 }
 
 /// What a value is.
 #[derive(Clone, Debug)]
-pub enum Kind {
+pub enum ValueKind {
     /// A number.
     Number(f64),
     /// A word or words.
@@ -244,21 +244,21 @@ impl Parser<'_> {
         }
         let at = self.at();
         if self.take(b'[') {
-            return Ok(Value { kind: Kind::List(self.list(depth + 1)?), at });
+            return Ok(Value { kind: ValueKind::List(self.list(depth + 1)?), at });
         }
         let Some(text) = self.text() else { return self.error("a value should stand here") };
         if let Some(name) = text.strip_prefix("source ") {
             let mut blocks = self.source(name, depth)?;
             return match (blocks.pop(), blocks.is_empty()) {
-                (Some(block), true) => Ok(Value { at, kind: Kind::Block(block) }),
+                (Some(block), true) => Ok(Value { at, kind: ValueKind::Block(block) }),
                 _ => Err(format!("{at}: source: {name} should hold exactly one block")),
             };
         }
         if self.take(b'{') {
             let (kind, name) = text.split_once(' ').unwrap_or((&text, ""));
-            return Ok(Value { kind: Kind::Block(self.block(kind.to_owned(), name.to_owned(), at.clone(), depth + 1)?), at });
+            return Ok(Value { kind: ValueKind::Block(self.block(kind.to_owned(), name.to_owned(), at.clone(), depth + 1)?), at });
         }
-        let kind = text.parse::<f64>().map_or_else(|_| Kind::Word(text), Kind::Number);
+        let kind = text.parse::<f64>().map_or_else(|_| ValueKind::Word(text), ValueKind::Number);
         Ok(Value { at, kind })
     }
 

@@ -1,17 +1,17 @@
 //! Imports disks from DiskSim 4 parameter files (`.diskspecs`, or a whole `.parv` with its buses) as profiles.
 //!
 //! Parameters and their meaning: DiskSim's `disk.modspec`, `layout_g1.modspec`, `layout_g1_zone.modspec`, `mech_g1.modspec`.
-//! What has no counterpart here but changes nothing is noted; what would change results is an error with file and line.
+//! A parameter without a counterpart here is noted if it changes nothing, and an error with file and line if it would change results.
 
 pub mod grammar;
 
 use std::path::Path;
 
-use self::grammar::{At, Block, Kind, Sources, Value};
+use self::grammar::{At, Block, Sources, Value, ValueKind};
 use crate::device::hdd::mechanics::reacquire_estimate;
 use crate::device::hdd::spec::{
-    Bus, Cache, ExtraWriteDisconnect, Geometry, Mapping, Mechanics, Overheads, Preseek, Queue, QueuePolicy, ReadAhead, Seek,
-    Sparing, Spec, WriteCache, Zone,
+    Bus, CacheSpecification, ExtraWriteDisconnect, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification,
+    Overheads, Preseek, QueuePolicy, ReadAhead, Seek, Sparing, WriteCache, ZoneSpecification,
 };
 use crate::profile::{Profile, ProfileError};
 
@@ -65,7 +65,7 @@ fn import_blocks(
     Ok(Imported { profile: Profile::from_hdd(&spec, file)?, notes })
 }
 
-/// Says what stands in place of the one disk that is needed, and where.
+/// The error when a file does not hold exactly one disk: what it holds, and where.
 fn not_one_disk(disks: &[&Block], blocks: &[Block], file: &str) -> String {
     let device = |block: &&Block| ["disksim_simpledisk", "memsmodel_mems", "ssdmodel_ssd"].contains(&block.kind.as_str());
     if !disks.is_empty() {
@@ -87,7 +87,7 @@ fn convert(
     folder: &Path,
     options: ImportOptions,
     notes: &mut Vec<String>,
-) -> Result<Spec, String> {
+) -> Result<HddSpecification, String> {
     let mut fields = Fields::new(disk);
     let model = fields.block("Model", "dm_disk")?;
     let mut model = Fields::new(model);
@@ -112,7 +112,7 @@ fn convert(
     fields.ignore("Read directly to buffer", "changes nothing here", notes);
     fields.finish(notes);
     let description = format!("{}, imported from DiskSim parameters", disk.name);
-    Ok(Spec { name: name.to_owned(), description, geometry, mechanics, seek, bus, cache, overheads, queue, zones })
+    Ok(HddSpecification { name: name.to_owned(), description, geometry, mechanics, seek, bus, cache, overheads, queue, zones })
 }
 
 /// The slowest of disk, bus, controller and what the user says: DiskSim takes the largest of all transfer times.
@@ -144,7 +144,7 @@ fn bus(bulk: f64, blocks: &[Block], options: ImportOptions, notes: &mut Vec<Stri
     })
 }
 
-fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Result<(Geometry, Vec<Zone>), String> {
+fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Result<(Geometry, Vec<ZoneSpecification>), String> {
     let mut fields = Fields::new(layout);
     let mapping = match fields.integer("LBN-to-PBN mapping scheme", 0, 2)? {
         0 => Mapping::Conventional,
@@ -196,7 +196,7 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
     }
     // DiskSim takes what the zones hold; the drive's own figure, where it is less, is what its owner could use.
     let count = model.integer_or("Block count", 0, u64::MAX >> 11, 0)?;
-    let all = crate::device::hdd::layout::Layout::new(&geometry, &zones).map_err(|error| format!("{}: {error}", layout.at))?;
+    let all = crate::device::hdd::layout::HddLayout::new(&geometry, &zones).map_err(|error| format!("{}: {error}", layout.at))?;
     match count {
         0 => {}
         count if count <= all.capacity_sectors => geometry.capacity_sectors = Some(count),
@@ -209,7 +209,7 @@ fn geometry(model: &mut Fields, layout: &Block, notes: &mut Vec<String>) -> Resu
 }
 
 /// Drops slips outside the zone and those that the spares of their region cannot take, as DiskSim never checked; says how many.
-fn drop_surplus_slips(geometry: &Geometry, zone: &mut Zone) -> usize {
+fn drop_surplus_slips(geometry: &Geometry, zone: &mut ZoneSpecification) -> usize {
     let per_track = u64::from(zone.sectors_per_track);
     let per_cylinder = per_track * u64::from(geometry.surfaces);
     let cylinders = u64::from(zone.last_cylinder.saturating_sub(zone.first_cylinder)) + 1;
@@ -253,8 +253,10 @@ fn skew_unit(fields: &mut Fields) -> Result<Option<bool>, String> {
     }
 }
 
-fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<Zone, String> {
-    let Kind::Block(block) = &value.kind else { return Err(format!("{}: a zone should be a block dm_layout_g1_zone", value.at)) };
+fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<ZoneSpecification, String> {
+    let ValueKind::Block(block) = &value.kind else {
+        return Err(format!("{}: a zone should be a block dm_layout_g1_zone", value.at));
+    };
     let mut fields = Fields::new(block);
     let large = u64::from(u32::MAX);
     let sectors_per_track = fields.integer("Blocks per track", 1, large)? as u32;
@@ -269,7 +271,7 @@ fn zone(value: &Value, geometry: &Geometry, notes: &mut Vec<String>) -> Result<Z
     if defects.len() % 2 != 0 {
         return Err(format!("{}: defects: {} numbers; pairs of a bad and a good place are needed", block.at, defects.len()));
     }
-    let mut zone = Zone {
+    let mut zone = ZoneSpecification {
         first_cylinder: fields.integer("First cylinder number", 0, large)? as u32,
         last_cylinder: fields.integer("Last cylinder number", 0, large)? as u32,
         sectors_per_track,
@@ -295,7 +297,7 @@ fn mechanics_and_seek(
     folder: &Path,
     geometry: &Geometry,
     notes: &mut Vec<String>,
-) -> Result<(Mechanics, Seek), String> {
+) -> Result<(MechanicsSpecification, Seek), String> {
     let mut fields = Fields::new(block);
     if let Some((at, word)) = fields.word("Access time type")?
         && word != "trackSwitchPlusRotation"
@@ -329,7 +331,7 @@ fn mechanics_and_seek(
     for unused in ["First ten seek times", "HPL seek equation values", "Full seek curve", "Constant seek time"] {
         fields.ignore(unused, "another seek type is chosen", notes);
     }
-    let mechanics = Mechanics {
+    let mechanics = MechanicsSpecification {
         rotation_rpm: fields.number("Rotation speed (in rpms)")?,
         head_switch_ms: fields.number("Head switch time")?,
         write_settle_ms: fields.signed("Add. write settling delay")?,
@@ -403,7 +405,7 @@ fn seek_file(path: &Path, at: &At) -> Result<Seek, String> {
     Ok(Seek::Table { points })
 }
 
-fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> {
+fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<CacheSpecification, String> {
     let segments = fields.integer("Number of buffer segments", 1, 4096)?;
     let full_hits = fields.flag("Allow sneaky full read hits")?;
     let prebuffers = fields.flag("Allow write prebuffering")?;
@@ -424,7 +426,7 @@ fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Cache, String> 
     if mark > 0.0 && !mark_by_request {
         notes.push(format!("{}: High (read) water mark: taken as a part of the request", fields.block.at));
     }
-    Ok(Cache {
+    Ok(CacheSpecification {
         segments: segments as u32,
         segment_sectors: fields.integer("Segment size (in blks)", 1, 1 << 30)? as u32,
         write_segments: fields.integer_or("Maximum number of write segments", 1, segments, 1)? as u32,
@@ -494,7 +496,7 @@ fn overheads(fields: &mut Fields) -> Result<Overheads, String> {
     Ok(overheads)
 }
 
-fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Queue, String> {
+fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<HddQueue, String> {
     let depth = fields.integer_or("Max queue length", 0, u32::MAX.into(), 1)?;
     if !(1..=1024).contains(&depth) {
         notes.push(format!("{}: Max queue length: {depth} becomes {}", fields.block.at, depth.clamp(1, 1024)));
@@ -523,7 +525,7 @@ fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<Queue, String> 
             }
         };
     }
-    Ok(Queue { depth: depth.clamp(1, 1024) as u32, policy, preseek })
+    Ok(HddQueue { depth: depth.clamp(1, 1024) as u32, policy, preseek })
 }
 
 /// The entries of a block that have not been read yet.
@@ -563,8 +565,8 @@ impl<'a> Fields<'a> {
 
     fn signed(&mut self, key: &str) -> Result<f64, String> {
         match self.need(key)? {
-            Value { kind: Kind::Number(number), .. } if number.abs() <= 1e12 => Ok(*number),
-            Value { kind: Kind::Number(number), at } => Err(format!("{at}: {key}: {number} is not within -1e12 to 1e12")),
+            Value { kind: ValueKind::Number(number), .. } if number.abs() <= 1e12 => Ok(*number),
+            Value { kind: ValueKind::Number(number), at } => Err(format!("{at}: {key}: {number} is not within -1e12 to 1e12")),
             Value { at, .. } => Err(format!("{at}: {key} should be a number")),
         }
     }
@@ -585,21 +587,21 @@ impl<'a> Fields<'a> {
     fn word(&mut self, key: &str) -> Result<Option<(At, String)>, String> {
         match self.find(key) {
             None => Ok(None),
-            Some(Value { at, kind: Kind::Word(word) }) => Ok(Some((at.clone(), word.clone()))),
+            Some(Value { at, kind: ValueKind::Word(word) }) => Ok(Some((at.clone(), word.clone()))),
             Some(Value { at, .. }) => Err(format!("{at}: {key} should be a word")),
         }
     }
 
     fn list(&mut self, key: &str) -> Result<&'a [Value], String> {
         match self.need(key)? {
-            Value { kind: Kind::List(values), .. } => Ok(values),
+            Value { kind: ValueKind::List(values), .. } => Ok(values),
             Value { at, .. } => Err(format!("{at}: {key} should be a list in brackets")),
         }
     }
 
     fn numbers(&mut self, key: &str) -> Result<Vec<f64>, String> {
         let number = |value: &Value| match value.kind {
-            Kind::Number(number) if number.is_finite() => Ok(number),
+            ValueKind::Number(number) if number.is_finite() => Ok(number),
             _ => Err(format!("{}: {key} should hold numbers", value.at)),
         };
         self.list(key)?.iter().map(number).collect()
@@ -614,8 +616,8 @@ impl<'a> Fields<'a> {
 
     fn block(&mut self, key: &str, kind: &str) -> Result<&'a Block, String> {
         match self.need(key)? {
-            Value { kind: Kind::Block(block), .. } if block.kind == kind => Ok(block),
-            Value { kind: Kind::Block(block), .. } => {
+            Value { kind: ValueKind::Block(block), .. } if block.kind == kind => Ok(block),
+            Value { kind: ValueKind::Block(block), .. } => {
                 Err(format!("{}: {key}: blocks of type `{}` are not supported; `{kind}` is", block.at, block.kind))
             }
             Value { at, .. } => Err(format!("{at}: {key} should be a block `{kind} {{ … }}`")),
@@ -631,7 +633,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Notes whatever nobody asked for.
+    /// Notes the parameters that were not read.
     fn finish(self, notes: &mut Vec<String>) {
         for (key, value) in &self.block.entries {
             if !self.seen.contains(&key.as_str()) {
@@ -643,16 +645,16 @@ impl<'a> Fields<'a> {
 
 fn number_in(value: &Value, key: &str) -> Result<f64, String> {
     match value.kind {
-        Kind::Number(number) if (0.0..=1e12).contains(&number) => Ok(number),
-        Kind::Number(number) => Err(format!("{}: {key}: {number} is not within 0 to 1e12", value.at)),
+        ValueKind::Number(number) if (0.0..=1e12).contains(&number) => Ok(number),
+        ValueKind::Number(number) => Err(format!("{}: {key}: {number} is not within 0 to 1e12", value.at)),
         _ => Err(format!("{}: {key} should be a number", value.at)),
     }
 }
 
 fn integer_in(value: &Value, key: &str, min: u64, max: u64) -> Result<u64, String> {
     match value.kind {
-        Kind::Number(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => Ok(number as u64),
-        Kind::Number(number) => Err(format!("{}: {key}: {number} is not a whole number within {min} to {max}", value.at)),
+        ValueKind::Number(number) if number.fract() == 0.0 && (min as f64..=max as f64).contains(&number) => Ok(number as u64),
+        ValueKind::Number(number) => Err(format!("{}: {key}: {number} is not a whole number within {min} to {max}", value.at)),
         _ => Err(format!("{}: {key} should be a number", value.at)),
     }
 }

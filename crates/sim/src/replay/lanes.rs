@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
     use crate::host::QueueSettings;
-    use crate::profile::{BuildOptions, load};
+    use crate::profile::{DeviceOptions, load};
 
     #[test]
     fn a_lane_is_called_once_for_an_instant_however_many_requests_came_in_it() {
@@ -103,7 +103,7 @@ mod tests {
         let build = || {
             let spec = block::find("noop").unwrap();
             let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
-            Queue::new(scheduler, profile.build(BuildOptions::default()), QueueSettings::default())
+            Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default())
         };
         let mut lanes = Lanes::new(&build);
         for token in 0..1000 {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use block::{Nanos, Op, Priority, Request, StreamId};
 use sim::device::{Completion, Device};
 use sim::host::{Access, Action, Call, Extent, File, FileId, Files, Host, HostSettings, Queue, QueueSettings};
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 use sim::run::{Finished, Server};
 
 pub const KIB: u64 = 1024;
@@ -109,7 +109,7 @@ impl Machine {
 
     pub fn on_disk(disk: &str, scheduler: &str, files: Files, settings: &str) -> Machine {
         let profile = sim::profile::load(disk).unwrap();
-        Machine::on(queue(scheduler, profile.build(BuildOptions::default())), Log::default(), files, settings)
+        Machine::on(queue(scheduler, profile.build(DeviceOptions::default())), Log::default(), files, settings)
     }
 
     pub fn on_device(device: Box<dyn Device>, files: Files, settings: &str) -> Machine {

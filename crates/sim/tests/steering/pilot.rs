@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use block::{Nanos, Op, Priority};
 use sim::host::{Queue, QueueSettings, RunSummary};
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
 use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
@@ -155,7 +155,7 @@ fn a_host_is_steered_with_all_its_tunables() {
     let profile = sim::profile::load("sata7200").unwrap();
     let placed = workload.place(profile.capacity_sectors(), 1).unwrap();
     let run = |pilot: Option<&mut dyn Pilot>| {
-        let queue = Queue::new(Spy::on(block::ALL[0]), profile.build(BuildOptions::default()), QueueSettings::default());
+        let queue = Queue::new(Spy::on(block::ALL[0]), profile.build(DeviceOptions::default()), QueueSettings::default());
         let mut host = sim::host::Host::new(queue, placed.files(), sim::host::HostSettings::default()).unwrap();
         sim::workload::run(&placed, &mut host, None, Measure::new([0, 1]), &Watch::default(), pilot).unwrap()
     };

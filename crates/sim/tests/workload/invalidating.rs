@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 use sim::host::{Host, HostSettings, HostTally, Queue, QueueSettings};
-use sim::profile::BuildOptions;
+use sim::profile::DeviceOptions;
 use sim::run::{Measure, Watch};
 use sim::workload::{WorkloadRun, run};
 
@@ -13,7 +13,7 @@ fn on_a_host(text: &str) -> (HostTally, WorkloadRun) {
     let placed = placed(text);
     let (spec, values) = block::parse("noop").unwrap();
     let scheduler = (spec.build)(&block::Limits::default(), &values);
-    let device = sim::profile::load("sata7200").unwrap().build(BuildOptions::default());
+    let device = sim::profile::load("sata7200").unwrap().build(DeviceOptions::default());
     let settings = HostSettings::parse("memory_mib=256").unwrap();
     let queue = Queue::new(scheduler, device, QueueSettings::default());
     let mut host = Host::new(queue, Arc::clone(&placed.files()), settings).unwrap();

@@ -6,8 +6,8 @@
 //! ```
 //! A segment is a ring: what is read beyond its size pushes out its oldest sectors.
 
-use super::layout::Place;
-use super::spec::Cache as Spec;
+use super::layout::SectorLocation;
+use super::spec::CacheSpecification;
 
 /// What a segment holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub struct Waiting {
     /// … since then.
     pub incoming_since: u64,
     /// Where they go.
-    pub place: Place,
+    pub place: SectorLocation,
 }
 
 /// What a read finds.
@@ -91,8 +91,8 @@ pub struct Cache {
 
 impl Cache {
     /// Empty segments.
-    pub fn new(spec: &Spec) -> Cache {
-        let place = Place { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
+    pub fn new(spec: &CacheSpecification) -> Cache {
+        let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
         let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0 };
         let waiting = Waiting { order: 0, ready: 0, incoming: 0, incoming_since: 0, place };
         Cache {

@@ -11,7 +11,7 @@
 //! skips: every later data position of the region (or of the zone) moves on by one. A sorted table of the positions where the
 //! shift grows turns that into one binary search. The rules are those of DiskSim's `dm_layout_g1` (`layout_g1.modspec`).
 
-use super::spec::{Geometry, Mapping, Sparing, Zone as ZoneSpec};
+use super::spec::{Geometry, Mapping, Sparing, ZoneSpecification};
 use crate::device::reciprocal::Reciprocal32;
 
 /// A fraction of a revolution in units of 2⁻⁶⁴: adding angles wraps by itself.
@@ -19,7 +19,7 @@ pub type Angle = u64;
 
 /// Where an LBA lies, and how far the LBAs go on without a break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SectorLocation {
     /// Index of the zone.
     pub zone: u16,
     /// Head, counted from the top surface.
@@ -34,9 +34,9 @@ pub struct Place {
     pub angle: Angle,
 }
 
-impl Place {
+impl SectorLocation {
     /// Both lie under the same head without moving the arm.
-    pub fn same_track(&self, other: &Place) -> bool {
+    pub fn same_track(&self, other: &SectorLocation) -> bool {
         (self.cylinder, self.head) == (other.cylinder, other.head)
     }
 }
@@ -93,7 +93,7 @@ pub struct Zone {
 
 /// All zones of a disk.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Layout {
+pub struct HddLayout {
     /// The zones, by LBA.
     pub zones: Box<[Zone]>,
     /// LBAs of the disk.
@@ -109,9 +109,9 @@ pub struct Layout {
 /// Buckets that find a zone by LBA: few enough to stay in the first-level cache.
 const BUCKETS: u64 = 1024;
 
-impl Layout {
+impl HddLayout {
     /// Prepares the tables of a geometry. Errors name the key of the profile, its value and what would be right.
-    pub fn new(geometry: &Geometry, zones: &[ZoneSpec]) -> Result<Layout, String> {
+    pub fn new(geometry: &Geometry, zones: &[ZoneSpecification]) -> Result<HddLayout, String> {
         let mut built: Vec<Zone> = Vec::with_capacity(zones.len());
         let mut next_lba = 0;
         let mut next_cylinder = 0;
@@ -137,7 +137,7 @@ impl Layout {
         let buckets = (0..=capacity_sectors >> bucket_bits)
             .map(|bucket| (built.partition_point(|zone| zone.first_lba <= bucket << bucket_bits) - 1) as u16)
             .collect();
-        Ok(Layout {
+        Ok(HddLayout {
             zones: built.into(),
             capacity_sectors,
             surfaces: u32::from(geometry.surfaces),
@@ -149,7 +149,7 @@ impl Layout {
     }
 
     /// Finds an LBA. One beyond the disk is taken for the last one.
-    pub fn locate(&self, lba: u64) -> Place {
+    pub fn locate(&self, lba: u64) -> SectorLocation {
         let lba = lba.min(self.capacity_sectors - 1);
         let mut index = usize::from(self.buckets[(lba >> self.bucket_bits) as usize]);
         let mut zone = &self.zones[index];
@@ -161,7 +161,7 @@ impl Layout {
         let (physical, run) = zone.physical((lba - zone.first_lba) as u32);
         let (track, sector) = zone.by_track.divide(physical);
         let (cylinder, ordinal) = self.by_surfaces.divide(track);
-        Place {
+        SectorLocation {
             zone: index as u16,
             head: self.head(zone, cylinder, ordinal),
             cylinder: zone.first_cylinder + cylinder,
@@ -172,14 +172,14 @@ impl Layout {
     }
 
     /// Where the LBA `sectors` behind the one at `place` lies, which follows on it without a break if the run is longer.
-    pub fn further(&self, place: &Place, sectors: u32) -> Place {
+    pub fn further(&self, place: &SectorLocation, sectors: u32) -> SectorLocation {
         debug_assert!(sectors < place.run, "{sectors} sectors leave a run of {}", place.run);
         let step = self.zones[usize::from(place.zone)].sector_angle.wrapping_mul(u64::from(sectors));
-        Place { sector: place.sector + sectors, run: place.run - sectors, angle: place.angle.wrapping_add(step), ..*place }
+        SectorLocation { sector: place.sector + sectors, run: place.run - sectors, angle: place.angle.wrapping_add(step), ..*place }
     }
 
     /// The LBA behind the last one on the track of `lba`, which lies at `place`.
-    pub fn track_end(&self, lba: u64, place: &Place) -> u64 {
+    pub fn track_end(&self, lba: u64, place: &SectorLocation) -> u64 {
         let mut end = lba + u64::from(place.run);
         if place.sector + place.run < self.zones[usize::from(place.zone)].sectors_per_track {
             while end < self.capacity_sectors {
@@ -194,7 +194,7 @@ impl Layout {
     }
 
     /// The first LBA on the track of `lba`, which lies at `place`.
-    pub fn track_start(&self, lba: u64, place: &Place) -> u64 {
+    pub fn track_start(&self, lba: u64, place: &SectorLocation) -> u64 {
         // Slips and spares only make this too early.
         let mut start = lba.saturating_sub(u64::from(place.sector));
         let zone = &self.zones[usize::from(place.zone)];
@@ -225,7 +225,7 @@ impl Layout {
 }
 
 impl Zone {
-    fn new(geometry: &Geometry, spec: &ZoneSpec, first_lba: u64, next_cylinder: u32) -> Result<Zone, String> {
+    fn new(geometry: &Geometry, spec: &ZoneSpecification, first_lba: u64, next_cylinder: u32) -> Result<Zone, String> {
         let surfaces = u32::from(geometry.surfaces);
         if spec.first_cylinder < next_cylinder {
             return Err(format!("first_cylinder: {} lies in the zone before; at least {next_cylinder}", spec.first_cylinder));

@@ -2,8 +2,8 @@
 
 use block::Nanos;
 
-use super::layout::{Angle, Layout, Place};
-use super::spec::{Geometry, Mechanics as Spec, Seek, Zone};
+use super::layout::{Angle, HddLayout, SectorLocation};
+use super::spec::{Geometry, MechanicsSpecification, Seek, ZoneSpecification};
 use crate::device::reciprocal::Reciprocal64;
 
 /// A sector may be missed by this much and still be caught: far more than arithmetic loses, far less than a sector takes.
@@ -20,8 +20,8 @@ pub struct Arm {
     pub head: u16,
 }
 
-impl From<&Place> for Arm {
-    fn from(place: &Place) -> Arm {
+impl From<&SectorLocation> for Arm {
+    fn from(place: &SectorLocation) -> Arm {
         Arm { cylinder: place.cylinder, head: place.head }
     }
 }
@@ -61,7 +61,7 @@ pub struct Mechanics {
     /// Below zero on drives that write before a read could begin.
     write_settle: i64,
     reacquire: u64,
-    /// See [`Spec::minimum_write_seek_ms`].
+    /// See [`MechanicsSpecification::minimum_write_seek_ms`].
     pub minimum_write_seek: u64,
     /// Time per distance in cylinders.
     seek: Box<[u32]>,
@@ -69,7 +69,7 @@ pub struct Mechanics {
 
 impl Mechanics {
     /// Prepares the tables. Errors name the key, its value and what would be right.
-    pub fn new(spec: &Spec, seek: &Seek, geometry: &Geometry) -> Result<Mechanics, String> {
+    pub fn new(spec: &MechanicsSpecification, seek: &Seek, geometry: &Geometry) -> Result<Mechanics, String> {
         if !(60.0..=1e6).contains(&spec.rotation_rpm) {
             return Err(format!("mechanics.rotation_rpm: {} is not within 60 to 1000000", spec.rotation_rpm));
         }
@@ -86,7 +86,7 @@ impl Mechanics {
     }
 
     /// Arm and head from one place to another.
-    pub fn seek_time(&self, arm: Arm, place: &Place, motion: Motion, write: bool) -> u64 {
+    pub fn seek_time(&self, arm: Arm, place: &SectorLocation, motion: Motion, write: bool) -> u64 {
         let distance = arm.cylinder.abs_diff(place.cylinder);
         let mut seek = if distance > 0 {
             u64::from(self.seek[distance as usize])
@@ -102,7 +102,7 @@ impl Mechanics {
     }
 
     /// Time from `at` until the sector at `place` begins to pass the head.
-    pub fn position(&self, at: u64, arm: Arm, place: &Place, motion: Motion, write: bool) -> Positioning {
+    pub fn position(&self, at: u64, arm: Arm, place: &SectorLocation, motion: Motion, write: bool) -> Positioning {
         let seek = self.seek_time(arm, place, motion, write);
         Positioning { seek, rotation: self.wait_for(at.saturating_add(seek), place.angle) }
     }
@@ -126,7 +126,7 @@ impl Mechanics {
     }
 
     /// How many sectors have passed completely after `elapsed` (at most a revolution).
-    pub fn passed(&self, layout: &Layout, place: &Place, elapsed: u64) -> u32 {
+    pub fn passed(&self, layout: &HddLayout, place: &SectorLocation, elapsed: u64) -> u32 {
         let per_track = u64::from(layout.zones[usize::from(place.zone)].sectors_per_track);
         self.by_period.divide(elapsed.min(self.period) * per_track).0 as u32
     }
@@ -227,14 +227,14 @@ fn table(points: &[(u32, f64)]) -> Result<Curve, String> {
     }
 }
 
-/// What finding the track again takes on a drive of which nobody measured it, in ms.
+/// What finding the track again takes on a drive for which it was not measured, in ms.
 ///
 /// The maker's skew says how long he allowed for a change of track. Where head switch and write settling fill it, they are all
 /// there is (drives with a servo surface of its own, such as the HP C2247A). Where they fall far short of it, as with all drives
 /// whose figures come from DIXtrac, the rest is the time to find the track again. It is taken to be not longer than the shortest
 /// seek and not longer than the skew. On the drives of Carnegie Mellon's validation traces the quickest accesses on the arm's
 /// own cylinder took 1.5 (Barracuda), 0.9 (Atlas 10K), 1.1 (IBM 18ES) and 0.8 ms (Cheetah 9LP); this gives 1.6, 1.2, 1.1, 0.8.
-pub fn reacquire_estimate(spec: &Spec, seek: &Seek, geometry: &Geometry, zones: &[Zone]) -> f64 {
+pub fn reacquire_estimate(spec: &MechanicsSpecification, seek: &Seek, geometry: &Geometry, zones: &[ZoneSpecification]) -> f64 {
     let single = curve(seek, geometry.cylinders).map_or(0.0, |curve| curve(1));
     let skews = zones.iter().map(|zone| {
         if geometry.skew_in_revolutions { zone.track_skew } else { zone.track_skew / f64::from(zone.sectors_per_track.max(1)) }

@@ -1,7 +1,7 @@
 //! The stream of sectors under the head, in closed form: track after track, each a start time and a rate.
 
-use super::Model;
-use super::layout::{Angle, Place};
+use super::HddModel;
+use super::layout::{Angle, SectorLocation};
 use super::mechanics::{Arm, Motion, Positioning};
 
 /// Sectors that pass the head one after the other, and when.
@@ -12,7 +12,7 @@ pub struct Extent {
     /// LBA behind the last one before a break: the end of the track, a slip, a remap.
     pub end: u64,
     /// Where the first one lies.
-    pub place: Place,
+    pub place: SectorLocation,
     /// When the arm had settled for it.
     pub settled: u64,
     /// When its first sector began to pass.
@@ -23,7 +23,15 @@ pub struct Extent {
 
 impl Extent {
     /// Moves the arm at `at` to `lba`, which lies at `place`.
-    pub fn reach(model: &Model, at: u64, arm: Arm, lba: u64, place: Place, motion: Motion, write: bool) -> (Extent, Positioning) {
+    pub fn reach(
+        model: &HddModel,
+        at: u64,
+        arm: Arm,
+        lba: u64,
+        place: SectorLocation,
+        motion: Motion,
+        write: bool,
+    ) -> (Extent, Positioning) {
         let positioning = model.mechanics.position(at, arm, &place, motion, write);
         let settled = at.saturating_add(positioning.seek);
         let start = settled.saturating_add(positioning.rotation);
@@ -32,24 +40,24 @@ impl Extent {
     }
 
     /// Goes on behind this extent, at `place`; the transfer of this one ended at `at`.
-    pub fn next(&self, model: &Model, at: u64, place: Place, write: bool) -> Extent {
+    pub fn next(&self, model: &HddModel, at: u64, place: SectorLocation, write: bool) -> Extent {
         Extent::reach(model, at, Arm::from(&self.place), self.end, place, Motion::Continuing, write).0
     }
 
     /// When the sector before `lba` has passed completely.
-    pub fn passed_at(&self, model: &Model, lba: u64) -> u64 {
+    pub fn passed_at(&self, model: &HddModel, lba: u64) -> u64 {
         self.start.saturating_add(model.mechanics.transfer(self.sector_angle, (lba - self.lba) as u32))
     }
 
     /// The LBA behind the last sector that has passed completely at `at`.
-    pub fn reached(&self, model: &Model, at: u64) -> u64 {
+    pub fn reached(&self, model: &HddModel, at: u64) -> u64 {
         let passed = model.mechanics.passed(&model.layout, &self.place, at.saturating_sub(self.start));
         (self.lba + u64::from(passed)).min(self.end)
     }
 
     /// With the sectors up to `end` taken in the order they pass: how many of them come last, because the head settled in
     /// their midst; all of them if it settled before the first.
-    pub fn sectors_in_last_pass(&self, model: &Model, end: u64) -> u32 {
+    pub fn sectors_in_last_pass(&self, model: &HddModel, end: u64) -> u32 {
         let wanted = (end - self.lba) as u32;
         let wait = self.start - self.settled;
         let gone = model.mechanics.period - wait.min(model.mechanics.period);

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Behaviour and parameters follow DiskSim 4 (Bucy, Schindler, Schlosser, Ganger: CMU-PDL-08-101), but no sector is an event:
-//! a request costs one look-up in tables per track it touches, and read-ahead is worked out when somebody asks how far it got.
+//! a request costs one look-up in tables per track it touches, and read-ahead is worked out when its progress matters.
 //! A flush empties the write cache before the arm does anything else: a drive on SATA is given nothing beside a FLUSH CACHE, which is
 //! not a queued command. Here reads that hit are still answered meanwhile.
 //!
@@ -45,9 +45,9 @@ use std::sync::Arc;
 use block::{Nanos, Op, Request, RequestId};
 
 use self::cache::{Cache, Lookup, Segment, State, Waiting};
-use self::layout::Place;
+use self::layout::SectorLocation;
 use self::mechanics::{Arm, Motion};
-use self::model::Model;
+use self::model::HddModel;
 use self::reading::Stream;
 use self::spec::{QueuePolicy, WriteCache};
 use super::{Completion, Device};
@@ -59,7 +59,7 @@ struct Pending {
     write: bool,
     lba: u64,
     end: u64,
-    place: Place,
+    place: SectorLocation,
     /// Position in the order of arrival.
     order: u64,
     /// When the drive began to look at it.
@@ -83,7 +83,7 @@ struct Active {
 
 /// A flush that waits for writes in memory.
 #[derive(Clone, Copy, Debug)]
-struct Flush {
+struct PendingFlush {
     id: RequestId,
     /// The last write it waits for, by the order of arrival.
     upto: u64,
@@ -94,7 +94,7 @@ struct Flush {
 /// A hard disk at work.
 #[derive(Debug)]
 pub struct Hdd {
-    model: Arc<Model>,
+    model: Arc<HddModel>,
     depth: usize,
     policy: QueuePolicy,
     cache: Cache,
@@ -106,13 +106,13 @@ pub struct Hdd {
     outbox: Vec<(Completion, bool)>,
     orders: u64,
     /// Oldest first.
-    flushes: VecDeque<Flush>,
+    flushes: VecDeque<PendingFlush>,
     bus_free: u64,
     /// From when until when the bus carries what the media bring.
     bus_reserved: (u64, u64),
     last_was_read: bool,
     /// The LBA looked up last, and where it lies: read-ahead asks for the next track first to plan, and again to go there.
-    located: Cell<(u64, Place)>,
+    located: Cell<(u64, SectorLocation)>,
     /// The LBA behind the last write, and when it reached the media.
     last_write: (u64, u64),
     outstanding: usize,
@@ -122,7 +122,7 @@ pub struct Hdd {
 
 impl Hdd {
     /// A disk at rest, its cache empty, its arm at cylinder 0. `depth` and `policy` override those of the profile.
-    pub fn new(model: Arc<Model>, depth: Option<u32>, policy: Option<QueuePolicy>) -> Hdd {
+    pub fn new(model: Arc<HddModel>, depth: Option<u32>, policy: Option<QueuePolicy>) -> Hdd {
         let depth = depth.unwrap_or(model.queue.depth).max(1) as usize;
         Hdd {
             depth,
@@ -148,7 +148,7 @@ impl Hdd {
     }
 
     /// Where an LBA lies.
-    fn locate(&self, lba: u64) -> Place {
+    fn locate(&self, lba: u64) -> SectorLocation {
         let (known, place) = self.located.get();
         if known == lba {
             return place;
@@ -168,7 +168,7 @@ impl Hdd {
         self.outbox.insert(later, (completion, read));
     }
 
-    /// Sends a hit, or whatever needs no arm.
+    /// Sends a hit, or another answer that needs no arm.
     fn send_hit(&mut self, id: RequestId, at: u64, read: bool) {
         let none = Nanos::ZERO;
         self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true }, read);
@@ -238,7 +238,7 @@ impl Hdd {
         if !waiting {
             return request.map(|(_, work)| work);
         }
-        // Writes that nobody waits for go when nothing else does, when there is no more room, or when it is their turn.
+        // Writes already reported as done go when nothing else does, when there is no more room, or when it is their turn.
         let turn = full || request.is_none() || self.policy == QueuePolicy::Fifo;
         let segment = if turn { self.best_segment(at, u64::MAX) } else { None };
         let segment = segment.map(|(rank, index)| (rank, Work::Destage(index)));
@@ -295,7 +295,7 @@ impl Hdd {
 
     /// What the policy minimises, ties going to the older, if it is better than the best so far.
     #[inline]
-    fn rank(&self, at: u64, order: u64, place: &Place, write: bool, best: Option<Ranked>) -> Option<Rank> {
+    fn rank(&self, at: u64, order: u64, place: &SectorLocation, write: bool, best: Option<Ranked>) -> Option<Rank> {
         let mechanics = &self.model.mechanics;
         let cost = match self.policy {
             QueuePolicy::Fifo => 0,
@@ -423,7 +423,7 @@ impl Device for Hdd {
         self.account(now.0);
         let delays = &self.model.delays;
         let ready = now.0.saturating_add(delays.request + delays.write.after(self.last_was_read));
-        self.flushes.push_back(Flush { id, upto: self.orders, ready });
+        self.flushes.push_back(PendingFlush { id, upto: self.orders, ready });
         self.end_flushes(now.0);
         true
     }

@@ -1,20 +1,20 @@
 //! Everything about a disk that does not change while it works: checked once, shared by all instances.
 
-use super::layout::Layout;
+use super::layout::HddLayout;
 use super::mechanics::{MAX_CYLINDERS, Mechanics, duration};
-use super::spec::{Cache, Queue, Spec};
+use super::spec::{CacheSpecification, HddQueue, HddSpecification};
 
 /// A checked profile, ready for arithmetic. All times are nanoseconds.
 #[derive(Debug, PartialEq)]
-pub struct Model {
+pub struct HddModel {
     /// Where sectors lie.
-    pub layout: Layout,
+    pub layout: HddLayout,
     /// Spindle and arm.
     pub mechanics: Mechanics,
     /// The drive's memory.
-    pub cache: Cache,
+    pub cache: CacheSpecification,
     /// The drive's queue.
-    pub queue: Queue,
+    pub queue: HddQueue,
     /// What processor and bus add.
     pub delays: Delays,
 }
@@ -79,9 +79,9 @@ pub struct ExtraDisconnect {
     pub seek_delay: u64,
 }
 
-impl Model {
+impl HddModel {
     /// Checks a profile. Errors name the key, its value and what would be right.
-    pub fn new(spec: &Spec) -> Result<Model, String> {
+    pub fn new(spec: &HddSpecification) -> Result<HddModel, String> {
         let geometry = &spec.geometry;
         check("geometry.surfaces", u32::from(geometry.surfaces), 1, 1024)?;
         check("geometry.cylinders", geometry.cylinders, 1, MAX_CYLINDERS)?;
@@ -98,8 +98,8 @@ impl Model {
                 return Err(format!("zone[{index}].{key}: {value} is not within 0 to 1000000"));
             }
         }
-        Ok(Model {
-            layout: Layout::new(geometry, &spec.zones)?,
+        Ok(HddModel {
+            layout: HddLayout::new(geometry, &spec.zones)?,
             mechanics: Mechanics::new(&spec.mechanics, &spec.seek, geometry)?,
             cache: spec.cache.clone(),
             queue: spec.queue.clone(),
@@ -112,7 +112,7 @@ fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
     if (min..=max).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} is not within {min} to {max}")) }
 }
 
-fn check_cache(cache: &Cache) -> Result<(), String> {
+fn check_cache(cache: &CacheSpecification) -> Result<(), String> {
     let least = if cache.dedicated_write_segment { 2 } else { 1 };
     check("cache.segments", cache.segments, least, 4096)?;
     check("cache.segment_sectors", cache.segment_sectors, 1, 1 << 30)?;
@@ -127,7 +127,7 @@ fn check_cache(cache: &Cache) -> Result<(), String> {
 }
 
 impl Delays {
-    fn new(spec: &Spec) -> Result<Delays, String> {
+    fn new(spec: &HddSpecification) -> Result<Delays, String> {
         let overheads = &spec.overheads;
         let overhead = |key: &str, millis| duration(&format!("overheads.{key}"), millis);
         let after = |key: &str, read, write| -> Result<After, String> {

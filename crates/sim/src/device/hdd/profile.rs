@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::Hdd;
-use super::model::Model;
-use super::spec::{QueuePolicy, Spec};
+use super::model::HddModel;
+use super::spec::{HddSpecification, QueuePolicy};
 use crate::device::Device;
-use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
 
 /// Hard disks. Their profiles have no `kind`: files from before there were other kinds stay good.
 pub static KIND: DeviceKind = DeviceKind { key: None, parse, line: None };
@@ -15,36 +15,36 @@ pub static KIND: DeviceKind = DeviceKind { key: None, parse, line: None };
 #[derive(Clone, Debug)]
 pub struct HddProfile {
     /// What it says.
-    pub spec: Spec,
+    pub specification: HddSpecification,
     /// The checked tables that all devices of this profile share.
-    pub model: Arc<Model>,
+    pub model: Arc<HddModel>,
 }
 
 fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
-    let spec: Spec = text.read()?;
-    let model = Model::new(&spec).map_err(|error| text.error(error))?;
-    Ok(Arc::new(HddProfile { spec, model: Arc::new(model) }))
+    let specification: HddSpecification = text.read()?;
+    let model = HddModel::new(&specification).map_err(|error| text.error(error))?;
+    Ok(Arc::new(HddProfile { specification, model: Arc::new(model) }))
 }
 
 impl DeviceProfile for HddProfile {
     fn name(&self) -> &str {
-        &self.spec.name
+        &self.specification.name
     }
 
     fn description(&self) -> &str {
-        &self.spec.description
+        &self.specification.description
     }
 
     fn capacity_sectors(&self) -> u64 {
         self.model.layout.capacity_sectors
     }
 
-    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
         Box::new(Hdd::new(self.model.clone(), options.queue_depth, options.queue_policy))
     }
 
-    fn queue_policy(&self, options: BuildOptions) -> QueuePolicy {
-        options.queue_policy.unwrap_or(self.spec.queue.policy)
+    fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
+        options.queue_policy.unwrap_or(self.specification.queue.policy)
     }
 
     fn hdd(&self) -> Option<&HddProfile> {
@@ -53,7 +53,7 @@ impl DeviceProfile for HddProfile {
 }
 
 /// Writes a description as the text of a profile.
-pub(crate) fn to_text(spec: &Spec) -> Result<String, toml::ser::Error> {
+pub(crate) fn to_text(spec: &HddSpecification) -> Result<String, toml::ser::Error> {
     toml::to_string(spec).map(|text| wrap(&text))
 }
 

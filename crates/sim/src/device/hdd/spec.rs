@@ -1,11 +1,11 @@
-//! What a disk profile says: the schema of `disks/*.toml`. Units stand in the key names; an unknown key is an error.
+//! The schema of a hard disk's profile, the `disks/*.toml` without `kind`. Key names carry their units; an unknown key is an error.
 
 use serde::{Deserialize, Serialize};
 
 /// A hard disk, as its profile describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spec {
+pub struct HddSpecification {
     /// The profile's name.
     pub name: String,
     /// One line for people: maker, model, class.
@@ -13,21 +13,21 @@ pub struct Spec {
     /// Platters and how LBAs lie on them.
     pub geometry: Geometry,
     /// Spindle and arm.
-    pub mechanics: Mechanics,
+    pub mechanics: MechanicsSpecification,
     /// How long the arm takes.
     pub seek: Seek,
     /// The way to the host.
     pub bus: Bus,
     /// The drive's memory.
-    pub cache: Cache,
+    pub cache: CacheSpecification,
     /// What the drive's processor adds.
     #[serde(default)]
     pub overheads: Overheads,
     /// The drive's own queue.
-    pub queue: Queue,
+    pub queue: HddQueue,
     /// Bands of cylinders with the same number of sectors per track, outermost (LBA 0) first.
     #[serde(rename = "zone")]
-    pub zones: Vec<Zone>,
+    pub zones: Vec<ZoneSpecification>,
 }
 
 /// Platters and how LBAs lie on them.
@@ -100,7 +100,7 @@ pub enum Sparing {
 /// Cylinders with the same number of sectors per track.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Zone {
+pub struct ZoneSpecification {
     /// First cylinder.
     pub first_cylinder: u32,
     /// Last cylinder.
@@ -131,7 +131,7 @@ pub struct Zone {
 /// Spindle and arm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mechanics {
+pub struct MechanicsSpecification {
     /// Revolutions per minute: 60 to 1,000,000.
     pub rotation_rpm: f64,
     /// Changing the head while data stream over a track boundary.
@@ -241,7 +241,7 @@ pub enum WriteCache {
 /// The drive's memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Cache {
+pub struct CacheSpecification {
     /// Segments: 1 to 4,096.
     pub segments: u32,
     /// Size of each.
@@ -401,7 +401,7 @@ pub enum Preseek {
 /// The drive's own queue.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Queue {
+pub struct HddQueue {
     /// Requests it holds at once: 1 to 1,024.
     pub depth: u32,
     /// In which order they are served.

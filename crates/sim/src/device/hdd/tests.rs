@@ -7,15 +7,15 @@ use block::{Nanos, Op, Priority, Request};
 use proptest::prelude::*;
 
 use super::Hdd;
-use super::layout::Layout;
-use super::model::Model;
+use super::layout::HddLayout;
+use super::model::HddModel;
 use super::spec::*;
 use crate::cases::cases;
 use crate::device::{Completion, Device};
 
 /// One revolution is 10 ms, a track has 100 sectors (0.1 ms each), there are 2 surfaces and 20 cylinders.
-fn tiny() -> Spec {
-    Spec {
+fn tiny() -> HddSpecification {
+    HddSpecification {
         name: "tiny".into(),
         description: "for tests".into(),
         geometry: Geometry {
@@ -27,7 +27,7 @@ fn tiny() -> Spec {
             sparing_range_cylinders: 1,
             skew_in_revolutions: false,
         },
-        mechanics: Mechanics {
+        mechanics: MechanicsSpecification {
             rotation_rpm: 6000.0,
             head_switch_ms: 0.5,
             write_settle_ms: 0.25,
@@ -36,7 +36,7 @@ fn tiny() -> Spec {
         },
         seek: Seek::Table { points: vec![(1, 1.0), (20, 2.9)] },
         bus: Bus { read_sector_ms: 0.01, write_sector_ms: 0.01 },
-        cache: Cache {
+        cache: CacheSpecification {
             segments: 2,
             segment_sectors: 50,
             write_segments: 1,
@@ -59,13 +59,13 @@ fn tiny() -> Spec {
             read_watermark: 0.0,
         },
         overheads: Overheads::default(),
-        queue: Queue { depth: 8, policy: QueuePolicy::Fifo, preseek: Preseek::AfterCompletion },
+        queue: HddQueue { depth: 8, policy: QueuePolicy::Fifo, preseek: Preseek::AfterCompletion },
         zones: vec![zone(0, 19, 100)],
     }
 }
 
-fn zone(first_cylinder: u32, last_cylinder: u32, sectors_per_track: u32) -> Zone {
-    Zone {
+fn zone(first_cylinder: u32, last_cylinder: u32, sectors_per_track: u32) -> ZoneSpecification {
+    ZoneSpecification {
         first_cylinder,
         last_cylinder,
         sectors_per_track,
@@ -79,8 +79,8 @@ fn zone(first_cylinder: u32, last_cylinder: u32, sectors_per_track: u32) -> Zone
     }
 }
 
-fn disk(spec: &Spec) -> Hdd {
-    Hdd::new(Arc::new(Model::new(spec).unwrap()), None, None)
+fn disk(spec: &HddSpecification) -> Hdd {
+    Hdd::new(Arc::new(HddModel::new(spec).unwrap()), None, None)
 }
 
 fn request(id: u32, op: Op, lba: u64, sectors: u32) -> Request {
@@ -321,7 +321,7 @@ fn consecutive_writes_share_a_segment_and_go_to_the_media_in_one_piece() {
 fn shortest_positioning_first_serves_a_batch_sooner_than_arrival_order() {
     let last = |policy| {
         let mut spec = tiny();
-        spec.queue = Queue { depth: 8, policy, preseek: Preseek::BeforeCompletion };
+        spec.queue = HddQueue { depth: 8, policy, preseek: Preseek::BeforeCompletion };
         let mut disk = disk(&spec);
         for (id, lba) in [3900, 10, 3500, 240, 3000, 60, 2200, 900].into_iter().enumerate() {
             disk.submit(Nanos::ZERO, &request(id as u32, Op::Read, lba, 2));
@@ -357,7 +357,7 @@ fn a_spare_at_the_front_that_is_bad_itself_takes_no_data() {
     let mut bad = zone(0, 19, 100);
     // Of cylinder 1 (sectors 200 to 399, the first three of them spares) the last spare and a data sector are bad.
     (bad.spares, bad.slips) = (3, vec![202, 300]);
-    let layout = Layout::new(&geometry, &[bad]).unwrap();
+    let layout = HddLayout::new(&geometry, &[bad]).unwrap();
     let physical = |lba| {
         let place = layout.locate(lba);
         (place.cylinder * 2 + u32::from(place.head)) * 100 + place.sector
@@ -388,9 +388,9 @@ prop_compose! {
         surfaces in 1u16..5,
         zones in prop::collection::vec((1u32..9, 2u32..30, 0u32..6, 0u32..20, 0f64..20.0, prop::collection::vec(0u32..900, 0..6)), 1..4),
         range in 1u32..4,
-    ) -> (Geometry, Vec<Zone>) {
+    ) -> (Geometry, Vec<ZoneSpecification>) {
         let mut next = 0;
-        let zones: Vec<Zone> = zones.into_iter().map(|(cylinders, per_track, spares, reserved, skew, slips)| {
+        let zones: Vec<ZoneSpecification> = zones.into_iter().map(|(cylinders, per_track, spares, reserved, skew, slips)| {
             let first = next;
             next += cylinders;
             let mut zone = zone(first, next - 1, per_track);
@@ -420,9 +420,9 @@ prop_compose! {
         bus in prop::sample::select(vec![0.0, 0.01, 0.1, 0.3]),
         settle in prop::sample::select(vec![-0.3, 0.0, 0.25]),
         watermark in prop::sample::select(vec![0.0, 0.5, 1.0]),
-    ) -> Spec {
+    ) -> HddSpecification {
         let mut spec = tiny();
-        spec.queue = Queue { depth, policy, preseek };
+        spec.queue = HddQueue { depth, policy, preseek };
         spec.bus = Bus { read_sector_ms: bus, write_sector_ms: bus };
         let cache = &mut spec.cache;
         (cache.segments, cache.write_segments) = (segments, 1 + u32::from(flags[0]));
@@ -463,7 +463,7 @@ fn loads() -> impl Strategy<Value = Vec<Load>> {
 }
 
 /// What a random load did.
-struct Outcome {
+struct Served {
     submitted: Vec<Nanos>,
     completed: Vec<Completion>,
     disk: Hdd,
@@ -472,7 +472,7 @@ struct Outcome {
 
 /// Serves a load at no more than the disk's depth at once. `always`: there is never nothing to do. `looks`: the host also calls
 /// when the disk did not ask for it.
-fn work(spec: &Spec, loads: &[Load], always: bool, looks: bool) -> Result<Outcome, TestCaseError> {
+fn work(spec: &HddSpecification, loads: &[Load], always: bool, looks: bool) -> Result<Served, TestCaseError> {
     let mut disk = disk(spec);
     let mut submitted = Vec::new();
     let mut completed: Vec<Completion> = Vec::new();
@@ -503,7 +503,7 @@ fn work(spec: &Spec, loads: &[Load], always: bool, looks: bool) -> Result<Outcom
         }
         prop_assert!(completed[before..].iter().all(|completion| completion.at <= now));
     }
-    Ok(Outcome { submitted, completed, disk, end: now })
+    Ok(Served { submitted, completed, disk, end: now })
 }
 
 proptest! {
@@ -511,7 +511,7 @@ proptest! {
 
     #[test]
     fn every_lba_has_a_place_of_its_own_that_is_not_bad((geometry, zones) in geometries()) {
-        let Ok(layout) = Layout::new(&geometry, &zones) else { return Ok(()) };
+        let Ok(layout) = HddLayout::new(&geometry, &zones) else { return Ok(()) };
         let mut taken = BTreeSet::new();
         for lba in 0..layout.capacity_sectors {
             let place = layout.locate(lba);
@@ -531,7 +531,7 @@ proptest! {
 
     #[test]
     fn within_a_run_sectors_follow_each_other_at_equal_angles((geometry, zones) in geometries()) {
-        let Ok(layout) = Layout::new(&geometry, &zones) else { return Ok(()) };
+        let Ok(layout) = HddLayout::new(&geometry, &zones) else { return Ok(()) };
         let mut lba = 0;
         while lba < layout.capacity_sectors {
             let first = layout.locate(lba);
@@ -608,7 +608,7 @@ proptest! {
 fn a_discard_takes_the_command_and_moves_nothing() {
     let mut spec = tiny();
     spec.overheads.request_ms = 0.5;
-    let model = Arc::new(Model::new(&spec).unwrap());
+    let model = Arc::new(HddModel::new(&spec).unwrap());
     let times = |requests: &[(Op, u64)]| {
         let mut disk = Hdd::new(model.clone(), None, None);
         let mut times = Vec::new();

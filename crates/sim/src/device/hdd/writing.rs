@@ -3,11 +3,11 @@
 use block::{Nanos, RequestId};
 
 use super::cache::{State, Waiting};
-use super::layout::Place;
+use super::layout::SectorLocation;
 use super::mechanics::{Arm, Motion};
 use super::media::Extent;
 use super::spec::WriteCache;
-use super::{Active, Completion, Flush, Hdd, Pending};
+use super::{Active, Completion, Hdd, Pending, PendingFlush};
 
 /// A write that is reported when it is on the media.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +59,7 @@ impl Hdd {
 
     /// Reports the flushes whose writes are all on the media at `at`.
     pub(super) fn end_flushes(&mut self, at: u64) {
-        while let Some(&Flush { id, upto, ready }) = self.flushes.front()
+        while let Some(&PendingFlush { id, upto, ready }) = self.flushes.front()
             && !self.cache.holds_write(upto)
         {
             self.flushes.pop_front();
@@ -105,7 +105,7 @@ impl Hdd {
 
     /// Moves the data over the bus into a segment.
     #[expect(clippy::too_many_arguments, reason = "one place fills a segment; a struct would only repeat these names")]
-    fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, order: u64, lba: u64, end: u64, place: Place) {
+    fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, order: u64, lba: u64, end: u64, place: SectorLocation) {
         let sector = self.model.delays.write_sector;
         let (begun, _) = self.occupy_bus(start, end - lba, sector);
         if !self.model.cache.read_hits_on_written_data

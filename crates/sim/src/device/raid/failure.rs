@@ -13,7 +13,7 @@ pub const REBUILD_STREAM: StreamId = crate::streams::REBUILD;
 
 /// What happens to an array.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Failure {
+pub struct MemberFailure {
     /// The member that fails, from 0.
     pub member: usize,
     /// When; 0: before the first request.
@@ -34,7 +34,7 @@ impl Raid {
 
     /// A member is gone, and with it what it was doing.
     pub(super) fn fail(&mut self, now: u64) {
-        let Some(Failure { member: failed, .. }) = self.failure.take() else { return };
+        let Some(MemberFailure { member: failed, .. }) = self.failure.take() else { return };
         self.failed = Some(failed);
         self.wakes[failed] = NEVER;
         let member = &mut self.members[failed];
@@ -79,7 +79,7 @@ impl Raid {
         self.proceed(now, index);
     }
 
-    /// A piece is on the spare; whatever became whole by that is unlocked.
+    /// A piece is on the spare: it and the finished pieces behind it are unlocked.
     pub(super) fn piece_done(&mut self, now: u64, index: u32) {
         let Some(rebuild) = &mut self.rebuild else { return };
         rebuild.finish(index);

@@ -6,7 +6,7 @@ use super::{Completion, NEVER, Raid};
 
 /// A flush that members have not all done: a bit for each that has not.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Flush {
+pub(super) struct ArrayFlush {
     id: RequestId,
     members: u64,
 }
@@ -18,7 +18,7 @@ const FLUSH_MEMBER_BITS: u32 = 6;
 impl Raid {
     /// Has all members empty their write caches; false if none has one.
     pub(super) fn flush_members(&mut self, now: Nanos, id: RequestId) -> bool {
-        let index = self.flushes.insert(Flush { id, members: 0 }) as u32;
+        let index = self.flushes.insert(ArrayFlush { id, members: 0 }) as u32;
         let gone = self.failed.filter(|_| self.rebuild.is_none());
         for number in (0..self.members.len()).filter(|&number| Some(number) != gone) {
             let device = &mut self.members[number].device;

@@ -44,7 +44,7 @@ pub trait Level: fmt::Debug + Sync {
     fn units(&self, rows: u64, members: u64) -> u64;
 
     /// Sectors of the array that lie in one stripe, about.
-    fn stripe_sectors(&self, layout: &Layout) -> u64;
+    fn stripe_sectors(&self, layout: &ArrayLayout) -> u64;
 
     /// Whether an operation must have its sectors to itself: a rebuild counts as a write. `degraded`: a member has failed.
     fn must_lock(&self, op: Op, _degraded: bool) -> bool {
@@ -52,12 +52,12 @@ pub trait Level: fmt::Debug + Sync {
     }
 
     /// What must be locked to work on sectors `at` to `until` of the array.
-    fn span(&self, _layout: &Layout, at: u64, until: u64) -> (u64, u64) {
+    fn span(&self, _layout: &ArrayLayout, at: u64, until: u64) -> (u64, u64) {
         (at, until)
     }
 
     /// What must be locked to work on these sectors of the members, in the same terms.
-    fn span_of_members(&self, _layout: &Layout, first: u64, end: u64) -> (u64, u64) {
+    fn span_of_members(&self, _layout: &ArrayLayout, first: u64, end: u64) -> (u64, u64) {
         (first, end)
     }
 
@@ -91,7 +91,7 @@ pub fn level(number: u32) -> Option<&'static dyn Level> {
 
 /// A checked layout.
 #[derive(Clone, Copy, Debug)]
-pub struct Layout {
+pub struct ArrayLayout {
     /// The level.
     pub level: &'static dyn Level,
     /// How many members.
@@ -102,13 +102,13 @@ pub struct Layout {
     pub rows: u64,
 }
 
-impl Layout {
+impl ArrayLayout {
     /// The layout of `members` members of at least `smallest` sectors; what larger ones have beyond that stays unused. A level without
     /// stripe units ignores the unit.
     ///
     /// # Errors
     /// Too few or too many members, a unit of nothing or larger than a member: what is wrong and what would be right.
-    pub fn new(level: &'static dyn Level, members: usize, unit: u64, smallest: u64) -> Result<Layout, String> {
+    pub fn new(level: &'static dyn Level, members: usize, unit: u64, smallest: u64) -> Result<ArrayLayout, String> {
         let least = level.least_members();
         if !(least..=MAX_MEMBERS).contains(&members) {
             let number = level.number();
@@ -121,7 +121,7 @@ impl Layout {
         }
         // No sum over the members may leave the range of sector numbers.
         let rows = (smallest / unit).min(u64::MAX / 512 / MAX_MEMBERS as u64 / unit);
-        Ok(Layout { level, members, unit, rows })
+        Ok(ArrayLayout { level, members, unit, rows })
     }
 
     /// Sectors of the array.

@@ -1,4 +1,4 @@
-//! An array: one device over several, of whatever kind, arrays included.
+//! An array: one device over several of any kind, arrays included.
 //!
 //! ```text
 //!            submit                                                        advance
@@ -49,14 +49,14 @@ use std::collections::VecDeque;
 use block::{Nanos, Request, RequestId};
 use slab::Slab;
 
-pub use self::failure::{Failure, REBUILD_STREAM};
-use self::flush::Flush;
-use self::layout::{Layout, Level};
+pub use self::failure::{MemberFailure, REBUILD_STREAM};
+use self::flush::ArrayFlush;
+use self::layout::{ArrayLayout, Level};
 use self::locks::Locks;
 use self::members::{Access, Member};
 use self::operation::Operation;
-pub use self::rebuild::Rate;
 use self::rebuild::Rebuild;
+pub use self::rebuild::RebuildRate;
 use super::ssd::FlashTally;
 use super::{Completion, Device};
 
@@ -67,7 +67,7 @@ const NEVER: u64 = u64::MAX;
 
 /// An array at work.
 pub struct Raid {
-    layout: Layout,
+    layout: ArrayLayout,
     depth: usize,
     members: Vec<Member>,
     /// When each member wants to be called, [`NEVER`] if not; together, because all are looked at each time.
@@ -79,7 +79,7 @@ pub struct Raid {
     by_queue: bool,
     operations: Slab<Operation>,
     accesses: Slab<Access>,
-    flushes: Slab<Flush>,
+    flushes: Slab<ArrayFlush>,
     locks: Locks,
     /// Operations that got their lock.
     granted: VecDeque<u32>,
@@ -88,11 +88,11 @@ pub struct Raid {
     /// What members completed; what the host has not heard yet.
     arrived: Vec<Completion>,
     ready: Vec<Completion>,
-    failure: Option<Failure>,
+    failure: Option<MemberFailure>,
     failed: Option<usize>,
     spare: Option<Box<dyn Device>>,
     rebuild: Option<Rebuild>,
-    rate: Rate,
+    rate: RebuildRate,
     busy: u64,
     busy_until: u64,
 }
@@ -102,12 +102,12 @@ impl Raid {
     /// says, and none smaller, nor the spare; a failure needs a level that survives it. `depth` is the number of requests the host may
     /// give it at once; if not said, what the members take together.
     pub fn new(
-        layout: Layout,
+        layout: ArrayLayout,
         members: Vec<Box<dyn Device>>,
         depth: Option<u32>,
-        failure: Option<Failure>,
+        failure: Option<MemberFailure>,
         spare: Option<Box<dyn Device>>,
-        rate: Rate,
+        rate: RebuildRate,
     ) -> Raid {
         debug_assert_eq!(members.len(), layout.members);
         let together = members.iter().fold(0usize, |sum, member| sum.saturating_add(member.queue_depth()));
@@ -245,7 +245,7 @@ impl Device for Raid {
             return Some(completion.at);
         }
         let at = match (self.outstanding, &self.rebuild) {
-            // What members still have in their write caches; but then, nobody waits for a rebuild or a failure.
+            // Members may still be emptying their write caches. A rebuild or a failure need not be announced: no request waits for it.
             (0, None) => self.next_wake,
             (0, Some(_)) => NEVER,
             _ => self.next_event,

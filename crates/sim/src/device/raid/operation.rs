@@ -13,7 +13,7 @@ const STRIPES_AT_ONCE: u64 = 256;
 
 /// How far an operation has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum OperationStage {
     /// It chooses the stripes that it works on next, and locks them.
     Admit,
     /// It may read.
@@ -33,7 +33,7 @@ pub(super) struct Operation {
     pub(super) sync: bool,
     pub(super) op: Op,
     pub(super) rebuild: bool,
-    pub(super) stage: Stage,
+    pub(super) stage: OperationStage,
     /// It has its sectors to itself.
     pub(super) locked: bool,
     /// Something that it was to read went with a member.
@@ -69,7 +69,7 @@ impl Operation {
             sync: request.sync,
             op: request.op,
             rebuild: false,
-            stage: Stage::Admit,
+            stage: OperationStage::Admit,
             locked: false,
             lost: false,
             open: 0,
@@ -107,26 +107,26 @@ impl Raid {
             let operation = self.operations[index as usize];
             if operation.lost {
                 // What it had read is of no use without what it lost; what it locked it keeps.
-                let begin = if operation.locked { Stage::Read } else { Stage::Admit };
+                let begin = if operation.locked { OperationStage::Read } else { OperationStage::Admit };
                 (self.operations[index as usize].lost, self.operations[index as usize].stage) = (false, begin);
                 continue;
             }
             let next = match operation.stage {
-                Stage::Admit => Stage::Read,
-                Stage::Read => Stage::Write,
-                Stage::Write => Stage::End,
-                Stage::End => Stage::Admit,
+                OperationStage::Admit => OperationStage::Read,
+                OperationStage::Read => OperationStage::Write,
+                OperationStage::Write => OperationStage::End,
+                OperationStage::End => OperationStage::Admit,
             };
             self.operations[index as usize].stage = next;
             match operation.stage {
-                Stage::Admit => {
+                OperationStage::Admit => {
                     if !self.admit(index) {
                         return;
                     }
                 }
-                Stage::Read => self.read(now, index),
-                Stage::Write => self.write(now, index),
-                Stage::End => {
+                OperationStage::Read => self.read(now, index),
+                OperationStage::Write => self.write(now, index),
+                OperationStage::End => {
                     if self.end(now, index) {
                         return;
                     }

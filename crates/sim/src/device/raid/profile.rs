@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::Raid;
-use super::layout::{Layout, MAX_MEMBERS};
-use super::spec::{Settings, Spec};
+use super::layout::{ArrayLayout, MAX_MEMBERS};
+use super::spec::{ArraySettings, ArraySpecification};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
-use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, OneLine, Profile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText};
 
 /// Arrays of devices.
 pub static KIND: DeviceKind =
@@ -17,8 +17,8 @@ pub static KIND: DeviceKind =
 struct RaidProfile {
     name: String,
     description: String,
-    settings: Settings,
-    layout: Layout,
+    settings: ArraySettings,
+    layout: ArrayLayout,
     members: Vec<Arc<Profile>>,
     spare: Option<Arc<Profile>>,
     /// The different disks by the names the profile gives them.
@@ -31,7 +31,7 @@ fn to_text(line: &str) -> Option<Result<String, String>> {
     if !says_array(line) {
         return None;
     }
-    Some(Spec::parse_line(line).and_then(|spec| toml::to_string(&spec).map_err(|error| error.to_string())))
+    Some(ArraySpecification::parse_line(line).and_then(|spec| toml::to_string(&spec).map_err(|error| error.to_string())))
 }
 
 /// Whether this is meant as an array: `raid5`, or `raid` and anything before a colon.
@@ -43,7 +43,7 @@ fn says_array(text: &str) -> bool {
 }
 
 fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
-    let spec: Spec = text.read()?;
+    let spec: ArraySpecification = text.read()?;
     let settings = spec.check().map_err(|error| text.error(error))?;
     let names = spec.member_names().map_err(|error| text.error(error))?;
     let mut parts = Vec::new();
@@ -54,7 +54,7 @@ fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
         return Err(text.error(format_args!("{disks} disks, spares and those of arrays in it counted; {MAX_MEMBERS} is the most")));
     }
     let smallest = members.iter().map(|member| member.capacity_sectors()).min().unwrap_or(0);
-    let layout = Layout::new(settings.level, members.len(), settings.unit, smallest).map_err(|error| text.error(error))?;
+    let layout = ArrayLayout::new(settings.level, members.len(), settings.unit, smallest).map_err(|error| text.error(error))?;
     if let Some(spare) = &spare {
         let (has, needs) = (spare.capacity_sectors(), layout.rows * layout.unit);
         if has < needs {
@@ -83,7 +83,7 @@ fn find(text: &ProfileText, name: &str, parts: &mut Vec<(String, Arc<Profile>)>)
 }
 
 /// One line about an array whose profile has none.
-fn describe(what: String, settings: &Settings, spare: Option<&Profile>) -> String {
+fn describe(what: String, settings: &ArraySettings, spare: Option<&Profile>) -> String {
     let unit = match settings.level.has_stripe_units() {
         false => String::new(),
         true => format!(", stripe unit {} KiB", settings.unit as f64 / 2.0),
@@ -109,11 +109,11 @@ impl DeviceProfile for RaidProfile {
         self.layout.capacity()
     }
 
-    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
-        let of_member = BuildOptions { queue_depth: None, ..options };
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
+        let of_member = DeviceOptions { queue_depth: None, ..options };
         let members = self.members.iter().map(|member| member.build(of_member)).collect();
         let spare = self.spare.as_ref().map(|spare| spare.build(of_member));
-        let Settings { failure, rate, .. } = self.settings;
+        let ArraySettings { failure, rate, .. } = self.settings;
         Box::new(Raid::new(self.layout, members, options.queue_depth, failure, spare, rate))
     }
 
@@ -121,7 +121,7 @@ impl DeviceProfile for RaidProfile {
         self.disks
     }
 
-    fn queue_policy(&self, options: BuildOptions) -> QueuePolicy {
+    fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
         self.members.first().map_or(QueuePolicy::Fifo, |member| member.queue_policy(options))
     }
 

@@ -3,7 +3,7 @@
 use block::Op;
 
 use super::Raid;
-use super::layout::{Layout, Level};
+use super::layout::{ArrayLayout, Level};
 use super::operation::Work;
 
 /// RAID 0.
@@ -27,7 +27,7 @@ impl Level for Raid0 {
         rows * members
     }
 
-    fn stripe_sectors(&self, layout: &Layout) -> u64 {
+    fn stripe_sectors(&self, layout: &ArrayLayout) -> u64 {
         layout.unit * layout.members as u64
     }
 

@@ -3,7 +3,7 @@
 use block::Op;
 
 use super::Raid;
-use super::layout::{Layout, Level};
+use super::layout::{ArrayLayout, Level};
 use super::operation::Work;
 
 /// RAID 1.
@@ -28,7 +28,7 @@ impl Level for Raid1 {
     }
 
     /// All of it: nothing is ever split.
-    fn stripe_sectors(&self, layout: &Layout) -> u64 {
+    fn stripe_sectors(&self, layout: &ArrayLayout) -> u64 {
         layout.capacity()
     }
 

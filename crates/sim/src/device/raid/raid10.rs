@@ -3,7 +3,7 @@
 use block::Op;
 
 use super::Raid;
-use super::layout::{Layout, Level};
+use super::layout::{ArrayLayout, Level};
 use super::operation::Work;
 
 /// RAID 10.
@@ -24,11 +24,11 @@ impl Level for Raid10 {
         rows * members / 2
     }
 
-    fn stripe_sectors(&self, layout: &Layout) -> u64 {
+    fn stripe_sectors(&self, layout: &ArrayLayout) -> u64 {
         layout.unit * (layout.members as u64 / 2)
     }
 
-    fn span_of_members(&self, layout: &Layout, first: u64, end: u64) -> (u64, u64) {
+    fn span_of_members(&self, layout: &ArrayLayout, first: u64, end: u64) -> (u64, u64) {
         let (members, unit) = (layout.members as u64, layout.unit);
         (first / unit * members / 2 * unit, (end.div_ceil(unit) * members).div_ceil(2) * unit)
     }
@@ -75,12 +75,12 @@ impl Level for Raid10 {
 }
 
 /// Members and rows of a stripe unit's two copies.
-pub(super) fn copies(layout: &Layout, unit: u64) -> [(usize, u64); 2] {
+pub(super) fn copies(layout: &ArrayLayout, unit: u64) -> [(usize, u64); 2] {
     [layout.striped(2 * unit), layout.striped(2 * unit + 1)]
 }
 
 /// The stripe unit that a member holds in a row; none in the corner that an odd number may leave.
-fn unit_at(layout: &Layout, member: usize, row: u64) -> Option<u64> {
+fn unit_at(layout: &ArrayLayout, member: usize, row: u64) -> Option<u64> {
     let unit = (row * layout.members as u64 + member as u64) / 2;
     (unit < layout.rows * layout.members as u64 / 2).then_some(unit)
 }

@@ -4,7 +4,7 @@
 use block::Op;
 
 use super::Raid;
-use super::layout::{Layout, Level};
+use super::layout::{ArrayLayout, Level};
 use super::operation::Work;
 
 /// RAID 5.
@@ -24,7 +24,7 @@ impl Level for Raid5 {
         rows * (members - 1)
     }
 
-    fn stripe_sectors(&self, layout: &Layout) -> u64 {
+    fn stripe_sectors(&self, layout: &ArrayLayout) -> u64 {
         layout.unit * (layout.members as u64 - 1)
     }
 
@@ -34,7 +34,7 @@ impl Level for Raid5 {
     }
 
     /// The sectors of the parity.
-    fn span(&self, layout: &Layout, at: u64, until: u64) -> (u64, u64) {
+    fn span(&self, layout: &ArrayLayout, at: u64, until: u64) -> (u64, u64) {
         let (unit, sectors) = (layout.unit, self.stripe_sectors(layout));
         if at / unit == (until - 1) / unit {
             let base = at / sectors * unit + at % unit;
@@ -93,7 +93,7 @@ fn access(raid: &mut Raid, work: &Work, op: Op, members_of: fn(&Stripe, u64) -> 
 }
 
 /// The member with the parity of a row.
-fn parity(layout: &Layout, row: u64) -> usize {
+fn parity(layout: &ArrayLayout, row: u64) -> usize {
     let members = layout.members as u64;
     (members - 1 - row % members) as usize
 }
@@ -150,7 +150,7 @@ pub(super) struct Band {
 }
 
 /// What sectors `from` to `end` of the array, which lie in one row, touch there. Bands may be empty.
-pub(super) fn bands(layout: &Layout, from: u64, end: u64) -> [Band; 3] {
+pub(super) fn bands(layout: &ArrayLayout, from: u64, end: u64) -> [Band; 3] {
     let (data, unit) = (layout.members as u64 - 1, layout.unit);
     let (first, last) = (from / unit, (end - 1) / unit);
     let (start, stop) = (from - first * unit, end - last * unit);

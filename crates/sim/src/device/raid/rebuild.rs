@@ -13,23 +13,23 @@ const PIECES_AT_ONCE: usize = 2;
 
 /// How fast a spare is filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
+pub struct RebuildRate {
     /// KiB of the spare a second while the host asks for nothing; at least 1.
     pub idle_kib_s: u64,
     /// The same while it does.
     pub busy_kib_s: u64,
 }
 
-impl Default for Rate {
+impl Default for RebuildRate {
     /// md's: 200,000 and 1,000.
-    fn default() -> Rate {
-        Rate { idle_kib_s: 200_000, busy_kib_s: 1_000 }
+    fn default() -> RebuildRate {
+        RebuildRate { idle_kib_s: 200_000, busy_kib_s: 1_000 }
     }
 }
 
 /// Some sectors of the spare that are being rebuilt.
 #[derive(Clone, Copy, Debug)]
-struct Piece {
+struct RebuildPiece {
     owner: u32,
     end: u64,
     done: bool,
@@ -38,14 +38,14 @@ struct Piece {
 /// A rebuild under way.
 #[derive(Debug)]
 pub struct Rebuild {
-    rate: Rate,
+    rate: RebuildRate,
     /// Sectors of the spare that the array uses.
     sectors: u64,
     /// The sector up to which the spare holds everything.
     whole: u64,
     /// Where the next piece begins.
     next: u64,
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<RebuildPiece>,
     /// When the last piece began, and its sectors.
     began: (u64, u64),
     /// Since when nothing but the rate holds up the next piece.
@@ -54,7 +54,7 @@ pub struct Rebuild {
 
 impl Rebuild {
     /// One that may begin at `now`.
-    pub fn new(now: u64, rate: Rate, sectors: u64) -> Rebuild {
+    pub fn new(now: u64, rate: RebuildRate, sectors: u64) -> Rebuild {
         let pieces = VecDeque::with_capacity(PIECES_AT_ONCE);
         Rebuild { rate, sectors, whole: 0, next: 0, pieces, began: (now, 0), ready: now }
     }
@@ -91,7 +91,7 @@ impl Rebuild {
         let (first, end) = (self.next, self.sectors.min(self.next + PIECE));
         self.next = end;
         self.began = (now, end - first);
-        self.pieces.push_back(Piece { owner, end, done: false });
+        self.pieces.push_back(RebuildPiece { owner, end, done: false });
         (first, end)
     }
 

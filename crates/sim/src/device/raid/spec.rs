@@ -1,10 +1,10 @@
-//! What a profile says about an array: as TOML, or in one line as `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`.
+//! The schema of an array's profile, as TOML or in one line: `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`.
 
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-use super::layout::{Layout, Level, level};
-use super::{Failure, LEVELS, Rate};
+use super::layout::{ArrayLayout, Level, level};
+use super::{LEVELS, MemberFailure, RebuildRate};
 
 /// KiB of a stripe unit if the profile says none.
 const STRIPE_UNIT_KIB: f64 = 4.0;
@@ -16,7 +16,7 @@ const MAX_FAIL_AT_S: f64 = 3.2e9;
 /// looked for beside the file that names them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spec {
+pub struct ArraySpecification {
     /// `"raid"`.
     pub kind: String,
     /// The profile's name; made up of level and disks if absent.
@@ -47,9 +47,9 @@ pub struct Spec {
     pub rebuild_busy_kib_s: Option<u64>,
 }
 
-/// A spec that makes sense by itself, before its disks are known.
+/// What a specification says, checked as far as possible before its disks are known.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ArraySettings {
     /// The level.
     pub level: &'static dyn Level,
     /// How many members.
@@ -57,21 +57,21 @@ pub struct Settings {
     /// Sectors of a stripe unit.
     pub unit: u64,
     /// What happens to it.
-    pub failure: Option<Failure>,
+    pub failure: Option<MemberFailure>,
     /// How fast it is rebuilt.
-    pub rate: Rate,
+    pub rate: RebuildRate,
 }
 
-/// Keys whose values are words, whatever they look like.
+/// Keys whose values are words even where they look like numbers.
 const WORDS: &[&str] = &["name", "description", "disk", "member", "spare"];
 
-impl Spec {
+impl ArraySpecification {
     /// Reads `raid5:key=value,…`: the keys of the file, but for `kind`, `level` and `members`. A value in brackets, `(…)`, may hold
     /// commas: so an array's disk is an array.
     ///
     /// # Errors
     /// What is wrong, by key and value, and what would be right.
-    pub fn parse_line(line: &str) -> Result<Spec, String> {
+    pub fn parse_line(line: &str) -> Result<ArraySpecification, String> {
         let (head, settings) = line.split_once(':').unwrap_or((line, ""));
         let number = head.strip_prefix("raid").and_then(|number| number.parse::<u32>().ok());
         let number = number.ok_or_else(|| format!("`{head}` is no array: raid0, raid1, raid5 and raid10 are"))?;
@@ -97,7 +97,7 @@ impl Spec {
         }
         table.insert("kind".to_owned(), "raid".into());
         table.insert("level".to_owned(), i64::from(number).into());
-        Spec::deserialize(table).map_err(|error| error.to_string().trim().replace('\n', " "))
+        ArraySpecification::deserialize(table).map_err(|error| error.to_string().trim().replace('\n', " "))
     }
 
     /// The disks by name, in order.
@@ -129,7 +129,7 @@ impl Spec {
     ///
     /// # Errors
     /// What is wrong, by key and value, and what would be right.
-    pub fn check(&self) -> Result<Settings, String> {
+    pub fn check(&self) -> Result<ArraySettings, String> {
         let level = level(self.level).ok_or_else(|| format!("level: {} is none of {}", self.level, numbers()))?;
         let members = self.member_names()?.len();
         let kib = self.stripe_unit_kib.unwrap_or(STRIPE_UNIT_KIB);
@@ -138,11 +138,11 @@ impl Spec {
             return Err(format!("stripe_unit_kib: {kib} should be a multiple of 0.5, from 0.5 to the size of the smallest disk"));
         }
         // Too few or too many members are worth knowing before their files are read.
-        Layout::new(level, members, 1, u64::MAX)?;
-        Ok(Settings { level, members, unit: sectors as u64, failure: self.failure(level, members)?, rate: self.rate()? })
+        ArrayLayout::new(level, members, 1, u64::MAX)?;
+        Ok(ArraySettings { level, members, unit: sectors as u64, failure: self.failure(level, members)?, rate: self.rate()? })
     }
 
-    fn failure(&self, level: &dyn Level, members: usize) -> Result<Option<Failure>, String> {
+    fn failure(&self, level: &dyn Level, members: usize) -> Result<Option<MemberFailure>, String> {
         let Some(failed) = self.failed else {
             return match (self.fail_at_s, &self.spare) {
                 (Some(_), _) => Err("fail_at_s without failed, the number of the member that fails".to_owned()),
@@ -160,11 +160,11 @@ impl Spec {
         if !(0.0..=MAX_FAIL_AT_S).contains(&at) {
             return Err(format!("fail_at_s: {at} should be 0 to {MAX_FAIL_AT_S} seconds"));
         }
-        Ok(Some(Failure { member, at: Nanos::from_secs_f64(at) }))
+        Ok(Some(MemberFailure { member, at: Nanos::from_secs_f64(at) }))
     }
 
-    fn rate(&self) -> Result<Rate, String> {
-        let default = Rate::default();
+    fn rate(&self) -> Result<RebuildRate, String> {
+        let default = RebuildRate::default();
         let idle_kib_s = self.rebuild_kib_s.unwrap_or(default.idle_kib_s);
         let busy_kib_s = self.rebuild_busy_kib_s.unwrap_or(default.busy_kib_s.min(idle_kib_s));
         if idle_kib_s == 0 {
@@ -173,7 +173,7 @@ impl Spec {
         if busy_kib_s == 0 || busy_kib_s > idle_kib_s {
             return Err(format!("rebuild_busy_kib_s: {busy_kib_s} should be 1 to {idle_kib_s}, which is rebuild_kib_s"));
         }
-        Ok(Rate { idle_kib_s, busy_kib_s })
+        Ok(RebuildRate { idle_kib_s, busy_kib_s })
     }
 }
 

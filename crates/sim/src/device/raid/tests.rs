@@ -1,4 +1,4 @@
-//! Arrays of devices that remember what was written: whatever happens, what any one member held can be told from the others.
+//! Arrays of devices that remember what was written: at any time, what one member held can be told from the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -130,7 +130,7 @@ impl Shadow {
                 let asked = self.requests[stream as usize];
                 match content {
                     Some(lba) => {
-                        assert!((asked.0..asked.1).contains(&lba), "stream {stream} writes {lba}, which nobody asked for");
+                        assert!((asked.0..asked.1).contains(&lba), "stream {stream} writes {lba}, which was not asked for");
                         Some(written(stream, lba))
                     }
                     None => ledger.parity(stream, asked, member, sector),
@@ -186,11 +186,11 @@ struct Case {
     depth: usize,
     failure: Option<(usize, u64)>,
     spare: bool,
-    rate: Rate,
+    rate: RebuildRate,
 }
 
-fn layout_of(number: u32, members: usize, unit: u64, smallest: u64) -> Result<Layout, String> {
-    Layout::new(layout::level(number).unwrap(), members, unit, smallest)
+fn layout_of(number: u32, members: usize, unit: u64, smallest: u64) -> Result<ArrayLayout, String> {
+    ArrayLayout::new(layout::level(number).unwrap(), members, unit, smallest)
 }
 
 /// LBA, sectors, what to do, and µs since the one before it.
@@ -223,7 +223,7 @@ fn array(case: &Case, loads: &[Load]) -> (Raid, Arc<Mutex<Ledger>>, Vec<Request>
         let (ledger, requests) = (ledger.clone(), asked.clone());
         Box::new(Shadow { device, depth: case.depth, state: device as u64, inside: Vec::new(), ledger, requests })
     };
-    let failure = case.failure.map(|(member, at)| Failure { member, at: Nanos(at) });
+    let failure = case.failure.map(|(member, at)| MemberFailure { member, at: Nanos(at) });
     let spare = case.spare.then(|| shadow(case.members));
     let raid = Raid::new(layout, (0..case.members).map(shadow).collect(), None, failure, spare, case.rate);
     (raid, ledger, requests)
@@ -269,7 +269,7 @@ prop_compose! {
         rate in prop::sample::select(vec![(400_000u64, 1_000u64), (400_000, 200_000), (40_000_000, 1_000), (40_000_000, 40_000_000)]),
     ) -> Case {
         let failure = failed.filter(|_| level != 0).map(|(member, at)| (member % members, at));
-        let rate = Rate { idle_kib_s: rate.0, busy_kib_s: rate.1 };
+        let rate = RebuildRate { idle_kib_s: rate.0, busy_kib_s: rate.1 };
         Case { level, members, unit, sectors, depth, failure, spare: spare && failure.is_some(), rate }
     }
 }
@@ -316,7 +316,7 @@ proptest! {
     }
 }
 
-/// Every sector read was zero or what somebody wrote there.
+/// Every sector read was zero or something that was written there.
 fn check_reads((_, ledger, requests, _): &Worked) {
     let ledger = ledger.lock().unwrap();
     let sectors = |request: &Request| request.lba..request.end();
@@ -383,7 +383,7 @@ fn check_members(case: &Case, (raid, ledger, requests, done): &Worked) {
 fn a_write_over_the_place_that_a_rebuild_has_reached_goes_to_the_spare_on_this_side_of_it() {
     for failed in 0..4 {
         let mut case = Case { failure: Some((failed, 0)), spare: true, ..whole(5, 4, 100) };
-        case.rate = Rate { idle_kib_s: 1000, busy_kib_s: 1000 };
+        case.rate = RebuildRate { idle_kib_s: 1000, busy_kib_s: 1000 };
         // The first piece ends at sector 512 of the members, and the second begins after 256 ms. Stripe 5 begins at sector 500.
         let loads: Vec<Load> = (0..3).map(|column| (5 * 300 + column * 100 + 6, 12, Op::Write, 20_000)).collect();
         check_members(&case, &work(&case, &loads, false));
@@ -401,7 +401,7 @@ fn a_discard_goes_to_all_copies_and_of_a_parity_to_whole_stripes() {
 }
 
 fn whole(level: u32, members: usize, unit: u64) -> Case {
-    Case { level, members, unit, sectors: 3000, depth: 4, failure: None, spare: false, rate: Rate::default() }
+    Case { level, members, unit, sectors: 3000, depth: 4, failure: None, spare: false, rate: RebuildRate::default() }
 }
 
 /// The accesses of a request to members: reads and writes.
@@ -422,7 +422,7 @@ fn every_level_in_the_folder_is_listed() {
 
 #[test]
 fn a_layout_is_that_of_md() {
-    let table = |layout: &Layout, rows: u64| -> Vec<Vec<Option<u64>>> {
+    let table = |layout: &ArrayLayout, rows: u64| -> Vec<Vec<Option<u64>>> {
         let mut table = vec![vec![None; layout.members]; rows as usize];
         for unit in 0..layout.capacity() / layout.unit {
             let places = match layout.level.number() {
@@ -505,7 +505,7 @@ fn mirrors_write_twice_and_read_once_and_survive_a_failure() {
 fn a_rebuild_writes_every_sector_of_the_spare_once_at_its_rate_and_the_array_is_whole_again() {
     for (level, members) in [(1, 2), (5, 4), (10, 4), (10, 5)] {
         let mut case = Case { failure: Some((1, 0)), spare: true, ..whole(level, members, 10) };
-        case.rate = Rate { idle_kib_s: 1000, busy_kib_s: 1000 };
+        case.rate = RebuildRate { idle_kib_s: 1000, busy_kib_s: 1000 };
         let (mut raid, ledger, _) = array(&case, &[]);
         let mut done = Vec::new();
         // Six pieces: five of 256 KiB must have had their time before the last begins.
@@ -530,7 +530,7 @@ fn a_rebuild_yields_to_the_host() {
     let mut whole_at_end = Vec::new();
     for busy_kib_s in [1000, 100_000] {
         let mut case = Case { failure: Some((1, 0)), spare: true, ..whole(5, 4, 8) };
-        case.rate = Rate { idle_kib_s: 200_000, busy_kib_s };
+        case.rate = RebuildRate { idle_kib_s: 200_000, busy_kib_s };
         let (mut raid, _, requests) = array(&case, &loads);
         let (mut next, mut now, mut done) = (0, Nanos::ZERO, Vec::new());
         while done.len() < requests.len() {
@@ -612,7 +612,7 @@ fn random(index: u32) -> u64 {
 fn random_throughput_grows_with_the_members() {
     let rate = |level, members, op| {
         let layout = layout_of(level, members, 8, 1 << 20).unwrap();
-        let mut raid = Raid::new(layout, plain(members), Some(256), None, None, Rate::default());
+        let mut raid = Raid::new(layout, plain(members), Some(256), None, None, RebuildRate::default());
         let capacity = raid.capacity_sectors();
         throughput(&mut raid, 256, 20_000, |index| (op, random(index) % (capacity / 8) * 8, 8)) / 1000.0
     };
@@ -629,7 +629,7 @@ fn random_throughput_grows_with_the_members() {
 #[test]
 fn sequential_throughput_of_stripes_grows_with_the_disks() {
     let rate = |profile: &str| {
-        let mut device = crate::profile::load(profile).unwrap().build(crate::profile::BuildOptions::default());
+        let mut device = crate::profile::load(profile).unwrap().build(crate::profile::DeviceOptions::default());
         throughput(&mut *device, 4, 100, |index| (Op::Read, u64::from(index) * 2048, 2048))
     };
     let ratio = rate("raid0:disk=sata7200,disks=4,stripe_unit_kib=64") / rate("sata7200");
@@ -639,11 +639,11 @@ fn sequential_throughput_of_stripes_grows_with_the_disks() {
 #[test]
 fn a_reader_in_sequence_stays_on_its_mirror_and_a_second_one_goes_to_the_other() {
     let layout = layout_of(1, 2, 1, 1 << 20).unwrap();
-    let mut raid = Raid::new(layout, plain(2), None, None, None, Rate::default());
+    let mut raid = Raid::new(layout, plain(2), None, None, None, RebuildRate::default());
     throughput(&mut raid, 1, 100, |index| (Op::Read, u64::from(index) * 8, 8));
     let busy: Vec<_> = raid.member_busy().collect();
     assert_eq!(busy, [Nanos::from_millis(100), Nanos::ZERO]);
-    let mut raid = Raid::new(layout, plain(2), None, None, None, Rate::default());
+    let mut raid = Raid::new(layout, plain(2), None, None, None, RebuildRate::default());
     throughput(&mut raid, 2, 100, |index| (Op::Read, u64::from(index / 2) * 8 + u64::from(index % 2) * 500_000, 8));
     assert!(raid.member_busy().all(|busy| busy == Nanos::from_millis(50)));
 }
@@ -651,7 +651,7 @@ fn a_reader_in_sequence_stays_on_its_mirror_and_a_second_one_goes_to_the_other()
 #[test]
 fn an_array_is_busy_while_a_member_is_and_not_in_between() {
     let layout = layout_of(0, 2, 8, 1 << 20).unwrap();
-    let mut raid = Raid::new(layout, plain(2), None, None, None, Rate::default());
+    let mut raid = Raid::new(layout, plain(2), None, None, None, RebuildRate::default());
     throughput(&mut raid, 1, 10, |index| (Op::Read, u64::from(index) * 16, 16));
     assert_eq!(raid.busy(), Nanos::from_millis(10));
     raid.advance(Nanos::from_millis(500), &mut Vec::new());
@@ -661,7 +661,7 @@ fn an_array_is_busy_while_a_member_is_and_not_in_between() {
 #[test]
 fn the_largest_request_and_one_beyond_the_end_do_not_overflow() {
     let layout = layout_of(5, 3, 1, 1 << 20).unwrap();
-    let mut raid = Raid::new(layout, plain(3), None, None, None, Rate::default());
+    let mut raid = Raid::new(layout, plain(3), None, None, None, RebuildRate::default());
     let done = throughput(&mut raid, 2, 2, |index| (Op::Write, [u64::MAX, 7][index as usize], 100_000));
     assert!(done > 0.0);
     assert!(raid.accesses.capacity() < 10_000, "{}", raid.accesses.capacity());
@@ -708,11 +708,11 @@ impl Device for Flushes {
 }
 
 /// When two flushes of a mirror are done, one sent at 0 and one at 1 ms. A member's takes so many milliseconds.
-fn flushes(takes_ms: [u64; 3], failure: Option<Failure>, spare_ms: Option<u64>) -> Vec<(u32, Nanos)> {
+fn flushes(takes_ms: [u64; 3], failure: Option<MemberFailure>, spare_ms: Option<u64>) -> Vec<(u32, Nanos)> {
     let device = |ms| Box::new(Flushes { takes: Nanos::from_millis(ms), under_way: Vec::new() }) as Box<dyn Device>;
     let layout = layout_of(1, 3, 1, 1 << 20).unwrap();
     let members = takes_ms.into_iter().map(device).collect();
-    let mut raid = Raid::new(layout, members, None, failure, spare_ms.map(device), Rate { idle_kib_s: 1, busy_kib_s: 1 });
+    let mut raid = Raid::new(layout, members, None, failure, spare_ms.map(device), RebuildRate { idle_kib_s: 1, busy_kib_s: 1 });
     let mut done = Vec::new();
     for (id, now) in [(7, Nanos::ZERO), (8, Nanos::from_millis(1))] {
         raid.advance(now, &mut done);
@@ -728,7 +728,7 @@ fn flushes(takes_ms: [u64; 3], failure: Option<Failure>, spare_ms: Option<u64>) 
 fn a_flush_waits_for_the_slowest_member_that_has_not_failed() {
     let ms = Nanos::from_millis;
     assert_eq!(flushes([2, 9, 4], None, None), [(7, ms(9)), (8, ms(10))]);
-    let failure = |at| Some(Failure { member: 1, at });
+    let failure = |at| Some(MemberFailure { member: 1, at });
     assert_eq!(flushes([2, 9, 4], failure(Nanos::ZERO), None), [(7, ms(4)), (8, ms(5))]);
     assert_eq!(flushes([2, 9, 4], failure(ms(3)), None), [(7, ms(4)), (8, ms(5))]);
     assert_eq!(flushes([2, 9, 4], failure(ms(6)), None), [(7, ms(6)), (8, ms(6))], "what it alone was waited for is over");
@@ -738,7 +738,7 @@ fn a_flush_waits_for_the_slowest_member_that_has_not_failed() {
 #[test]
 fn an_array_of_devices_without_a_write_cache_has_nothing_to_flush() {
     let layout = layout_of(0, 2, 8, 1 << 20).unwrap();
-    let mut raid = Raid::new(layout, plain(2), None, None, None, Rate::default());
+    let mut raid = Raid::new(layout, plain(2), None, None, None, RebuildRate::default());
     assert!(!raid.flush(Nanos::ZERO, 0));
     assert_eq!(raid.wake_at(), None);
 }

@@ -114,7 +114,7 @@ impl CachedMap {
 
     /// Marks all groups of a translation page as being on the flash.
     pub fn set_clean(&mut self, map_page: usize) {
-        // A dirty group never leaves the cache before its page is clean, so the list holds nobody else's slots.
+        // A dirty group never leaves the cache before its page is clean, so the list holds no slot of another page.
         let mut slot = std::mem::replace(&mut self.first_dirty[map_page], LAST);
         while slot != LAST {
             slot = std::mem::replace(&mut self.slots[slot as usize].next_dirty, NONE);

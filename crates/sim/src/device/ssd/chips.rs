@@ -1,5 +1,5 @@
-//! When the chips are done: each unit (a die, or a plane that works by itself) does one thing at a time, each channel carries one
-//! page at a time, both in the order in which they are asked.
+//! The timing of the chips. Each unit (a die, or a plane that works by itself) does one thing at a time and each channel carries one
+//! page at a time, both in the order of the requests.
 //!
 //! ```text
 //! read     [unit: cells to register | waits for channel | transfer]
@@ -15,7 +15,7 @@ use block::list::{Linked, Links, List};
 use slab::Slab;
 
 use super::ftl::{Step, Steps};
-use super::model::Model;
+use super::model::SsdModel;
 
 /// What a chain of steps is done for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ struct Server {
 /// Units and channels at work.
 #[derive(Debug)]
 pub(super) struct Chips {
-    model: Arc<Model>,
+    model: Arc<SsdModel>,
     units: Vec<Server>,
     channels: Vec<Server>,
     chains: Slab<Chain>,
@@ -77,7 +77,7 @@ pub(super) struct Chips {
 }
 
 impl Chips {
-    pub fn new(model: &Arc<Model>) -> Chips {
+    pub fn new(model: &Arc<SsdModel>) -> Chips {
         Chips {
             units: vec![Server::default(); model.units as usize],
             channels: vec![Server::default(); model.channels as usize],
@@ -133,7 +133,7 @@ impl Chips {
         let (unit, owner) = (chain.step.unit, chain.owner);
         chain.at += 1;
         let next = chain.steps.get(chain.at);
-        // Whoever waits goes first.
+        // What waits for the unit goes before this chain's next step.
         if let Some(waiting) = take_next(&mut self.units[unit as usize], &mut self.chains) {
             self.begin(now, waiting);
         }

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use super::blocks::{Blocks, Content};
 use super::cached_map::CachedMap;
-use super::model::{Model, Parameters};
+use super::model::{Parameters, SsdModel};
 use super::spec::InitialState;
 use super::table::Table;
 use super::tally::FlashTally;
@@ -100,7 +100,7 @@ pub(super) struct Ftl {
 
 impl Ftl {
     /// A device in the initial state of its profile, which the first such device works out.
-    pub fn new(model: &Model) -> Ftl {
+    pub fn new(model: &SsdModel) -> Ftl {
         model.initial.get_or_init(|| Ftl::initial(&model.parameters)).share()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  host ── submit ──▶ [overhead, link in] ──▶ reads, unbuffered writes ──▶ [ftl] ──▶ [chips: units, channels] ──┐
-//!                                       └──▶ writes ──▶ [write buffer] ──▶ [ftl] ──▶ [chips] (nobody waits)      │
+//!                                       └──▶ writes ──▶ [write buffer] ──▶ [ftl] ──▶ [chips] (background)        │
 //!       ◀── advance ── [link out for reads] ◀────────────────────┴──────────────────────────────────────────────┘
 //! ```
 //!
@@ -39,7 +39,7 @@ use slab::Slab;
 
 use self::chips::{Chips, Owner};
 use self::ftl::Ftl;
-use self::model::Model;
+use self::model::SsdModel;
 pub use self::tally::FlashTally;
 use self::write_buffer::WriteBuffer;
 use super::{Completion, Device};
@@ -78,7 +78,7 @@ enum Event {
 /// A flash device at work.
 #[derive(Debug)]
 pub struct Ssd {
-    model: Arc<Model>,
+    model: Arc<SsdModel>,
     depth: usize,
     ftl: Ftl,
     chips: Chips,
@@ -102,7 +102,7 @@ pub struct Ssd {
 
 impl Ssd {
     /// A device in the initial state of its profile. `depth` overrides that of the profile.
-    pub fn new(model: Arc<Model>, depth: Option<u32>) -> Ssd {
+    pub fn new(model: Arc<SsdModel>, depth: Option<u32>) -> Ssd {
         let depth = depth.unwrap_or(model.depth).max(1) as usize;
         Ssd {
             depth,

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use super::ftl::Ftl;
-use super::spec::{InitialState, Spec};
+use super::spec::{InitialState, SsdSpecification};
 use crate::device::reciprocal::Reciprocal32;
 
 /// Bytes of an entry of the map: four, as DFTL has it (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
@@ -18,13 +18,13 @@ const LEAST_GARBAGE_BLOCKS: u32 = 4;
 
 /// What the devices of a profile share: its parameters, and the state in which they begin.
 #[derive(Debug)]
-pub struct Model {
+pub struct SsdModel {
     pub(super) parameters: Arc<Parameters>,
     /// Worked out when the first device is built.
     pub(super) initial: OnceLock<Ftl>,
 }
 
-impl Deref for Model {
+impl Deref for SsdModel {
     type Target = Parameters;
 
     fn deref(&self) -> &Parameters {
@@ -93,9 +93,9 @@ pub struct Parameters {
     pub depth: u32,
 }
 
-impl Model {
+impl SsdModel {
     /// Checks a profile. Errors name the key, its value and what would be right.
-    pub fn new(spec: &Spec) -> Result<Model, String> {
+    pub fn new(spec: &SsdSpecification) -> Result<SsdModel, String> {
         let flash = &spec.flash;
         check_counts(spec)?;
         let dies = flash.channels * flash.dies_per_channel;
@@ -146,7 +146,7 @@ impl Model {
             buffer_pages: spec.write_buffer.pages,
             depth: spec.queue.depth,
         };
-        Ok(Model { parameters: Arc::new(parameters), initial: OnceLock::new() })
+        Ok(SsdModel { parameters: Arc::new(parameters), initial: OnceLock::new() })
     }
 }
 
@@ -162,7 +162,7 @@ fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
     if (min..=max).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} is not within {min} to {max}")) }
 }
 
-fn check_counts(spec: &Spec) -> Result<(), String> {
+fn check_counts(spec: &SsdSpecification) -> Result<(), String> {
     let flash = &spec.flash;
     check("flash.channels", flash.channels, 1, 64)?;
     check("flash.dies_per_channel", flash.dies_per_channel, 1, 64)?;
@@ -186,7 +186,7 @@ fn check_counts(spec: &Spec) -> Result<(), String> {
 }
 
 /// Logical and translation pages of a plane, if all of them and the spare blocks fit.
-fn check_capacity(spec: &Spec, planes: u32, page_sectors: u32, entries_per_page: u32) -> Result<(u32, u32), String> {
+fn check_capacity(spec: &SsdSpecification, planes: u32, page_sectors: u32, entries_per_page: u32) -> Result<(u32, u32), String> {
     let flash = &spec.flash;
     let spare = spec.garbage_collection.high_free_blocks.saturating_add(LEAST_GARBAGE_BLOCKS);
     let usable = flash.blocks_per_plane.saturating_sub(spare);

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 
 use super::Ssd;
-use super::model::Model;
-use super::spec::Spec;
+use super::model::SsdModel;
+use super::spec::SsdSpecification;
 use crate::device::Device;
-use crate::profile::{BuildOptions, DeviceKind, DeviceProfile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
 
 /// Flash devices.
 pub static KIND: DeviceKind = DeviceKind { key: Some("ssd"), parse, line: None };
 
 #[derive(Debug)]
 struct SsdProfile {
-    spec: Spec,
+    spec: SsdSpecification,
     /// What all devices of this profile share.
-    model: Arc<Model>,
+    model: Arc<SsdModel>,
 }
 
 fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
-    let spec: Spec = text.read()?;
-    let model = Model::new(&spec).map_err(|error| text.error(error))?;
+    let spec: SsdSpecification = text.read()?;
+    let model = SsdModel::new(&spec).map_err(|error| text.error(error))?;
     Ok(Arc::new(SsdProfile { spec, model: Arc::new(model) }))
 }
 
@@ -37,7 +37,7 @@ impl DeviceProfile for SsdProfile {
         self.model.capacity_sectors
     }
 
-    fn build(&self, options: BuildOptions) -> Box<dyn Device> {
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
         Box::new(Ssd::new(self.model.clone(), options.queue_depth))
     }
 }

@@ -1,12 +1,12 @@
-//! What the profile of a flash device says: the schema of the `disks/*.toml` with `kind = "ssd"`. Units stand in the key names; an
-//! unknown key is an error.
+//! The schema of a flash device's profile, the `disks/*.toml` with `kind = "ssd"`. Key names carry their units; an unknown key is an
+//! error.
 
 use serde::Deserialize;
 
 /// A flash device, as its profile describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spec {
+pub struct SsdSpecification {
     /// `"ssd"`.
     pub kind: String,
     /// The profile's name.
@@ -23,14 +23,14 @@ pub struct Spec {
     pub interface: Interface,
     /// Where the controller keeps the map from logical to physical pages.
     #[serde(default)]
-    pub mapping: Mapping,
+    pub mapping: MapSpecification,
     /// When and what it collects.
     pub garbage_collection: GarbageCollection,
     /// Memory that takes writes before the flash does.
     #[serde(default)]
-    pub write_buffer: WriteBuffer,
+    pub write_buffer: WriteBufferSpecification,
     /// The queue.
-    pub queue: Queue,
+    pub queue: SsdQueue,
 }
 
 /// What lies on the flash at the beginning.
@@ -90,7 +90,7 @@ pub struct Interface {
 /// Where the map is.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mapping {
+pub struct MapSpecification {
     /// Entries of the map held in memory, DFTL's cached mapping table; the rest is in translation pages on the flash. Absent: all.
     #[serde(default)]
     pub cached_entries: Option<u32>,
@@ -99,9 +99,9 @@ pub struct Mapping {
     pub entries_per_fetch: u32,
 }
 
-impl Default for Mapping {
-    fn default() -> Mapping {
-        Mapping { cached_entries: None, entries_per_fetch: 1 }
+impl Default for MapSpecification {
+    fn default() -> MapSpecification {
+        MapSpecification { cached_entries: None, entries_per_fetch: 1 }
     }
 }
 
@@ -113,7 +113,7 @@ pub struct GarbageCollection {
     pub low_free_blocks: u32,
     /// Until it has this many.
     pub high_free_blocks: u32,
-    /// The least worn block of a plane is collected, whatever is in it, once the most worn has been erased this many times more.
+    /// The least worn block of a plane is collected, regardless of its content, once the most worn has been erased this many times more.
     /// Absent: wear is levelled only by taking the least worn free block.
     #[serde(default)]
     pub wear_spread: Option<u32>,
@@ -122,7 +122,7 @@ pub struct GarbageCollection {
 /// Memory that takes writes before the flash does.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct WriteBuffer {
+pub struct WriteBufferSpecification {
     /// Pages it holds: 0 (none: a write is done when it is on the flash) to 65,536.
     pub pages: u32,
 }
@@ -130,7 +130,7 @@ pub struct WriteBuffer {
 /// The queue.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Queue {
+pub struct SsdQueue {
     /// Requests the device holds at once: 1 to 1,024.
     pub depth: u32,
 }

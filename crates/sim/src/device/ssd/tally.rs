@@ -46,6 +46,7 @@ impl FlashTally {
             sum.map_reads += other.map_reads;
             sum.map_programs += other.map_programs;
             sum.pages_moved += other.pages_moved;
+            sum.pages_discarded += other.pages_discarded;
             sum.erases += other.erases;
             sum.collection += other.collection;
             sum.map_lookups += other.map_lookups;

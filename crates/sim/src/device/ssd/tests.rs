@@ -8,13 +8,13 @@ use proptest::prelude::*;
 
 use super::Ssd;
 use super::ftl::Ftl;
-use super::model::Model;
+use super::model::SsdModel;
 use super::spec::*;
 use crate::device::{Completion, Device};
 
 /// Two channels with one die of one plane each. A page has 4 sectors and takes 4 µs on the channel (1 µs a sector) and on the link.
-fn tiny() -> Spec {
-    Spec {
+fn tiny() -> SsdSpecification {
+    SsdSpecification {
         kind: "ssd".to_owned(),
         name: "tiny".into(),
         description: "for tests".into(),
@@ -34,18 +34,18 @@ fn tiny() -> Spec {
             channel_mb_s: 512.0,
         },
         interface: Interface { transfer_mb_s: 512.0, full_duplex: true, overhead_us: 10.0 },
-        mapping: Mapping::default(),
+        mapping: MapSpecification::default(),
         garbage_collection: GarbageCollection { low_free_blocks: 4, high_free_blocks: 4, wear_spread: None },
-        write_buffer: WriteBuffer { pages: 0 },
-        queue: Queue { depth: 8 },
+        write_buffer: WriteBufferSpecification { pages: 0 },
+        queue: SsdQueue { depth: 8 },
     }
 }
 
-fn model(spec: &Spec) -> Arc<Model> {
-    Arc::new(Model::new(spec).unwrap())
+fn model(spec: &SsdSpecification) -> Arc<SsdModel> {
+    Arc::new(SsdModel::new(spec).unwrap())
 }
 
-fn ssd(spec: &Spec) -> Ssd {
+fn ssd(spec: &SsdSpecification) -> Ssd {
     Ssd::new(model(spec), None)
 }
 
@@ -121,7 +121,7 @@ fn reads_wait_for_writes_to_cross_the_link_only_where_it_has_one_way() {
     let mut spec = tiny();
     spec.initial_state = InitialState::Fresh;
     // What was never written needs no flash: only the link counts.
-    let read_beside_a_write = |spec: &Spec| serve(&mut ssd(spec), &[(Op::Write, 0, 4), (Op::Read, 40, 4)])[1];
+    let read_beside_a_write = |spec: &SsdSpecification| serve(&mut ssd(spec), &[(Op::Write, 0, 4), (Op::Read, 40, 4)])[1];
     assert_eq!(read_beside_a_write(&spec), 10 + 4);
     spec.interface.full_duplex = false;
     assert_eq!(read_beside_a_write(&spec), 10 + 4 + 4);
@@ -244,7 +244,7 @@ fn collection_moves_what_is_valid_erases_and_takes_that_time() {
 }
 
 /// A device of one plane with `spare` blocks beyond its 256 blocks of data, in which a page is a sector.
-fn one_plane(spare: u32, cached: Option<u32>) -> Spec {
+fn one_plane(spare: u32, cached: Option<u32>) -> SsdSpecification {
     let mut spec = tiny();
     (spec.flash.channels, spec.flash.pages_per_block, spec.flash.page_bytes) = (1, 64, 512);
     spec.flash.blocks_per_plane = 256 + spare;
@@ -504,7 +504,7 @@ fn a_full_device_with_the_least_spare_flash_goes_on_working() {
         let mut spec = one_plane(8, cached);
         spec.initial_state = initial_state;
         spec.capacity_sectors = u64::MAX;
-        let error = Model::new(&spec).unwrap_err();
+        let error = SsdModel::new(&spec).unwrap_err();
         let most = error.split("1 to ").nth(1).unwrap().split(',').next().unwrap();
         spec.capacity_sectors = most.parse().unwrap();
         let mut ftl = Ftl::new(&model(&spec));
@@ -521,7 +521,7 @@ fn a_full_device_with_the_least_spare_flash_goes_on_working() {
 
 /// The mean response time in us of 4,000 writes one after the other, all to the first `hot` pages of a device after as many others.
 fn mean_response(initial_state: InitialState, cached: Option<u32>, hot: u64) -> f64 {
-    let mut device = ssd(&Spec { initial_state, ..one_plane(64, cached) });
+    let mut device = ssd(&SsdSpecification { initial_state, ..one_plane(64, cached) });
     let (mut random, mut sum) = (randoms(17), 0);
     for count in 0..8_000 {
         let now = Nanos(device.busy_until);
@@ -597,7 +597,7 @@ prop_compose! {
         buffer in prop::sample::select(vec![0u32, 1, 5, 64]),
         initial_state in prop::sample::select(vec![InitialState::Fresh, InitialState::Sequential, InitialState::Random]),
         page_bytes in prop::sample::select(vec![512u32, 2048]),
-    ) -> Spec {
+    ) -> SsdSpecification {
         let mut spec = tiny();
         spec.initial_state = initial_state;
         spec.flash = Flash {
@@ -607,7 +607,7 @@ prop_compose! {
         };
         spec.capacity_sectors = u64::from(channels * dies * planes * pages * data_blocks * (page_bytes / 512));
         spec.garbage_collection = GarbageCollection { low_free_blocks: 4, high_free_blocks: high, wear_spread };
-        spec.mapping = Mapping { cached_entries, entries_per_fetch };
+        spec.mapping = MapSpecification { cached_entries, entries_per_fetch };
         spec.write_buffer.pages = buffer;
         spec
     }

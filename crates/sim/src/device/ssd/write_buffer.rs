@@ -36,7 +36,7 @@ impl Linked for Buffered {
 
 /// A flush that waits for pages.
 #[derive(Clone, Copy, Debug)]
-struct Flush {
+struct BufferFlush {
     id: RequestId,
     /// It waits for the pages numbered below this …
     before: u64,
@@ -54,7 +54,7 @@ pub(super) struct WriteBuffer {
     staying: List,
     entered: u64,
     /// Oldest first.
-    flushes: VecDeque<Flush>,
+    flushes: VecDeque<BufferFlush>,
 }
 
 impl WriteBuffer {
@@ -119,7 +119,7 @@ impl WriteBuffer {
 
     /// Makes all that is here leave.
     pub fn flush(&mut self, id: RequestId) {
-        self.flushes.push_back(Flush { id, before: self.entered, left: self.len() });
+        self.flushes.push_back(BufferFlush { id, before: self.entered, left: self.len() });
     }
 
     /// The next flush whose pages have all gone.
