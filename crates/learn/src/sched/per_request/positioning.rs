@@ -20,41 +20,30 @@ use std::collections::{BTreeMap, VecDeque};
 
 use block::{Nanos, Op, Request};
 
-use super::rotation::{End, Finder};
+use super::REMEMBERED;
+use super::rotation::{End, FEWEST_PAIRS, Finder};
 
 /// Lines are learned for regions of this many sectors (a power of two): 1 GiB. Tracks of a region are about as long.
 const REGION_SHIFT: u32 = 21;
-/// Ends that are kept of each region, and regions that are followed: the one that was used longest ago goes.
+/// What is kept, which bounds memory: ends of each region, regions (the one that was used longest ago goes), and landmarks (the oldest goes).
 const ENDS: usize = 512;
 const REGIONS: usize = 256;
-/// The line of a region is looked for when so many ends are there, and whenever twice as many are.
-const FIRST_SEARCH: u64 = 48;
-/// Landmarks that are kept; the oldest goes.
 const LANDMARKS: usize = 16_384;
-/// A landmark tells nothing of sectors farther away: the line is not exact enough, or another zone begins.
-const REACH: u64 = 1 << 17;
-/// What ends sooner after it was sent came from the drive's memory, or went there: so much, and so much for each sector, as SATA carries it.
-const FROM_MEMORY: Nanos = Nanos::from_micros(400);
-const BUS_NS: u64 = 1_000;
-/// Ends of the last requests that are remembered, to know what goes on where another ended.
-const RECENT: usize = 1_024;
-/// Steps of half an octave.
-const STEPS: usize = 128;
-/// Time of half a turn where the speed is not known: of 7,200 rpm.
-const HALF_TURN_NS: f64 = 4.17e6;
+/// Distances are told apart in steps of half an octave.
+const STEPS: usize = 2 * u64::BITS as usize;
+/// What is assumed of a drive's speed before it is known: the geometric middle of the slowest and the fastest, 120 turns a second.
+const ASSUMED_TURN_NS: f64 = 1e9 / 120.0;
+/// Foreseen ends scatter by about this much, in turns: what a drive does besides seeking and turning takes a few tenths of a millisecond.
+/// Twice or half of it changes the mean score of random loads by less than 1%; so it is with the two shares below.
+const SCATTER: f64 = 0.05;
 /// A foreseen end is met if it comes this close, in turns.
-const MET: f64 = 0.12;
-/// Of what is foreseen at least this share comes about; by chance 2 * MET would.
-const MOSTLY_MET: f64 = 0.4;
-/// What the latest end counts in that, and how many writes must have been foreseen to judge them all.
-const MET_SHARE: f64 = 0.04;
-const FEWEST_JUDGED: usize = 8;
-/// Variances, in turns and as shares of a turn: of a foreseen end, of a speed just found, and of its drift from one request to the next.
-const END_VARIANCE: f64 = 0.05 * 0.05;
+const MET: f64 = 2.5 * SCATTER;
+/// What the latest end counts in the share that is met, and the least share of a line worth going by. By chance 2 * MET would be met.
+const LATEST: f64 = 1.0 / 32.0;
+const MOSTLY: f64 = 0.5;
+/// Variances as shares of a turn: of a speed just found, which the finder's tests hold, and of its drift from one request to the next.
 const FOUND_VARIANCE: f64 = 1e-4 * 1e-4;
 const DRIFT_VARIANCE: f64 = 1e-8 * 1e-8;
-/// Waits shorter than this many turns may be missed.
-const MARGIN: f64 = 0.06;
 
 /// What is known of a device. Bounded: 16,384 landmarks and 256 regions of 512 ends need 3.5 MiB.
 pub struct Positioning {
@@ -125,7 +114,7 @@ impl Positioning {
     pub fn new() -> Positioning {
         let mut reach_ns = [[0.0; STEPS]; 2];
         for (step, reach) in reach_ns.iter_mut().flat_map(|of_one| of_one.iter_mut().enumerate()) {
-            // Something to begin with; too short, so that the first misses say more.
+            // Something to begin with, growing with the root of the distance to 6.5 ms for 4 TB; too short, so that the first misses say more.
             *reach = 0.5e6 + 6e6 * 2f64.powf((step as f64 / 2.0 - 33.0) / 2.0).min(1.0);
         }
         Positioning {
@@ -135,7 +124,7 @@ impl Positioning {
             regions: BTreeMap::new(),
             landmarks: BTreeMap::new(),
             met: [1.0; 2],
-            recent: vec![u64::MAX; RECENT],
+            recent: vec![u64::MAX; REMEMBERED],
             last: None,
             by_age: VecDeque::new(),
             reach_ns,
@@ -164,7 +153,8 @@ impl Positioning {
         let below = self.landmarks.range(..=end).next_back().map(|(&lba, &at)| (lba, at));
         let above = self.landmarks.range(end..).next().map(|(&lba, &at)| (lba, at));
         let nearest = [below, above].into_iter().flatten().min_by_key(|(lba, _)| lba.abs_diff(end));
-        let (lba, at) = nearest.filter(|(lba, _)| lba.abs_diff(end) <= REACH)?;
+        // The line holds in its region.
+        let (lba, at) = nearest.filter(|(lba, _)| lba >> REGION_SHIFT == end >> REGION_SHIFT)?;
         let angle = (end as f64 - lba as f64) * per_sector;
         Some(Passing { at_ns: at + angle * turn_ns, sector_ns: per_sector * turn_ns })
     }
@@ -185,14 +175,15 @@ impl Positioning {
                 let ready = now_ns + reach + f64::from(request.sectors) * passing.sector_ns;
                 let turns = (passing.at_ns - ready) / turn_ns;
                 let wait = (turns - turns.floor()) * turn_ns;
-                let danger = (1.0 - wait / (MARGIN * turn_ns)).max(0.0) * 0.5;
+                // What must not be late at all is missed half the time.
+                let danger = (1.0 - wait / (SCATTER * turn_ns)).max(0.0) / 2.0;
                 let end_ns = ready + wait;
                 // What is merged of several requests serves them all: only the way there tells which goes first.
                 let transfer = f64::from(request.sectors) * passing.sector_ns;
                 (Foreseen { distance, anchor, end_ns, wait_ns: wait }, end_ns - now_ns - transfer + danger * turn_ns)
             }
             _ => {
-                let half = self.turn_ns.map_or(HALF_TURN_NS, |turn_ns| turn_ns / 2.0);
+                let half = self.turn_ns.unwrap_or(ASSUMED_TURN_NS) / 2.0;
                 let end_ns = now_ns + reach + half;
                 (Foreseen { distance, anchor: None, end_ns, wait_ns: half }, reach + half)
             }
@@ -200,21 +191,28 @@ impl Positioning {
     }
 
     /// Learns from a request that somebody else sent. If it was sent after the one before was done, the head was there.
-    pub(super) fn watch(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
+    pub(super) fn watch(&mut self, request: &Request, dispatched: Nanos, at: Nanos, is_from_memory: bool) {
         let alone = self.last.filter(|&(_, _, done)| dispatched >= done);
         let foreseen = alone.map(|(head, op, _)| self.foresee(dispatched, (head, op), request, self.anchor(request.end())).0);
-        self.learn(request, dispatched, at, foreseen);
+        self.learn(request, dispatched, at, foreseen, is_from_memory);
         self.last = Some((request.end(), request.op, at));
     }
 
-    /// Learns from a request that is done. `foreseen` if it was alone at the device, and so its whole time was its own.
-    pub(super) fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: Option<Foreseen>) {
-        let place = |lba: u64| (lba / 8) as usize % RECENT;
+    /// Learns from a request that is done. `foreseen` if it was alone at the device, and so its whole time was its own. What came from the
+    /// drive's memory, or went there, tells nothing.
+    pub(super) fn learn(
+        &mut self,
+        request: &Request,
+        dispatched: Nanos,
+        at: Nanos,
+        foreseen: Option<Foreseen>,
+        is_from_memory: bool,
+    ) {
+        let place = |lba: u64| (lba / 8) as usize % REMEMBERED;
         // What goes on where another ended was read ahead by the drive, or passes at the media's rate, whatever the speed.
         let goes_on = self.recent[place(request.lba)] == request.lba;
         self.recent[place(request.end())] = request.end();
-        let from_memory = FROM_MEMORY + Nanos(u64::from(request.sectors) * BUS_NS);
-        if request.op == Op::Discard || goes_on || at - dispatched < from_memory {
+        if request.op == Op::Discard || goes_on || is_from_memory {
             return;
         }
         if let Some(foreseen) = foreseen {
@@ -224,22 +222,23 @@ impl Positioning {
     }
 
     fn learn_reach(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: &Foreseen) {
-        let turn_ns = self.turn_ns.unwrap_or(2.0 * HALF_TURN_NS);
+        let turn_ns = self.turn_ns.unwrap_or(ASSUMED_TURN_NS);
         let transfer = f64::from(request.sectors) * turn_ns * self.per_sector(request.end()).unwrap_or(0.0);
         let reach = &mut self.reach_ns[usize::from(request.op.is_write())][step(foreseen.distance)];
         let service = (at - dispatched).0 as f64;
-        if foreseen.anchor.is_some() || self.met.iter().all(|&met| met >= MOSTLY_MET) {
+        if foreseen.anchor.is_some() || self.met.iter().all(|&met| met >= MOSTLY) {
             *reach = reach.min((service - transfer).max(0.0));
         }
         if foreseen.anchor.is_none() {
             return;
         }
         let late = (at.0 as f64 - foreseen.end_ns) / turn_ns;
-        let is_tight = foreseen.wait_ns < 0.15 * turn_ns;
+        let is_tight = foreseen.wait_ns < 3.0 * SCATTER * turn_ns;
+        // A miss costs a turn and a hit saves little: so it is raised quickly and lowered slowly, where that can be told.
         if (late - 1.0).abs() < MET {
-            *reach += 0.03 * turn_ns;
-        } else if late.abs() < MET {
-            *reach -= turn_ns * if is_tight { 0.004 } else { 0.0005 };
+            *reach += SCATTER / 2.0 * turn_ns;
+        } else if late.abs() < MET && is_tight {
+            *reach -= SCATTER / 16.0 * turn_ns;
         }
         *reach = reach.max(0.0);
     }
@@ -270,12 +269,12 @@ impl Positioning {
 
     /// Ends of reads, or of writes, come about as foreseen.
     fn is_foreseen(&self, is_write: bool) -> bool {
-        self.met[usize::from(is_write)] >= MOSTLY_MET
+        self.met[usize::from(is_write)] >= MOSTLY
     }
 
     /// How far from a whole number of turns lie between, in turns.
     fn off(&self, at_ns: f64, anchor_ns: f64) -> f64 {
-        let turns = (at_ns - anchor_ns) / self.turn_ns.unwrap_or(2.0 * HALF_TURN_NS);
+        let turns = (at_ns - anchor_ns) / self.turn_ns.unwrap_or(ASSUMED_TURN_NS);
         turns - turns.round()
     }
 
@@ -283,24 +282,23 @@ impl Positioning {
     fn follow(&mut self, end: End, is_write: bool, anchor_ns: f64, turn_ns: f64) {
         let off = self.off(end.at_ns, anchor_ns);
         let is_met = off.abs() < MET;
-        let met = &mut self.met[usize::from(is_write)];
-        *met += MET_SHARE * (f64::from(u8::from(is_met)) - *met);
+        weigh(&mut self.met[usize::from(is_write)], is_met);
         if !self.is_foreseen(is_write) && self.is_foreseen(!is_write) {
             return;
         }
         if is_met {
             let turns = (end.at_ns - anchor_ns) / turn_ns;
             // Kalman's filter for the one unknown: what a difference says of the time of a turn grows with the turns it took to come about.
-            let gain = self.turn_variance * turns / (turns * turns * self.turn_variance + END_VARIANCE);
+            let gain = self.turn_variance * turns / (turns * turns * self.turn_variance + SCATTER * SCATTER);
             self.turn_ns = Some(turn_ns * (1.0 + gain * off));
             self.turn_variance = (1.0 - gain * turns) * self.turn_variance + DRIFT_VARIANCE;
         }
         let region = self.region(end.lba);
-        region.met += MET_SHARE / 2.0 * (f64::from(u8::from(is_met)) - region.met);
-        if region.met < MOSTLY_MET {
-            // Chance alone meets 2 * MET of all: this line is none.
+        weigh(&mut region.met, is_met);
+        if region.met < MOSTLY {
+            // This line is none.
             region.per_sector = None;
-            region.search_at = region.seen + FIRST_SEARCH;
+            region.search_at = region.seen + FEWEST_PAIRS as u64;
             region.met = 1.0;
             self.generation = self.generation.wrapping_add(1);
             if self.known_regions() == 0 {
@@ -329,7 +327,7 @@ impl Positioning {
             oldest.map(|number| self.regions.remove(&number));
         }
         let used = self.uses;
-        let fresh = || Region { ends: Vec::new(), seen: 0, search_at: FIRST_SEARCH, per_sector: None, met: 1.0, used };
+        let fresh = || Region { ends: Vec::new(), seen: 0, search_at: FEWEST_PAIRS as u64, per_sector: None, met: 1.0, used };
         let region = self.regions.entry(number).or_insert_with(fresh);
         region.used = used;
         region
@@ -365,13 +363,19 @@ impl Positioning {
         for &end in reads {
             self.mark(end);
         }
-        let off = |end: &End| Some(self.off(end.at_ns, self.anchor(end.lba)?.at_ns).abs());
-        let judged: Vec<f64> = writes.iter().filter_map(off).collect();
-        if judged.len() >= FEWEST_JUDGED {
-            let met = judged.iter().filter(|&&off| off < MET).count();
-            self.met[usize::from(true)] = met as f64 / judged.len() as f64;
+        let mut met = 1.0;
+        for end in writes {
+            if let Some(passing) = self.anchor(end.lba) {
+                weigh(&mut met, self.off(end.at_ns, passing.at_ns).abs() < MET);
+            }
         }
+        self.met[usize::from(true)] = met;
     }
+}
+
+/// Adds to the share that is met, in which the latest counts most.
+fn weigh(share: &mut f64, is_met: bool) {
+    *share += LATEST * (f64::from(u8::from(is_met)) - *share);
 }
 
 /// The step of a distance.

@@ -9,40 +9,46 @@
 //! ```text
 //! C(f) = sum exp(2 pi i (dt / T - f d))          is large only at the right T and f
 //! ```
-//! One Fourier transform over d gives C for all f. A few speeds are common among drives, and each is tried with its neighbourhood.
+//! One Fourier transform over d gives C for all f. As long as T is not known it is done for every speed that drives have, in steps so
+//! fine that no pair is out of step by more than [`SLIP`].
 //!
 //! That a host can know the position of the head was shown with measured geometry by Lumb, Schindler and Ganger (Freeblock
 //! scheduling outside of disk firmware, FAST 2002) and by Yu and others (Trading capacity for performance in a disk array, OSDI
 //! 2000), with a table over distances by Popovici and others (Robust, portable I/O scheduling with the Disk Mimic, USENIX 2003,
-//! which the paper cites as [4]).
-//! To find it as a spectral line in everyday traffic, without any test of the drive, is done here.
+//! which the paper cites as [4]). Finding it as a spectral line in everyday traffic, without any test of the drive, is done here.
 
 use rustfft::num_complex::Complex;
 use rustfft::{Fft, FftPlanner};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// Speeds of drives in turns a minute. A drive keeps its speed within about 0.2%, and some are sold under a rounded one (10,045 as 10,000).
-const RPM: [f64; 8] = [4_500.0, 5_400.0, 5_900.0, 6_400.0, 7_200.0, 10_000.0, 12_000.0, 15_000.0];
-/// How far around each of them is searched, and in what steps.
-const SPREAD: f64 = 0.005;
-const STEP: f64 = 0.0004;
+/// Turns a second of the slowest and the fastest drives that were sold: 3,600 and 15,000 a minute, and what they are off by.
+const SLOWEST: f64 = 59.5;
+pub(super) const FASTEST: f64 = 255.0;
+/// While the speed is not known, ends up to so many nanoseconds apart make a pair: the number of speeds to try grows with this.
+const NEAR_NS: f64 = 0.8e9;
+/// The same when it is known: a turn's time is then good to 1 in 10,000, an error of half a turn in this time.
+const FAR_NS: f64 = 60e9;
+/// How far the farthest pair may be out of step at the nearest speed tried, in turns; it still agrees by more than half.
+const SLIP: f64 = 0.15;
 /// Distances are counted in steps of a page.
 const QUANTUM: u64 = 8;
-/// Requests up to this many quanta apart make a pair. The transform is twice as long, so that no line falls between two of its values.
+/// Ends up to this many quanta apart make a pair. The transform is twice as long, so that no line falls between two of its values.
 const APART: usize = 4096;
 const LENGTH: usize = 2 * APART;
-/// Ends may lie so far apart in time, in nanoseconds, while the time of a turn is known only to a step.
-const NEAR_NS: f64 = 0.8e9;
-/// No track has more sectors, with its skew.
-const LONGEST_TRACK: f64 = 8_000.0;
-/// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations.
+/// The shortest and the longest track, in sectors with skew: from drives of 1990 to today's of 2 MB a track, doubled.
+const TRACK: (f64, f64) = (64.0, 8_000.0);
+/// So many pairs are needed, and no more are looked at: noise falls with their root, to 2.6% at the most.
+pub(super) const FEWEST_PAIRS: usize = 40;
+const MOST_PAIRS: usize = 1_500;
+/// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations: of the 500,000
+/// values looked at, one in a thousand searches has one so large by chance.
 const AGREEMENT: f64 = 0.3;
 const DEVIATIONS: f64 = 6.0;
-/// A line whose square is at least this share of the strongest one's is as strong.
+/// Of lines that can hardly be told apart the slowest speed and the longest track are meant: multiples of either agree as well. A line
+/// is as strong if its power is this share of the strongest one's; another speed tells against a line if it agrees so much less.
 const NEARLY: f64 = 0.9;
-/// Pairs that are looked at when a line is followed to finer resolution.
-const PAIRS: usize = 1_500;
+const CLEARLY: f64 = 0.6;
 
 /// A request that came from the media: the sector behind it, and when it ended, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,38 +91,43 @@ impl Finder {
     /// The line in these ends; `turn_ns` is the time of a turn if it is known already. `None` if there is none, or too little to see
     /// it.
     pub fn find(&mut self, ends: &[End], turn_ns: Option<f64>) -> Option<Line> {
-        let far_ns = if turn_ns.is_some() { 60e9 } else { NEAR_NS };
-        self.pair(ends, (APART as u64 - 1) * QUANTUM, far_ns);
-        let enough = DEVIATIONS / (2.0 * self.pairs.len() as f64).sqrt();
-        if self.pairs.len() < 40 {
+        self.pair(ends, (APART as u64 - 1) * QUANTUM, if turn_ns.is_some() { FAR_NS } else { NEAR_NS });
+        if self.pairs.len() < FEWEST_PAIRS {
             return None;
         }
-        let threshold = enough.max(AGREEMENT);
         let best = match turn_ns {
             Some(turn_ns) => self.strongest(turn_ns),
             None => self.strongest_of_all()?,
         };
-        (best.agreement >= threshold).then(|| self.sharpen(ends, best, turn_ns.is_none()))
+        let by_chance = (2.0 * self.pairs.len() as f64).sqrt().recip();
+        let is_line = best.agreement >= AGREEMENT.max(DEVIATIONS * by_chance);
+        is_line.then(|| self.sharpen(ends, best, turn_ns.is_none()))
     }
 
     /// The strongest line at any speed; `None` if other speeds do nearly as well: a stream in order agrees with all of them.
     fn strongest_of_all(&mut self) -> Option<Line> {
-        let around = (SPREAD / STEP) as i32;
-        let mut of_each = Vec::with_capacity(RPM.len());
-        for rpm in RPM {
-            let turns = (-around..=around).map(|step| 60e9 / rpm * (1.0 + f64::from(step) * STEP));
-            let lines = turns.map(|turn_ns| self.strongest(turn_ns));
-            of_each.extend(lines.max_by(|a, b| a.agreement.total_cmp(&b.agreement)));
-        }
-        of_each.sort_by(|a, b| b.agreement.total_cmp(&a.agreement));
-        let (best, others) = of_each.split_first()?;
-        // Twice the speed agrees as well, a little worse; it tells nothing against the first.
-        let is_multiple = |line: &Line| ((line.turn_ns / best.turn_ns).log2().abs() - 1.0).abs() < 0.01;
-        let second = others.iter().find(|line| !is_multiple(line)).map_or(0.0, |line| line.agreement);
-        (second < 0.6 * best.agreement).then_some(*best)
+        let step = 2.0 * SLIP / (NEAR_NS / 1e9);
+        let speeds = (0..).map(|number| SLOWEST + step * f64::from(number)).take_while(|&speed| speed < FASTEST);
+        let of_each: Vec<(f64, Line)> = speeds.map(|speed| (speed, self.strongest(1e9 / speed))).collect();
+        let strongest = of_each.iter().max_by(|a, b| a.1.agreement.total_cmp(&b.1.agreement))?;
+        // Twice the speed, or three times, agrees as well: the slowest is meant.
+        let same = |a: f64, b: f64| (a / b - 1.0).abs() < 0.01;
+        let is_part = |&&(speed, line): &&(f64, Line)| {
+            line.agreement >= NEARLY * strongest.1.agreement
+                && [2.0, 3.0, 4.0].iter().any(|&times| same(times * speed, strongest.0))
+        };
+        let best = of_each.iter().filter(is_part).max_by(|a, b| a.1.agreement.total_cmp(&b.1.agreement)).unwrap_or(strongest);
+        // How finely the ends tell speeds apart depends on the time that they span.
+        let span_s = self.pairs.iter().fold(0.0, |most, &(_, between)| f64::max(most, between.abs())) / 1e9;
+        let is_another = |&&(speed, _): &&(f64, Line)| {
+            let times = (speed / best.0).round();
+            (speed - times.max(1.0) * best.0).abs() > f64::min(2.0 * times.max(1.0) / span_s, 0.1 * speed)
+        };
+        let second = of_each.iter().filter(is_another).map(|(_, line)| line.agreement).fold(0.0, f64::max);
+        (second < CLEARLY * best.1.agreement).then_some(best.1)
     }
 
-    /// Collects pairs that are near enough to each other in place and time.
+    /// Collects pairs that are near enough to each other in place and time, at most [`MOST_PAIRS`] of them, taken evenly.
     fn pair(&mut self, ends: &[End], far: u64, far_ns: f64) {
         self.pairs.clear();
         for (i, a) in ends.iter().enumerate() {
@@ -129,6 +140,12 @@ impl Finder {
                 self.pairs.push((distance as f64, between));
             }
         }
+        let step = self.pairs.len().div_ceil(MOST_PAIRS).max(1);
+        let mut number = 0;
+        self.pairs.retain(|_| {
+            number += 1;
+            (number - 1) % step == 0
+        });
     }
 
     /// The strongest line for this time of a turn.
@@ -140,8 +157,7 @@ impl Finder {
         }
         self.transform.process_with_scratch(&mut self.bins, &mut self.scratch);
         let resolution = 1.0 / (LENGTH as f64 * QUANTUM as f64);
-        let lowest = (1.0 / LONGEST_TRACK / resolution) as usize;
-        let highest = LENGTH / 8;
+        let (highest, lowest) = ((1.0 / TRACK.0 / resolution) as usize, (1.0 / TRACK.1 / resolution) as usize);
         let strongest =
             (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
         // Where all requests begin at multiples of a large size, other angles agree as well: the longest track is meant.
@@ -154,25 +170,21 @@ impl Finder {
         Line { turn_ns, per_sector: bin as f64 * resolution, agreement }
     }
 
-    /// Share of the pairs, at most [`PAIRS`] of them, that agree with a line.
+    /// Share of the pairs that agree with a line.
     fn agreement(&self, turn_ns: f64, per_sector: f64) -> f64 {
-        let step = self.pairs.len().div_ceil(PAIRS).max(1);
-        let pairs = self.pairs.iter().step_by(step);
-        let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), &(distance, between)| {
-            (sum + (TAU * (between / turn_ns - per_sector * distance)).cos(), count + 1.0)
-        });
-        sum / f64::max(count, 1.0)
+        let agree = |&(distance, between): &(f64, f64)| (TAU * (between / turn_ns - per_sector * distance)).cos();
+        self.pairs.iter().map(agree).sum::<f64>() / self.pairs.len().max(1) as f64
     }
 
     /// Follows a line through pairs ever farther apart, in place and, as long as the time of a turn is new, in time.
     fn sharpen(&mut self, ends: &[End], line: Line, in_time: bool) -> Line {
         let mut line = line;
         let mut width = 2.0 / (LENGTH as f64 * QUANTUM as f64);
-        let mut turn_width = STEP * line.turn_ns;
-        let mut far_ns = if in_time { NEAR_NS } else { 60e9 };
+        let mut turn_width = 2.0 * SLIP * line.turn_ns * line.turn_ns / NEAR_NS;
+        let mut far_ns = if in_time { NEAR_NS } else { FAR_NS };
         for octave in 0..3 {
             self.pair(ends, (APART as u64 * QUANTUM) << (2 * octave), far_ns);
-            if self.pairs.len() < 40 {
+            if self.pairs.len() < FEWEST_PAIRS {
                 break;
             }
             for _ in 0..2 {
@@ -181,13 +193,13 @@ impl Finder {
                         self.best(line.turn_ns, turn_width, |finder, turn_ns| finder.agreement(turn_ns, line.per_sector));
                 }
                 line.per_sector = self.best(line.per_sector, width, |finder, f| finder.agreement(line.turn_ns, f));
+                // Four steps of the next time are one of this.
+                (width, turn_width) = (width / 3.0, turn_width / 3.0);
             }
             let agreement = self.agreement(line.turn_ns, line.per_sector);
             if octave == 0 {
                 line.agreement = agreement;
             }
-            width /= 6.0;
-            turn_width /= 4.0;
             far_ns *= 3.0;
         }
         line
@@ -232,9 +244,15 @@ mod tests {
 
     #[test]
     fn the_speed_and_the_tracks_length_are_found_in_the_times_of_random_requests() {
-        for (rpm, sectors, skew) in
-            [(7_200.0, 3_290.0, 0.145), (10_025.0, 334.0, 0.12), (5_404.0, 1_100.0, 0.2), (15_000.0, 900.0, 0.1)]
-        {
+        for (rpm, sectors, skew) in [
+            (7_200.0, 3_290.0, 0.145),
+            (10_025.0, 334.0, 0.12),
+            (5_404.0, 1_100.0, 0.2),
+            (15_000.0, 900.0, 0.1),
+            (3_600.0, 120.0, 0.2),
+            (4_316.0, 300.0, 0.1),
+            (13_130.0, 600.0, 0.15),
+        ] {
             let ends = ends(rpm, sectors, skew, 400_000, 300, 50_000.0);
             let line = Finder::new().find(&ends, None).expect("a line");
             assert!((line.turn_ns / (60e9 / rpm) - 1.0).abs() < 1e-4, "{rpm}: {line:?}");

@@ -1,0 +1,81 @@
+//! Which of the requests that wait is done soonest.
+
+use block::Nanos;
+use block::queue::Slot;
+
+use super::positioning::Foreseen;
+use super::{ASYNC, PROMPT, PerRequest, SYNC};
+
+/// Requests of a kind that are looked at for each pick: the oldest ones, and the nearest on either side. More take longer than a microsecond;
+/// half as many change nothing.
+const LOOKED_AT: usize = 48;
+
+/// A request that may go next.
+pub(super) struct Candidate {
+    pub slot: Slot,
+    pub is_prompt: bool,
+    pub foreseen: Foreseen,
+    pub cost_ns: f64,
+}
+
+impl PerRequest {
+    /// The oldest request that has expired, of either kind in turn.
+    pub(super) fn expired(&self, now: Nanos) -> Option<(usize, Slot)> {
+        [1 - self.expired_kind, self.expired_kind].into_iter().find_map(|kind| {
+            let slot = self.queue.oldest(kind)?;
+            let from = if kind == ASYNC { self.async_expires(slot).max(self.next_async_turn) } else { self.queue.expires(slot) };
+            (from <= now).then_some((kind, slot))
+        })
+    }
+
+    /// The request of a kind that should be done soonest.
+    pub(super) fn soonest(&mut self, now: Nanos, kind: usize) -> Option<Candidate> {
+        let PerRequest { queue, shared, anchors, last, tuning, .. } = self;
+        shared.with(|known| {
+            let mut best: Option<Candidate> = None;
+            let mut consider = |slot: Slot| {
+                let (foreseen, cost_ns) = known.foresee(now, last, queue.request(slot), anchors, tuning.batch as f64);
+                if best.as_ref().is_none_or(|best| cost_ns < best.cost_ns) {
+                    best = Some(Candidate { slot, is_prompt: kind == PROMPT, foreseen, cost_ns });
+                }
+            };
+            let mut oldest = queue.oldest(kind);
+            for _ in 0..LOOKED_AT {
+                let Some(slot) = oldest else { break };
+                consider(slot);
+                oldest = queue.newer(slot);
+            }
+            // With more than that waiting, the nearest ones are worth a look, whenever they came.
+            if oldest.is_some()
+                && let Some(slot) = queue.nearest(kind, last.end, u64::MAX, 1)
+            {
+                consider(slot);
+                let mut place = queue.place(slot);
+                for _ in 0..LOOKED_AT / 2 {
+                    place.sequence += 1;
+                    let Some(slot) = queue.from(kind, place) else { break };
+                    consider(slot);
+                    place = queue.place(slot);
+                }
+            }
+            best
+        })
+    }
+
+    /// A candidate, whatever it costs.
+    pub(super) fn candidate(&mut self, now: Nanos, slot: Slot) -> Candidate {
+        let PerRequest { queue, shared, anchors, last, tuning, .. } = self;
+        let (foreseen, cost_ns) = shared.with(|known| known.foresee(now, last, queue.request(slot), anchors, tuning.batch as f64));
+        Candidate { slot, is_prompt: false, foreseen, cost_ns }
+    }
+
+    /// What the device is given where it holds others already and finds the order itself: the oldest that somebody waits for.
+    pub(super) fn oldest(&mut self, now: Nanos) -> Option<Candidate> {
+        let goes_on = self.queue.nearest(SYNC, self.last.end, 0, 1).filter(|&slot| {
+            let stream = self.queue.request(slot).stream;
+            self.turn.is_some_and(|turn| turn.stream == Some(stream)) && self.shared.with(|known| known.streams.is_local(stream))
+        });
+        let slot = goes_on.or_else(|| self.queue.oldest(SYNC))?;
+        Some(self.candidate(now, slot))
+    }
+}

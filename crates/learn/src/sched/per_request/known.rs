@@ -1,0 +1,110 @@
+//! What is known of a device and of those who use it, for all schedulers that follow each other on it; and what a request costs by that.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use block::{Knowledge, Limits, Nanos, Op, Request, RequestId, Scheduler, StreamId};
+
+use super::positioning::{Anchor, Foreseen, Positioning};
+use super::streams::Streams;
+use super::{PerRequest, REMEMBERED};
+
+/// What is known of a device, for all schedulers that follow each other on it.
+#[derive(Clone, Default)]
+pub(super) struct Shared(Arc<Mutex<Known>>);
+
+/// What is known of a device, and of those who use it.
+#[derive(Default)]
+pub(super) struct Known {
+    pub positioning: Positioning,
+    pub streams: Streams,
+}
+
+impl Knowledge for Shared {
+    fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
+        self.with(|known| {
+            let is_from_memory = known.streams.is_from_memory(request, at - dispatched);
+            known.positioning.watch(request, dispatched, at, is_from_memory);
+            known.streams.done(request, dispatched, at);
+        });
+    }
+
+    fn scheduler(&self, limits: &Limits, values: &[i64]) -> Box<dyn Scheduler> {
+        Box::new(PerRequest::new(limits, values, self.clone()))
+    }
+}
+
+impl Shared {
+    pub fn with<T>(&self, look: impl FnOnce(&mut Known) -> T) -> T {
+        // Whatever panicked elsewhere, what was learned is still as good as before.
+        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Known {
+    /// Learns from a request that is done, of which something was foreseen if it was alone at the device.
+    pub fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos, foreseen: Option<Foreseen>) {
+        let is_from_memory = self.streams.is_from_memory(request, at - dispatched);
+        self.positioning.learn(request, dispatched, at, foreseen, is_from_memory);
+        self.streams.done(request, dispatched, at);
+    }
+
+    /// What is foreseen of a request that is sent now, and what it costs, in nanoseconds. Who goes on in order is expected to go on for
+    /// `run` requests.
+    #[inline]
+    pub fn foresee(&self, now: Nanos, last: &Sent, request: &Request, anchors: &mut Anchors, run: f64) -> (Foreseen, f64) {
+        let anchor = anchors.get(&self.positioning, request);
+        let (foreseen, cost_ns) = self.positioning.foresee(now, (last.end, last.op), request, anchor);
+        let goes_on = request.is_sync() && self.streams.is_next(request);
+        // What goes on where its stream ended was read ahead by the device, or passes the head anyway.
+        let cost_ns = if !goes_on {
+            self.streams.memory_ns(request.stream).filter(|_| request.is_sync()).unwrap_or(cost_ns)
+        } else if last.stream == Some(request.stream) {
+            // Whoever goes elsewhere now must come back for it.
+            let running_ns = self.streams.running_ns(request.stream);
+            running_ns - (self.streams.switching_ns().unwrap_or(cost_ns) - running_ns).max(0.0)
+        } else {
+            // Going there is the first step of a run, all of which is quick.
+            let switching_ns = self.streams.switching_ns().unwrap_or(cost_ns);
+            let staying_ns =
+                self.streams.staying_ns(request.stream).map_or(switching_ns, |staying_ns| staying_ns.min(switching_ns));
+            staying_ns + (switching_ns - staying_ns) / run
+        };
+        (foreseen, cost_ns)
+    }
+}
+
+/// The last request that was sent.
+#[derive(Clone, Copy)]
+pub(super) struct Sent {
+    /// The sector behind it.
+    pub end: u64,
+    pub op: Op,
+    /// `None` before the first.
+    pub stream: Option<StreamId>,
+}
+
+/// The anchors of the requests that wait, by their numbers: each is looked up once as long as nothing new is known.
+pub(super) struct Anchors(Vec<Remembered>);
+
+#[derive(Clone, Copy)]
+struct Remembered {
+    id: RequestId,
+    end: u64,
+    generation: u32,
+    anchor: Anchor,
+}
+
+impl Anchors {
+    pub fn new() -> Anchors {
+        Anchors(vec![Remembered { id: 0, end: u64::MAX, generation: 0, anchor: None }; REMEMBERED])
+    }
+
+    fn get(&mut self, positioning: &Positioning, request: &Request) -> Anchor {
+        let (id, end, generation) = (request.id, request.end(), positioning.generation());
+        let place = &mut self.0[id as usize % REMEMBERED];
+        if place.id != id || place.end != end || place.generation != generation {
+            *place = Remembered { id, end, generation, anchor: positioning.anchor(end) };
+        }
+        place.anchor
+    }
+}

@@ -1,0 +1,154 @@
+//! Turns: who is served goes on to be served for a while, is waited for in between, and what nobody waits for has turns of its own.
+
+use block::queue::Slot;
+use block::sched::COMPLETION_BACKSTOP;
+use block::{Nanos, Request, StreamId};
+
+use super::choose::Candidate;
+use super::{ASYNC, PROMPT, PerRequest, SHARE, SYNC};
+
+/// Requests of a turn while others have expired, however short they are: the promise against starvation counts requests, not time.
+pub(super) const TURN_PICKS: u64 = 256;
+/// Requests that nobody waits for are not held back if they are so many times as large as the others.
+const BULK: f64 = 2.0;
+
+/// Who is served, and waited for.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    /// Of the synchronous request that left last; `None`: asynchronous requests have their turn.
+    pub stream: Option<StreamId>,
+    pub began: Nanos,
+    pub picks: u64,
+    /// Its requests at the device.
+    pub at_device: u32,
+    /// When the last of them was done.
+    pub idle_since: Nanos,
+    /// Where its last request ended, and whether that went on where the one before ended.
+    pub end: u64,
+    pub is_running: bool,
+    /// It goes on where it ended, as far as is known, and that takes less than to go to another stream.
+    pub is_local: bool,
+    /// It was waited for in vain.
+    pub is_over: bool,
+}
+
+impl PerRequest {
+    /// Something waits that somebody waits for.
+    fn sync_waits(&self) -> bool {
+        self.queue.oldest(SYNC).is_some() || self.queue.oldest(PROMPT).is_some()
+    }
+
+    /// When what nobody waits for may go, as far as can be said now: after a pause of those that somebody waits for, or in its turn.
+    pub(super) fn async_from(&self, now: Nanos) -> Option<Nanos> {
+        let oldest = self.queue.oldest(ASYNC)?;
+        let in_turn = self.async_expires(oldest).max(self.next_async_turn);
+        let in_pause = self.sync_done + self.tuning.async_delay;
+        let is_busy = self.sync_at_device > 0 || self.sync_waits();
+        Some(if self.is_async_turn(now) {
+            now
+        } else if is_busy {
+            in_turn
+        } else {
+            in_turn.min(in_pause)
+        })
+    }
+
+    /// Large ones do more in their time than those that somebody waits for, and are not held back.
+    pub(super) fn async_expires(&self, slot: Slot) -> Nanos {
+        if self.is_bulk() { self.queue.request(slot).arrival + self.tuning.async_delay } else { self.queue.expires(slot) }
+    }
+
+    fn is_bulk(&self) -> bool {
+        self.sectors[ASYNC].get() > self.sectors[SYNC].get().map(|sectors| BULK * sectors)
+    }
+
+    /// Requests that nobody waits for have their turn.
+    fn is_async_turn(&self, now: Nanos) -> bool {
+        self.turn.is_some_and(|turn| turn.stream.is_none()) && self.turn_goes_on(now)
+    }
+
+    /// Whether the turn goes on although others have expired.
+    pub(super) fn turn_goes_on(&self, now: Nanos) -> bool {
+        self.turn
+            .is_some_and(|turn| turn.is_local && !turn.is_over && turn.picks < TURN_PICKS && now < turn.began + self.tuning.turn)
+    }
+
+    /// Until when to leave the device alone, because whoever was served last should be back with something that is done sooner
+    /// than this candidate.
+    pub(super) fn wait_until(&mut self, now: Nanos, best: &Candidate) -> Option<Nanos> {
+        let turn = self.turn?;
+        let stream = turn.stream.filter(|_| !turn.is_over && self.tuning.longest_wait > Nanos::ZERO)?;
+        let request = self.queue.request(best.slot);
+        if request.is_sync() && request.stream == stream {
+            return None;
+        }
+        let at_device = self.at_device;
+        // A device that takes several at once serves them better together, if they lie apart.
+        if at_device > 0 && !turn.is_running {
+            return None;
+        }
+        let wait_ns = self.shared.with(|known| {
+            // With others at the device, what is foreseen of one alone says little.
+            let of_others = known.streams.switching_ns().filter(|_| at_device > 0);
+            known.streams.wait_ns(stream, of_others.unwrap_or(best.cost_ns))
+        });
+        if wait_ns == 0.0 {
+            return None;
+        }
+        if turn.at_device > 0 {
+            return Some(now + COMPLETION_BACKSTOP);
+        }
+        let until = turn.idle_since + Nanos(wait_ns as u64).min(self.tuning.longest_wait);
+        if until > now {
+            return Some(until);
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.is_over = true;
+        }
+        self.shared.with(|known| known.streams.stayed_away(stream));
+        None
+    }
+
+    /// A request leaves: its stream has the turn now.
+    pub(super) fn take_turn(&mut self, now: Nanos, request: &Request) {
+        let stream = request.is_sync().then_some(request.stream);
+        let (is_local, is_next) =
+            self.shared.with(|known| (stream.is_none_or(|stream| known.streams.is_local(stream)), known.streams.is_next(request)));
+        self.sectors[usize::from(stream.is_some())].add(f64::from(request.sectors));
+        if stream.is_none() && (self.sync_at_device > 0 || self.sync_waits()) {
+            // Of the time in which both wait, those that somebody waits for get the larger part, or the others if they are large.
+            let turn = self.tuning.turn.0;
+            self.next_async_turn = now + if self.is_bulk() { Nanos(turn / SHARE) } else { Nanos(SHARE * turn) };
+        }
+        let turn = match &mut self.turn {
+            Some(turn) if turn.stream == stream => turn,
+            turn => turn.insert(Turn {
+                stream,
+                began: now,
+                picks: 0,
+                at_device: 0,
+                idle_since: now,
+                end: 0,
+                is_running: false,
+                is_local,
+                is_over: false,
+            }),
+        };
+        turn.picks += 1;
+        turn.at_device += 1;
+        turn.is_running = is_next || request.lba == turn.end;
+        turn.end = request.end();
+        (turn.is_local, turn.is_over) = (is_local, false);
+    }
+
+    /// A request is done, maybe one of the turn's.
+    pub(super) fn end_of_one(&mut self, now: Nanos, request: &Request) {
+        let stream = request.is_sync().then_some(request.stream);
+        if let Some(turn) = &mut self.turn
+            && turn.stream == stream
+        {
+            turn.at_device = turn.at_device.saturating_sub(1);
+            turn.idle_since = now;
+        }
+    }
+}
