@@ -108,7 +108,7 @@ fn hard_disks_hold_together() {
     for family in ALL {
         for profile in drawn(family) {
             let Some(hdd) = profile.hdd() else { continue };
-            let (spec, name) = (&hdd.spec, profile.name());
+            let (spec, name) = (&hdd.specification, profile.name());
             let points = seeks(&spec.seek, spec.geometry.cylinders);
             let slopes: Vec<f64> = points.windows(2).map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0)).collect();
             assert!(slopes.iter().all(|slope| *slope > 0.0), "{name}: seeks do not rise: {:?}", spec.seek);

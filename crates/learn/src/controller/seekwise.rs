@@ -210,7 +210,8 @@ impl Seekwise {
             let loss = partial_mean(-gain, deviation);
             let cost_s = trial_s * loss + 2.0 * plant.switching_time(&self.arms[home], &self.arms[arm]).as_secs_f64();
             let value_s = partial_mean(gain - LEAST_GAIN, deviation) * goes_on_s - cost_s;
-            (value_s > 0.0 && cost_s <= allowed_s).then_some((value_s, arm))
+            // Hope alone is no reason: what should lose is not tried because it might win after all.
+            (gain >= 0.0 && value_s > 0.0 && cost_s <= allowed_s).then_some((value_s, arm))
         };
         let free = (0..self.arms.len()).filter(|&arm| arm != home && now_s >= self.again_s[arm]);
         let (_, arm) = free.filter_map(worth).max_by(|a, b| a.0.total_cmp(&b.0))?;

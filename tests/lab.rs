@@ -1,0 +1,100 @@
+//! `seekwise lab` as a person meets it: the exam prints every controller beside every constant policy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seekwise")).arg("lab").args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn refused(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+    assert!(output.stdout.is_empty(), "{arguments:?} printed figures");
+    text(&output.stderr)
+}
+
+/// A short exam: two seeds, few controllers.
+const SHORT: &[&str] = &["exam", "--quick", "--seeds", "2", "--controllers", "two-layer;seekwise;fixed", "--no-cpu-time"];
+
+#[test]
+fn an_exam_prints_every_controller_beside_every_constant_policy_for_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("exam.html");
+    let once = |threads: &str| {
+        let text = succeeds(&[SHORT, &["--threads", threads, "--html", page.to_str().unwrap()]].concat());
+        (text, std::fs::read_to_string(&page).unwrap())
+    };
+    let one = once("1");
+    assert!(one == once("3"), "the number of threads changed something");
+    let (table, html) = one;
+    for policy in ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq", "per-request"] {
+        assert!(table.contains(&format!("always {policy}")) && html.contains(&format!("always {policy}")), "{policy}:\n{table}");
+    }
+    for controller in ["two-layer: ", "seekwise: ", "fixed: "] {
+        assert!(table.contains(controller), "no verdict on {controller}\n{table}");
+    }
+    assert!(table.contains("seekwise lab exam --seed 1 --seeds 2"), "{table}");
+}
+
+#[test]
+fn a_controller_that_does_nothing_scores_as_the_default_does() {
+    let json: Value = serde_json::from_str(&succeeds(&[SHORT, &["--json"]].concat())).unwrap();
+    let standings = json["standings"].as_array().unwrap();
+    let of = |policy: &str| standings.iter().find(|standing| standing["policy"] == policy).unwrap();
+    let (fixed, default) = (of("fixed"), of("deadline"));
+    for figure in ["correct_percent", "regret_mean_percent", "regret_worst_percent", "worst_p99_ratio", "never_decided", "starves"]
+    {
+        assert_eq!(fixed[figure], default[figure], "{figure}");
+    }
+    assert_eq!((&default["over_default_worst_percent"], &default["starves"]), (&Value::from(0.0), &Value::from(0)));
+    // The best candidate of every question regrets nothing, and nobody but a controller that changes can do better.
+    for question in json["questions"].as_array().unwrap().chunks(standings.len()) {
+        let constants = question.iter().zip(standings).filter(|(_, standing)| standing["is_constant"] == true);
+        let least = constants.map(|(marks, _)| marks["regret_percent"].as_f64().unwrap()).fold(f64::INFINITY, f64::min);
+        assert!(least.abs() < 1e-9, "{question:?}");
+    }
+}
+
+#[test]
+fn among_other_candidates_only_those_are_chosen() {
+    let arguments =
+        ["exam", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise", "--candidates", "noop;clook", "--json"];
+    let json: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
+    let constants = json["standings"].as_array().unwrap().iter().filter(|standing| standing["is_constant"] == true);
+    let names: Vec<&str> = constants.map(|standing| standing["policy"].as_str().unwrap()).collect();
+    assert_eq!(names, ["noop", "clook", "deadline"], "the default is shown beside");
+}
+
+#[test]
+fn the_worlds_are_listed() {
+    let list = succeeds(&["worlds"]);
+    for word in ["learn:", "build:", "report:", "drawn:", "shipped:self-learning", "phases"] {
+        assert!(list.contains(word), "{word} is not in {list}");
+    }
+}
+
+#[test]
+fn what_is_wrong_is_said_and_nothing_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let gone = folder.path().join("gone").join("page.html");
+    assert!(refused(&["exam", "--controllers", "nonsense"]).contains("there is no controller 'nonsense'; known are"));
+    assert!(refused(&["exam", "--candidates", "bfq"]).contains("bfq"));
+    assert!(refused(&["exam", "--html", gone.to_str().unwrap()]).contains("there is no folder"));
+    assert!(refused(&["exam", "--quick", "--trace", "/no/such/trace"]).contains("/no/such/trace"));
+    assert!(refused(&["exam", "--experience", "/no/such/file"]).contains("--experience /no/such/file"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
