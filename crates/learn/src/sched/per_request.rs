@@ -10,8 +10,8 @@
 //! * what nobody waits for stands back for a bounded time, unless it does more in its time;
 //! * no request starves: one in `batch` picks goes to the oldest that has expired, which the paper lacks and admits.
 //!
-//! The knowledge outlives the scheduler ([`known`]). Each constant says what chose it; those that a sweep chose were halved and doubled on
-//! job files drawn at random, on eight disks and arrays.
+//! The knowledge outlives the scheduler ([`known`]). Each constant says what chose it: physics, a bound of memory or time, or a sweep on
+//! job files drawn at random on nine disks and arrays, mostly in one direction. A few constants of [`rotation`] were never swept.
 
 mod choose;
 mod known;
