@@ -74,7 +74,8 @@ fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_deci
     }
     let decisions = row["steering"]["decisions"].as_array().unwrap();
     let set: Vec<&str> = decisions.iter().map(|decision| decision["to"].as_str().unwrap()).collect();
-    assert_eq!(set[..8], ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq", "per-request", "noop"]);
+    let all: Vec<&str> = learn::sched::all().map(|spec| spec.name).collect();
+    assert_eq!(set[..=all.len()], [&all[..], &all[..1]].concat());
     assert_eq!((&decisions[0]["at_s"], &decisions[0]["window"]), (&0.0.into(), &Value::Null));
     assert_eq!((&decisions[1]["at_s"], &decisions[1]["window"]), (&2.0.into(), &0.into()));
     assert_eq!(decisions[0]["measured_gain_percent"], Value::Null);
@@ -148,7 +149,7 @@ fn decisions_are_explained_when_that_is_asked_for() {
     let changes = with(&["--controller", "rotate", "--controller", "fixed", "--explain", "--preference", "3,2,1"]);
     assert!(changes.contains("0.000 s  deadline → noop"), "{changes}");
     assert!(changes.contains("5.000 s  noop → sstf\n             its turn: 2 of 7 (measured "), "{changes}");
-    assert!(changes.contains("for preference 3,2,1; changed something never, kept what was"), "{changes}");
+    assert!(changes.contains("preference 3,2,1; changed something never, kept the setting"), "{changes}");
     assert!(!changes.contains("keeps deadline"), "{changes}");
     let all = with(&["--controller", "fixed", "--explain=all"]);
     assert!(all.contains("1.000 s  keeps deadline"), "{all}");

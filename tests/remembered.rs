@@ -140,7 +140,7 @@ fn who_comes_later_learns_from_it() {
     let (trace, kb) = (trace.to_str().unwrap(), kb.to_str().unwrap());
     // Nothing else is known, so whatever the classifier says comes from there.
     let nothing = folder.path().join("nothing.json");
-    fs::write(&nothing, r#"{"schema":1,"features":[],"settings":[],"cases":[]}"#).unwrap();
+    fs::write(&nothing, r#"{"schema":2,"features":[],"settings":[],"cases":[]}"#).unwrap();
     let begin = |kb: &str| {
         // Of a comparison with one setting alone nothing can be learned.
         let arguments = ["--experience", nothing.to_str().unwrap(), "--json"];

@@ -2,7 +2,7 @@
 
 use report::paper::{Figure, Panel, Unit};
 
-use super::judge::{Count, Data, JUDGED_BY, Place, TOLERANCE, accuracy, aggregated_s, score};
+use super::judge::{Count, Data, JUDGED_BY, TOLERANCE, Trial, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};
@@ -98,21 +98,21 @@ fn on_batch(under: Under, number: u32) -> Under {
 
 impl World<'_> {
     /// A workload of a table on a disk, as often as the plan says.
-    fn places(&self, disk: usize, name: &'static str) -> Vec<Place> {
-        (0..self.plan.repeats).map(|repeat| Place { disk, load: Load::Of(name), repeat }).collect()
+    fn trials(&self, disk: usize, name: &'static str) -> Vec<Trial> {
+        (0..self.plan.repeats).map(|repeat| Trial { disk, load: Load::Of(name), repeat }).collect()
     }
 
     /// Share of correct decisions in percent on Table 3, on Table 4 and on the batches.
     fn accuracies(&self, under: &Under, data: Data, tolerance: f64) -> [Option<Count>; 3] {
-        let all = |places: Vec<(Place, Under)>| {
+        let all = |trials: Vec<(Trial, Under)>| {
             let counts: Vec<Option<Count>> =
-                places.iter().map(|(place, under)| accuracy(self.store, place, under, data, tolerance)).collect();
+                trials.iter().map(|(trial, under)| accuracy(self.store, trial, under, data, tolerance)).collect();
             counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))
         };
-        let once = |name: &&'static str| (Place { disk: 0, load: Load::Of(name), repeat: 0 }, under.clone());
-        let often = TABLE_4.iter().flat_map(|name| self.places(0, name)).map(|place| (place, under.clone()));
+        let once = |name: &&'static str| (Trial { disk: 0, load: Load::Of(name), repeat: 0 }, under.clone());
+        let often = TABLE_4.iter().flat_map(|name| self.trials(0, name)).map(|trial| (trial, under.clone()));
         let as_on_batch: OnBatch = on_batch;
-        let batch = |number| (Place { disk: 0, load: Load::Batch(number), repeat: 0 }, as_on_batch(under.clone(), number));
+        let batch = |number| (Trial { disk: 0, load: Load::Batch(number), repeat: 0 }, as_on_batch(under.clone(), number));
         [all(TABLE_3.iter().map(once).collect()), all(often.collect()), all((0..self.plan.batches).map(batch).collect())]
     }
 
@@ -138,15 +138,15 @@ impl World<'_> {
 
     /// The mean over the repetitions of what is measured of a run and of deadline's.
     pub fn mean(&self, disk: usize, name: &'static str, under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
-        self.mean_of(&self.places(disk, name), under, of)
+        self.mean_of(&self.trials(disk, name), under, of)
     }
 
-    fn mean_of(&self, places: &[Place], under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
-        let one = |place: &Place| {
-            let (run, deadline) = (place.run(self.store, under.clone()), place.run(self.store, Under::Fixed("deadline")));
+    fn mean_of(&self, trials: &[Trial], under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
+        let one = |trial: &Trial| {
+            let (run, deadline) = (trial.run(self.store, under.clone()), trial.run(self.store, Under::Fixed("deadline")));
             of(run?, deadline?)
         };
-        let values: Vec<Option<f64>> = places.iter().map(one).collect();
+        let values: Vec<Option<f64>> = trials.iter().map(one).collect();
         let values = values.into_iter().collect::<Option<Vec<f64>>>()?;
         Some(values.iter().sum::<f64>() / values.len() as f64)
     }
@@ -190,8 +190,8 @@ impl World<'_> {
 
     /// Share of the hybrid's windows on Table 4 under the per-request scheduler, in percent.
     fn per_request_share(&self) -> Option<f64> {
-        let runs = TABLE_4.iter().flat_map(|name| self.places(0, name));
-        let runs: Vec<Option<&Summary>> = runs.map(|place| place.run(self.store, Under::Scheme(Scheme::TCLOO))).collect();
+        let runs = TABLE_4.iter().flat_map(|name| self.trials(0, name));
+        let runs: Vec<Option<&Summary>> = runs.map(|trial| trial.run(self.store, Under::Scheme(Scheme::TCLOO))).collect();
         let sums =
             runs.into_iter().try_fold((0, 0), |(all, under), run| run.map(|run| (all + run.windows.0, under + run.windows.1)));
         sums.filter(|(all, _)| *all > 0).map(|(all, under)| 100.0 * under as f64 / all as f64)
@@ -298,8 +298,8 @@ fn learner_cost(drawing: &Drawing, world: &World) -> Figure {
 
 fn windows(world: &World, of: fn(&Summary, &Summary) -> Option<f64>) -> Panel {
     let row = |name: &&'static str| {
-        let place = [Place { disk: 0, load: Load::Long(name), repeat: 0 }];
-        let one = |&seconds: &u32| world.mean_of(&place, &Under::Scheme(Scheme::TCLOO.with_learner(SVM).with_window(seconds)), of);
+        let trial = [Trial { disk: 0, load: Load::Long(name), repeat: 0 }];
+        let one = |&seconds: &u32| world.mean_of(&trial, &Under::Scheme(Scheme::TCLOO.with_learner(SVM).with_window(seconds)), of);
         WINDOWS_S.iter().map(one).collect()
     };
     Panel { name: world.plan.disks[0].name.clone(), values: TABLE_4.iter().map(row).collect() }
@@ -370,8 +370,8 @@ fn data(drawing: &Drawing, world: &World) -> Figure {
     let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
     let mut panels = kinds.map(|(name, _)| Panel { name: name.to_owned(), values: Vec::new() });
     for name in TABLE_4 {
-        let place = Place { disk: 0, load: Load::Of(name), repeat: 0 };
-        let runs: Vec<Option<&Summary>> = SETTINGS.iter().map(|setting| place.run(world.store, Under::Fixed(setting))).collect();
+        let trial = Trial { disk: 0, load: Load::Of(name), repeat: 0 };
+        let runs: Vec<Option<&Summary>> = SETTINGS.iter().map(|setting| trial.run(world.store, Under::Fixed(setting))).collect();
         let Some(runs) = runs.into_iter().collect::<Option<Vec<_>>>() else { continue };
         for number in 0..runs[0].phases.len() {
             let phases: Vec<_> = runs.iter().map(|run| run.phases.get(number).and_then(Option::as_ref)).collect();
@@ -401,8 +401,8 @@ fn by_workload(drawing: &Drawing, world: &World) -> Figure {
     let panel = |(name, data): (&str, Data)| {
         let row = |name: &&'static str| {
             let one = |under: &Under| {
-                let of = |place: &Place| accuracy(world.store, place, under, data, TOLERANCE);
-                let counts: Vec<_> = world.places(0, name).iter().map(of).collect();
+                let of = |trial: &Trial| accuracy(world.store, trial, under, data, TOLERANCE);
+                let counts: Vec<_> = world.trials(0, name).iter().map(of).collect();
                 counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
             };
             unders.iter().map(one).collect()

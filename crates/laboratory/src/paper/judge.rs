@@ -21,7 +21,7 @@ pub const TOLERANCE: f64 = 0.02;
 
 /// A workload on a disk, once.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Trial {
     /// An index into the plan's disks.
     pub disk: usize,
     /// What.
@@ -30,7 +30,7 @@ pub struct Place {
     pub repeat: u32,
 }
 
-impl Place {
+impl Trial {
     /// Its run under something.
     pub fn run<'a>(&self, store: &'a Store, under: Under) -> Option<&'a Summary> {
         store.get(&Key { disk: self.disk, load: self.load.clone(), under, repeat: self.repeat })
@@ -60,8 +60,8 @@ pub fn score(phase: &Phase, data: Data) -> Option<f64> {
 }
 
 /// The scores of all settings in a phase by which they are ranked: one that starves a stream is behind all others.
-fn ranked(store: &Store, place: &Place, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
-    let phase = |name: &&'static str| place.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
+fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
+    let phase = |name: &&'static str| trial.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
     let default = phase(&regime::FOUND).map(|phase| &phase.tails);
     let scored: Vec<(&'static str, (f64, bool))> = SETTINGS
         .iter()
@@ -97,17 +97,17 @@ impl Count {
 }
 
 /// Judges the decisions of a run; the performance data are runs of the store.
-pub fn accuracy(store: &Store, place: &Place, under: &Under, data: Data, tolerance: f64) -> Option<Count> {
-    let run = place.run(store, under.clone());
+pub fn accuracy(store: &Store, trial: &Trial, under: &Under, data: Data, tolerance: f64) -> Option<Count> {
+    let run = trial.run(store, under.clone());
     // Everything is asked for, whatever of it is there already.
-    let fixed: Vec<Option<&Summary>> = SETTINGS.iter().map(|name| place.run(store, Under::Fixed(name))).collect();
+    let fixed: Vec<Option<&Summary>> = SETTINGS.iter().map(|name| trial.run(store, Under::Fixed(name))).collect();
     let run = run?;
     fixed.into_iter().collect::<Option<Vec<_>>>()?;
     let mut count = Count::default();
     for (at_s, setting) in &run.decisions {
         let running = |phase: &Option<Phase>| phase.as_ref().is_some_and(|phase| (phase.from_s..phase.to_s).contains(at_s));
         let Some(number) = run.phases.iter().position(running) else { continue };
-        let ranked = ranked(store, place, number, data);
+        let ranked = ranked(store, trial, number, data);
         let Some(best) = FIVE.iter().filter_map(|name| ranked.get(name).copied()).max_by(f64::total_cmp) else { continue };
         // Of a setting that is none of those measured nobody knows whether it was correct.
         let Some(chosen) = ranked.get(setting.as_str()) else { continue };
@@ -200,8 +200,8 @@ mod tests {
         run(phases)
     }
 
-    fn place() -> Place {
-        Place { disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
+    fn trial() -> Trial {
+        Trial { disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
     }
 
     fn key(under: Under) -> Key {
@@ -228,9 +228,9 @@ mod tests {
         let fixed = SETTINGS.iter().map(|name| (key(Under::Fixed(name)), two_phases(bytes(name))));
         let store = Store::of(fixed.chain([(key(OURS), ours)]));
         for data in [Data::BlockLayer, Data::Calls] {
-            assert_eq!(accuracy(&store, &place(), &OURS, data, TOLERANCE), Some(Count { right: 4, judged: 6 }));
+            assert_eq!(accuracy(&store, &trial(), &OURS, data, TOLERANCE), Some(Count { right: 4, judged: 6 }));
             assert_eq!(
-                accuracy(&store, &place(), &OURS, data, 0.0),
+                accuracy(&store, &trial(), &OURS, data, 0.0),
                 Some(Count { right: 3, judged: 6 }),
                 "deadline is not the best"
             );
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn what_is_not_there_is_asked_for() {
         let store = Store::default();
-        assert_eq!(accuracy(&store, &place(), &OURS, JUDGED_BY, TOLERANCE), None);
+        assert_eq!(accuracy(&store, &trial(), &OURS, JUDGED_BY, TOLERANCE), None);
         let fixed = SETTINGS.iter().map(|name| key(Under::Fixed(name)));
         let mut wanted: Vec<Key> = fixed.chain([key(OURS)]).collect();
         wanted.sort();

@@ -64,7 +64,7 @@ const PAST: usize = 64;
 
 /// Scores of the windows under one candidate in one workload.
 #[derive(Clone, Copy, Debug, Default)]
-struct Measured {
+struct ArmScores {
     windows: f64,
     mean: f64,
     /// Sum of squares about the mean.
@@ -72,7 +72,7 @@ struct Measured {
     worst_p99_s: f64,
 }
 
-impl Measured {
+impl ArmScores {
     fn add(&mut self, window: &Window, score: f64) {
         if self.windows >= MEMORY {
             let keep = 1.0 - 1.0 / MEMORY;
@@ -86,7 +86,7 @@ impl Measured {
     }
 
     /// By how much it is better than another, and the standard error of that.
-    fn over(&self, other: &Measured) -> (f64, f64) {
+    fn over(&self, other: &ArmScores) -> (f64, f64) {
         let freedom = (self.windows + other.windows - 2.0).max(1.0);
         let variance = (self.squares + other.squares) / freedom;
         (self.mean - other.mean, (variance * (1.0 / self.windows + 1.0 / other.windows)).sqrt())
@@ -128,7 +128,7 @@ impl Workload {
 struct Trial {
     arm: usize,
     expected: Expected,
-    measured: Measured,
+    measured: ArmScores,
 }
 
 /// The controller.
@@ -139,7 +139,9 @@ pub struct Seekwise {
     workload: Workload,
     past: Vec<Workload>,
     /// The home's windows in this workload.
-    measured: Measured,
+    measured: ArmScores,
+    /// Requests queued or served at a time, mean of the last window (Little's law).
+    outstanding: f64,
     trial: Option<Trial>,
     /// By arm: in seconds, before which it is not tried.
     again_s: Vec<f64>,
@@ -159,7 +161,8 @@ impl Seekwise {
             arms: candidates,
             workload: Workload::new(0.0, 0),
             past: Vec::new(),
-            measured: Measured::default(),
+            measured: ArmScores::default(),
+            outstanding: 0.0,
             trial: None,
             again_s: Vec::new(),
             lost_s: 0.0,
@@ -181,7 +184,7 @@ impl Seekwise {
         if self.past.len() > PAST {
             self.past.remove(0);
         }
-        self.measured = Measured::default();
+        self.measured = ArmScores::default();
         let was_trial = self.trial.take().is_some();
         let like = self.past.iter().map(|past| (load_distance(&past.point, point), past.home));
         let recalled = like.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(apart, _)| *apart < ANOTHER).map(|(_, home)| home);
@@ -207,6 +210,10 @@ impl Seekwise {
         let expected = self.similar.expect(&self.workload.point, &self.arms[home], &self.arms);
         let worth = |arm: usize| {
             let Expected { gain, deviation, .. } = expected[arm];
+            // With fewer than two requests at a time there is nothing to put in order.
+            if !expected[arm].is_known() && self.outstanding < 2.0 {
+                return None;
+            }
             let loss = partial_mean(-gain, deviation);
             let cost_s = trial_s * loss + 2.0 * plant.switching_time(&self.arms[home], &self.arms[arm]).as_secs_f64();
             let value_s = partial_mean(gain - LEAST_GAIN, deviation) * goes_on_s - cost_s;
@@ -241,7 +248,7 @@ impl Seekwise {
             (self.workload.home, self.measured, self.trial) = (trial.arm, trial.measured, None);
             return Decision::keep(format!("{tried} stays: {} than {home}", percent(gain)));
         }
-        if is_over || starves || trial.measured.windows > 1.0 && gain < -SURE * error {
+        if is_over || starves || gain < -SURE * error {
             self.again_s[trial.arm] = 2.0 * now_s;
             self.trial = None;
             let what = if starves { "lets requests wait too long".to_owned() } else { format!("{} than {home}", percent(gain)) };
@@ -333,13 +340,14 @@ impl Controller for Seekwise {
         if let Some(trial) = self.trial.take() {
             return self.judge(trial, window, score);
         }
+        self.outstanding = window.outcome.waited_s * window.outcome.waited_for as f64 / window.duration().as_secs_f64();
         self.measured.add(window, score);
         self.workload.look(&point);
         if self.measured.windows < TRIAL_WINDOWS {
             return Decision::keep("measuring what is in force");
         }
         let Some((arm, expected)) = self.worth_trying(now_s, plant) else { return Decision::keep("nothing better is expected") };
-        self.trial = Some(Trial { arm, expected, measured: Measured::default() });
+        self.trial = Some(Trial { arm, expected, measured: ArmScores::default() });
         let name = self.arms[arm].to_string();
         let why = if expected.is_known() {
             format!("trying {name}: {} expected, give or take {:.0}%", percent(expected.gain), 100.0 * expected.deviation)

@@ -31,7 +31,8 @@ fn what_is_much_worse_is_left_again_at_once() {
     let tried: Vec<f64> = changes.iter().filter(|(_, to)| to == "cfq").map(|(at, _)| *at).collect();
     for at in tried {
         let left = changes.iter().find(|(later, _)| *later > at).map(|(later, _)| later - at);
-        assert!(left.is_some_and(|after| after < 2.0), "{}", rig.minutes());
+        // One window to settle, one to judge.
+        assert!(left.is_some_and(|after| after <= 2.0), "{}", rig.minutes());
     }
 }
 

@@ -14,7 +14,7 @@ fn steered() -> Vec<report::record::Record> {
 fn changes_and_refusals_are_told_with_their_reasons_and_gains() {
     let text = text(&steered(), None, Shown::Changes);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "sstf: 10 windows for preference 2,3,1; changed something 3 times, kept what was 6 times");
+    assert_eq!(lines[0], "sstf: 10 windows, preference 2,3,1; changed something 3 times, kept the setting 6 times");
     assert_eq!(lines[1], " 1225.800 s  noop → mq-deadline:read_expire=200 read_ahead_kb=1024");
     assert_eq!(lines[2], "             window 3 reads <in order> & much (expected +12.5%, measured -3.25%)");
     assert_eq!(lines[3], " 1634.400 s  keeps mq-deadline:read_expire=200 read_ahead_kb=1024");

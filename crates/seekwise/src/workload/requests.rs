@@ -1,12 +1,9 @@
 //! `seekwise workload requests`: what a job asks for, in fio's own words.
 
-use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
-use block::Op;
-use sim::host::{Action, Files};
-use sim::workload::{Job, PlacedWorkload, Workload};
+use sim::workload::{Iolog, Job, Workload};
 
 use crate::terminal::{self, Interrupted};
 
@@ -36,7 +33,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let workload = Workload::parse(&text, &source)?;
     let job = chosen(workload.jobs(), args.job.as_deref())?;
     let placed = workload.place(sim::profile::load(&args.disk)?.capacity_sectors(), args.seed)?;
-    print(&placed, job, args.limit)
+    for piece in Iolog::new(&placed, job, args.limit) {
+        terminal::print(&piece)?;
+        if terminal::interrupted().load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
+    }
+    Ok(())
 }
 
 /// So many names of jobs are enough to see how they are called.
@@ -56,47 +59,5 @@ fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
             .with_context(|| format!("--job {name}: there is no such job, but {}", names())),
         None if jobs.len() == 1 => Ok(0),
         None => bail!("there are {} jobs: say which one with --job ({})", jobs.len(), names()),
-    }
-}
-
-/// fio's log of requests, version 2: it has no times, and `fio --read_iolog` replays it.
-fn print(placed: &PlacedWorkload, job: usize, limit: usize) -> anyhow::Result<()> {
-    let files = placed.files();
-    let mut opened = vec![false; files.len()];
-    let mut text = String::from("fio version 2 iolog\n");
-    for action in placed.requests(job).take(limit) {
-        line(&mut text, &files, &mut opened, action)?;
-        if text.len() > 1 << 16 {
-            terminal::print(&text)?;
-            text.clear();
-            if terminal::interrupted().load(Ordering::Relaxed) {
-                return Err(Interrupted.into());
-            }
-        }
-    }
-    for (file, _) in files.iter().zip(&opened).filter(|(_, opened)| **opened) {
-        writeln!(text, "{} close", file.name)?;
-    }
-    Ok(terminal::print(&text)?)
-}
-
-fn line(text: &mut String, files: &Files, opened: &mut [bool], action: Action) -> std::fmt::Result {
-    let (Action::Access { file, .. } | Action::Sync { file } | Action::Invalidate { file, .. }) = action;
-    let name = &files[file as usize].name;
-    if !std::mem::replace(&mut opened[file as usize], true) {
-        writeln!(text, "{name} add\n{name} open")?;
-    }
-    match action {
-        Action::Access { op, offset, bytes, .. } => {
-            let verb = match op {
-                Op::Read => "read",
-                Op::Write => "write",
-                Op::Discard => "trim",
-            };
-            writeln!(text, "{name} {verb} {offset} {bytes}")
-        }
-        Action::Sync { .. } => writeln!(text, "{name} sync 0 0"),
-        // fio does it by itself when it opens a file.
-        Action::Invalidate { .. } => Ok(()),
     }
 }

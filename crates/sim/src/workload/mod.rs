@@ -12,6 +12,7 @@
 
 mod distribution;
 mod error;
+mod iolog;
 mod job;
 mod layout;
 mod options;
@@ -29,6 +30,7 @@ mod value;
 use std::sync::Arc;
 
 pub use error::WorkloadError;
+pub use iolog::Iolog;
 pub use job::Job;
 pub use options::{
     Amount, BlockSizes, DIRECTIONS, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode, Zones,
