@@ -181,7 +181,7 @@ fn what_learners_read_has_features_and_the_class_and_nothing_else() {
     let output = seekwise(folder.path(), &["export", "a.kb", "--training"]);
     assert!(out(&output).starts_with("requests_per_s,read_share,setting\n0,,cfq\n1,,deadline:read_expire=100 nr_requests=64\n"));
     let output = seekwise(folder.path(), &["export", "a.kb", "--training", "--table", "models"]);
-    assert_eq!(complaint(&output), (2, "seekwise: --training: only windows are learned from, not models\n".into()));
+    assert_eq!(complaint(&output), (2, "seekwise: --training: only windows are training data, not models\n".into()));
     let output = seekwise(folder.path(), &["export", "a.kb", "--training", "-o", "x.json"]);
     assert_eq!(complaint(&output), (2, "seekwise: --training: learners read CSV, not JSON\n".into()));
 }
@@ -206,7 +206,7 @@ fn pruning_forgets_what_it_is_told_to() {
     let (code, said) = complaint(&output);
     assert!(code == 0 && said.starts_with("seekwise: a.kb: forgot 6 windows, 6 decisions, 9 requests and 0 models; "), "{said}");
     let output = seekwise(folder.path(), &["prune", "a.kb", "--max-mib", "0"]);
-    assert!(complaint(&output).1.ends_with("a.kb: one window of each setting and the last model of each name stay even so\n"));
+    assert!(complaint(&output).1.ends_with("a.kb: still larger: one window of each setting and the last model of each name are kept\n"));
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn an_ending_that_says_nothing_and_places_that_cannot_be_written_are_told_before
     let output = seekwise(folder.path(), &["export", "a.kb", "-o", "out.txt"]);
     assert_eq!(
         complaint(&output),
-        (2, "seekwise: -o out.txt: the name should end with .csv or .json, to say what is written\n".into())
+        (2, "seekwise: -o out.txt: the name should end with .csv or .json, which selects the format\n".into())
     );
     let output = seekwise(folder.path(), &["export", "a.kb", "-o", "no/out.csv"]);
     assert!(complaint(&output).1.starts_with("seekwise: cannot write into no: "), "{}", complaint(&output).1);

@@ -113,7 +113,7 @@ fn bad_input_ends_with_2_and_says_where_and_what() {
         (vec![&"convert", &bad, &target], "bad.csv:3: lba is \"x\""),
         (vec![&"info", &"/nonexistent/trace"], "seekwise: /nonexistent/trace: No such file or directory (os error 2)\n"),
         (vec![&"info", &bad, &"--format", &"tape"], "there is no trace format \"tape\""),
-        (vec![&"convert", &bad, &"out.tape"], "out.tape: the name's ending says no format"),
+        (vec![&"convert", &bad, &"out.tape"], "out.tape: the extension does not tell the format"),
         (vec![&"convert", &bad, &"out", &"--to", &"tape"], "--to tape: traces are written as parquet, csv"),
         (vec![&"convert", &bad, &"-", &"--to", &"parquet"], "parquet is not text"),
         (vec![&"convert", &bad, &"/dev/null", &"--to", &"csv"], "/dev/null is neither a file nor new"),
@@ -129,7 +129,7 @@ fn bad_input_ends_with_2_and_says_where_and_what() {
     assert_eq!(listing(folder.path()), ["bad.csv"], "nothing is written when the input is bad");
     let output = seekwise(&[&"convert", &"--skip-bad", &bad, &target]);
     assert!(output.status.success());
-    assert!(complaint(&output).contains("1 damaged record was passed over"), "{}", complaint(&output));
+    assert!(complaint(&output).contains("1 damaged record was skipped"), "{}", complaint(&output));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `seekwise compare`: one load, one disk, all schedulers and whatever steers them, one table.
+//! `seekwise compare`: one load on one disk under several schedulers and controllers, in one table.
 
 use learn::Setting;
 
@@ -12,18 +12,18 @@ use crate::output::{self, Output};
 pub struct Args {
     #[command(flatten)]
     experiment: experiment::Arguments,
-    /// A scheduler, with tunables if wanted (`deadline:read_expire=100,fifo_batch=8`); may be given several times [default: all]
+    /// A scheduler, optionally with tunables (`deadline:read_expire=100,fifo_batch=8`); may be given several times [default: all]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
-    /// A controller that chooses scheduler and settings while the load runs, with tunables if wanted (`seekwise controller list`); may
-    /// be given several times. It finds deadline in force
+    /// A controller that chooses scheduler and settings while the load runs, optionally with tunables (`seekwise controller
+    /// list`); may be given several times. It starts from deadline
     #[arg(long = "controller", value_name = "NAME[:KEY=VALUE,...]")]
     controllers: Vec<String>,
     #[command(flatten)]
     output: Output,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.output.check()?;
     let records = args.experiment.records(regimes(&args)?, true)?;

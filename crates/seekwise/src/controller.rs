@@ -1,4 +1,4 @@
-//! `seekwise controller`: who can choose scheduler and settings while a load runs.
+//! `seekwise controller`: the controllers, which choose scheduler and settings while a load runs.
 
 use std::fmt::Write;
 
@@ -7,21 +7,21 @@ use learn::controller::{ALL, Chosen, ControllerSpec};
 
 use crate::{terminal, tunables};
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// One line for every controller
+    /// List the controllers
     List,
-    /// A controller's tunables with their units, ranges and defaults
+    /// Show a controller's tunables with their units, ranges and defaults
     Show {
         /// The controller's name
         name: String,
     },
-    /// All of this as a Markdown page (docs/controllers.md)
+    /// Print all of this as a Markdown page (docs/controllers.md)
     Manual,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     let text = match command {
         Command::List => list(),
@@ -48,9 +48,10 @@ fn show(spec: &ControllerSpec) -> String {
 fn manual() -> String {
     let mut page = String::from(
         "# Controllers\n\nPrinted by `seekwise controller manual`. A controller chooses scheduler and settings while a load runs: `seekwise compare\n\
-         --controller NAME` gives it a row beside the schedulers, and `--explain` shows what it decided. Set a tunable with `--controller\n\
-         NAME:KEY=VALUE,KEY=VALUE`. A change of scheduler takes its time, the host's `scheduler_switch_ms`.\n\n\
-         What they choose among says `--candidates`: settings as `deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, and these sets:\n\n",
+         --controller NAME` gives it a row beside the schedulers, and `--explain` shows its decisions. Set a tunable with `--controller\n\
+         NAME:KEY=VALUE,KEY=VALUE`. Switching schedulers takes the host's `scheduler_switch_ms`.\n\n\
+         `--candidates` sets what they choose among: settings such as `deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, or these\n\
+         sets:\n\n",
     );
     for Set { name, summary, settings } in SETS {
         let texts: Vec<String> = settings().iter().map(|setting| format!("`{setting}`")).collect();

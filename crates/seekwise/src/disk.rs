@@ -11,33 +11,33 @@ use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 
 use crate::terminal;
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the disks that come with the program
+    /// List the built-in disks
     List,
     /// Print a profile
     Show {
-        /// Name of a built-in disk, a profile's path, or an array as in raid5:disk=atlas10k,disks=5
+        /// Name of a built-in disk, path of a profile, or an array such as raid5:disk=atlas10k,disks=5
         disk: String,
     },
-    /// Turn a DiskSim 4 parameter file (.diskspecs, or .parv with its buses) into a profile
+    /// Convert a DiskSim 4 parameter file (.diskspecs, or .parv with its buses) into a profile
     Import {
-        /// The parameter file; files that it names are found beside it
+        /// The parameter file; files it refers to are looked up in its folder
         file: PathBuf,
-        /// Where to write the profile; standard output if absent
+        /// Where to write the profile [default: standard output]
         #[arg(short, long, value_name = "FILE.toml")]
         output: Option<PathBuf>,
-        /// Time the host's bus takes for a sector of a read, where it is slower than the file says
+        /// Time the host's bus takes per sector read, if slower than the file says
         #[arg(long, value_name = "MS")]
         bus_read_sector_ms: Option<f64>,
-        /// The same for a sector of a write
+        /// Time the host's bus takes per sector written, if slower than the file says
         #[arg(long, value_name = "MS")]
         bus_write_sector_ms: Option<f64>,
     },
-    /// Replay what a real drive was measured doing, and compare the response times
+    /// Replay requests measured on a real drive and compare the response times
     Validate {
-        /// Name of a built-in disk, a profile's path, or an array as in raid5:disk=atlas10k,disks=5
+        /// Name of a built-in disk, path of a profile, or an array such as raid5:disk=atlas10k,disks=5
         disk: String,
         /// CSV with the columns lba, size_blocks, is_read, measured_response_ms, think_after_ms
         measured: PathBuf,
@@ -47,7 +47,7 @@ pub enum Command {
     },
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List => list(),

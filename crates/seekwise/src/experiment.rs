@@ -1,4 +1,4 @@
-//! The arguments that `compare` and `simulate` have in common.
+//! The arguments shared by `compare` and `simulate`.
 
 use std::path::PathBuf;
 
@@ -12,66 +12,66 @@ use sim::replay::Fit;
 
 use crate::terminal::Terminal;
 
-/// The arguments that say what is run, and on what.
+/// The load, the disk, the host and what is recorded.
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// A trace (`seekwise trace formats` lists what is read), an fio job file, or the name of a workload that comes with the
-    /// program (`seekwise workload list`)
+    /// A trace (`seekwise trace formats` lists the formats), an fio job file, or the name of a built-in workload (`seekwise
+    /// workload list`)
     #[arg(value_name = "TRACE|JOB.fio|WORKLOAD")]
     load: PathBuf,
     #[command(flatten)]
     replay: ReplayArguments,
-    /// What the jobs of a job file draw from: where their directories lie, and the requests of jobs with `randrepeat=0`
+    /// Seed for job files: where their directories are placed, and the requests of jobs with `randrepeat=0`
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of them in a line, as in
+    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of disks such as
     /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
     #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = "sata7200")]
     disk: String,
-    /// Requests the disk takes at once [default: the profile's]
+    /// Number of requests the disk accepts at once [default: the profile's]
     #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=1024))]
     queue_depth: Option<u32>,
-    /// The order in which the disk serves them [default: the profile's]
+    /// The order in which the disk serves queued requests [default: the profile's]
     #[arg(long, value_enum)]
     queue_policy: Option<QueuePolicyArgument>,
     /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// What controllers choose among: `schedulers` (every one with its defaults), `paper` (the five of the paper and per-request), `all`
-    /// (every scheduler, with its defaults and tuned in some ways), or settings as `deadline:fifo_batch=4,read_expire=100`, with the
-    /// host's tunables behind a space; several with semicolons between, or given several times [default: schedulers]
+    /// What controllers choose among: `schedulers` (each with its defaults), `paper` (the paper's five and per-request), `all`
+    /// (every scheduler, with its defaults and in tuned variants), or settings such as `deadline:fifo_batch=4,read_expire=100`,
+    /// optionally followed by a space and host tunables; separated by semicolons, or given several times [default: schedulers]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
-    /// What a controller shall care for: throughput, response time, fairness between streams, each 1 to 3, together 6 or 7
+    /// Weights of a controller's goals: throughput, response time, fairness between streams; each 1 to 3, summing to 6 or 7
     /// [default: 2,3,1]
     #[arg(long, value_name = "T,R,F")]
     preference: Option<Preference>,
-    /// What controllers learn from: experience gathered before [default: what comes with the program]
+    /// Experience that controllers learn from (`seekwise learn gather`) [default: built in]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
-    /// A knowledge base, created where there is none: what is lived through is added to it (windows, decisions with their reasons,
-    /// requests under per-request, models), and controllers learn from what runs before left in it, besides --experience. So what
-    /// they decide depends on what is in the file
+    /// A knowledge base, created if it does not exist. The runs' windows, decisions with their reasons, requests under
+    /// per-request and models are added to it, and controllers learn from those of earlier runs as well as from --experience.
+    /// Their decisions therefore depend on the file's content
     #[arg(long, value_name = "FILE")]
     kb: Option<PathBuf>,
-    /// Write one record per scheduler and controller into this folder
+    /// Write one record per scheduler and controller to this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Leave out the schedulers' and controllers' processor time, the one figure that differs from run to run
+    /// Leave out the schedulers' and controllers' processor time, the only figure that differs from run to run
     #[arg(long)]
     no_cpu_time: bool,
-    /// Replays to run at once [default: one per core]
+    /// Number of replays to run at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum QueuePolicyArgument {
-    /// As they came
+    /// In order of arrival
     Fifo,
-    /// The fewest cylinders away
+    /// Shortest seek time first: the fewest cylinders away
     Sstf,
-    /// The soonest under the head
+    /// Shortest positioning time first: the soonest under the head
     Sptf,
 }
 
@@ -113,32 +113,32 @@ impl Arguments {
     }
 }
 
-/// The arguments that say how a trace is replayed.
+/// How a trace is replayed.
 #[derive(clap::Args)]
 pub struct ReplayArguments {
-    /// The trace's format, if it shall not be recognised by content
+    /// The trace's format [default: recognised by content]
     #[arg(long)]
     format: Option<String>,
-    /// Pass over damaged records and count them, instead of stopping at the first
+    /// Skip and count damaged records instead of stopping at the first
     #[arg(long)]
     skip_bad: bool,
-    /// Issue each stream's next request its recorded think time after the one it waited for completes, instead of at the
-    /// trace's own times
+    /// Issue each request its recorded think time after the one that its stream waited for completes, instead of at its recorded
+    /// time
     #[arg(long)]
     closed: bool,
-    /// Divide the trace's times by this
+    /// Speed-up: divide the trace's times by this factor
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, allow_negative_numbers = true)]
     speed: f64,
-    /// What to do with a trace that reaches beyond the disk's end
+    /// What to do with a trace that reaches beyond the end of the disk
     #[arg(long, value_enum, default_value = "exact")]
     fit: FitArgument,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum FitArgument {
-    /// Refuse it: every request stays where it was
+    /// Reject it; requests keep their addresses
     Exact,
-    /// Leave out what the trace never touches, in pieces of 16 MiB
+    /// Leave out areas of 16 MiB that the trace never touches
     Compact,
 }
 
@@ -154,6 +154,6 @@ impl From<FitArgument> for Fit {
 fn speed(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if SPEEDS.contains(&value) => Ok(value),
-        _ => Err("a number from 0.000001 to 1000000 is wanted".to_owned()),
+        _ => Err("should be a number from 0.000001 to 1000000".to_owned()),
     }
 }

@@ -1,24 +1,24 @@
-//! `seekwise host`: what can be set on the simulated host.
+//! `seekwise host`: the tunables of the simulated host.
 
 use sim::host::{MACHINE, TUNABLES};
 
 use crate::{terminal, tunables};
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// The host's tunables with their units, ranges and defaults
+    /// List the host's tunables with their units, ranges and defaults
     List,
-    /// All of this as a Markdown page (docs/host.md)
+    /// Print all of this as a Markdown page (docs/host.md)
     Manual,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: &Command) -> anyhow::Result<()> {
     let text = match command {
         Command::List => {
             let (tunables, machine) = (tunables::listed(TUNABLES), tunables::listed(MACHINE));
-            format!("What Linux lets an administrator set, under Linux's names:\n{tunables}\nWhat the machine is:\n{machine}")
+            format!("Tunables, under Linux's names:\n{tunables}\nThe machine:\n{machine}")
         }
         Command::Manual => manual(),
     };
@@ -31,9 +31,9 @@ fn manual() -> String {
         "# The host\n\n\
          Printed by `seekwise host manual`. Set one with `--set KEY=VALUE`; `--set` may be given several times.\n\n\
          Jobs of an fio job file run on a simulated host: their buffered reads and writes go through its page cache, with read-ahead\n\
-         and write-back as in Linux 6; direct I/O goes past it. A block trace was recorded below the page cache and meets only the\n\
-         first three.\n\n\
-         ## Tunables\n\nUnder the names, units, ranges and defaults that Linux has in `/sys/block/*/queue` and `/proc/sys/vm`.\n{tunables}\n\
+         and write-back as in Linux 6; direct I/O bypasses it. A block trace was recorded below the page cache, so only the first three\n\
+         tunables affect it.\n\n\
+         ## Tunables\n\nNames, units, ranges and defaults are those of Linux in `/sys/block/*/queue` and `/proc/sys/vm`.\n{tunables}\n\
          ## Machine\n{machine}"
     )
 }

@@ -1,4 +1,4 @@
-//! `seekwise kb`: what a knowledge base holds, out of it, into it, and small.
+//! `seekwise kb`: inspect, export, import, prune and merge knowledge bases.
 
 mod exchange;
 mod info;
@@ -13,18 +13,18 @@ use learn::knowledge::{ExchangeError, Knowledge, KnowledgeError, Problem, Retent
 use crate::terminal::{self, Interrupted};
 use crate::trace::{counted, eprint_line, figure};
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Say what a knowledge base holds
+    /// Show what a knowledge base holds
     Info(info::Args),
     /// Write a table as CSV or JSON
     Export(exchange::ExportArgs),
-    /// Take in a table that export wrote as CSV; rows that are there are not taken in twice
+    /// Add a table that export wrote as CSV; rows already present are not added twice
     Import(exchange::ImportArgs),
-    /// Forget what is beyond some bounds, and make the file smaller
+    /// Delete rows beyond given limits and shrink the file
     Prune(PruneArgs),
-    /// Take in all that other knowledge bases hold; rows that are there are not taken in twice
+    /// Add all rows of other knowledge bases; rows already present are not added twice
     Merge(MergeArgs),
 }
 
@@ -33,16 +33,16 @@ pub enum Command {
 pub struct PruneArgs {
     /// The knowledge base
     file: PathBuf,
-    /// Windows to keep for each setting of each device; their decisions stay with them
+    /// Windows to keep for each setting of each device, with their decisions
     #[arg(long, value_name = "N", default_value_t = Retention::default().windows)]
     keep_windows: u64,
-    /// Requests to keep
+    /// Number of requests to keep
     #[arg(long, value_name = "N", default_value_t = Retention::default().requests)]
     keep_requests: u64,
-    /// Models to keep of each name
+    /// Number of models to keep of each name
     #[arg(long, value_name = "N", default_value_t = Retention::default().models)]
     keep_models: u64,
-    /// Size of the file, in MiB
+    /// Maximum size of the file, in MiB
     #[arg(long, value_name = "MIB", default_value_t = Retention::default().max_mib)]
     max_mib: u64,
 }
@@ -50,14 +50,14 @@ pub struct PruneArgs {
 /// Arguments of `seekwise kb merge`.
 #[derive(clap::Args)]
 pub struct MergeArgs {
-    /// The knowledge base that takes in; it is created if there is none
+    /// The knowledge base to add to; created if it does not exist
     into: PathBuf,
-    /// Those that are taken in; they stay as they are
+    /// The knowledge bases to add; they are not changed
     #[arg(required = true)]
     from: Vec<PathBuf>,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Info(args) => info::run(&args),
@@ -83,7 +83,10 @@ fn prune(args: &PruneArgs) -> anyhow::Result<()> {
         kilobytes(pruned.bytes)
     ));
     if pruned.bytes > max_mib.saturating_mul(1 << 20) {
-        eprint_line(&format!("{}: one window of each setting and the last model of each name stay even so", args.file.display()));
+        eprint_line(&format!(
+            "{}: still larger: one window of each setting and the last model of each name are kept",
+            args.file.display()
+        ));
     }
     Ok(())
 }
@@ -95,10 +98,10 @@ fn merge(args: &MergeArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Work that a progress bar shows and Ctrl-C ends.
+/// Reports progress; answers `false` once Ctrl-C was pressed.
 type Proceed<'a> = &'a mut dyn FnMut(u64) -> bool;
 
-/// Runs such work.
+/// Runs work with a progress bar; Ctrl-C ends it.
 fn watched<T>(work: impl FnOnce(Proceed) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let bar = terminal::progress_bar(0, "rows");
     let result = work(&mut |rows| {
@@ -109,7 +112,7 @@ fn watched<T>(work: impl FnOnce(Proceed) -> anyhow::Result<T>) -> anyhow::Result
     result
 }
 
-/// Opens a knowledge base that takes something in. If there was none and nothing comes in, there is none afterwards.
+/// Opens a knowledge base to add rows to. A file newly created is removed again if the work fails before adding any.
 fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow::Result<T>) -> anyhow::Result<T> {
     let is_new = fs::metadata(path).is_err();
     let mut knowledge = Knowledge::open(path)?;
@@ -119,19 +122,19 @@ fn receive<T>(path: &Path, work: impl FnOnce(&mut Knowledge, Proceed) -> anyhow:
     if result.is_err() && is_new && is_empty {
         for suffix in ["", "-wal", "-shm"] {
             let name: OsString = [path.as_os_str(), suffix.as_ref()].into_iter().collect();
-            // What cannot be removed is an empty knowledge base: no reason to hide the error that matters.
+            // A leftover empty knowledge base is harmless; its error must not hide the one that matters.
             let _ = fs::remove_file(name);
         }
     }
     result
 }
 
-/// What Ctrl-C ends is no error of the file.
+/// Ctrl-C is not an error of the file.
 fn interruption(error: KnowledgeError) -> anyhow::Error {
     if matches!(error.problem, Problem::Interrupted) { Interrupted.into() } else { error.into() }
 }
 
-/// The same of a table.
+/// As [`interruption`], for tables.
 fn interrupted_exchange(error: ExchangeError) -> anyhow::Error {
     match error {
         ExchangeError::Interrupted => Interrupted.into(),

@@ -1,4 +1,4 @@
-//! `seekwise lab`: examines controllers on loads and devices that nothing was trained or tuned on.
+//! `seekwise lab`: evaluates controllers on loads and devices that nothing was trained or tuned on.
 
 use std::path::PathBuf;
 
@@ -10,51 +10,51 @@ use learn::Preference;
 use crate::output;
 use crate::terminal::{self, Terminal};
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Examine controllers on unseen loads and devices, beside every constant policy
+    /// Evaluate controllers on unseen loads and devices, against every constant policy
     Exam(Args),
-    /// List the three worlds: what is learned from, what choices are made on, what is reported
+    /// List the three worlds: training (learning), validation (design choices) and test (reported results)
     Worlds,
 }
 
 /// Arguments of `seekwise lab exam`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The first seed that loads and devices are drawn from
+    /// First seed for drawing loads and devices
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
-    /// Controllers, with tunables if wanted, with semicolons between; may be given several times [default: round-robin, feedback,
-    /// two-layer with each learner, seekwise]
+    /// Controllers, optionally with tunables, separated by semicolons; may be given several times [default: round-robin,
+    /// feedback, two-layer with each learner, seekwise]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
     controllers: Vec<String>,
-    /// What controllers choose among: `schedulers`, `paper`, `all`, or settings with semicolons between; may be given several times
-    /// [default: schedulers]
+    /// What controllers choose among: `schedulers`, `paper`, `all`, or settings separated by semicolons; may be given several
+    /// times [default: schedulers]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
-    /// What merit is judged by: throughput, response time, fairness, each 1 to 3, together 6 or 7 [default: 2,3,1]
+    /// Weights of merit: throughput, response time, fairness; each 1 to 3, summing to 6 or 7 [default: 2,3,1]
     #[arg(long, value_name = "T,R,F")]
     preference: Option<Preference>,
-    /// Replay this recording, too, on a drawn device for each seed; may be given several times
+    /// Also replay this trace, on a device drawn for each seed; may be given several times
     #[arg(long = "trace", value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// What controllers learn from [default: what comes with the program]
+    /// Experience that controllers learn from [default: built in]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
-    /// Ask the world that choices are made on while the program is built, instead of the one that is only ever reported
+    /// Use the validation world, on which design choices are made, instead of the test world, which is only reported
     #[arg(long)]
     build_world: bool,
-    /// Fewer and shorter loads, and no cross-validation: a minute or two
+    /// Run fewer and shorter loads and no cross-validation: takes a minute or two
     #[arg(long)]
     quick: bool,
-    /// Leave out processor time, the one figure that differs from run to run
+    /// Leave out processor time, the only figure that differs from run to run
     #[arg(long)]
     no_cpu_time: bool,
-    /// Runs at once [default: one per core]
+    /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Print JSON instead of the tables, with every question
@@ -65,7 +65,7 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Exam(args) => examine(&args),

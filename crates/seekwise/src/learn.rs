@@ -1,4 +1,4 @@
-//! `seekwise learn`: train models on labelled rows, evaluate and show them.
+//! `seekwise learn`: gather experience; train, evaluate and show models.
 
 mod gather;
 
@@ -15,29 +15,29 @@ use laboratory::loads::mix;
 
 use crate::terminal;
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Print what windows are described by, as a page
+    /// Print the features of windows and requests as a Markdown page (docs/features.md)
     Features,
-    /// Run workloads under every candidate and write what was lived through, for controllers to learn from
+    /// Run workloads under every candidate and write the experience that controllers learn from
     Gather(gather::Args),
-    /// Print a job file drawn at random, as `gather --random` runs them
+    /// Print a randomly generated job file, as `gather --random` runs them
     Draw {
-        /// Which: 0 is the first that `gather` runs
+        /// Which one: 0 is the first that `gather` runs
         number: u32,
-        /// What is drawn, as `gather --seed`
+        /// Random seed, as in `gather --seed`
         #[arg(long, value_name = "NUMBER", default_value_t = 1)]
         seed: u64,
-        /// The runtime that its jobs are given
+        /// Runtime of its jobs
         #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
         seconds: u32,
     },
     /// List the learners and their hyper-parameters
     List,
-    /// Learn from rows whose classes are known, and write the model
+    /// Train a model on labelled rows
     Train(TrainArgs),
-    /// Ask a model about rows whose classes are known
+    /// Test a model on labelled rows
     Evaluate {
         /// The model
         model: PathBuf,
@@ -49,30 +49,30 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print a model for a person to read
+    /// Print a model in readable form
     Show {
         /// The model
         model: PathBuf,
     },
 }
 
-/// How to learn.
+/// Arguments of `seekwise learn train`.
 #[derive(clap::Args)]
 pub struct TrainArgs {
-    /// CSV with a header line, numeric features and the class in the last column; a value that is empty or ? is missing
+    /// CSV with a header line, numeric features and the class in the last column; an empty value or ? is a missing one
     data: PathBuf,
-    /// Name of a learner; all tries every one and keeps the best in cross-validation
+    /// Name of a learner; `all` tries every learner and keeps the best in cross-validation
     #[arg(long, value_name = "NAME|all", default_value = "all")]
     learner: String,
     #[command(flatten)]
     columns: ColumnArgs,
-    /// Let every class count the same, however few its rows are
+    /// Give every class the same total weight, however few its rows
     #[arg(long)]
     balanced: bool,
-    /// Of everything that is drawn
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Set a hyper-parameter instead of looking for it; may be given several times
+    /// Set a hyper-parameter instead of searching for it; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     set: Vec<(String, f64)>,
     /// Where to write the model
@@ -80,16 +80,16 @@ pub struct TrainArgs {
     output: PathBuf,
 }
 
-/// Which columns mean what.
+/// Columns with special meaning.
 #[derive(clap::Args)]
 pub struct ColumnArgs {
-    /// Column with the class, if it is not the last
+    /// Column with the class [default: the last]
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
-    /// Column that says which rows belong together, as windows of one run: cross-validation keeps them on one side
+    /// Column that groups rows, such as the windows of one run; cross-validation never splits a group
     #[arg(long, value_name = "COLUMN")]
     group: Option<String>,
-    /// Column that says how much a row counts
+    /// Column with the rows' weights
     #[arg(long, value_name = "COLUMN")]
     weight: Option<String>,
 }
@@ -100,7 +100,7 @@ fn setting(text: &str) -> Result<(String, f64), String> {
     Ok((name.to_owned(), value.parse().map_err(|_| wrong())?))
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Features => Ok(terminal::print(&::learn::window::features_page())?),
@@ -113,7 +113,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// Names in a model's file are others' words.
+/// Names in a model's file are untrusted text.
 fn printable_lines(text: &str) -> String {
     text.lines().map(|line| report::printable(line) + "\n").collect()
 }
@@ -133,7 +133,7 @@ fn list() -> Result<String, std::fmt::Error> {
 
 fn read(path: &Path, columns: &ColumnArgs) -> anyhow::Result<Dataset> {
     let file = File::open(path).with_context(|| path.display().to_string())?;
-    ensure!(!file.metadata()?.is_dir(), "{}: is a folder; a CSV file is wanted", path.display());
+    ensure!(!file.metadata()?.is_dir(), "{}: is a folder; name a CSV file", path.display());
     let ColumnArgs { label, group, weight } = columns;
     let columns = Columns { label: label.as_deref(), group: group.as_deref(), weight: weight.as_deref() };
     let data = model::read_csv(BufReader::new(file), &columns).map_err(|error| anyhow::anyhow!("{}:{error}", path.display()))?;
@@ -158,7 +158,7 @@ fn train(args: &TrainArgs) -> anyhow::Result<()> {
     for learner in learners {
         models.push(train_one(&data, learner, &options)?);
     }
-    // The first of equally good ones: the easiest to read.
+    // Ties go to the first, the easiest to read.
     let accuracy = |model: &Model| model.training().cross_validated_accuracy.unwrap_or(model.training().training_accuracy);
     let best = (1..models.len()).fold(0, |best, next| if accuracy(&models[next]) > accuracy(&models[best]) { next } else { best });
     report::record::replace(&args.output, models[best].to_json()?.as_bytes()).with_context(|| args.output.display().to_string())?;

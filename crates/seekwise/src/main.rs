@@ -23,8 +23,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Disk I/O that tunes itself: runs a trace of real requests or the jobs of an fio job file on faithful simulated storage under
-/// every I/O scheduler and shows which serves it best.
+/// Self-tuning disk I/O: runs a block trace or the jobs of an fio job file on simulated storage under every I/O scheduler and
+/// shows which serves it best.
 #[derive(Parser)]
 #[command(name = "seekwise", version, max_term_width = 100, arg_required_else_help = true)]
 struct Cli {
@@ -34,7 +34,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run a trace or an fio job file under all or some schedulers and say which serves it best
+    /// Run a trace or an fio job file under all or some schedulers and show which serves it best
     Compare(compare::Args),
     /// List controllers, which choose scheduler and settings while a load runs, and their tunables
     #[command(subcommand)]
@@ -45,19 +45,19 @@ enum Command {
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
-    /// Look into, exchange and keep small the knowledge base: what was observed, decided and learned
+    /// Inspect, exchange, merge and prune knowledge bases: what was observed, decided and learned
     #[command(subcommand)]
     Kb(kb::Command),
-    /// Examine controllers on loads and devices that they never saw
+    /// Evaluate controllers on loads and devices they have never seen
     #[command(subcommand)]
     Lab(lab::Command),
-    /// Train models on labelled rows, evaluate and show them
+    /// Train, evaluate and show models, and gather experience to train on
     #[command(subcommand)]
     Learn(learn::Command),
-    /// Repeat a paper's experiments and show what it states beside what comes out here
+    /// Repeat a paper's experiments and show the results beside the paper's
     #[command(subcommand)]
     Paper(paper::Command),
-    /// Show the records of a comparison again, as table, JSON or page
+    /// Show a comparison's records again as a table, JSON or HTML page
     Report(report::Args),
     /// List schedulers and their tunables
     #[command(subcommand)]
@@ -67,7 +67,7 @@ enum Command {
     /// Characterise and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
-    /// List, show and draw workloads: fio job files
+    /// List, show and randomly generate workloads (fio job files)
     #[command(subcommand)]
     Workload(workload::Command),
 }

@@ -1,4 +1,4 @@
-//! How a comparison is shown: as a table, as JSON, as a page.
+//! Shows a comparison as a table, as JSON or as a page.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use report::record::Record;
 
 use crate::terminal;
 
-/// The arguments that say how.
+/// The arguments that select the output.
 #[derive(clap::Args)]
 pub struct Output {
     /// Print JSON instead of the table
@@ -25,21 +25,21 @@ pub struct Output {
 /// Whether controllers' decisions are shown.
 #[derive(clap::Args)]
 pub struct Explain {
-    /// Show what controllers decided, when and why, and what came of it: what they changed, or `--explain=all` decisions
+    /// Show when controllers changed something, why, and with what result; `--explain=all` shows every decision
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "changes", conflicts_with = "json")]
     explain: Option<Which>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Which {
-    /// Those that changed something
+    /// Decisions that changed something
     Changes,
-    /// Those that kept what was, too
+    /// Every decision, including those that changed nothing
     All,
 }
 
 impl Explain {
-    /// The decisions in the records, behind an empty line; nothing if that is not wanted.
+    /// The decisions in the records, after an empty line; empty without `--explain`.
     pub fn text(&self, records: &[Record], width: Option<usize>) -> String {
         let shown = match self.explain {
             None => return String::new(),
@@ -51,17 +51,17 @@ impl Explain {
 }
 
 impl Output {
-    /// Refuses a page that could not be written, before any work is done for it.
+    /// Rejects a page that could not be written, before any work is done for it.
     pub fn check(&self) -> anyhow::Result<()> {
         self.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))
     }
 }
 
-/// Refuses a file that could not be written, before any work is done for it.
+/// Rejects a file that could not be written, before any work is done for it.
 pub fn check_page(argument: &str, path: &Path) -> anyhow::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     ensure!(folder.is_dir(), "{argument} {}: there is no folder {}", path.display(), folder.display());
-    ensure!(!path.is_dir(), "{argument} {}: is a folder; a file is wanted", path.display());
+    ensure!(!path.is_dir(), "{argument} {}: is a folder; name a file", path.display());
     report::record::check_replaceable(path).with_context(|| format!("{argument} {}", path.display()))
 }
 

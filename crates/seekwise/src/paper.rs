@@ -1,4 +1,4 @@
-//! `seekwise paper`: repeats the experiments of a paper, and shows what it states beside what comes out here.
+//! `seekwise paper`: repeats a paper's experiments and shows the results beside the paper's.
 
 use std::path::{Path, PathBuf};
 
@@ -10,12 +10,12 @@ use report::paper::Replication;
 use crate::output;
 use crate::terminal::{self, Terminal};
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// The papers that can be repeated, and their figures
+    /// List the papers that can be repeated, with their figures
     List,
-    /// Repeat a paper's experiments; what was aimed at and missed is printed as missed
+    /// Repeat a paper's experiments; targets that are missed are reported as missed
     Run(Arguments),
 }
 
@@ -25,13 +25,13 @@ pub struct Arguments {
     /// The paper (`seekwise paper list`)
     #[arg(value_name = "PAPER")]
     name: String,
-    /// One disk and each workload once: about a minute instead of several
+    /// Run one disk and each workload once: about a minute instead of several
     #[arg(long)]
     quick: bool,
-    /// Of everything that is drawn
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Runs at once [default: one per core]
+    /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
     /// Write a self-contained page
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Write everything as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Only this figure (`fig-6`), or `bars`; may be given several times
+    /// Repeat only this figure (`fig-6`), or `bars`; may be given several times
     #[arg(long, value_name = "FIGURE")]
     only: Vec<String>,
     /// Leave out figures of processor time, the only ones that differ from run to run
@@ -48,7 +48,7 @@ pub struct Arguments {
     no_cpu_time: bool,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List => Ok(terminal::print(&paper::list()?)?),

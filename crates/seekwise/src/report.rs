@@ -1,4 +1,4 @@
-//! `seekwise report`: table, JSON and page again from records, without replaying anything.
+//! `seekwise report`: table, JSON and page from existing records, without replaying anything.
 
 use std::path::PathBuf;
 
@@ -10,14 +10,14 @@ use crate::output::{self, Output};
 /// Arguments of `seekwise report`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Records that `seekwise compare --record` wrote, or folders of them; all of one trace, one disk and one way of replaying
+    /// Records written by `seekwise compare --record`, or folders of them; all of the same load, disk and replay options
     #[arg(required = true)]
     records: Vec<PathBuf>,
     #[command(flatten)]
     output: Output,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.output.check()?;
     let mut records: Vec<Record> = Vec::new();

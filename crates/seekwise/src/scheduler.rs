@@ -1,4 +1,4 @@
-//! `seekwise scheduler`: what there is, and what can be set.
+//! `seekwise scheduler`: the schedulers and their tunables.
 
 use std::fmt::Write;
 
@@ -7,25 +7,25 @@ use learn::sched::all as schedulers;
 
 use crate::{terminal, tunables};
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// One line for every scheduler
+    /// List the schedulers
     List,
-    /// A scheduler's tunables with their units, ranges and defaults
+    /// Show a scheduler's tunables with their units, ranges and defaults
     Show {
         /// The scheduler's name
         name: String,
     },
-    /// All of this as a Markdown page (docs/schedulers.md)
+    /// Print all of this as a Markdown page (docs/schedulers.md)
     Manual,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     let text = match command {
         Command::List => list(),
-        // A name alone is a setting; parsing it words the error for one that does not exist.
+        // A name alone is a valid setting; the parser has the error message for an unknown one.
         Command::Show { name } => show(block::parse_among(schedulers(), &name)?.0),
         Command::Manual => manual(),
     };

@@ -1,4 +1,4 @@
-//! `seekwise simulate`: one load on one disk under one scheduler, and what came of it.
+//! `seekwise simulate`: one load on one disk under one scheduler or controller.
 
 use laboratory::comparison::regime::{self, Regime};
 
@@ -11,11 +11,11 @@ use crate::terminal;
 pub struct Args {
     #[command(flatten)]
     experiment: experiment::Arguments,
-    /// The scheduler, with tunables if wanted (`deadline:read_expire=100,fifo_batch=8`)
+    /// The scheduler, optionally with tunables (`deadline:read_expire=100,fifo_batch=8`)
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = "deadline")]
     scheduler: String,
-    /// A controller that chooses scheduler and settings while the load runs, with tunables if wanted (`seekwise controller list`). It
-    /// finds in force what `--scheduler` says
+    /// A controller that chooses scheduler and settings while the load runs, optionally with tunables (`seekwise controller
+    /// list`). It starts from `--scheduler`
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     controller: Option<String>,
     /// Print the record as JSON instead
@@ -25,7 +25,7 @@ pub struct Args {
     explain: Explain,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let begins_with = regime::scheduler(&args.scheduler)?;
     let regime = match &args.controller {

@@ -1,10 +1,10 @@
-//! How the program speaks to whoever started it: standard output, progress bars, Ctrl-C and exit codes.
+//! The program's interface to the terminal: standard output, progress bars, Ctrl-C and exit codes.
 //!
 //! | exit code | meaning |
 //! |---|---|
-//! | 0 | done (also when whoever read the output went away, as `head` does) |
-//! | 1 | the work failed: a result did not meet its bound, the disk was full |
-//! | 2 | the input or the command line was wrong; the message says what would be right |
+//! | 0 | done (also when the reader of the output went away, as `head` does) |
+//! | 1 | the work failed: a result missed its bound, or the disk was full |
+//! | 2 | the input or the command line was wrong; the message says how to correct it |
 //! | 130 | interrupted by Ctrl-C or SIGTERM; nothing half-written is left |
 
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 pub use laboratory::Interrupted;
 
-/// From now on Ctrl-C and SIGTERM ask the work to stop; the second one ends the program at once.
+/// Makes Ctrl-C and SIGTERM ask the work to stop; the second one ends the program at once.
 pub fn catch_interrupt() {
     // Without a handler Ctrl-C still ends the program, only less tidily: not worth failing for.
     let _ = ctrlc::set_handler(|| {
@@ -29,19 +29,19 @@ pub fn catch_interrupt() {
     });
 }
 
-/// The flag that long work looks at now and then.
+/// The flag that long-running work polls.
 pub fn interrupted() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// Writes to standard output. A reader that went away is reported as the error it is; [`exit_code`] takes it as success.
+/// Writes to standard output. A closed pipe is returned as an error, which [`exit_code`] treats as success.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
 
-/// Standard output's width in characters if it is a terminal, and whether it wants colour (`NO_COLOR` and the like are heeded).
+/// Standard output's width in characters if it is a terminal, and whether to use colour (respects `NO_COLOR` and the like).
 pub fn style() -> (Option<usize>, bool) {
     let terminal = console::Term::stdout();
     let width = terminal.size_checked().map(|(_, columns)| usize::from(columns));
@@ -55,7 +55,7 @@ pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
     } else {
         (ProgressBar::new(total), "{msg} {wide_bar} {percent:>3}% {eta}")
     };
-    // The templates are constants; should one be wrong, the default style is still a progress bar.
+    // The templates are constants; if one were wrong, the default style would do.
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }
@@ -63,7 +63,7 @@ pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
     bar
 }
 
-/// Shows what the laboratory does.
+/// Shows the laboratory's progress.
 #[derive(Default)]
 pub struct Terminal {
     bar: Mutex<Option<ProgressBar>>,
@@ -97,14 +97,14 @@ impl Monitor for Terminal {
     }
 }
 
-/// Tells the person what went wrong, if anything did, and the shell what to make of it.
+/// Prints the error, if any, and returns the exit code.
 pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     let Err(error) = outcome else { return ExitCode::SUCCESS };
     let io_kind = |kind| error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == kind));
     if io_kind(io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    // Standard error may be gone too; there is nobody left to tell.
+    // Standard error may be closed too; that cannot be reported anywhere.
     let _ = writeln!(io::stderr(), "seekwise: {}", message(&error));
     if error.is::<Interrupted>() {
         ExitCode::from(130)
@@ -115,7 +115,7 @@ pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// The error and its causes in one line. A cause that the error before already ends with is not said twice.
+/// The error and its causes in one line. A cause that the text already ends with is not repeated.
 fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
@@ -125,11 +125,11 @@ fn message(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    // File names and what stands in files are others' words.
+    // File names and file contents are untrusted text.
     report::printable(&text)
 }
 
-/// The input was fine and the work was done, but its result is a failure.
+/// The input was valid and the work was done, but its result is a failure.
 #[derive(Debug)]
 pub struct Failed(pub String);
 

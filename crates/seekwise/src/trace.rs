@@ -1,4 +1,4 @@
-//! `seekwise trace`: characterise and convert traces.
+//! `seekwise trace`: characterises and converts traces.
 
 mod convert;
 mod info;
@@ -10,18 +10,18 @@ use sim::trace::{self, OpenOptions, Opened, TraceError};
 
 use crate::terminal;
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Say what a trace is like: its mix, sizes, order, rate, place and busiest streams
+    /// Characterise a trace: read/write mix, sizes, sequentiality, rate, footprint and busiest streams
     Info(info::Args),
-    /// Write a trace in another format
+    /// Convert a trace to another format
     Convert(convert::Args),
     /// List the formats that are read and written
     Formats,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Info(args) => info::run(&args),
@@ -43,20 +43,20 @@ fn formats() -> String {
     text
 }
 
-/// Opens a trace as the command line says.
+/// Opens a trace with the options of the command line.
 fn open(path: &Path, format: Option<&str>, skip_bad: bool) -> Result<Opened, TraceError> {
     trace::open(path, &OpenOptions { format: format.map(str::to_owned), skip_bad })
 }
 
-/// Tells how many records were passed over because the user said so.
+/// Reports how many records `--skip-bad` skipped.
 fn warn_of_skipped(path: &Path, skipped: u64) {
     if skipped > 0 {
         let were = if skipped == 1 { "was" } else { "were" };
-        eprint_line(&format!("{}: {} {were} passed over", path.display(), counted(skipped, "damaged record")));
+        eprint_line(&format!("{}: {} {were} skipped", path.display(), counted(skipped, "damaged record")));
     }
 }
 
-/// A line on standard error; if that is gone there is nobody to tell.
+/// Prints a line on standard error; failing to is ignored.
 pub(crate) fn eprint_line(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "seekwise: {}", report::printable(text));
@@ -67,7 +67,7 @@ pub(crate) fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// 1,234.5: thousands apart, one decimal below 100,000, three digits below 1.
+/// 1,234.5: thousands separated, one decimal below 100,000, three digits below 1.
 pub(crate) fn figure(number: f64) -> String {
     if !number.is_finite() {
         return "-".into();

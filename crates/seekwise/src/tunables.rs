@@ -1,10 +1,10 @@
-//! Tunables as text: their values with units, their ranges, and tables of them.
+//! Tunables as text: values with units, ranges, and tables.
 
 use std::fmt::Write;
 
 use block::{Scale, Tunable, Unit};
 
-/// Each with its default, its range and its meaning, for a terminal.
+/// Each tunable's default, range and meaning, for a terminal.
 pub fn listed<'a>(tunables: impl IntoIterator<Item = &'a Tunable>) -> String {
     let mut text = String::new();
     for tunable in tunables {
@@ -36,7 +36,7 @@ fn range(tunable: &Tunable) -> String {
     }
 }
 
-/// With a capital at its beginning.
+/// `text` with its first letter capitalised.
 pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())

@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Files that are written atomically: complete or not at all.
 
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
@@ -8,18 +8,18 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use tempfile::NamedTempFile;
 
-/// A file being written, beside the one that it will replace. Dropped before its end it leaves nothing behind.
+/// A file being written beside the one it will replace. If dropped before [`WholeFile::finish`], it is removed.
 pub struct WholeFile {
     file: NamedTempFile,
     target: PathBuf,
 }
 
 impl WholeFile {
-    /// Begins a file that will be at `path`. Refuses what could not be replaced by one, before any work is done for it.
+    /// Begins a file that will replace `path`. Rejects a `path` that cannot be replaced, before any work is done for it.
     pub fn create(path: &Path) -> anyhow::Result<WholeFile> {
         let target = target(path)?;
         let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // As a file that is simply created: for everybody, less the umask.
+        // The permissions of a file created the ordinary way: all, less the umask.
         let permissions = Permissions::from_mode(0o666);
         let file = tempfile::Builder::new()
             .prefix(".seekwise-")
@@ -29,18 +29,18 @@ impl WholeFile {
         Ok(WholeFile { file, target })
     }
 
-    /// What is written goes into it.
+    /// A handle to write the content through.
     pub fn writer(&self) -> anyhow::Result<File> {
         self.file.reopen().with_context(|| format!("cannot write {}", self.target.display()))
     }
 
-    /// Fills it with these bytes and puts it in its place.
+    /// Writes these bytes and renames the file to its target.
     pub fn write_all(self, bytes: &[u8]) -> anyhow::Result<()> {
         self.writer()?.write_all(bytes).with_context(|| format!("cannot write {}", self.target.display()))?;
         self.finish()
     }
 
-    /// Puts it in its place.
+    /// Renames the file to its target.
     pub fn finish(self) -> anyhow::Result<()> {
         let WholeFile { file, target } = self;
         file.as_file().sync_all().with_context(|| format!("cannot write {}", target.display()))?;
@@ -49,7 +49,7 @@ impl WholeFile {
     }
 }
 
-/// The file to replace. What is no file, such as a device, must not be replaced by one.
+/// The file to replace. Something other than a file, such as a device, must not be replaced by one.
 fn target(path: &Path) -> anyhow::Result<PathBuf> {
     match fs::metadata(path) {
         Ok(about) if about.is_file() => fs::canonicalize(path).with_context(|| format!("cannot write {}", path.display())),

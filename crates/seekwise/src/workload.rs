@@ -1,4 +1,4 @@
-//! `seekwise workload`: the papers' workloads as fio job files, random ones, and what a job file asks of the disk.
+//! `seekwise workload`: the papers' workloads as fio job files, random ones, and the requests of a job.
 
 mod requests;
 
@@ -11,40 +11,40 @@ use sim::workload::random;
 
 use crate::terminal;
 
-/// What to do.
+/// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// List the workloads that come with the program
+    /// List the built-in workloads
     List,
-    /// Print one as the fio job file it is
+    /// Print a workload's fio job file
     Show {
         /// Its name, or a job file's path
         name: String,
     },
-    /// Draw random mixes of disk access as IOPerf does, as an fio job file
+    /// Generate random mixes of disk access as IOPerf does, as an fio job file
     Random(RandomArgs),
-    /// Print what a job asks for, request by request, as fio's own log (iolog version 2)
+    /// Print a job's requests in fio's log format (iolog version 2)
     Requests(requests::Args),
 }
 
 /// Arguments of `seekwise workload random`.
 #[derive(clap::Args)]
 pub struct RandomArgs {
-    /// Which mixes: the same seed gives the same ones
+    /// Random seed: the same seed gives the same mixes
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How many, one after another
+    /// Number of mixes, run one after another
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(random::MAX_MIXES)))]
     count: u32,
-    /// How long each takes
+    /// Runtime of each mix
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// Where to write them; - is standard output
+    /// Where to write the job file; - is standard output
     #[arg(short, long, value_name = "FILE.fio", default_value = "-")]
     output: PathBuf,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List => Ok(terminal::print(&list())?),
@@ -54,7 +54,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     }
 }
 
-/// A paragraph for each paper, with a line for each of its workloads.
+/// A paragraph per paper, with a line per workload.
 fn list() -> String {
     let heads: Vec<(&str, shipped::Head<'_>)> = shipped::ALL.iter().map(|(name, text)| (*name, shipped::head(text))).collect();
     let width = |of: fn(&(&str, shipped::Head<'_>)) -> usize| heads.iter().map(of).max().unwrap_or(0);

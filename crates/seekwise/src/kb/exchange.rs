@@ -16,16 +16,16 @@ use crate::whole_file::WholeFile;
 pub struct ExportArgs {
     /// The knowledge base
     file: PathBuf,
-    /// Which table
+    /// The table to export
     #[arg(long, default_value = "windows", value_name = "TABLE", value_parser = PossibleValuesParser::new(Table::ALL.map(Table::name)))]
     table: String,
-    /// Where to: a name that ends with .csv or .json; standard output if not given
+    /// The file to write, ending in .csv or .json [default: standard output]
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
-    /// Write JSON, whatever the name's ending
+    /// Write JSON regardless of the file's extension
     #[arg(long, conflicts_with = "training")]
     json: bool,
-    /// Write windows as learners read them: CSV of the features, and the setting last, as the class
+    /// Write windows as training data: CSV of the features, with the setting as the class in the last column
     #[arg(long)]
     training: bool,
 }
@@ -33,9 +33,9 @@ pub struct ExportArgs {
 /// Arguments of `seekwise kb import`.
 #[derive(clap::Args)]
 pub struct ImportArgs {
-    /// The knowledge base; it is created if there is none
+    /// The knowledge base; created if it does not exist
     file: PathBuf,
-    /// The table; which one it is is seen from its first line
+    /// The table as CSV; its first line tells which table it is
     #[arg(value_name = "IN.csv")]
     input: PathBuf,
 }
@@ -44,7 +44,7 @@ pub struct ImportArgs {
 pub fn export(args: &ExportArgs) -> anyhow::Result<()> {
     let table = Table::ALL.into_iter().find(|table| table.name() == args.table).context("clap let an unknown table pass")?;
     let form = form(args)?;
-    ensure!(form != Form::Training || table == Table::Windows, "--training: only windows are learned from, not {}", args.table);
+    ensure!(form != Form::Training || table == Table::Windows, "--training: only windows are training data, not {}", args.table);
     let knowledge = Knowledge::open_to_read(&args.file)?;
     match args.output.as_deref().filter(|path| *path != Path::new("-")) {
         None => write(&knowledge, table, form, io::stdout().lock(), "standard output").map(drop),
@@ -77,7 +77,7 @@ fn form(args: &ExportArgs) -> anyhow::Result<Form> {
         ExportArgs { json: true, .. } => Ok(Form::Json),
         _ if ending("json") => Ok(Form::Json),
         ExportArgs { output: Some(path), .. } if to_file && !ending("csv") => {
-            bail!("-o {}: the name should end with .csv or .json, to say what is written", path.display())
+            bail!("-o {}: the name should end with .csv or .json, which selects the format", path.display())
         }
         _ => Ok(Form::Csv),
     }
@@ -92,7 +92,7 @@ pub fn import(args: &ImportArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the text of a table, and says of what people might give instead what to do with it.
+/// Opens a table's text. Errors for a knowledge base, JSON, a folder or a pipe say what to do instead.
 fn open_text(path: &Path) -> anyhow::Result<File> {
     let name = || path.display().to_string();
     let about = fs::metadata(path).with_context(name)?;

@@ -19,7 +19,7 @@ pub struct Args {
     /// Print JSON, with the unit in every key
     #[arg(long)]
     json: bool,
-    /// Look at every page of the file for damage, too
+    /// Also check every page of the file for damage
     #[arg(long)]
     check: bool,
 }
@@ -32,7 +32,7 @@ struct Json<'a> {
     summary: &'a Summary,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let knowledge = Knowledge::open_to_read(&args.file)?;
     if args.check {

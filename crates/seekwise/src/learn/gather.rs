@@ -1,4 +1,4 @@
-//! `seekwise learn gather`: runs workloads under every candidate and writes what was lived through.
+//! `seekwise learn gather`: runs workloads under every candidate and writes the experience.
 
 use std::path::PathBuf;
 
@@ -18,37 +18,37 @@ use crate::whole_file::WholeFile;
 /// Arguments of `seekwise learn gather`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Job files, or names of workloads that come with the program
+    /// Job files, or names of built-in workloads
     #[arg(value_name = "JOB.fio|WORKLOAD")]
     workloads: Vec<PathBuf>,
-    /// So many workloads drawn at random besides: one to three kinds of programs at once
+    /// Number of additional random workloads, each with one to three kinds of programs at once
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     random: u32,
-    /// So many loads of each family on each device of the world that is learned from (`seekwise lab worlds`), and nothing else: what
-    /// comes with the program is gathered so
+    /// Run only this many loads of each family on each device of the training world (`seekwise lab worlds`); the built-in
+    /// experience was gathered this way
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["workloads", "random", "disks"])]
     world: Option<u32>,
-    /// A disk, with the depth of its queue if it is not the profile's; may be given several times
+    /// A disk, with its queue depth if not the profile's; may be given several times
     #[arg(long = "disk", value_name = "NAME[@DEPTH]", default_value = "sata7200")]
     disks: Vec<String>,
-    /// A scheduler with its tunables, and the host's; may be given several times [default: every scheduler]
+    /// A scheduler with its tunables and the host's; may be given several times [default: every scheduler]
     #[arg(long = "candidate", value_name = "SETTING")]
     candidates: Vec<String>,
-    /// How long each workload runs: the runtime that its jobs are given
+    /// Runtime of each workload's jobs
     #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// What is drawn at random, and where files lie
+    /// Seed for random workloads and the placement of files
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Workloads to run at once [default: one per core]
+    /// Number of workloads to run at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
-    /// Where to write it; compressed if the name ends in .zst
+    /// Where to write the experience; compressed if the name ends in .zst
     #[arg(short, long, value_name = "FILE.json[.zst]")]
     output: PathBuf,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let file = WholeFile::create(&args.output)?;
     let candidate = |text: &String| Setting::parse(text).with_context(|| format!("--candidate {text}"));
@@ -71,10 +71,10 @@ fn named(args: &Args) -> anyhow::Result<Vec<Lesson>> {
     let disks = args.disks.iter().map(|text| Device::parse(text)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut sources = Vec::new();
     for path in &args.workloads {
-        let (text, name) = shipped::job_text(path)?.with_context(|| format!("{}: is no job file", path.display()))?;
+        let (text, name) = shipped::job_text(path)?.with_context(|| format!("{}: is not a job file", path.display()))?;
         sources.push((name, with_runtime(&text, args.seconds)));
     }
     sources.extend((0..args.random).map(|number| (format!("random-{number}"), mix::text(args.seed, number, args.seconds))));
-    ensure!(!sources.is_empty(), "there is nothing to run: name workloads, or give --random N or --world N");
+    ensure!(!sources.is_empty(), "nothing to run: name workloads, or give --random N or --world N");
     lessons(&sources, &disks, args.seed)
 }

@@ -18,21 +18,21 @@ pub struct Args {
     /// The trace to read
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The trace to write; - is standard output, for formats of text
+    /// The trace to write; - is standard output, for text formats only
     #[arg(value_name = "OUT")]
     output: PathBuf,
-    /// The format of IN, if it shall not be recognised by content (see `seekwise trace formats`)
+    /// The format of IN (`seekwise trace formats`) [default: recognised by content]
     #[arg(long, value_name = "FORMAT")]
     from: Option<String>,
-    /// The format of OUT, if its name's ending does not say it
+    /// The format of OUT [default: by its extension]
     #[arg(long, value_name = "FORMAT")]
     to: Option<String>,
-    /// Pass over damaged records and count them, instead of stopping at the first
+    /// Skip and count damaged records instead of stopping at the first
     #[arg(long)]
     skip_bad: bool,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let format = output_format(args)?;
     let mut opened = super::open(&args.input, args.from.as_deref(), args.skip_bad)?;
@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     };
     if args.output == Path::new("-") {
         if !format.is_text {
-            bail!("{} is not text and does not go to standard output: name a file", format.name);
+            bail!("{} is not text and is not written to standard output: name a file", format.name);
         }
         return copy(&mut opened, format, &about, Box::new(BufWriter::new(io::stdout())), args);
     }
@@ -56,11 +56,11 @@ fn output_format(args: &Args) -> anyhow::Result<&'static OutputFormat> {
     match &args.to {
         Some(name) => write::named(name).with_context(|| format!("--to {name}: traces are written as {}", names())),
         None => write::by_extension(&args.output)
-            .with_context(|| format!("{}: the name's ending says no format; give --to: {}", args.output.display(), names())),
+            .with_context(|| format!("{}: the extension does not tell the format; give --to: {}", args.output.display(), names())),
     }
 }
 
-/// Reads all and writes all, and tells what was lost on the way.
+/// Copies all requests and reports what the output format could not hold.
 fn copy(opened: &mut Opened, format: &'static OutputFormat, about: &About, out: Out, args: &Args) -> anyhow::Result<()> {
     let output = args.output.display();
     let reader: &mut dyn TraceReader = opened.reader.as_mut();

@@ -17,13 +17,13 @@ pub struct Args {
     /// Print JSON, with the unit in every key
     #[arg(long)]
     json: bool,
-    /// The trace's format, if it shall not be recognised by content (see `seekwise trace formats`)
+    /// The trace's format (`seekwise trace formats`) [default: recognised by content]
     #[arg(long)]
     format: Option<String>,
-    /// Pass over damaged records and count them, instead of stopping at the first
+    /// Skip and count damaged records instead of stopping at the first
     #[arg(long)]
     skip_bad: bool,
-    /// How many of the busiest streams to list
+    /// Number of busiest streams to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
@@ -37,7 +37,7 @@ struct Json<'a> {
     info: &'a Info,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut opened = super::open(&args.trace, args.format.as_deref(), args.skip_bad)?;
     let bar = terminal::progress_bar(0, "requests");
@@ -82,8 +82,8 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
         line("discards", format!("{}, {} MB", percent(info.discard_share), figure(info.discarded_mb)));
     }
     match info.sync_share {
-        Some(share) => line("somebody", format!("waits for {}", percent(share))),
-        None => line("somebody", "waits: the trace does not say for which".into()),
+        Some(share) => line("synchronous", percent(share)),
+        None => line("synchronous", "not recorded in the trace".into()),
     }
     let size = &info.size;
     line(
@@ -96,7 +96,7 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
             figure(size.max_kb)
         ),
     );
-    line("", format!("commonest: {}", common(size, info.requests)));
+    line("", format!("most common: {}", common(size, info.requests)));
     if let Some(pause) = &info.interarrival {
         line(
             "arrivals",
@@ -138,7 +138,7 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
         line("left out", format!("{} records without sectors (flushes)", grouped(info.omitted_records)));
     }
     if info.skipped_records > 0 {
-        line("damaged", format!("{} records passed over", grouped(info.skipped_records)));
+        line("damaged", format!("{} records skipped", grouped(info.skipped_records)));
     }
     lines.join("\n") + "\n" + &streams(info)
 }
@@ -161,7 +161,7 @@ fn place(info: &Info, line: &mut impl FnMut(&str, String)) {
     line("", format!("{} MB of them touched{bound}", figure(place.footprint_mb)));
 }
 
-/// What is known of the disk the trace was recorded on.
+/// Response times and concurrency recorded in the trace.
 fn recorded(info: &Info, line: &mut impl FnMut(&str, String)) {
     if let Some(response) = &info.recorded_response {
         let known = match info.requests - response.requests {

@@ -1,4 +1,4 @@
-//! `seekwise workload requests`: what a job asks for, in fio's own words.
+//! `seekwise workload requests`: a job's requests in fio's log format.
 
 use std::sync::atomic::Ordering;
 
@@ -10,24 +10,24 @@ use crate::terminal::{self, Interrupted};
 /// Arguments of `seekwise workload requests`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// A job file, or the name of a workload that comes with the program
+    /// A job file, or the name of a built-in workload
     #[arg(value_name = "JOB.fio")]
     workload: String,
-    /// Which process, if the file has several
+    /// The job, if the file has several
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Stop after so many requests: a job that only time ends has no last one
+    /// Stop after this many requests: a job limited only by time has no last one
     #[arg(long, default_value_t = 10_000, value_name = "N")]
     limit: usize,
-    /// The disk that the files are on: name of a built-in one, or a profile's path
+    /// The disk that holds the files: name of a built-in one, or path of a profile
     #[arg(long, default_value = "sata7200")]
     disk: String,
-    /// What jobs with randrepeat=0 draw from
+    /// Seed for jobs with randrepeat=0
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
 
-/// Runs it.
+/// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (text, source) = laboratory::shipped::workload_text(&args.workload)?;
     let workload = Workload::parse(&text, &source)?;
@@ -42,10 +42,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// So many names of jobs are enough to see how they are called.
+/// How many job names an error message lists.
 const SOME: usize = 8;
 
-/// The place of the job that is meant.
+/// The index of the chosen job.
 fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
     let names = || {
         let mut names: Vec<&str> = jobs.iter().take(SOME).map(Job::name).collect();
@@ -56,8 +56,8 @@ fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
         Some(name) => jobs
             .iter()
             .position(|job| job.name() == name)
-            .with_context(|| format!("--job {name}: there is no such job, but {}", names())),
+            .with_context(|| format!("--job {name}: no such job; the file has {}", names())),
         None if jobs.len() == 1 => Ok(0),
-        None => bail!("there are {} jobs: say which one with --job ({})", jobs.len(), names()),
+        None => bail!("there are {} jobs: choose one with --job ({})", jobs.len(), names()),
     }
 }
