@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod program;
+
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -17,25 +18,17 @@ const BARS: [&str; 6] = [
     "seekwise-never-worse",
 ];
 
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_seekwise")).arg("paper").args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
+/// The arguments of this command.
+fn of<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    [&["paper"], arguments].concat()
 }
 
 fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
+    program::succeeds(&of(arguments))
 }
 
 fn refused(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
-    assert!(output.stdout.is_empty(), "{arguments:?} printed figures");
-    text(&output.stderr)
+    program::refused(&of(arguments))
 }
 
 fn read(path: &Path) -> Value {
