@@ -206,7 +206,9 @@ fn pruning_forgets_what_it_is_told_to() {
     let (code, said) = complaint(&output);
     assert!(code == 0 && said.starts_with("seekwise: a.kb: forgot 6 windows, 6 decisions, 9 requests and 0 models; "), "{said}");
     let output = seekwise(folder.path(), &["prune", "a.kb", "--max-mib", "0"]);
-    assert!(complaint(&output).1.ends_with("a.kb: still larger: one window of each setting and the last model of each name are kept\n"));
+    assert!(
+        complaint(&output).1.ends_with("a.kb: still larger: one window of each setting and the last model of each name are kept\n")
+    );
 }
 
 #[test]
