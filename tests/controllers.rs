@@ -148,7 +148,7 @@ fn decisions_are_explained_when_that_is_asked_for() {
     let changes = with(&["--controller", "rotate", "--controller", "fixed", "--explain", "--preference", "3,2,1"]);
     assert!(changes.contains("0.000 s  deadline → noop"), "{changes}");
     assert!(changes.contains("5.000 s  noop → sstf\n             its turn: 2 of 7 (measured "), "{changes}");
-    assert!(changes.contains("for preference 3,2,1; changed something never, kept what was"), "{changes}");
+    assert!(changes.contains("preference 3,2,1; changed something never, kept the setting"), "{changes}");
     assert!(!changes.contains("keeps deadline"), "{changes}");
     let all = with(&["--controller", "fixed", "--explain=all"]);
     assert!(all.contains("1.000 s  keeps deadline"), "{all}");

@@ -1,10 +1,10 @@
-//! Records that may be compared: one trace, one disk, one way of replaying, a scheduler a record.
+//! Comparable records: same load, disk and replay options, one scheduler or controller per record.
 
 use crate::figure::{self, Better, Figure};
 use crate::record::{Record, SCHEMA, TraceDigest};
 use crate::text::printable;
 
-/// Records that differ in their scheduler only.
+/// Records that differ only in their scheduler or controller.
 pub struct Comparison<'a> {
     records: &'a [Record],
     warnings: Vec<String>,
@@ -14,9 +14,9 @@ pub struct Comparison<'a> {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ComparisonError {
     /// There is none.
-    #[error("a comparison needs at least one record, and there is none")]
+    #[error("a comparison needs at least one record; none was given")]
     Empty,
-    /// Two differ in what must be the same.
+    /// Two records differ in something that must be the same.
     #[error(
         "{what}: the record of {label} has {found}, the record of {first_label} has {expected}; only records of the same {what} can be compared"
     )]
@@ -33,7 +33,7 @@ pub enum ComparisonError {
         found: String,
     },
     /// Two are of the same scheduler.
-    #[error("scheduler: two records are of {label}; each scheduler and setting may come once")]
+    #[error("scheduler: two records are of {label}; each scheduler and setting may occur only once")]
     Twice {
         /// The scheduler.
         label: String,
@@ -67,13 +67,13 @@ impl<'a> Comparison<'a> {
         self.records
     }
 
-    /// A record that stands for what all have in common: trace, disk and replay.
+    /// A record to read the common parts from: trace, disk and replay.
     pub fn common(&self) -> &'a Record {
         &self.records[0]
     }
 
-    /// What the reader must know before believing the figures, each sentence once, in the order of the records. A sentence that
-    /// does not hold for all of them begins with the labels it holds for.
+    /// Warnings about the figures, each sentence once, in the order of the records. A sentence that does not apply to all records
+    /// begins with the labels it applies to.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -84,8 +84,8 @@ impl<'a> Comparison<'a> {
         figure::ALL.iter().copied().filter(|figure| has_value(figure)).collect()
     }
 
-    /// Which records are best in a figure: all that show the same three digits as the best. None where no way is better, or where
-    /// there is nothing to be better than.
+    /// Which records are best in a figure: all that show the same three digits as the best. None if neither direction is better,
+    /// or if there is nothing to compare with.
     pub fn best(&self, figure: &Figure) -> Vec<bool> {
         let values = || self.records.iter().filter_map(|record| figure.value(record));
         let best = match figure.better {
@@ -99,7 +99,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What must be the same, in words for the person who mixed the records up.
+/// What must be the same, worded for the error message.
 fn worlds(record: &Record) -> [(&'static str, String); 7] {
     let Record { schema, trace, disk, replay, .. } = record;
     let digest = |sha: &str| printable(&sha.chars().take(12).collect::<String>());
@@ -127,7 +127,7 @@ fn requests(trace: &TraceDigest) -> String {
     trace.requests.map_or_else(String::new, |requests| format!(", {requests} requests"))
 }
 
-/// Tunables with their values, in a line.
+/// Tunables with their values, on one line.
 pub(crate) fn settings<V: ToString>(tunables: &[(String, V)]) -> String {
     let set = |(name, value): &(String, V)| format!("{} = {}", printable(name), printable(&value.to_string()));
     let settings: Vec<String> = tunables.iter().map(set).collect();

@@ -1,6 +1,6 @@
-//! An exam: how good controllers are on loads and devices that they never saw, beside every constant policy.
+//! An exam: how well controllers do on loads and devices they have never seen, compared with every constant policy.
 //!
-//! What is in a [`Report`] is all that is shown; table, page and JSON cannot disagree.
+//! Table, page and JSON show only what is in a [`Report`], so they always agree.
 
 use askama::Template;
 use serde::Serialize;
@@ -8,31 +8,31 @@ use serde::Serialize;
 use crate::number::{MISSING, three_digits};
 use crate::text::{printable, wrapped};
 
-/// The version of the JSON's form.
+/// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
 
-/// What came of an exam.
+/// The results of an exam.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Of the program.
+    /// The program's version.
     pub seekwise_version: String,
-    /// What does all this again.
+    /// The command that repeats the exam.
     pub command: String,
-    /// How it was held: what, and how.
+    /// The exam's parameters: name and value.
     pub setup: Vec<(String, String)>,
-    /// Every policy: settings left alone first, then controllers.
+    /// Every policy: constant settings first, then controllers.
     pub standings: Vec<Standing>,
-    /// Of each controller, how it compares with the best constant policy.
+    /// How each controller compares with the best constant policy.
     pub verdicts: Vec<Verdict>,
-    /// Every question with every policy.
+    /// Every question under every policy.
     pub questions: Vec<QuestionMarks>,
-    /// How well learners do on devices and families of loads that were left out of what they learned from.
+    /// How well learners do on devices and families of loads held out of their training data.
     pub cross_validation: Vec<CrossValidation>,
 }
 
-/// A figure with its interval of 95% confidence.
+/// A figure with its 95% confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
     /// The figure.
@@ -44,58 +44,58 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether the two have anything in common.
+    /// Whether the two intervals overlap.
     pub fn overlaps(&self, other: &Interval) -> bool {
         self.low <= other.high && other.low <= self.high
     }
 }
 
-/// How a policy does over all questions.
+/// A policy's results over all questions.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Standing {
-    /// The setting left alone, or the controller.
+    /// The constant setting, or the controller.
     pub policy: String,
-    /// Whether it is a setting left alone.
+    /// Whether it is a constant setting.
     pub is_constant: bool,
-    /// Share of time with a correct setting in force.
+    /// Share of the time with a correct setting in force.
     pub correct_percent: Option<Interval>,
-    /// The same in phases in which candidates differ.
+    /// The same, in phases in which candidates differ.
     pub deciding_percent: Option<Interval>,
-    /// How far below the best candidate left alone.
+    /// How far below the best constant candidate.
     pub regret_mean_percent: Option<Interval>,
     /// See `regret_mean_percent`.
     pub regret_median_percent: Option<f64>,
     /// See `regret_mean_percent`.
     pub regret_worst_percent: Option<f64>,
-    /// Where that was.
+    /// The question with the worst regret.
     pub worst_question: String,
-    /// How far above the default.
+    /// How far above the default setting.
     pub over_default_mean_percent: Option<Interval>,
     /// See `over_default_mean_percent`.
     pub over_default_worst_percent: Option<f64>,
     /// Questions in which it is more than 2% below the default.
     pub below_default: u64,
-    /// All questions.
+    /// Number of questions.
     pub questions: u64,
-    /// Questions in which a stream starved.
+    /// Number of questions in which a stream starved.
     pub starves: u64,
-    /// Changes of the setting in a question, mean.
+    /// Mean number of setting changes per question.
     pub changes_mean: f64,
-    /// Seconds from a phase's beginning until a correct setting was in force and stayed so, median of the phases where it came to that.
+    /// Seconds from a phase's beginning until a correct setting was in force for good; median of the phases that got there.
     pub decided_median_s: Option<f64>,
-    /// Phases in which it never did.
+    /// Phases that never got there.
     pub never_decided: u64,
     /// Phases in which candidates differ.
     pub phases_worth_deciding: u64,
-    /// The worst stream's p99 response time by that under the default, median of the questions.
+    /// The worst stream's p99 response time relative to the default's, median of the questions.
     pub worst_p99_ratio_median: Option<f64>,
-    /// The largest.
+    /// The maximum of the same.
     pub worst_p99_ratio: Option<f64>,
     /// Processor time of scheduler and controller, median of the questions.
     pub cpu_ns_per_request: Option<f64>,
 }
 
-/// How a controller compares with the best constant policies.
+/// How a controller compares with the best constant policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The controller.
@@ -109,7 +109,7 @@ pub struct Verdict {
 /// One question under one policy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QuestionMarks {
-    /// It was drawn from this.
+    /// The seed it was drawn from.
     pub seed: u64,
     /// The load and the device.
     pub question: String,
@@ -135,20 +135,20 @@ pub struct QuestionMarks {
     pub starves: bool,
 }
 
-/// A learner on what was held out of what it learned from.
+/// A learner's results on held-out data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossValidation {
-    /// What was held out, one after the other: devices, or families of loads.
+    /// What was held out in turn: devices, or families of loads.
     pub held_out: String,
-    /// How many of them there are.
+    /// Number of groups held out.
     pub groups: u64,
     /// The learner, or `always` and a setting.
     pub policy: String,
     /// Cases that were decided.
     pub cases: u64,
-    /// Of these, with a setting within 2% of the best.
+    /// Share of cases decided with a setting within 2% of the best.
     pub correct_percent: f64,
-    /// How far below the best setting, mean.
+    /// Mean distance below the best setting.
     pub regret_percent: f64,
 }
 
@@ -189,7 +189,7 @@ const COLUMNS: &[Column] = &[
 ];
 
 impl Report {
-    /// As JSON.
+    /// The report as JSON.
     ///
     /// # Errors
     /// Never, for numbers and names.
@@ -197,7 +197,7 @@ impl Report {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// For a terminal of this width, or a pipe: columns that do not fit stand in tables below each other.
+    /// The report as text for a terminal of this width, or a pipe: columns that do not fit continue in a further table below.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         for (name, value) in &self.setup {
@@ -212,7 +212,7 @@ impl Report {
             paragraph(&mut text, &format!("{}: {both}.", printable(policy)), width);
         }
         self.cross_validation_table(&mut text);
-        text.push_str(&format!("\nAgain: {}\n", printable(&self.command)));
+        text.push_str(&format!("\nTo repeat: {}\n", printable(&self.command)));
         text
     }
 
@@ -265,7 +265,7 @@ impl Report {
             if row.held_out != held_out {
                 held_out = &row.held_out;
                 *text += &format!(
-                    "\nLearned from all other {held_out}, {} of them held out one after the other\n{:28}{:>10}{:>10}{:>8}\n",
+                    "\nTrained on all other {held_out}, {} held out in turn\n{:28}{:>10}{:>10}{:>8}\n",
                     row.groups, "", "correct %", "regret %", "cases"
                 );
             }
@@ -296,11 +296,11 @@ impl Report {
             questions: self.question_rows(),
             policies: self.standings.iter().map(|standing| printable(&standing.policy)).collect(),
         };
-        // The template is checked when the program is built; writing into memory cannot fail.
+        // The template is checked at compile time; writing into memory cannot fail.
         page.render().unwrap_or_default()
     }
 
-    /// A row for each question, with the regret of each policy.
+    /// A row per question, with the regret of each policy.
     fn question_rows(&self) -> Vec<(String, Vec<String>)> {
         let policies = self.standings.len().max(1);
         let row = |marks: &[QuestionMarks]| {
@@ -436,9 +436,9 @@ mod tests {
             "51.5 (40.0–63.2)",
             "3 of 12",
             "two-layer: by correct decisions no better than always sstf, by regret worse than always sstf.",
-            "all other devices, 4 of them",
+            "all other devices, 4 held out",
             "61.2",
-            "Again: seekwise lab exam --seed 1",
+            "To repeat: seekwise lab exam --seed 1",
         ] {
             assert!(text.contains(shown), "{shown} is not in\n{text}");
         }

@@ -1,4 +1,4 @@
-//! What controllers decided, in words for a terminal: when, from what to what, why, and what came of it.
+//! Controllers' decisions as text for a terminal: when, from what to what, why, and with what result.
 
 use crate::number::{grouped, three_digits};
 use crate::record::{Decision, Record, Steering};
@@ -7,14 +7,14 @@ use crate::text::{printable, wrapped};
 /// Which decisions are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Those that changed something, or were refused; the others are counted.
+    /// Those that changed something or were refused; the others are counted.
     Changes,
     /// All that were recorded.
     All,
 }
 
-/// The decisions of every record that has any, a paragraph each. `width` is the terminal's, in characters; `None`, for a pipe, keeps
-/// each sentence in one line.
+/// The decisions of every record that has any, one paragraph per record. `width` is the terminal's, in characters; `None`, for a
+/// pipe, keeps each sentence on one line.
 pub fn text(records: &[Record], width: Option<usize>, shown: Shown) -> String {
     let width = width.unwrap_or(usize::MAX).max(20);
     let mut text = String::new();
@@ -28,7 +28,7 @@ pub fn text(records: &[Record], width: Option<usize>, shown: Shown) -> String {
             explain(&mut text, decision, width);
         }
         if steering.left_out > 0 {
-            let sentence = format!("and {} more decisions, which the record leaves out", grouped(steering.left_out));
+            let sentence = format!("and {} more decisions that the record omits", grouped(steering.left_out));
             indented(&mut text, "", "", &sentence, width);
         }
     }
@@ -38,12 +38,12 @@ pub fn text(records: &[Record], width: Option<usize>, shown: Shown) -> String {
     text
 }
 
-/// Whether a decision is more than keeping what was.
+/// Whether a decision changed something or was refused.
 pub(crate) fn is_news(decision: &Decision) -> bool {
     decision.is_change() || decision.refused.is_some()
 }
 
-/// How often a controller was asked and what it cared for, in a line.
+/// How often a controller was asked and its preference, on one line.
 pub(crate) fn summary(steering: &Steering) -> String {
     let times = |count: u64| match count {
         0 => "never".to_owned(),
@@ -53,7 +53,7 @@ pub(crate) fn summary(steering: &Steering) -> String {
     };
     let windows = if steering.windows == 1 { "window" } else { "windows" };
     format!(
-        "{} {windows} for preference {}; changed something {}, kept what was {}",
+        "{} {windows}, preference {}; changed something {}, kept the setting {}",
         grouped(steering.windows),
         printable(&steering.preference),
         times(steering.changes),
@@ -61,7 +61,7 @@ pub(crate) fn summary(steering: &Steering) -> String {
     )
 }
 
-/// A gain as people read it: `+12.3%`.
+/// A gain as text: `+12.3%`.
 pub(crate) fn gain(percent: f64) -> String {
     let sign = if percent > 0.0 { "+" } else { "" };
     format!("{sign}{}%", three_digits(percent))
@@ -86,7 +86,7 @@ fn explain(text: &mut String, decision: &Decision, width: usize) {
     }
 }
 
-/// Breaks a sentence into lines behind a margin, the first of which begins with something else.
+/// Breaks a sentence into lines with a margin; the first line begins with `first` instead.
 fn indented(text: &mut String, first: &str, margin: &str, sentence: &str, width: usize) {
     let room = width.saturating_sub(margin.chars().count()).max(20);
     for (number, line) in wrapped(sentence, room).iter().enumerate() {

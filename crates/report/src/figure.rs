@@ -1,17 +1,17 @@
-//! The figures a comparison shows, each declared once: its key, its heading, which way is better, and what it means.
+//! The figures of a comparison, each declared once: key, heading, direction and meaning.
 
 use crate::number;
 use crate::record::Record;
 
-/// Which way a figure is better.
+/// Which direction of a figure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
     /// More is better.
     Higher,
     /// Less is better.
     Lower,
-    /// Neither: the figure explains the others. A share of the duration falls when the arm works less, which is good, and also when
-    /// the scheduler lets the disk wait, which may not be; so no row is marked best.
+    /// Neither: the figure explains the others. A share of the duration falls when the arm works less, which is good, but also
+    /// when the scheduler idles the disk, which may not be, so no row is marked best.
     Neither,
 }
 
@@ -23,18 +23,18 @@ pub struct Figure {
     pub heading: [&'static str; 2],
     /// Which way is better.
     pub better: Better,
-    /// What it means, in a line.
+    /// Its meaning, on one line.
     pub meaning: &'static str,
     get: fn(&Record) -> Option<f64>,
 }
 
 impl Figure {
-    /// The record's value in the heading's unit; `None` where it has none, or none that is finite.
+    /// The record's value in the heading's unit; `None` if it has none or it is not finite.
     pub fn value(&self, record: &Record) -> Option<f64> {
         (self.get)(record).filter(|value| value.is_finite())
     }
 
-    /// The value as every output for people shows it.
+    /// The value as shown in tables and pages.
     pub fn text(&self, record: &Record) -> String {
         self.value(record).map_or_else(|| number::MISSING.to_owned(), number::three_digits)
     }
@@ -45,17 +45,17 @@ pub static THROUGHPUT: Figure = Figure {
     key: "throughput_mb_s",
     heading: ["throughput", "MB/s"],
     better: Better::Higher,
-    meaning: "10⁶ bytes completed a second, from the first arrival to the last completion",
+    meaning: "10⁶ bytes completed per second, from the first arrival to the last completion",
     get: |r| Some(r.figures.throughput_mb_s),
 };
 
-/// Mean response time: it alone decides who wins on response time, because it counts every request once; a percentile would leave
-/// out whatever happens on its other side.
+/// Mean response time: it alone decides the winner on response time, because it counts every request once; a percentile ignores
+/// everything beyond it.
 pub static MEAN_RESPONSE: Figure = Figure {
     key: "response_mean_ms",
     heading: ["response", "mean ms"],
     better: Better::Lower,
-    meaning: "response time, from arrival to completion: the mean over all requests",
+    meaning: "mean response time of all requests, from arrival to completion",
     get: |r| Some(r.figures.response.mean_ms),
 };
 
@@ -64,7 +64,7 @@ pub static P99_RESPONSE: Figure = Figure {
     key: "response_p99_ms",
     heading: ["p99", "ms"],
     better: Better::Lower,
-    meaning: "99 of 100 requests were done within this time",
+    meaning: "99 of 100 requests completed within this time",
     get: |r| Some(r.figures.response.p99_ms),
 };
 
@@ -73,7 +73,7 @@ pub static FAIRNESS: Figure = Figure {
     key: "fairness_jain",
     heading: ["fairness", "Jain"],
     better: Better::Higher,
-    meaning: "Jain's index over the streams' progress: 1 when all are slowed down alike, 1/n when one of n gets everything",
+    meaning: "Jain's index of the streams' progress: 1 if all are slowed down equally, 1/n if one of n gets everything",
     get: |r| r.figures.fairness_jain,
 };
 
@@ -84,7 +84,7 @@ pub static ALL: &[&Figure] = &[
         key: "iops",
         heading: ["requests", "1/s"],
         better: Better::Higher,
-        meaning: "requests of the trace completed a second (IOPS)",
+        meaning: "requests of the trace completed per second (IOPS)",
         get: |r| Some(r.figures.iops),
     },
     &MEAN_RESPONSE,
@@ -92,14 +92,14 @@ pub static ALL: &[&Figure] = &[
         key: "response_p50_ms",
         heading: ["p50", "ms"],
         better: Better::Lower,
-        meaning: "the median response time",
+        meaning: "median response time",
         get: |r| Some(r.figures.response.p50_ms),
     },
     &Figure {
         key: "response_p95_ms",
         heading: ["p95", "ms"],
         better: Better::Lower,
-        meaning: "95 of 100 requests were done within this time",
+        meaning: "95 of 100 requests completed within this time",
         get: |r| Some(r.figures.response.p95_ms),
     },
     &P99_RESPONSE,
@@ -107,14 +107,14 @@ pub static ALL: &[&Figure] = &[
         key: "response_p999_ms",
         heading: ["p99.9", "ms"],
         better: Better::Lower,
-        meaning: "999 of 1,000 requests were done within this time",
+        meaning: "999 of 1,000 requests completed within this time",
         get: |r| Some(r.figures.response.p999_ms),
     },
     &Figure {
         key: "response_max_ms",
         heading: ["max", "ms"],
         better: Better::Lower,
-        meaning: "the longest response time",
+        meaning: "longest response time",
         get: |r| Some(r.figures.response.max_ms),
     },
     &FAIRNESS,
@@ -122,63 +122,63 @@ pub static ALL: &[&Figure] = &[
         key: "worst_slowdown",
         heading: ["worst", "slowdown"],
         better: Better::Lower,
-        meaning: "how many times longer the worst-treated stream waits, on average, than it would alone on the disk",
+        meaning: "slowdown of the worst-treated stream: its mean response time over the one it has alone on the disk",
         get: |r| r.figures.worst_slowdown,
     },
     &Figure {
         key: "disk_utilisation_percent",
         heading: ["disk", "busy %"],
         better: Better::Neither,
-        meaning: "share of the duration in which the disk was at work; no best, as waiting on purpose lowers it too",
+        meaning: "share of the duration in which the disk was busy; no best is marked, since idling on purpose lowers it too",
         get: |r| Some(r.figures.disk_utilisation * 100.0),
     },
     &Figure {
         key: "mean_seek_cylinders",
         heading: ["seek", "cylinders"],
         better: Better::Lower,
-        meaning: "mean distance the arm moved for a request that needed the mechanics",
+        meaning: "mean distance the arm moved per request that needed mechanical access",
         get: |r| r.figures.mean_seek_cylinders,
     },
     &Figure {
         key: "seek_time_percent",
         heading: ["seek", "time %"],
         better: Better::Neither,
-        meaning: "share of the duration in which the arm moved, of an array the mean over its disks; no best, as waiting on purpose lowers it too",
+        meaning: "share of the duration in which the arm moved (of an array: mean over its disks); no best is marked, since idling on purpose lowers it too",
         get: |r| r.figures.seek_time_share.map(|share| share * 100.0),
     },
     &Figure {
         key: "page_cache_hit_percent",
         heading: ["memory", "hits %"],
         better: Better::Higher,
-        meaning: "share of the pages of buffered reads and writes that were in the page cache",
+        meaning: "page cache hit ratio: share of the pages of buffered reads and writes found in the cache",
         get: |r| r.figures.memory.as_ref()?.page_cache_hit_ratio.map(|ratio| ratio * 100.0),
     },
     &Figure {
         key: "write_amplification",
         heading: ["flash", "written ×"],
         better: Better::Lower,
-        meaning: "bytes the flash device programmed for each byte written to it (write amplification)",
+        meaning: "write amplification: bytes the flash device programmed per byte written to it",
         get: |r| r.figures.flash.as_ref()?.write_amplification,
     },
     &Figure {
         key: "flash_mapping_hit_percent",
         heading: ["flash map", "hits %"],
         better: Better::Higher,
-        meaning: "share of look-ups in the flash device's mapping table that its cached part answered",
+        meaning: "hit ratio of the flash device's cached mapping table",
         get: |r| r.figures.flash.as_ref()?.mapping_hit_ratio.map(|ratio| ratio * 100.0),
     },
     &Figure {
         key: "flash_collection_s",
         heading: ["flash", "GC s"],
         better: Better::Lower,
-        meaning: "time the flash device's dies spent on garbage collection, added up",
+        meaning: "total time the flash device's dies spent on garbage collection",
         get: |r| r.figures.flash.as_ref().map(|flash| flash.collection_s),
     },
     &Figure {
         key: "scheduler_cpu_ns_per_request",
         heading: ["CPU", "ns/req"],
         better: Better::Lower,
-        meaning: "the scheduler's own processor time per request, and the controller's where there is one, on the machine that ran it",
+        meaning: "processor time of the scheduler, and of the controller if there is one, per request, on the machine that ran it",
         get: |r| r.figures.scheduler_cpu_ns_per_request,
     },
 ];

@@ -30,7 +30,7 @@ struct Winners {
     fairness: Option<Winner>,
 }
 
-/// `scheduler` is null where nobody wins: then `leaders` are the best and all within `negligible_percent` of it.
+/// `scheduler` is null if there is no winner: then `leaders` are the best and all within `negligible_percent` of it.
 #[derive(Serialize)]
 struct Winner {
     scheduler: Option<String>,
@@ -44,8 +44,8 @@ struct Winner {
     negligible_percent: f64,
 }
 
-/// The comparison as pretty JSON with a newline at its end. What is not known is `null`; a preference that no record can decide has
-/// `null` for its winner.
+/// The comparison as pretty JSON with a final newline. Unknown values are `null`, as is the winner of a preference for which no
+/// record has the figure.
 pub fn text(comparison: &Comparison) -> String {
     let common = comparison.common();
     let winner = |preference| Ranking::new(comparison, preference).map(|ranking| winner(&ranking));

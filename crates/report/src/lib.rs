@@ -5,8 +5,7 @@
 //!                                  (same trace, same disk)           ├─▶ page::html    a browser
 //!                                                                    └─▶ json::text    a program
 //! ```
-//! The three outputs take their columns, their best marks and their verdict from [`figure`], [`comparison`] and [`verdict`], so
-//! they cannot disagree.
+//! The three outputs take columns, best marks and verdict from [`figure`], [`comparison`] and [`verdict`], so they always agree.
 
 pub mod comparison;
 pub mod exam;

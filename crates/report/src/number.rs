@@ -1,10 +1,10 @@
-//! Numbers for people.
+//! Formats numbers for display.
 
-/// What stands where there is no number.
+/// Shown in place of a missing number.
 pub const MISSING: &str = "–";
 
-/// Three significant digits: `0.00123`, `1.00`, `12.3`, `12300`; beyond what a column holds, `1.23e9`. Nothing that is not finite
-/// comes out as a number.
+/// Three significant digits: `0.00123`, `1.00`, `12.3`, `12300`; `1.23e9` if it would not fit a column. Values that are not
+/// finite are shown as missing.
 pub fn three_digits(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();
@@ -32,7 +32,7 @@ pub fn short(value: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A count with its thousands apart: `1,234,567`.
+/// A count with thousands separators: `1,234,567`.
 pub fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);

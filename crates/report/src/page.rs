@@ -1,4 +1,4 @@
-//! The comparison as one HTML page that needs nothing else: no network, no script.
+//! The comparison as one self-contained HTML page: no network, no script.
 
 use askama::Template;
 
@@ -10,10 +10,10 @@ use crate::record::{Decision, Record, Replay, ResponseFigures};
 use crate::text::printable;
 use crate::verdict::{self, Part};
 
-/// Rows of a controller's table of decisions; the first.
+/// Rows shown of a controller's table of decisions: the first.
 const DECISION_ROWS: usize = 200;
 
-/// Rows of the table of streams; the busiest.
+/// Rows shown of the table of streams: the busiest.
 const STREAM_ROWS: usize = 50;
 
 /// The page's text. The same records always give the same bytes.
@@ -77,7 +77,7 @@ struct Key {
     mark: &'static str,
 }
 
-/// What a controller did.
+/// A controller's decisions.
 struct Steered {
     label: String,
     summary: String,
@@ -101,7 +101,7 @@ struct StreamRow {
     cells: Vec<String>,
 }
 
-/// Figures that are worth knowing but not worth a column of the comparison.
+/// Secondary figures, without a column in the comparison.
 struct MoreRow {
     label: String,
     cells: Vec<String>,
@@ -147,17 +147,17 @@ fn facts(record: &Record) -> Vec<Fact> {
     let Record { trace, disk, replay, .. } = record;
     let skipped = match trace.skipped_lines {
         0 => String::new(),
-        lines => format!(", {} damaged lines passed over", grouped(lines)),
+        lines => format!(", {} damaged lines skipped", grouped(lines)),
     };
     let mode = match replay.mode.as_str() {
-        "open" => "open: requests arrive at the trace’s own times".to_owned(),
-        "closed" => "closed: each request its think time after the one before it was done".to_owned(),
-        "jobs" => "the jobs’ processes ask, wait and think as the job file says".to_owned(),
+        "open" => "open: requests arrive at their recorded times".to_owned(),
+        "closed" => "closed: each request arrives its recorded think time after the completion its stream waited for".to_owned(),
+        "jobs" => "processes that issue requests, wait and think as the job file says".to_owned(),
         other => printable(other),
     };
     let fit = match replay.fit.as_str() {
         "exact" => String::new(),
-        "compact" => "; what the trace never touches was left out (--fit compact)".to_owned(),
+        "compact" => "; areas that the trace never touches were left out (--fit compact)".to_owned(),
         other => format!("; fit {}", printable(other)),
     };
     let speed = speed(replay);
@@ -176,10 +176,10 @@ fn facts(record: &Record) -> Vec<Fact> {
         (
             "Disk",
             format!(
-                "{}: {}, {capacity_gb} GB, takes {} at once and serves them by {}",
+                "{}: {}, {capacity_gb} GB, queue depth {}, queue policy {}",
                 printable(&disk.name),
                 printable(&disk.description),
-                plural(disk.queue_depth, "request"),
+                disk.queue_depth,
                 printable(&disk.queue_policy)
             ),
         ),
@@ -191,7 +191,7 @@ fn facts(record: &Record) -> Vec<Fact> {
     facts.into_iter().map(|(name, value)| Fact { name: name.to_owned(), value }).collect()
 }
 
-/// The facts that decide how to read the figures, in a line.
+/// The facts needed to read the figures, on one line.
 fn summary(record: &Record) -> String {
     let Record { trace, disk, replay, .. } = record;
     let requests = plural(trace.requests.unwrap_or(record.figures.response.requests), "request");

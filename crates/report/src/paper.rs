@@ -1,6 +1,7 @@
-//! A paper's experiments repeated: its figures redrawn from our runs, what it states beside ours, and bars that are met or missed.
+//! A paper's experiments repeated: its figures redrawn from our runs, its statements beside our results, and targets met or
+//! missed.
 //!
-//! What is in a [`Replication`] is all that is shown; table, page and JSON cannot disagree.
+//! Text, page and JSON show only what is in a [`Replication`], so they always agree.
 
 use askama::Template;
 use serde::Serialize;
@@ -9,7 +10,7 @@ use crate::number::{self, three_digits};
 use crate::plot;
 use crate::text::{printable, wrapped};
 
-/// The version of the JSON's form.
+/// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
 
 /// A paper's experiments, repeated.
@@ -17,42 +18,42 @@ pub const SCHEMA: u32 = 1;
 pub struct Replication {
     /// [`SCHEMA`].
     pub schema: u32,
-    /// Of the program.
+    /// The program's version.
     pub seekwise_version: String,
-    /// What a person types for it.
+    /// Its name on the command line.
     pub name: String,
-    /// Who wrote it.
+    /// Authors.
     pub authors: String,
-    /// What it is called.
+    /// Title.
     pub title: String,
-    /// Where and when it appeared.
+    /// Place and year of publication.
     pub published: String,
-    /// What does all this again.
+    /// The command that repeats all this.
     pub command: String,
-    /// How it was set up: what, and how.
+    /// The setup: name and value.
     pub setup: Vec<(String, String)>,
-    /// What the reader must know before believing the figures.
+    /// Notes on comparing the figures.
     pub notes: Vec<String>,
-    /// What was aimed at.
+    /// The targets.
     pub bars: Vec<Bar>,
     /// The paper's figures.
     pub figures: Vec<Figure>,
 }
 
-/// Something aimed at.
+/// A target.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Bar {
-    /// What a program calls it.
+    /// Its identifier.
     pub id: String,
-    /// What it is about.
+    /// Its subject.
     pub about: String,
-    /// What is wanted of the figure.
+    /// The condition on the figure.
     pub wanted: String,
     /// The figure, in percent; `None` if it could not be measured.
     pub percent: Option<f64>,
-    /// Whether that is what was wanted; `None` if it could not be measured.
+    /// Whether the condition is met; `None` if it could not be measured.
     pub met: Option<bool>,
-    /// Where it comes from: the worst case and the like.
+    /// Details, such as the worst case.
     pub detail: String,
 }
 
@@ -60,22 +61,22 @@ pub struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// Share of right decisions.
+    /// Share of correct decisions.
     AccuracyPercent,
-    /// How much a setting's performance lies below the best of some, in percent.
+    /// How far a setting's performance is below the best, in percent.
     BelowBestPercent,
     /// Seconds of a run.
     Seconds,
     /// Mean response time.
     Milliseconds,
-    /// 10⁶ bytes a second.
+    /// 10⁶ bytes per second.
     MegabytesPerSecond,
-    /// Processor time of a simulated second.
+    /// Processor time per simulated second.
     ProcessorMicrosecondsPerSecond,
 }
 
 impl Unit {
-    /// What is written along an axis.
+    /// The axis title.
     pub fn title(self) -> &'static str {
         match self {
             Unit::AccuracyPercent => "correct decisions, %",
@@ -83,7 +84,7 @@ impl Unit {
             Unit::Seconds => "aggregated response time, s",
             Unit::Milliseconds => "mean response time, ms",
             Unit::MegabytesPerSecond => "throughput, MB/s",
-            Unit::ProcessorMicrosecondsPerSecond => "processor time, µs a second",
+            Unit::ProcessorMicrosecondsPerSecond => "processor time, µs per second",
         }
     }
 
@@ -96,21 +97,21 @@ impl Unit {
 /// A figure of the paper, redrawn.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Figure {
-    /// What a person types: `fig-6`.
+    /// Its name on the command line: `fig-6`.
     pub id: String,
     /// The paper's number and title.
     pub title: String,
-    /// How ours was measured.
+    /// How our values were measured.
     pub method: String,
-    /// Of its values.
+    /// Unit of its values.
     pub unit: Unit,
-    /// What is compared in a group.
+    /// The series compared in each group.
     pub series: Vec<String>,
     /// The workloads or sets of them.
     pub groups: Vec<String>,
-    /// One for each disk or way to count; the first is drawn, all are in the table.
+    /// One per disk or way to count; the first is drawn, the table has all.
     pub panels: Vec<Panel>,
-    /// What the paper states about it.
+    /// The paper's statements about it.
     pub statements: Vec<Statement>,
 }
 
@@ -119,31 +120,31 @@ pub struct Figure {
 pub struct Panel {
     /// The setup.
     pub name: String,
-    /// Group by group the value of each series; `None` where there is none.
+    /// Per group, the value of each series; `None` if there is none.
     pub values: Vec<Vec<Option<f64>>>,
 }
 
-/// Something the paper states, and what ours says to it.
+/// A statement of the paper, and our result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Statement {
-    /// Of the paper.
+    /// The paper's section.
     pub section: String,
-    /// What about.
+    /// Its subject.
     pub about: String,
-    /// What the paper says, short: a number with its unit, a name.
+    /// The paper's result in short: a number with its unit, or a name.
     pub paper: String,
-    /// Its own words.
+    /// The quotation.
     pub quote: String,
-    /// Ours, short.
+    /// Our result in short.
     pub ours: Option<String>,
-    /// Whether ours says the same; `None` where that is no question of yes and no.
+    /// Whether our result agrees; `None` if there is no yes or no.
     pub agrees: Option<bool>,
-    /// The value to be marked in the drawing: group, series and value.
+    /// The value to mark in the plot: group, series and value.
     pub mark: Option<(usize, usize, f64)>,
 }
 
 impl Replication {
-    /// As JSON.
+    /// The replication as JSON.
     ///
     /// # Errors
     /// Never, for numbers and names.
@@ -151,14 +152,14 @@ impl Replication {
         serde_json::to_string_pretty(self).map(|text| text + "\n")
     }
 
-    /// As one HTML page that needs nothing else: no network, no script. The same replication always gives the same bytes.
+    /// The replication as one self-contained HTML page: no network, no script. The same replication always gives the same bytes.
     pub fn html(&self) -> String {
         let page = Page::new(self);
         #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
         page.render().expect("the page's template formats strings only")
     }
 
-    /// As text for a terminal: the bars, then what the paper states, figure by figure.
+    /// The replication as text for a terminal: the targets, then the paper's statements, figure by figure.
     pub fn text(&self) -> String {
         let mut lines = vec![format!("{}, {}", self.authors, self.title), String::new()];
         for bar in &self.bars {

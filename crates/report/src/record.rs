@@ -1,7 +1,6 @@
-//! What one run leaves behind: a file that says by itself what was run, on what, with what, and what came out.
+//! The record of one run: a self-contained file with the load, the disk, the scheduler or controller, and the results.
 //!
-//! JSON has no word for a number that is not finite. Such a number is written as `null` and read back as not-a-number; the outputs
-//! show it as missing.
+//! JSON cannot express numbers that are not finite. They are written as `null`, read back as not-a-number and shown as missing.
 
 mod file;
 mod number_or_null;
@@ -12,38 +11,38 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version of the record's layout. A reader refuses any other.
+/// The version of the record's layout. Readers reject any other.
 pub const SCHEMA: u32 = 3;
 
 /// One run of one trace or job file on one disk under one scheduler, or under a controller that chooses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// [`SCHEMA`] when it was written.
+    /// [`SCHEMA`] at the time of writing.
     pub schema: u32,
     /// The program's version.
     pub seekwise_version: String,
-    /// What was run.
+    /// The load.
     pub trace: TraceDigest,
-    /// On what.
+    /// The disk.
     pub disk: DiskDigest,
-    /// Under which scheduler, or which controller.
+    /// The scheduler or controller.
     pub scheduler: SchedulerSetting,
-    /// What the controller decided; `None` of a scheduler.
+    /// The controller's decisions; `None` for a scheduler.
     pub steering: Option<Steering>,
-    /// How.
+    /// How the load was replayed.
     pub replay: Replay,
-    /// What came out, in figures.
+    /// Results as figures.
     pub figures: Figures,
-    /// What came out, in curves.
+    /// Results as curves.
     pub curves: Curves,
-    /// What came out for each stream, busiest first.
+    /// Results by stream, busiest first.
     pub streams: Vec<StreamFigures>,
-    /// What the reader must know before believing the figures; each a whole sentence.
+    /// Warnings about the figures, each a whole sentence.
     pub warnings: Vec<String>,
 }
 
-/// A trace or a job file, named so that another person can tell whether theirs is the same.
+/// A trace or a job file, identified so that others can tell whether theirs is the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TraceDigest {
@@ -53,9 +52,9 @@ pub struct TraceDigest {
     pub format: String,
     /// SHA-256 of the file's bytes, in hexadecimal.
     pub sha256: String,
-    /// How many requests it holds; of a job file that is not known before it is run.
+    /// Number of requests; unknown for a job file.
     pub requests: Option<u64>,
-    /// Damaged lines that were passed over because the user said so.
+    /// Damaged lines skipped at the user's request.
     pub skipped_lines: u64,
 }
 
@@ -67,13 +66,13 @@ pub struct DiskDigest {
     pub name: String,
     /// SHA-256 of the profile's text.
     pub sha256: String,
-    /// What the disk calls itself.
+    /// The profile's description.
     pub description: String,
-    /// Sectors of 512 bytes.
+    /// Capacity in 512-byte sectors.
     pub capacity_sectors: u64,
-    /// Requests it takes at once, as used.
+    /// Queue depth, as used.
     pub queue_depth: u32,
-    /// The order in which it serves them, as used: `fifo`, `sstf`, `sptf`.
+    /// Order in which queued requests are served, as used: `fifo`, `sstf`, `sptf`.
     pub queue_policy: String,
 }
 
@@ -85,7 +84,7 @@ pub struct SchedulerSetting {
     pub name: String,
     /// The label of its row: the name, and the tunables that were set.
     pub label: String,
-    /// All its tunables with their values, in its own order.
+    /// All its tunables with their values, in order of declaration.
     pub tunables: Vec<(String, Value)>,
 }
 
@@ -93,9 +92,9 @@ pub struct SchedulerSetting {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// As most are.
+    /// A number.
     Number(i64),
-    /// Of a tunable that is one of several words.
+    /// A word, for a tunable that is one of several.
     Word(String),
 }
 
@@ -114,52 +113,52 @@ impl fmt::Display for Value {
     }
 }
 
-/// What a controller did in a run.
+/// A controller's decisions in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Steering {
-    /// What it cared for: throughput, response time, fairness, with commas between.
+    /// Its preference: weights of throughput, response time, fairness, separated by commas.
     pub preference: String,
-    /// What it could choose among; empty in a record that is older than this field.
+    /// Its candidates; empty in a record older than this field.
     #[serde(default)]
     pub candidates: Vec<String>,
-    /// Windows after which it was asked.
+    /// Windows after which it was asked for a decision.
     pub windows: u64,
-    /// Of these, the ones after which it kept what was.
+    /// Windows after which it kept the setting.
     pub kept: u64,
     /// Decisions that changed something.
     pub changes: u64,
-    /// Decisions that are not in the list, because it would be too long; those that changed nothing are left out first.
+    /// Decisions omitted from the list to limit its length; those that changed nothing are omitted first.
     pub left_out: u64,
-    /// Its decisions in the order of time.
+    /// Its decisions in order of time.
     pub decisions: Vec<Decision>,
 }
 
-/// Something that a controller decided.
+/// A decision of a controller.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decision {
-    /// When, from the beginning of the run.
+    /// Time since the beginning of the run.
     #[serde(deserialize_with = "number_or_null::one")]
     pub at_s: f64,
-    /// The number of the window it was made on; `None` of the first decision, which nothing came before.
+    /// The number of the window it was based on; `None` for the first decision, which has none.
     pub window: Option<u64>,
-    /// What was in force: a scheduler with its tunables, and what is set of the host.
+    /// The setting before: a scheduler with its tunables, and the host's tunables.
     pub from: String,
-    /// What is in force since.
+    /// The setting after.
     pub to: String,
-    /// The controller's own words.
+    /// The controller's reason.
     pub why: String,
-    /// By how many per cent the controller's preference should be better served; `None` where it did not say.
+    /// Expected improvement of merit in percent; `None` if the controller gave none.
     pub expected_gain_percent: Option<f64>,
-    /// By how many per cent it was better served after than before; `None` where there was nothing to compare, or nothing changed.
+    /// Measured improvement of merit in percent; `None` if there was nothing to compare or nothing changed.
     pub measured_gain_percent: Option<f64>,
-    /// Why it could not be set, if so: `to` is `from` then.
+    /// Why the setting could not be applied, if so: `to` is `from` then.
     pub refused: Option<String>,
 }
 
 impl Decision {
-    /// Whether something else is in force than before.
+    /// Whether the setting changed.
     pub fn is_change(&self) -> bool {
         self.from != self.to
     }
@@ -169,16 +168,16 @@ impl Decision {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Replay {
-    /// `open` (the trace's own times), `closed` (think times after completions) or `jobs` (what the job file says).
+    /// `open` (recorded times), `closed` (think times after completions) or `jobs` (as the job file says).
     pub mode: String,
     /// The trace's times are divided by this.
     #[serde(deserialize_with = "number_or_null::one")]
     pub speed: f64,
-    /// `exact` (every request lies where it was) or `compact` (what the trace never touches is left out).
+    /// `exact` (requests keep their addresses) or `compact` (areas that the trace never touches are left out).
     pub fit: String,
-    /// What the jobs draw their random numbers from.
+    /// Seed of the jobs' random numbers.
     pub seed: Option<u64>,
-    /// The host's tunables that bear on the run, under Linux's names, with their values.
+    /// The host's tunables that affect the run, under Linux's names, with their values.
     pub host: Vec<(String, i64)>,
 }
 
@@ -189,64 +188,64 @@ pub struct Figures {
     /// From the first arrival to the last completion.
     #[serde(deserialize_with = "number_or_null::one")]
     pub duration_s: f64,
-    /// 10^6 bytes a second.
+    /// 10^6 bytes per second.
     #[serde(deserialize_with = "number_or_null::one")]
     pub throughput_mb_s: f64,
-    /// 10^6 bytes read a second.
+    /// 10^6 bytes read per second.
     #[serde(deserialize_with = "number_or_null::one")]
     pub read_mb_s: f64,
-    /// 10^6 bytes written a second.
+    /// 10^6 bytes written per second.
     #[serde(deserialize_with = "number_or_null::one")]
     pub write_mb_s: f64,
-    /// Requests of the trace a second.
+    /// Requests of the trace per second.
     #[serde(deserialize_with = "number_or_null::one")]
     pub iops: f64,
     /// All requests.
     pub response: ResponseFigures,
-    /// Reads; `None` where there are none.
+    /// Reads; `None` if there are none.
     pub read_response: Option<ResponseFigures>,
-    /// Writes; `None` where there are none.
+    /// Writes; `None` if there are none.
     pub write_response: Option<ResponseFigures>,
-    /// Calls of fsync, which count nowhere else; `None` where there are none.
+    /// Calls of fsync, which are counted only here; `None` if there are none.
     pub sync_response: Option<ResponseFigures>,
-    /// Jain's index over the streams' progress (response time alone on the disk over response time here, at most 1): 1 when all
-    /// are slowed down alike, 1/n when one of n gets everything. Over the streams with at least 100 requests, or over all where
-    /// fewer than two have so many; `None` with fewer than two streams.
+    /// Jain's index of the streams' progress (response time alone on the disk over response time here, at most 1): 1 if all are
+    /// slowed down equally, 1/n if one of n gets everything. Over the streams with at least 100 requests, or over all if fewer
+    /// than two have that many; `None` with fewer than two streams.
     pub fairness_jain: Option<f64>,
     /// The largest slowdown of any of these streams: its mean response time here over the one it has alone on the disk.
     pub worst_slowdown: Option<f64>,
     /// That stream.
     pub worst_slowdown_stream: Option<u32>,
-    /// Share of the duration in which the disk was at work, 0 to 1.
+    /// Share of the duration in which the disk was busy, 0 to 1.
     #[serde(deserialize_with = "number_or_null::one")]
     pub disk_utilisation: f64,
-    /// Mean cylinders crossed by requests that needed the mechanics; `None` of a device without an arm.
+    /// Mean seek distance in cylinders of requests that needed mechanical access; `None` for a device without an arm.
     pub mean_seek_cylinders: Option<f64>,
-    /// Share of the duration in which the arm moved, 0 to 1; of an array the mean over its disks. `None` of a device without an arm.
+    /// Share of the duration in which the arm moved, 0 to 1; for an array, the mean over its disks. `None` for a device without
+    /// an arm.
     pub seek_time_share: Option<f64>,
     /// Requests at the device, after merging.
     pub device_requests: u64,
-    /// The scheduler's own processor time per request of the trace, and the controller's where there is one, measured on the machine
-    /// that ran it; `None` where that was
-    /// not asked for. The one figure that is not the same in every run.
+    /// Processor time of the scheduler, and of the controller if there is one, per request of the trace, on the machine that ran
+    /// it; `None` if it was not measured. The only figure that differs from run to run.
     pub scheduler_cpu_ns_per_request: Option<f64>,
-    /// For an open replay the disk could not keep up with: the `speed` at which it would.
+    /// For an open replay that the disk could not keep up with: the `speed` at which it would.
     pub sustainable_speed: Option<f64>,
-    /// What went on inside a flash device; `None` of others.
+    /// Internals of a flash device; `None` for others.
     pub flash: Option<FlashFigures>,
-    /// What the host's memory did; `None` where requests do not pass through it, as those of a block trace.
+    /// The host's memory; `None` if requests bypass it, as in a block trace.
     pub memory: Option<MemoryFigures>,
 }
 
-/// What went on inside a flash device.
+/// Internals of a flash device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FlashFigures {
-    /// Bytes programmed for each byte the host wrote; `None` if it wrote none.
+    /// Bytes programmed per byte the host wrote; `None` if it wrote none.
     pub write_amplification: Option<f64>,
-    /// Share of look-ups in the mapping table that its cached part answered; `None` if the whole table is in memory.
+    /// Hit ratio of the cached mapping table; `None` if the whole table is in memory.
     pub mapping_hit_ratio: Option<f64>,
-    /// Time that dies or planes spent on garbage collection, added up.
+    /// Total time that dies or planes spent on garbage collection.
     #[serde(deserialize_with = "number_or_null::one")]
     pub collection_s: f64,
     /// Pages that garbage collection moved.
@@ -255,19 +254,19 @@ pub struct FlashFigures {
     pub erases: u64,
 }
 
-/// What the host's memory did.
+/// Activity of the host's memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryFigures {
-    /// Share of the pages asked for in buffered reads and writes that were in memory; `None` if none was asked for.
+    /// Share of the pages of buffered reads and writes found in the page cache; `None` without buffered I/O.
     pub page_cache_hit_ratio: Option<f64>,
-    /// Pages of 4 KiB read ahead of what was asked for.
+    /// Pages of 4 KiB read ahead.
     pub read_ahead_pages: u64,
-    /// Of these, never used before they were dropped.
+    /// Pages read ahead but dropped unused.
     pub read_ahead_wasted_pages: u64,
     /// Dirty pages written back.
     pub written_back_pages: u64,
-    /// Time that writers were made to wait because too many pages were dirty, added up.
+    /// Total time that writers were throttled because too many pages were dirty.
     #[serde(deserialize_with = "number_or_null::one")]
     pub throttled_s: f64,
     /// Anonymous pages read from swap.
@@ -280,7 +279,7 @@ pub struct MemoryFigures {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResponseFigures {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
     /// Mean.
     #[serde(deserialize_with = "number_or_null::one")]
@@ -312,10 +311,10 @@ pub struct Curves {
     /// Width of each of the bins below.
     #[serde(deserialize_with = "number_or_null::one")]
     pub bin_s: f64,
-    /// 10^6 bytes completed a second, per bin.
+    /// 10^6 bytes completed per second, per bin.
     #[serde(deserialize_with = "number_or_null::many")]
     pub throughput_mb_s: Vec<f64>,
-    /// Mean response time of the requests completed in each bin, ms; `None` where none was.
+    /// Mean response time of the requests completed in each bin, ms; `None` if none was.
     pub response_mean_ms: Vec<Option<f64>>,
     /// Longest response time of the requests completed in each bin, ms.
     pub response_max_ms: Vec<Option<f64>>,
@@ -327,33 +326,33 @@ pub struct Curves {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplePoint {
-    /// When the device took it.
+    /// When it was dispatched to the device.
     #[serde(deserialize_with = "number_or_null::one")]
     pub dispatched_s: f64,
-    /// Where.
+    /// First sector.
     pub lba: u64,
-    /// How many sectors.
+    /// Number of sectors.
     pub sectors: u32,
     /// Read (true) or write.
     pub read: bool,
     /// Arrival to completion.
     #[serde(deserialize_with = "number_or_null::one")]
     pub response_ms: f64,
-    /// Whose.
+    /// The stream.
     pub stream: u32,
 }
 
-/// One stream's share.
+/// One stream's results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamFigures {
     /// The stream.
     pub stream: u32,
-    /// What the trace calls it (a program's name), where it does.
+    /// Its name in the trace (a program's name), if any.
     pub name: Option<String>,
     /// Its requests.
     pub requests: u64,
-    /// 10^6 bytes a second over the run's duration.
+    /// 10^6 bytes per second over the run's duration.
     #[serde(deserialize_with = "number_or_null::one")]
     pub throughput_mb_s: f64,
     /// Mean response time.
@@ -362,6 +361,6 @@ pub struct StreamFigures {
     /// 99 of 100 are at most this.
     #[serde(deserialize_with = "number_or_null::one")]
     pub p99_ms: f64,
-    /// Mean response time over the one it has alone on the disk; `None` where that was not run.
+    /// Mean response time over the one it has alone on the disk; `None` if that was not run.
     pub slowdown: Option<f64>,
 }

@@ -1,16 +1,16 @@
-//! One run as text: what was run, how long requests took, what each stream got, what memory and device did.
+//! One run as text: the load, response times, each stream's service, memory and device.
 
 use crate::comparison::settings;
 use crate::number::{MISSING, grouped, three_digits};
 use crate::record::{FlashFigures, MemoryFigures, Record, ResponseFigures};
 use crate::text::{printable, shortened, wrapped};
 
-/// Streams shown; the busiest.
+/// Number of streams shown: the busiest.
 const STREAM_ROWS: usize = 20;
 /// Longest name of a stream.
 const NAME_WIDTH: usize = 32;
 
-/// The run in text. `width` is the terminal's, in characters; `None`, for a pipe, keeps each sentence in one line.
+/// The run as text. `width` is the terminal's, in characters; `None`, for a pipe, keeps each sentence on one line.
 pub fn text(record: &Record, width: Option<usize>) -> String {
     let mut out = Lines { text: String::new(), width: width.unwrap_or(usize::MAX).max(20) };
     let Record { trace, disk, scheduler, replay, .. } = record;
@@ -120,7 +120,7 @@ fn what_went_on(out: &mut Lines, record: &Record) {
         device.push(format!("mean seek {} cylinders, {} of the time", three_digits(cylinders), percent(share)));
     }
     if let Some(cpu) = figures.scheduler_cpu_ns_per_request {
-        device.push(format!("{} {} ns of processor time a request", printable(&record.scheduler.name), three_digits(cpu)));
+        device.push(format!("{} {} ns of processor time per request", printable(&record.scheduler.name), three_digits(cpu)));
     }
     out.sentence(&format!("{}.", device.join("; ")));
     if let Some(memory) = &figures.memory {
@@ -132,12 +132,11 @@ fn what_went_on(out: &mut Lines, record: &Record) {
 }
 
 fn of_memory(memory: &MemoryFigures) -> String {
-    let hits = memory.page_cache_hit_ratio.map_or_else(
-        || "nothing was asked of it".to_owned(),
-        |ratio| format!("{}% of the pages asked for were there", three_digits(ratio * 100.0)),
-    );
+    let hits = memory
+        .page_cache_hit_ratio
+        .map_or_else(|| "no buffered I/O".to_owned(), |ratio| format!("{}% hits", three_digits(ratio * 100.0)));
     format!(
-        "Page cache: {hits}; {} pages read ahead, {} of them for nothing; {} written back; writers held back for {} s; {} swapped in, {} out.",
+        "Page cache: {hits}; {} pages read ahead, {} of them unused; {} written back; writers throttled for {} s; {} swapped in, {} out.",
         grouped(memory.read_ahead_pages),
         grouped(memory.read_ahead_wasted_pages),
         grouped(memory.written_back_pages),
@@ -150,11 +149,11 @@ fn of_memory(memory: &MemoryFigures) -> String {
 fn of_flash(flash: &FlashFigures) -> String {
     let amplification = flash.write_amplification.map_or_else(|| MISSING.to_owned(), three_digits);
     let mapping = flash.mapping_hit_ratio.map_or_else(
-        || "mapping table wholly in memory".to_owned(),
-        |ratio| format!("{}% of look-ups in the mapping table hit its cache", three_digits(ratio * 100.0)),
+        || "whole mapping table in memory".to_owned(),
+        |ratio| format!("{}% hits in the cached mapping table", three_digits(ratio * 100.0)),
     );
     format!(
-        "Flash: write amplification {amplification}; {mapping}; garbage collection {} s of its dies' time, {} pages moved, {} blocks erased.",
+        "Flash: write amplification {amplification}; {mapping}; garbage collection took {} s of die time, {} pages moved, {} blocks erased.",
         three_digits(flash.collection_s),
         grouped(flash.pages_moved),
         grouped(flash.erases),

@@ -1,22 +1,21 @@
-//! The comparison as text: for a terminal of any width, or for a pipe.
+//! The comparison as text, for a terminal of any width or for a pipe.
 
 use crate::comparison::Comparison;
 use crate::figure::Figure;
 use crate::text::{printable, wrapped};
 use crate::verdict;
 
-/// Marks the best of a column, so that it can be told without colour.
+/// Marks the best of a column without relying on colour.
 const MARK: char = '*';
-/// Between two columns; the mark's own place comes on top.
+/// Gap between columns, not counting the place for the mark.
 const GAP: usize = 1;
 const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
 
-/// The comparison in text: a row a scheduler, a column a figure (those that nobody has are left out), the best of each column
-/// marked; below it the verdict and the warnings.
+/// The comparison as text: a row per scheduler, a column per figure that any record has, the best of each column marked; then the
+/// verdict and the warnings.
 ///
-/// `width` is the terminal's, in characters: where the columns do not fit beside each other, they are spread over tables one below
-/// the other, and long labels are broken. `None`, for a pipe, keeps everything in one table and each sentence in one line.
-/// `colour` adds bold for the best.
+/// `width` is the terminal's, in characters: columns that do not fit continue in a further table below, and long labels are
+/// broken. `None`, for a pipe, keeps everything in one table and each sentence on one line. `colour` sets the best in bold.
 pub fn text(comparison: &Comparison, width: Option<usize>, colour: bool) -> String {
     let labels = Labels::new(comparison, width);
     let columns: Vec<Column> = comparison.figures().into_iter().map(|figure| Column::new(comparison, figure)).collect();
@@ -38,7 +37,7 @@ pub fn text(comparison: &Comparison, width: Option<usize>, colour: bool) -> Stri
     out
 }
 
-/// The first column: labels with tunables in them are long, and take several lines rather than the room of the figures.
+/// The first column. Labels with tunables are long and wrap rather than take room from the figures.
 struct Labels {
     rows: Vec<Vec<String>>,
     width: usize,
@@ -69,13 +68,13 @@ impl Column {
         Self { heading: figure.heading, best: comparison.best(figure), cells, width }
     }
 
-    /// With the gap before it and the place of the mark behind it.
+    /// Including the gap before it and the place for the mark after it.
     fn full_width(&self) -> usize {
         GAP + self.width + 1
     }
 }
 
-/// Cuts the columns into runs that fit the width, each at least one column.
+/// Splits the columns into runs that fit the width, each of at least one column.
 fn fitting(columns: &[Column], label_width: usize, width: Option<usize>) -> Vec<&[Column]> {
     let mut runs = Vec::new();
     let (mut start, mut used) = (0, label_width);

@@ -1,7 +1,7 @@
-//! Names that others chose, made safe to show; and lines of a given width.
+//! Sanitises untrusted names for display, and wraps text.
 
-/// Without characters that move a terminal's cursor, are forbidden in a page, or turn the direction of writing around: a stream's
-/// name is whatever a process called itself.
+/// Removes characters that move a terminal's cursor, are forbidden in a page, or reverse the writing direction: a stream's name
+/// is whatever a process called itself.
 pub fn printable(name: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
@@ -10,7 +10,7 @@ pub fn printable(name: &str) -> String {
     name.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// At most `limit` characters, the last of them an ellipsis where some were cut.
+/// At most `limit` characters, the last an ellipsis if some were cut.
 pub(crate) fn shortened(name: &str, limit: usize) -> String {
     if name.chars().count() <= limit {
         return name.to_owned();
@@ -20,7 +20,7 @@ pub(crate) fn shortened(name: &str, limit: usize) -> String {
     short
 }
 
-/// Breaks text into lines of at most `width` characters, between words where that is possible, inside a word where it is not.
+/// Breaks text into lines of at most `width` characters, between words if possible.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = Vec::new();

@@ -1,26 +1,26 @@
-//! Who won, and by how much: worded so that a difference nobody would notice is not called a victory.
+//! Which scheduler won and by how much. A negligible difference is not called a win.
 
 use crate::comparison::Comparison;
 use crate::figure::{self, Figure};
 use crate::number::{MISSING, three_digits};
 use crate::text::printable;
 
-/// Below this difference in per cent nobody wins.
+/// Below this difference in percent there is no winner.
 pub const NEGLIGIBLE_PERCENT: f64 = 1.0;
 
-/// What a user may prefer: the three parts of the user preference (UP).
+/// The three parts of the user preference (UP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preference {
-    /// As many bytes a second as the disk gives.
+    /// Bytes per second.
     Throughput,
-    /// As short a wait as possible; judged by the mean.
+    /// Mean response time.
     ResponseTime,
-    /// All streams slowed down alike; judged by Jain's index.
+    /// Streams slowed down equally, by Jain's index.
     Fairness,
 }
 
 impl Preference {
-    /// All, in the order they are reported.
+    /// All, in the order reported.
     pub const ALL: [Self; 3] = [Self::Throughput, Self::ResponseTime, Self::Fairness];
 
     /// Its key in the machine output.
@@ -50,8 +50,8 @@ impl Preference {
         }
     }
 
-    /// By how many per cent `best` is better than `other`: above it where more is better, below it where less is. `None` where a
-    /// percentage means nothing (of zero, for one).
+    /// By how many percent `best` is better than `other`: above it if more is better, below it if less is. `None` if a percentage
+    /// is undefined (such as of zero).
     fn advantage_percent(self, best: f64, other: f64) -> Option<f64> {
         if best == other {
             return Some(0.0);
@@ -71,21 +71,21 @@ pub struct Place {
     pub label: String,
     /// Its value of the deciding figure.
     pub value: f64,
-    /// By how many per cent the best is better; `None` where that cannot be said.
+    /// By how many percent the best is better; `None` if undefined.
     pub best_is_better_percent: Option<f64>,
 }
 
-/// All schedulers that have the deciding figure, the best first; equals in the order of the records.
+/// All schedulers that have the deciding figure, best first; ties in the order of the records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ranking {
-    /// What was preferred.
+    /// The preference.
     pub preference: Preference,
-    /// The places: at least one.
+    /// The places, at least one.
     pub places: Vec<Place>,
 }
 
 impl Ranking {
-    /// `None` where no record has the deciding figure.
+    /// `None` if no record has the deciding figure.
     pub fn new(comparison: &Comparison, preference: Preference) -> Option<Self> {
         let figure = preference.figure();
         let value = |record| figure.value(record).map(|value| (record.scheduler.label.clone(), value));
@@ -106,7 +106,7 @@ impl Ranking {
         &self.places[..count]
     }
 
-    /// The one that won: better than every other by at least [`NEGLIGIBLE_PERCENT`].
+    /// The winner: better than every other by at least [`NEGLIGIBLE_PERCENT`].
     pub fn winner(&self) -> Option<&Place> {
         self.places.first().filter(|_| self.places.len() > 1 && self.leaders().len() == 1)
     }
@@ -114,11 +114,11 @@ impl Ranking {
 
 /// The verdict on one preference.
 pub struct Part {
-    /// What was preferred.
+    /// The preference.
     pub preference: Preference,
-    /// Who won, in a word or two.
+    /// The winner, in a word or two.
     pub headline: String,
-    /// Who won, or that nobody did: the rest of a sentence that begins with the preference and a colon.
+    /// The winner, or that there is none: the rest of a sentence that begins with the preference and a colon.
     pub text: String,
 }
 
@@ -144,7 +144,7 @@ pub fn sentence(comparison: &Comparison) -> String {
     let joined: Vec<String> = parts.iter().map(|part| format!("{}: {}", part.preference.name(), part.text)).collect();
     let sentence = if comparison.records().len() == 1 {
         let label = printable(&comparison.common().scheduler.label);
-        format!("only {label} was run, so nobody wins: {}.", joined.join("; "))
+        format!("only {label} was run, so there is no winner: {}.", joined.join("; "))
     } else {
         format!("{}.", joined.join("; "))
     };
@@ -210,7 +210,7 @@ fn with_unit(preference: Preference, value: f64) -> String {
     }
 }
 
-/// How far the best is ahead of one other, in words.
+/// How far the best is ahead of another, in words.
 fn ahead(preference: Preference, other: &Place) -> String {
     let label = printable(&other.label);
     let direction = if preference.figure().better == figure::Better::Lower { "below" } else { "above" };
@@ -232,7 +232,7 @@ fn listed(places: &[Place]) -> String {
     }
 }
 
-/// Names the scheduler with the shortest p99 where none of those with the shortest mean comes near it.
+/// Names the scheduler with the shortest p99 if none of those with the shortest mean comes close to it.
 fn shortest_p99(comparison: &Comparison, leaders: &[Place]) -> String {
     let p99 = |record| figure::P99_RESPONSE.value(record);
     let records = comparison.records().iter();

@@ -1,4 +1,4 @@
-//! What a controller had in force, over time.
+//! The settings a controller had in force, over time.
 
 use super::panel::{Axis, Panel, Size};
 use super::{classes, label, time_axis};
@@ -7,20 +7,20 @@ use crate::number::grouped;
 use crate::record::{Record, Steering};
 use crate::text::printable;
 
-/// Rows of a strip; of more settings than that, the rarest share the last.
+/// Rows of a strip; if there are more settings, the rarest share the last row.
 const ROWS: usize = 12;
-/// Height of a row, and of what is above and below all.
+/// Height of a row, and of the margins above and below.
 const ROW: f64 = 20.0;
 const AROUND: f64 = 90.0;
 
-/// What was in force from one time to another.
+/// A setting in force from one time to another.
 struct Span<'a> {
     setting: &'a str,
     from_s: f64,
     to_s: f64,
 }
 
-/// One strip a controller: a row for each setting, with bars where it was in force.
+/// One strip per controller: a row per setting, with bars while it was in force.
 pub(crate) fn in_force(comparison: &Comparison) -> Vec<String> {
     let records = comparison.records();
     let Some(x) = time_axis(records) else { return Vec::new() };
@@ -37,17 +37,17 @@ fn strip(records: &[Record], record: &Record, steering: &Steering, x: &Axis) -> 
     for (number, (name, settings)) in rows.iter().enumerate() {
         let own = |span: &&Span| settings.contains(&span.setting);
         let bars: Vec<(f64, f64)> = spans.iter().filter(own).map(|span| (span.from_s, span.to_s)).collect();
-        // A scheduler has the colour of its own row, where it has one.
+        // A scheduler has the colour of its row in the comparison, if it has one.
         let colour = records.iter().position(|other| other.scheduler.label == *name).unwrap_or(records.len() + number);
         panel.bars((number, rows.len()), &printable(name), &classes(colour), &bars);
     }
     let note = format!("{} changes", grouped(steering.changes));
-    let description = format!("What {} had in force over time: {note}.", label(record));
+    let description = format!("Settings that {} had in force over time: {note}.", label(record));
     let index = records.iter().position(|other| std::ptr::eq(other, record))?;
     Some(panel.finish(&classes(index), &label(record), &note, &description))
 }
 
-/// One behind the other, from the first decision on. Where decisions are missing in the record, nothing is known.
+/// In sequence, from the first decision. There are gaps where the record omits decisions.
 fn spans(steering: &Steering, end: f64) -> Vec<Span<'_>> {
     let mut spans: Vec<Span> = Vec::new();
     for decision in &steering.decisions {
@@ -65,7 +65,7 @@ fn spans(steering: &Steering, end: f64) -> Vec<Span<'_>> {
     spans
 }
 
-/// The rows' names, and the settings that each stands for: those longest in force at the top.
+/// The rows' names and the settings of each, those longest in force at the top.
 fn rows<'a>(spans: &[Span<'a>]) -> Vec<(String, Vec<&'a str>)> {
     let mut times: Vec<(&str, f64)> = Vec::new();
     for span in spans {

@@ -1,8 +1,8 @@
 //! The page's plots, each a function from a comparison to SVG.
 //!
-//! The SVG is written here, not by a plotting crate. Measured on `plotters` 0.3: it writes one `<circle>` of about 80 bytes a point
-//! (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and its colours and fonts into every element, where neither dark
-//! mode nor print can change them.
+//! The SVG is written here, not by a plotting crate. Measured on `plotters` 0.3: it writes one `<circle>` of about 80 bytes per
+//! point (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and colours and fonts in every element, where neither
+//! dark mode nor print can change them.
 
 mod in_force;
 mod panel;
@@ -28,7 +28,7 @@ use scale::Scale;
 
 /// Half of the page's width.
 const HALF: Size = Size { width: 480.0, height: 330.0, left: 58.0 };
-/// A third of it: one of many panels, one a scheduler.
+/// A third of it: for one panel per scheduler.
 const SMALL: Size = Size { width: 360.0, height: 220.0, left: 48.0 };
 
 /// Colours of the style sheet.
@@ -38,7 +38,7 @@ const STYLES: usize = 4;
 /// Outlines of the marks: circle, square, diamond, triangle, each about ten wide.
 const OUTLINES: [&str; STYLES] =
     ["M-5 0a5 5 0 1 0 10 0a5 5 0 1 0 -10 0Z", "M-4.5 -4.5H4.5V4.5H-4.5Z", "M0 -6L6 0L0 6L-6 0Z", "M0 -5.5L5.5 4.5H-5.5Z"];
-/// Bins of a curve over time; more are put together.
+/// Maximum number of bins of a curve over time; more are combined.
 const BINS: usize = 400;
 
 /// The classes that give the n-th scheduler its colour and dash: 28 differ.
@@ -59,7 +59,7 @@ fn label(record: &Record) -> String {
     printable(&record.scheduler.label)
 }
 
-/// Every how-manieth of `len` to take so that at most `limit` remain.
+/// The stride that leaves at most `limit` of `len` items.
 fn stride(len: usize, limit: usize) -> usize {
     len.div_ceil(limit.max(1)).max(1)
 }
@@ -72,7 +72,7 @@ fn binned<T>(values: &[T], bin_s: f64, put_together: impl Fn(&[T]) -> Option<f64
     bins.map(|(i, bin)| put_together(bin).map(|value| (middle(i, bin.len()), value))).collect()
 }
 
-/// From the start to the end of the longest run; `None` where no curve over time was recorded.
+/// From the start to the end of the longest run; `None` if no curve over time was recorded.
 fn time_axis(records: &[Record]) -> Option<Axis> {
     let ends = records.iter().map(|record| record.curves.throughput_mb_s.len() as f64 * record.curves.bin_s);
     let end = ends.filter(|&end| end > 0.0 && scale::drawable(end)).max_by(f64::total_cmp)?;

@@ -1,4 +1,4 @@
-//! One plot: a frame with two axes, and what is drawn in it, as SVG.
+//! One plot as SVG: a frame with two axes and its content.
 //!
 //! ```text
 //!   name ................ note      name: the scheduler, its direct label
@@ -9,19 +9,19 @@
 //!       0      10      20
 //!                        x title
 //! ```
-//! Colours, fonts and widths of lines come from the page's style sheet through class names; that is what makes dark mode, print and
-//! the page's own font work. Coordinates have one decimal: a tenth of a pixel.
+//! Colours, fonts and line widths come from the page's style sheet through class names, so that dark mode, print and the page's
+//! font apply. Coordinates have one decimal: a tenth of a pixel.
 
 use std::fmt::Write;
 
 use super::scale::{Scale, drawable};
 use crate::text::shortened;
 
-/// Ends of an axis, its heading, and how its ticks read.
+/// An axis: its scale, title and tick format.
 pub(crate) struct Axis {
     /// The scale.
     pub scale: Scale,
-    /// What is shown, with its unit.
+    /// The quantity with its unit.
     pub title: &'static str,
     /// A tick's text.
     pub tick: fn(f64) -> String,
@@ -34,7 +34,7 @@ pub(crate) struct Size {
     pub width: f64,
     /// The whole panel.
     pub height: f64,
-    /// Room left of the axis, for the ticks' text.
+    /// Room left of the axis for the ticks' text.
     pub left: f64,
 }
 
@@ -46,16 +46,16 @@ pub(crate) struct Mark {
     pub outline: &'static str,
     /// Its place along the x axis.
     pub value: f64,
-    /// What is shown to those who point at it.
+    /// The tooltip.
     pub tip: String,
 }
 
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 44.0;
-/// Points nearer to the last drawn one than this are not seen.
+/// Points closer than this to the last one drawn would not be visible.
 const NEAR: f64 = 0.4;
-/// Width of a character of the name and of the note, generously: what the reader's font makes of them is not known here.
+/// Generous width of a character of the name and of the note: the reader's font is unknown.
 const NAME_CHARACTER: f64 = 8.2;
 const NOTE_CHARACTER: f64 = 7.0;
 
@@ -115,7 +115,7 @@ impl<'a> Panel<'a> {
         self.path("frame", &format!("M{} {}H{}", rounded(left), rounded(bottom), rounded(right)), "");
     }
 
-    /// A line through the points, with a gap at each `None` and at each point that has no place.
+    /// A line through the points, with a gap at each `None` and each point off the scale.
     pub(crate) fn line(&mut self, class: &str, points: impl Iterator<Item = Option<(f64, f64)>>, tip: &str) {
         let path = self.line_path(points);
         self.path(&format!("line {class}"), &path, tip);
@@ -135,7 +135,7 @@ impl<'a> Panel<'a> {
             match last {
                 None => {
                     moved(&mut path, to);
-                    // A line of no length is a dot, so that a lone point is seen.
+                    // A line of zero length is a dot, which makes a lone point visible.
                     path.push_str("h0");
                 }
                 Some(from) if (from.0 - to.0).abs() < NEAR && (from.1 - to.1).abs() < NEAR => {
@@ -154,7 +154,7 @@ impl<'a> Panel<'a> {
         path
     }
 
-    /// Dots; those that would cover each other exactly are drawn once.
+    /// Dots; those that coincide are drawn once.
     pub(crate) fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>, tip: &str) {
         let tenths = |(x, y): (f64, f64)| ((x * 10.0).round() as i64, (y * 10.0).round() as i64);
         let mut places: Vec<(i64, i64)> = points.filter_map(|point| self.at(point)).map(tenths).collect();
@@ -191,7 +191,7 @@ impl<'a> Panel<'a> {
         let (mut path, mut end) = (String::new(), f64::MIN);
         for &(from, to) in bars.iter().filter(|(from, to)| drawable(*from) && drawable(*to)) {
             let (from, to) = (rounded(self.at_x(from)), rounded(self.at_x(to)));
-            // What is too short to be seen where a bar already is adds nothing but bytes.
+            // A bar too short to be visible next to another only adds bytes.
             if to > end || path.is_empty() {
                 moved(&mut path, (from, y));
                 let _ = write!(path, "H{to}");
@@ -221,7 +221,7 @@ impl<'a> Panel<'a> {
         self.body.push_str(svg);
     }
 
-    /// The finished SVG. `name` stands above the panel at its left, `note` at its right; `description` is for those who hear it.
+    /// The finished SVG. `name` is above the panel at its left, `note` at its right; `description` is for screen readers.
     pub(crate) fn finish(mut self, class: &str, name: &str, note: &str, description: &str) -> String {
         let room = self.right() - note.chars().count() as f64 * NOTE_CHARACTER;
         let name = shortened(name, (room / NAME_CHARACTER).max(4.0) as usize);
@@ -266,7 +266,7 @@ fn rounded(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// Text as XML wants it, in an element or between double quotes.
+/// Text escaped for XML, in an element or between double quotes.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

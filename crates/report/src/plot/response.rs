@@ -1,4 +1,4 @@
-//! Response times: how they are distributed, and when they were how long.
+//! Response times: their distribution, and their course over time.
 
 use super::panel::{Axis, Mark, Panel};
 use super::scale::Scale;
@@ -7,10 +7,10 @@ use crate::comparison::Comparison;
 use crate::number::{self, three_digits};
 use crate::record::{Record, ResponseFigures};
 
-/// Points of a distribution; more cannot be seen.
+/// Maximum number of points of a distribution; more would not be visible.
 const POINTS: usize = 2000;
 
-/// A percentile marked on the curves: its name, the share of requests at its height, and where the record has it.
+/// A percentile marked on the curves: its name, its share of requests, and its field in the record.
 type Percentile = (&'static str, f64, fn(&ResponseFigures) -> f64);
 
 /// Share of requests done within each response time.
@@ -21,7 +21,7 @@ pub(crate) fn distribution(comparison: &Comparison) -> Option<String> {
     Some(curves(comparison, (&x, &y), |share| share, marks, ["Done within", "Cumulative distribution of response times"]))
 }
 
-/// Share of requests that took longer than each response time: the long waits, which the other plot squeezes into its top edge.
+/// Share of requests that took longer than each response time: shows the tail, which is flat at the top of the other plot.
 pub(crate) fn tail(comparison: &Comparison) -> Option<String> {
     let records = comparison.records();
     let x = response_axis(records)?;
@@ -48,14 +48,14 @@ fn curves(
     for (i, record) in comparison.records().iter().enumerate() {
         let cdf = &record.curves.response_cdf;
         let stride = stride(cdf.len(), POINTS);
-        // The last point, the longest response time, belongs to the curve whatever the stride.
+        // The last point, the longest response time, is always part of the curve.
         let points = cdf.iter().step_by(stride).chain(cdf.last());
-        // Zero has no place on a logarithmic axis; the tail's last point, where no request took longer, is such a one.
+        // A logarithmic axis has no zero, such as the tail's last point, where no request took longer.
         let has_place = |&(time, share): &(f64, f64)| time > 0.0 && (share > 0.0 || !y.scale.is_log());
         let shown = points.map(|&(time, below)| (time, share(below))).filter(has_place);
         panel.line(&classes(i), shown.map(Some), &label(record));
     }
-    // After all the curves, so that none of them crosses a mark.
+    // After all curves, so that none crosses a mark.
     for (i, record) in comparison.records().iter().enumerate() {
         for (percentile, share, get) in marks {
             let value = get(&record.figures.response);
@@ -71,7 +71,7 @@ fn curves(
     panel.finish("", name, "", &format!("{description}. {}.", schedulers.join("; ")))
 }
 
-/// One panel a scheduler, all with the same axes: mean and maximum of the response times, bin by bin.
+/// One panel per scheduler, all with the same axes: mean and maximum response times, bin by bin.
 pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
     let records = comparison.records();
     let positive = |value: &f64| *value > 0.0;
@@ -92,7 +92,7 @@ pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
     records.iter().enumerate().map(panel).collect()
 }
 
-/// The mean of the bins' means: how many requests each bin stands for is not known here.
+/// The mean of the bins' means: the number of requests per bin is not known here.
 fn mean(bin: &[Option<f64>]) -> Option<f64> {
     let means: Vec<f64> = bin.iter().flatten().copied().collect();
     (!means.is_empty()).then(|| means.iter().sum::<f64>() / means.len() as f64)

@@ -1,24 +1,24 @@
-//! From values to places along an axis, and the ticks of that axis.
+//! Maps values to positions along an axis, and chooses its ticks.
 
-/// Values beyond this cannot be told apart from an overflow in the making, and are not drawn.
+/// Values beyond this would risk overflow and are not drawn.
 const LIMIT: f64 = 1e15;
 
 /// An axis.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Scale {
-    /// Equal distances for equal differences.
+    /// Linear.
     Linear { min: f64, max: f64, step: f64 },
-    /// Equal distances for equal ratios.
+    /// Logarithmic.
     Log { min: f64, max: f64 },
 }
 
-/// Whether a value has a place on any axis. What is not a number compares as false.
+/// Whether a value can be drawn. Not-a-number compares as false.
 pub(crate) fn drawable(value: f64) -> bool {
     value.abs() <= LIMIT
 }
 
 impl Scale {
-    /// From the smallest to the largest value, as they are. `None` where there is nothing to draw.
+    /// From the smallest to the largest value, unrounded. `None` if there is nothing to draw.
     pub(crate) fn exact(values: impl Iterator<Item = f64>) -> Option<Self> {
         let (min, mut max) = range(values)?;
         if max <= min {
@@ -27,7 +27,7 @@ impl Scale {
         Some(Self::Linear { min, max, step: round_step((max - min) / 5.0) })
     }
 
-    /// From zero, or below where there are smaller values, to a round number at or above the largest.
+    /// From zero, or below if there are negative values, to a round number at or above the largest.
     pub(crate) fn from_zero(values: impl Iterator<Item = f64>) -> Option<Self> {
         match Self::exact(values.chain([0.0]))? {
             Self::Linear { min, max, step } => {
@@ -44,12 +44,12 @@ impl Scale {
         Some(Self::Log { min, max: if max > min { max } else { min * 10.0 } })
     }
 
-    /// Whether zero has no place on it.
+    /// Whether it is logarithmic, without a zero.
     pub(crate) fn is_log(&self) -> bool {
         matches!(self, Self::Log { .. })
     }
 
-    /// The value's place: 0 at the axis's beginning, 1 at its end. Values outside are drawn at the nearer end.
+    /// The value's position: 0 at the beginning of the axis, 1 at its end. Values outside are drawn at the nearer end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let place = match self {
             Self::Linear { min, max, .. } => (value - min) / (max - min),
@@ -58,7 +58,7 @@ impl Scale {
         place.clamp(0.0, 1.0)
     }
 
-    /// Round values along the axis: a dozen at most.
+    /// Round values along the axis, at most a dozen.
     pub(crate) fn ticks(&self) -> Vec<f64> {
         match self {
             Self::Linear { min, max, step } => {

@@ -1,4 +1,4 @@
-//! Where on the disk the requests were, and when: the arm's path shows as a pattern.
+//! Requests by address and time, which shows the arm's path as a pattern.
 
 use super::panel::{Axis, Panel};
 use super::scale::Scale;
@@ -7,11 +7,11 @@ use crate::comparison::Comparison;
 use crate::number::{self, three_digits};
 use crate::record::{Record, SamplePoint};
 
-/// Dots of all panels together: what keeps the page small, however many schedulers there are.
+/// Total number of dots in all panels, which keeps the page small for any number of schedulers.
 const DOTS: usize = 24_000;
 const SECTOR_BYTES: f64 = 512.0;
 
-/// One panel a scheduler, all with the same axes: a dot a request, by the time the device took it and its LBA.
+/// One panel per scheduler, all with the same axes: a dot per request, by dispatch time and LBA.
 pub(crate) fn positions(comparison: &Comparison) -> Vec<String> {
     let records = comparison.records();
     let places = records.iter().flat_map(|record| record.curves.sample.iter().map(|point| gigabytes(point.lba)));

@@ -1,4 +1,4 @@
-//! The bars of a paper's figure, redrawn: a panel for each of its groups, a row for each of its bars.
+//! A paper's bar chart, redrawn: a panel per group, a row per bar.
 
 use super::panel::{Axis, Mark, Panel, Size};
 use super::scale::Scale;
@@ -6,13 +6,13 @@ use super::{COLOURS, OUTLINES};
 use crate::number::{self, three_digits};
 use crate::paper::{Figure, Unit};
 
-/// Height of a row, and of what stands above and below the rows.
+/// Height of a row, and of the margins above and below the rows.
 const ROW: f64 = 22.0;
 const AROUND: f64 = 94.0;
 /// Room for the rows' names.
 const LEFT: f64 = 146.0;
 
-/// One group of a figure's first panel; the paper's values as diamonds. `None` where there is nothing to draw.
+/// One group of a figure's first panel, with the paper's values as diamonds. `None` if there is nothing to draw.
 pub(crate) fn series(figure: &Figure, group: usize) -> Option<String> {
     let values: Vec<Option<f64>> = (0..figure.series.len()).map(|series| figure.value(0, group, series)).collect();
     let stated: Vec<(usize, f64)> = figure
@@ -21,7 +21,7 @@ pub(crate) fn series(figure: &Figure, group: usize) -> Option<String> {
         .filter_map(|statement| statement.mark.filter(|mark| mark.0 == group).map(|(_, series, value)| (series, value)))
         .collect();
     values.iter().flatten().next()?;
-    // A share is seen best against the whole.
+    // A share is easiest to judge against the whole.
     let whole = (figure.unit == Unit::AccuracyPercent).then_some(100.0);
     let all = values.iter().flatten().copied().chain(stated.iter().map(|(_, value)| *value)).chain(whole);
     let x = Axis { scale: Scale::from_zero(all)?, title: figure.unit.title(), tick: number::short };

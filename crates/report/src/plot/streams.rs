@@ -1,4 +1,4 @@
-//! How each scheduler treated each stream.
+//! Each stream's service under each scheduler.
 
 use super::panel::{Axis, Mark, Panel, Size};
 use super::scale::Scale;
@@ -8,15 +8,15 @@ use crate::number::{self, three_digits};
 use crate::record::{Record, StreamFigures};
 use crate::text::{printable, shortened};
 
-/// Streams in the plots: the busiest.
+/// Number of streams plotted: the busiest.
 const STREAMS: usize = 12;
 /// Characters of a stream's name that fit left of its row.
 const NAME_LIMIT: usize = 17;
-/// A stream of the trace, with its figures under each scheduler (`None` where a record does not have it).
+/// A stream of the trace, with its figures under each scheduler (`None` if a record does not have it).
 pub(crate) struct Stream<'a> {
-    /// Its name, fit to be shown, or its number.
+    /// Its sanitised name, or its number.
     pub name: String,
-    /// Its requests: the most that any record counts.
+    /// Its number of requests: the maximum over the records.
     pub requests: u64,
     /// Its figures, record by record.
     pub figures: Vec<Option<&'a StreamFigures>>,
@@ -42,13 +42,13 @@ pub(crate) fn busiest<'a>(comparison: &Comparison<'a>, limit: usize) -> Vec<Stre
     order.into_iter().take(limit).map(stream).collect()
 }
 
-/// The streams' slowdown: a row a stream, a mark a scheduler. `None` where no slowdown is known.
+/// The streams' slowdown: a row per stream, a mark per scheduler. `None` if no slowdown is known.
 pub(crate) fn slowdown_dots(comparison: &Comparison) -> Option<String> {
-    let title = "slowdown, times as long as alone (logarithmic)";
+    let title = "slowdown relative to running alone (logarithmic)";
     dots(comparison, "Slowdown", title, |stream| stream.slowdown)
 }
 
-/// The streams' mean response time, likewise.
+/// The streams' mean response time, in the same form.
 pub(crate) fn response_dots(comparison: &Comparison) -> Option<String> {
     dots(comparison, "Mean response time", "mean response time, ms (logarithmic)", |stream| Some(stream.mean_ms))
 }

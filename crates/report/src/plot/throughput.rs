@@ -7,10 +7,10 @@ use crate::comparison::Comparison;
 use crate::number::{self, three_digits};
 use crate::record::Record;
 
-/// The others' curves are in the page once, and shown behind each.
+/// The other schedulers' curves are in the page once and shown behind each panel's own.
 const OTHERS: &str = "throughput-of-all";
 
-/// One panel a scheduler, all with the same axes; the other schedulers' curves lie behind it in grey.
+/// One panel per scheduler, all with the same axes, with the other schedulers' curves behind in grey.
 pub(crate) fn over_time(comparison: &Comparison) -> Vec<String> {
     let records = comparison.records();
     let values = records.iter().flat_map(|record| curve(record).into_iter().flatten().map(|point| point.1));

@@ -1,4 +1,4 @@
-//! Records as files: pretty JSON, written by rename, refused with file and line when they are not what they should be.
+//! Records as files: pretty JSON, written by rename; reading errors name file and line.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,25 +9,24 @@ use sha2::{Digest, Sha256};
 
 use super::{Record, SCHEMA};
 
-/// What the name of every record's file ends with. Other files of a folder are not records.
+/// Suffix of record files. Other files in a folder are not records.
 pub const SUFFIX: &str = ".record.json";
 
-/// A record is a few hundred kilobytes. A file beyond this is something else, and is not read into memory.
+/// A record is a few hundred kilobytes. A larger file is something else and is not read into memory.
 const LIMIT_BYTES: u64 = 256 << 20;
 
-/// Longest part of a file's name made from a trace's, a disk's or a scheduler's: three of them stay below the 255 bytes that
-/// file systems allow.
+/// Maximum length of each part of a file name (trace, disk, scheduler): three stay below the 255 bytes that file systems allow.
 const PART_LIMIT: usize = 60;
 
 /// Why a record could not be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The file system said no.
+    /// An error of the file system.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         source: io::Error,
     },
     /// Not JSON, or not the JSON of a record.
@@ -43,7 +42,7 @@ pub enum FileError {
         problem: String,
     },
     /// A record of another version of the program.
-    #[error("{}: schema: {found} is not readable, {SCHEMA} would be; replay the trace again with this version of seekwise", path.display())]
+    #[error("{}: schema: version {found} cannot be read, only {SCHEMA}; run the load again with this version of seekwise", path.display())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -51,7 +50,7 @@ pub enum FileError {
         found: u64,
     },
     /// Too large for a record.
-    #[error("{}: {bytes} bytes are too many for a record, which has at most {LIMIT_BYTES}", path.display())]
+    #[error("{}: {bytes} bytes are too many for a record; at most {LIMIT_BYTES} are allowed", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
@@ -68,11 +67,11 @@ pub enum FileError {
 
 /// Writes the record into the folder, which must exist, and returns the file's path.
 ///
-/// The same run always has the same name (trace, disk, scheduler label and a digest of all that distinguishes runs), so writing it
+/// The name consists of trace, disk, scheduler label and a digest of everything that distinguishes runs, so writing the same run
 /// again replaces it. A number that is not finite is written as `null`.
 ///
 /// # Errors
-/// [`FileError::Io`] where the folder cannot be written to.
+/// [`FileError::Io`] if the folder cannot be written to.
 pub fn write(dir: &Path, record: &Record) -> Result<PathBuf, FileError> {
     let path = dir.join(file_name(record));
     let mut json =
@@ -82,12 +81,12 @@ pub fn write(dir: &Path, record: &Record) -> Result<PathBuf, FileError> {
     Ok(path)
 }
 
-/// Where a file written to `path` comes to lie: at the end of its symbolic links, even of one that leads to no file yet.
+/// Where a file written to `path` ends up: follows symbolic links, even one whose target does not exist yet.
 ///
 /// # Errors
-/// Links that lead round in a circle.
+/// If the links form a loop.
 pub fn destination(path: &Path) -> io::Result<PathBuf> {
-    // Linux follows no more links either.
+    // Linux's limit.
     const LINKS: usize = 40;
     let mut path = path.to_owned();
     for _ in 0..LINKS {
@@ -96,7 +95,7 @@ pub fn destination(path: &Path) -> io::Result<PathBuf> {
             Err(_) => return Ok(path),
         }
     }
-    Err(io::Error::new(io::ErrorKind::InvalidInput, "too many symbolic links, one leading to the next"))
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "too many levels of symbolic links"))
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -107,23 +106,23 @@ fn is_special(path: &Path) -> bool {
     path.metadata().is_ok_and(|data| !data.is_file() && !data.is_dir())
 }
 
-/// Whether [`replace`] could begin, found out without leaving a trace: to be asked before long work is done for the file.
+/// Checks without side effects that [`replace`] could begin. Call it before doing long work for the file.
 ///
 /// # Errors
-/// Whatever the file system says.
+/// Errors of the file system.
 pub fn check_replaceable(path: &Path) -> io::Result<()> {
-    // Opening a pipe would wait for its reader, and closing it again would send that away.
+    // Opening a pipe would wait for its reader, and closing it would end the reader's input.
     if is_special(path) {
         return Ok(());
     }
     tempfile::tempfile_in(folder_of(&destination(path)?)).map(drop)
 }
 
-/// Puts the bytes where the path says, whole or not at all: readers see the old file or the new one. The file gets the permissions
-/// that a newly created one would have. A symbolic link stays one, and what is no file (`/dev/stdout`, a pipe) is written to.
+/// Writes the bytes to `path` atomically: readers see the old file or the new one. The file gets the permissions of a newly
+/// created one. A symbolic link is kept, and something other than a file (`/dev/stdout`, a pipe) is written to directly.
 ///
 /// # Errors
-/// Whatever the file system says; the old file is then untouched.
+/// Errors of the file system; the old file is then unchanged.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if is_special(path) {
         return OpenOptions::new().write(true).open(path)?.write_all(bytes);
@@ -142,7 +141,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// Reads one record.
 ///
 /// # Errors
-/// Each names the file, and the line or key: not readable, not a record, another schema, too large.
+/// The file is not readable, not a record, of another schema, or too large. Each names the file and the line or key.
 pub fn read(path: &Path) -> Result<Record, FileError> {
     let io_error = |source| FileError::Io { path: path.to_owned(), source };
     let file = File::open(path).map_err(io_error)?;
@@ -175,7 +174,7 @@ pub fn read_dir(dir: &Path) -> Result<Vec<Record>, FileError> {
     paths.iter().map(|path| read(path)).collect()
 }
 
-/// The schema comes first: a record of another version should be told so, and not that some key of it is unknown.
+/// The schema is checked first: for a record of another version, an unknown key would be a misleading error.
 fn parse(path: &Path, bytes: &[u8]) -> Result<Record, FileError> {
     #[derive(Deserialize)]
     struct Header {
@@ -194,13 +193,13 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Record, FileError> {
     serde_json::from_slice(bytes).map_err(malformed)
 }
 
-/// Readable parts, and a digest: parts that differ only in unsafe characters, or in what the name leaves out, stay apart.
+/// Readable parts and a digest, which distinguishes parts that differ only in unsafe characters or in what the name omits.
 fn file_name(record: &Record) -> String {
     let Record { trace, disk, scheduler, replay, .. } = record;
     let mut digest = Sha256::new();
     let what = [&trace.name, &trace.format, &trace.sha256, &disk.name, &disk.sha256, &disk.queue_policy];
     for part in what.into_iter().chain([&scheduler.label, &replay.mode, &replay.fit]) {
-        // The length keeps ("ab", "c") and ("a", "bc") apart.
+        // The length distinguishes ("ab", "c") from ("a", "bc").
         digest.update((part.len() as u64).to_le_bytes());
         digest.update(part.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! Reads back what `serde_json` makes of numbers that are not finite: `null`.
+//! Reads `null`, which `serde_json` writes for numbers that are not finite.
 
 use serde::{Deserialize, Deserializer};
 

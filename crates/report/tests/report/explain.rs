@@ -14,7 +14,7 @@ fn steered() -> Vec<report::record::Record> {
 fn changes_and_refusals_are_told_with_their_reasons_and_gains() {
     let text = text(&steered(), None, Shown::Changes);
     let lines: Vec<&str> = text.lines().collect();
-    assert_eq!(lines[0], "sstf: 10 windows for preference 2,3,1; changed something 3 times, kept what was 6 times");
+    assert_eq!(lines[0], "sstf: 10 windows, preference 2,3,1; changed something 3 times, kept the setting 6 times");
     assert_eq!(lines[1], " 1225.800 s  noop → mq-deadline:read_expire=200 read_ahead_kb=1024");
     assert_eq!(lines[2], "             window 3 reads <in order> & much (expected +12.5%, measured -3.25%)");
     assert_eq!(lines[3], " 1634.400 s  keeps mq-deadline:read_expire=200 read_ahead_kb=1024");
@@ -27,7 +27,7 @@ fn all_decisions_are_told_when_all_are_wanted_and_missing_ones_are_counted() {
     let mut records = steered();
     assert_eq!(text(&records, None, Shown::All).lines().count(), 1 + 11 * 2 + 1);
     records[1].steering.as_mut().unwrap().left_out = 1234;
-    assert!(text(&records, None, Shown::All).ends_with("and 1,234 more decisions, which the record leaves out\n"));
+    assert!(text(&records, None, Shown::All).ends_with("and 1,234 more decisions that the record omits\n"));
 }
 
 #[test]

@@ -77,8 +77,7 @@ fn fairness_is_not_defined_for_one_stream() {
 fn one_record_has_figures_but_no_winner() {
     let mut records = three([10.0; 3], [8.0; 3], [9.0; 3], [Some(0.5); 3]);
     records.truncate(1);
-    let expected =
-        "Only a was run, so nobody wins: throughput: 10.0 MB/s; response time: a mean of 8.00 ms; fairness: a Jain index of 0.500.";
+    let expected = "Only a was run, so there is no winner: throughput: 10.0 MB/s; response time: a mean of 8.00 ms; fairness: a Jain index of 0.500.";
     assert_eq!(verdict(&records), expected);
 }
 
@@ -114,7 +113,7 @@ fn records_that_differ_in_more_than_the_scheduler_are_refused() {
     assert!(refusal(|record| record.replay.seed = Some(7)).contains("fit exact, seed 7"));
     assert!(refusal(|record| record.schema = 4).starts_with("schema: the record of clook has 4"));
     assert!(refusal(|record| record.scheduler.label = "noop".to_owned()).starts_with("scheduler: two records are of noop"));
-    assert_eq!(Comparison::new(&[]).err().unwrap().to_string(), "a comparison needs at least one record, and there is none");
+    assert_eq!(Comparison::new(&[]).err().unwrap().to_string(), "a comparison needs at least one record; none was given");
 }
 
 #[test]
