@@ -84,8 +84,8 @@ impl<'a> Comparison<'a> {
         figure::ALL.iter().copied().filter(|figure| has_value(figure)).collect()
     }
 
-    /// Which records are best in a figure: all that show the same three digits as the best. None if neither direction is better, or
-    /// if there is nothing to compare with.
+    /// Which records are best in a figure: all that show the same three digits as the best. None if neither direction is better,
+    /// or if there is nothing to compare with.
     pub fn best(&self, figure: &Figure) -> Vec<bool> {
         let values = || self.records.iter().filter_map(|record| figure.value(record));
         let best = match figure.better {

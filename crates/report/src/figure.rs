@@ -10,8 +10,8 @@ pub enum Better {
     Higher,
     /// Less is better.
     Lower,
-    /// Neither: the figure explains the others. A share of the duration falls when the arm works less, which is good, but also when
-    /// the scheduler idles the disk, which may not be, so no row is marked best.
+    /// Neither: the figure explains the others. A share of the duration falls when the arm works less, which is good, but also
+    /// when the scheduler idles the disk, which may not be, so no row is marked best.
     Neither,
 }
 
@@ -136,7 +136,7 @@ pub static ALL: &[&Figure] = &[
         key: "mean_seek_cylinders",
         heading: ["seek", "cylinders"],
         better: Better::Lower,
-        meaning: "mean distance the arm moved per request that was not served by the disk's cache",
+        meaning: "mean distance the arm moved per request that needed mechanical access",
         get: |r| r.figures.mean_seek_cylinders,
     },
     &Figure {

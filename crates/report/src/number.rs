@@ -3,8 +3,8 @@
 /// Shown in place of a missing number.
 pub const MISSING: &str = "–";
 
-/// Three significant digits: `0.00123`, `1.00`, `12.3`, `12300`; `1.23e9` if it would not fit a column. Values that are not finite
-/// are shown as missing.
+/// Three significant digits: `0.00123`, `1.00`, `12.3`, `12300`; `1.23e9` if it would not fit a column. Values that are not
+/// finite are shown as missing.
 pub fn three_digits(value: f64) -> String {
     if !value.is_finite() {
         return MISSING.to_owned();

@@ -209,8 +209,8 @@ pub struct Figures {
     /// Calls of fsync, which are counted only here; `None` if there are none.
     pub sync_response: Option<ResponseFigures>,
     /// Jain's index of the streams' progress (response time alone on the disk over response time here, at most 1): 1 if all are
-    /// slowed down equally, 1/n if one of n gets everything. Over the streams with at least 100 requests, or over all if fewer than
-    /// two have that many; `None` with fewer than two streams.
+    /// slowed down equally, 1/n if one of n gets everything. Over the streams with at least 100 requests, or over all if fewer
+    /// than two have that many; `None` with fewer than two streams.
     pub fairness_jain: Option<f64>,
     /// The largest slowdown of any of these streams: its mean response time here over the one it has alone on the disk.
     pub worst_slowdown: Option<f64>,
@@ -219,15 +219,15 @@ pub struct Figures {
     /// Share of the duration in which the disk was busy, 0 to 1.
     #[serde(deserialize_with = "number_or_null::one")]
     pub disk_utilisation: f64,
-    /// Mean seek distance in cylinders of requests not served by the disk's cache; `None` for a device without an arm.
+    /// Mean seek distance in cylinders of requests that needed mechanical access; `None` for a device without an arm.
     pub mean_seek_cylinders: Option<f64>,
-    /// Share of the duration in which the arm moved, 0 to 1; for an array, the mean over its disks. `None` for a device without an
-    /// arm.
+    /// Share of the duration in which the arm moved, 0 to 1; for an array, the mean over its disks. `None` for a device without
+    /// an arm.
     pub seek_time_share: Option<f64>,
     /// Requests at the device, after merging.
     pub device_requests: u64,
-    /// Processor time of the scheduler, and of the controller if there is one, per request of the trace, on the machine that ran it;
-    /// `None` if it was not measured. The only figure that differs from run to run.
+    /// Processor time of the scheduler, and of the controller if there is one, per request of the trace, on the machine that ran
+    /// it; `None` if it was not measured. The only figure that differs from run to run.
     pub scheduler_cpu_ns_per_request: Option<f64>,
     /// For an open replay that the disk could not keep up with: the `speed` at which it would.
     pub sustainable_speed: Option<f64>,

@@ -14,8 +14,8 @@ const BOLD: (&str, &str) = ("\u{1b}[1m", "\u{1b}[0m");
 /// The comparison as text: a row per scheduler, a column per figure that any record has, the best of each column marked; then the
 /// verdict and the warnings.
 ///
-/// `width` is the terminal's, in characters: columns that do not fit continue in a further table below, and long labels are broken.
-/// `None`, for a pipe, keeps everything in one table and each sentence on one line. `colour` sets the best in bold.
+/// `width` is the terminal's, in characters: columns that do not fit continue in a further table below, and long labels are
+/// broken. `None`, for a pipe, keeps everything in one table and each sentence on one line. `colour` sets the best in bold.
 pub fn text(comparison: &Comparison, width: Option<usize>, colour: bool) -> String {
     let labels = Labels::new(comparison, width);
     let columns: Vec<Column> = comparison.figures().into_iter().map(|figure| Column::new(comparison, figure)).collect();

@@ -50,8 +50,8 @@ impl Preference {
         }
     }
 
-    /// By how many percent `best` is better than `other`: above it if more is better, below it if less is. `None` if a percentage is
-    /// undefined (such as of zero).
+    /// By how many percent `best` is better than `other`: above it if more is better, below it if less is. `None` if a percentage
+    /// is undefined (such as of zero).
     fn advantage_percent(self, best: f64, other: f64) -> Option<f64> {
         if best == other {
             return Some(0.0);

@@ -45,7 +45,7 @@ fn a_named_format_that_the_file_is_not_says_what_is_wrong_with_it() {
     );
     assert!(error(read_as("fio", SPC)).contains("not \"fio version 2 iolog\""));
     assert!(error(read_as("vscsi", SPC)).contains("is no VSCSI trace"));
-    assert!(error(read_as("blktrace", SPC)).contains("is no blktrace file"));
+    assert!(error(read_as("blktrace", SPC)).contains("is not a blktrace file"));
     assert_eq!(
         error(read_as("csv", SPC)),
         "1: the heading has no column for the arrival: name it time_s, time_ms, time_us or time_ns"
@@ -96,8 +96,8 @@ fn csv_says_what_its_heading_lacks_or_has_twice() {
     assert!(missing("time_ms,lba,op").contains("no column for the size"));
     assert!(missing("time_ms,time_us,lba,sectors,op").contains("two columns for the arrival"));
     let csv = |line: &str| error(read(format!("time_ms,lba,sectors,op,sync\n{line}\n")));
-    assert_eq!(csv("1,2,3,r"), "2: has not the 5 fields that the heading names");
-    assert_eq!(csv("1,2,3,r,1,1"), "2: has not the 5 fields that the heading names");
+    assert_eq!(csv("1,2,3,r"), "2: does not have the 5 fields that the heading names");
+    assert_eq!(csv("1,2,3,r,1,1"), "2: does not have the 5 fields that the heading names");
     assert_eq!(csv("1,2,3,erase,1"), "2: op is \"erase\", not read, write, discard, r, w or d");
     assert_eq!(csv("1,2,3,r,yes"), "2: sync is \"yes\", not 1, 0, true or false");
     assert_eq!(csv("1,2,3,\"r,1"), "2: has an opening quotation mark without a closing one");

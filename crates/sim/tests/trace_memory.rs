@@ -61,7 +61,7 @@ fn memory_stays_flat_however_long_a_trace_is() {
     assert_eq!(count(&unanswered), (1_000_000, None));
     let (_, error) = count(&endless);
     assert!(
-        error.as_ref().is_some_and(|error| error.ends_with(":4: the line is longer than 65536 bytes, which no sound one is")),
+        error.as_ref().is_some_and(|error| error.ends_with(":4: the line is longer than 65536 bytes, which no valid line is")),
         "{error:?}"
     );
     let used = peak_memory_kib().unwrap() - before;

@@ -1,8 +1,8 @@
 //! The page's plots, each a function from a comparison to SVG.
 //!
-//! The SVG is written here, not by a plotting crate. Measured on `plotters` 0.3: it writes one `<circle>` of about 80 bytes per point
-//! (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and colours and fonts in every element, where neither dark mode
-//! nor print can change them.
+//! The SVG is written here, not by a plotting crate. Measured on `plotters` 0.3: it writes one `<circle>` of about 80 bytes per
+//! point (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and colours and fonts in every element, where neither
+//! dark mode nor print can change them.
 
 mod in_force;
 mod panel;

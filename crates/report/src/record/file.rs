@@ -118,8 +118,8 @@ pub fn check_replaceable(path: &Path) -> io::Result<()> {
     tempfile::tempfile_in(folder_of(&destination(path)?)).map(drop)
 }
 
-/// Writes the bytes to `path` atomically: readers see the old file or the new one. The file gets the permissions of a newly created
-/// one. A symbolic link is kept, and something other than a file (`/dev/stdout`, a pipe) is written to directly.
+/// Writes the bytes to `path` atomically: readers see the old file or the new one. The file gets the permissions of a newly
+/// created one. A symbolic link is kept, and something other than a file (`/dev/stdout`, a pipe) is written to directly.
 ///
 /// # Errors
 /// Errors of the file system; the old file is then unchanged.

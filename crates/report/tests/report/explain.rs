@@ -27,7 +27,7 @@ fn all_decisions_are_told_when_all_are_wanted_and_missing_ones_are_counted() {
     let mut records = steered();
     assert_eq!(text(&records, None, Shown::All).lines().count(), 1 + 11 * 2 + 1);
     records[1].steering.as_mut().unwrap().left_out = 1234;
-    assert!(text(&records, None, Shown::All).ends_with("and 1,234 more decisions, which the record leaves out\n"));
+    assert!(text(&records, None, Shown::All).ends_with("and 1,234 more decisions that the record omits\n"));
 }
 
 #[test]

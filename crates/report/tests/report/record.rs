@@ -94,7 +94,7 @@ fn numbers_that_are_not_finite_are_null_in_the_file_and_missing_when_read() {
 fn a_record_of_another_version_is_refused_with_what_would_be_right() {
     let message = refusal(folder().path(), r#"{"schema": 9, "from_the_future": true}"#);
     assert!(
-        message.ends_with("schema: 9 is not readable, 3 would be; replay the trace again with this version of seekwise"),
+        message.ends_with("schema: version 9 cannot be read, only 3; run the load again with this version of seekwise"),
         "{message}"
     );
 }

@@ -18,8 +18,8 @@ fn one_run_tells_what_was_run_and_what_came_of_it() {
         "65.4% hits",
         "98,765 pages read ahead, 432 of them unused",
         "write amplification 2.34",
-        "87.6% of look-ups",
-        "garbage collection 43.2 s",
+        "87.6% hits in the cached mapping table",
+        "garbage collection took 43.2 s",
         "Warning: 412 requests",
     ] {
         assert!(text.contains(part), "no '{part}' in\n{text}");

@@ -1,4 +1,4 @@
-//! Every stream alone on a disk of its own, which shows how much the others slow it down.
+//! Runs every stream alone on its own disk, to show how much the others slow it down.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -8,14 +8,14 @@ use block::{Nanos, StreamId};
 use crate::host::Queue;
 use crate::run::{Finished, Issue, Server};
 
-/// Requests that all lanes together may hold; a stream that overruns even a disk of its own must not fill the memory.
+/// Limit on requests in all lanes together: a stream that overruns even its own disk must not fill the memory.
 const ROOM: usize = 1 << 20;
 
 /// One [`Queue`] per stream.
 pub(super) struct Lanes<'a> {
     lanes: BTreeMap<StreamId, Lane>,
     build: &'a dyn Fn() -> Queue,
-    /// When each lane wants to be called; entries that no longer hold are dropped when they come up.
+    /// When each lane next needs to be called; stale entries are dropped when they come up.
     calls: BinaryHeap<Reverse<(Nanos, StreamId)>>,
     touched: Vec<StreamId>,
     inside: usize,
@@ -24,7 +24,7 @@ pub(super) struct Lanes<'a> {
 /// A stream's own disk, built at its first request.
 struct Lane {
     queue: Box<Queue>,
-    /// Which of its entries among the calls holds: one at most, or every call would ask for as many again.
+    /// Its valid entry among the calls. Only one may be valid, or every call would schedule as many again.
     call: Option<Nanos>,
 }
 

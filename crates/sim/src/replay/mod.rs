@@ -15,9 +15,9 @@ use source::{Closed, Numbered, Open};
 /// When requests are issued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// At the trace's own times.
+    /// At the recorded times.
     Open,
-    /// Each stream's next request its recorded think time after the one it waited for completes.
+    /// Each request follows its recorded think time after completion of the one its stream waited for.
     Closed,
 }
 
@@ -26,7 +26,7 @@ pub enum Mode {
 pub struct Settings {
     /// When requests are issued.
     pub mode: Mode,
-    /// The trace's times (open) or think times (closed) are divided by this; positive and finite.
+    /// Divisor of the trace's times (open) or think times (closed); positive and finite.
     pub speed: f64,
 }
 
@@ -36,7 +36,7 @@ pub enum ReplayError {
     /// It cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// It is not the trace that was surveyed.
+    /// It differs from the trace that was surveyed.
     #[error("the trace changed while it was being replayed")]
     Changed,
 }
@@ -53,7 +53,7 @@ impl From<TraceError> for RunError {
     }
 }
 
-/// Replays a trace through `queue`, steered by `pilot` if there is one. `placement` must come from a survey of the same trace.
+/// Replays a trace through `queue`, optionally steered by `pilot`. `placement` must come from a survey of the same trace.
 pub fn replay(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
@@ -71,9 +71,9 @@ pub fn replay(
     Ok(RunSummary::new(measure, &queue))
 }
 
-/// Replays a trace with every stream that `measure` follows alone on a device of its own, made by `build`: what each would get
-/// without the others. Other streams' requests are passed over and counted nowhere, so that the streams can be shared out among
-/// cores: what a stream gets depends on who else is followed only in so far as they share the bound on what is in memory.
+/// Replays a trace with every stream that `measure` follows alone on a device of its own, made by `build`: the service each would
+/// get without the others. Other streams' requests are skipped and not counted, so the streams can be divided among cores: the
+/// set of followed streams affects a stream only through the shared bound on memory.
 pub fn replay_alone(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,

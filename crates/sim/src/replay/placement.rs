@@ -1,4 +1,4 @@
-//! The survey of a trace before its replay, and the placement of its devices on the one simulated disk.
+//! The survey of a trace before its replay, and the placement of its devices on the simulated disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,40 +6,41 @@ use block::{Nanos, Op, StreamId};
 
 use crate::trace::{TraceError, TraceReader, TraceRequest};
 
-/// Granularity at which [`Fit::Compact`] drops what a trace never touches: coarse enough to keep neighbours neighbours.
+/// Granularity at which [`Fit::Compact`] removes untouched areas: coarse enough to keep neighbouring requests close.
 const CHUNK_SECTORS: u64 = 32_768;
 
-/// Chunks and streams are counted one by one up to this many, so that no trace, however wild, fills the memory.
+/// Limit on distinct chunks and streams, so that no trace can fill the memory.
 const COUNTED: usize = 4_000_000;
 
-/// Streams that are followed one by one; the others' requests are replayed like any, but not told apart.
+/// Number of streams with statistics of their own; the others' requests are replayed but not distinguished.
 pub const FOLLOWED_STREAMS: usize = 256;
 
-/// One pass over a trace: its size, its devices, its streams.
+/// The result of one pass over a trace: its size, devices and streams.
 #[derive(Debug, Default)]
 pub struct Survey {
-    /// How many requests.
+    /// Number of requests.
     pub requests: u64,
-    /// Damaged lines passed over.
+    /// Damaged lines skipped.
     pub skipped: u64,
-    /// Writes of which the trace does not say whether their issuer waits.
+    /// Writes for which the trace does not say whether the issuer waits.
     pub writes_without_sync: u64,
-    /// Requests whose completion the trace does not tell.
+    /// Requests without a recorded completion.
     pub without_response: u64,
     /// From the first arrival to the last.
     pub duration: Nanos,
-    /// Per device: the first sector behind its last request.
+    /// Per device: the first sector after its highest request.
     ends: BTreeMap<u32, u64>,
-    /// The pieces of [`CHUNK_SECTORS`] that are touched, by device.
+    /// The chunks of [`CHUNK_SECTORS`] that are touched, by device.
     chunks: BTreeSet<(u32, u64)>,
     /// Per stream: requests.
     streams: BTreeMap<StreamId, u64>,
-    /// What the trace calls the followed streams.
+    /// Names of the followed streams.
     names: BTreeMap<StreamId, String>,
 }
 
 impl Survey {
-    /// Reads the whole trace; `each` is called now and then with the requests read so far and ends the survey by returning false.
+    /// Reads the whole trace; `each` is called periodically with the number of requests read, and ends the survey by returning
+    /// false.
     pub fn take(reader: &mut dyn TraceReader, mut each: impl FnMut(u64) -> bool) -> Result<Option<Survey>, TraceError> {
         let mut survey = Survey::default();
         while let Some(request) = reader.next_request().transpose()? {
@@ -81,12 +82,12 @@ impl Survey {
         streams
     }
 
-    /// How many streams there are, followed or not.
+    /// Number of streams, followed or not.
     pub fn stream_count(&self) -> usize {
         self.streams.len()
     }
 
-    /// What the trace calls a followed stream.
+    /// The name of a followed stream.
     pub fn stream_name(&self, stream: StreamId) -> Option<&str> {
         self.names.get(&stream).map(String::as_str)
     }
@@ -95,10 +96,10 @@ impl Survey {
 /// What to do with a trace that does not fit on the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
-    /// Refuse it: every request stays where it was.
+    /// Reject it; requests keep their addresses.
     #[default]
     Exact,
-    /// Leave out the parts of the devices (16 MiB each) that the trace never touches; the rest keeps its order.
+    /// Leave out areas of 16 MiB that the trace never touches; the rest keeps its order.
     Compact,
 }
 
@@ -110,7 +111,7 @@ pub enum FitError {
     Exact {
         /// Sectors needed.
         needed: u64,
-        /// Sectors there are.
+        /// Sectors available.
         capacity: u64,
         /// Sectors that [`Fit::Compact`] would need.
         compact: u64,
@@ -120,20 +121,20 @@ pub enum FitError {
     Compact {
         /// Sectors needed.
         needed: u64,
-        /// Sectors there are.
+        /// Sectors available.
         capacity: u64,
     },
 }
 
-/// The other way out, where it is one.
+/// Suggests [`Fit::Compact`] if it would help.
 fn or_compact(compact: u64, capacity: u64) -> String {
     if compact > capacity {
         return String::new();
     }
-    format!(", or drop what is never touched with --fit compact ({compact} sectors)")
+    format!(", or leave out untouched areas with --fit compact ({compact} sectors)")
 }
 
-/// Where each device of a trace lies on the disk.
+/// The position of each device of a trace on the disk.
 #[derive(Debug)]
 pub struct Placement {
     capacity: u64,
@@ -142,14 +143,14 @@ pub struct Placement {
 
 #[derive(Debug)]
 enum Layout {
-    /// Side by side, each from its base sector on: (device, base), by device.
+    /// Side by side, each starting at its base sector: (device, base), by device.
     SideBySide(Vec<(u32, u64)>),
     /// Touched chunks only, in order.
     Compact(Vec<(u32, u64)>),
 }
 
 impl Placement {
-    /// Lays the surveyed trace out on a disk of `capacity` sectors. One device that fits stays exactly where it was.
+    /// Lays out the surveyed trace on a disk of `capacity` sectors. A single device that fits keeps its addresses.
     pub fn new(survey: &Survey, capacity: u64, fit: Fit) -> Result<Placement, FitError> {
         let compact = (survey.chunks.len() as u64).saturating_mul(CHUNK_SECTORS);
         if fit == Fit::Compact {
@@ -163,7 +164,7 @@ impl Placement {
         let mut needed = 0u64;
         for (&device, &end) in &survey.ends {
             bases.push((device, needed));
-            // The next device starts on a chunk of its own, so that alignment survives.
+            // The next device starts at a chunk boundary, which preserves alignment.
             needed = if bases.len() == survey.ends.len() {
                 needed.saturating_add(end)
             } else {
@@ -176,7 +177,7 @@ impl Placement {
         Ok(Placement { capacity, layout: Layout::SideBySide(bases) })
     }
 
-    /// Where a request of the trace lies on the disk; `None` if it was not there when the trace was surveyed.
+    /// A request's address on the disk; `None` if it was not in the surveyed trace.
     pub fn lba(&self, request: &TraceRequest) -> Option<u64> {
         let lba = match &self.layout {
             Layout::SideBySide(bases) => {

@@ -1,4 +1,4 @@
-//! Where requests come from: a trace by its own times (open loop), or stream by stream after completions (closed loop).
+//! Sources of requests: a trace at its recorded times (open loop), or stream by stream after completions (closed loop).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -11,11 +11,11 @@ use super::placement::Placement;
 use crate::run::{Finished, Issue, RunError, Source};
 use crate::trace::{TraceReader, TraceRequest};
 
-/// Requests a closed loop reads ahead in the trace to find each stream's next one. Bounds its memory for traces of any length;
-/// a stream whose next request lies further on sleeps until it comes into sight.
+/// How many requests a closed loop reads ahead to find each stream's next one. This bounds memory; a stream whose next request is
+/// further ahead sleeps until it comes into range.
 const LOOK_AHEAD: usize = 65_536;
 
-/// Requests that a stream of a closed loop may have in flight in the recording and be told apart by.
+/// Limit on the requests per stream that later ones may be found to depend on.
 const LOOK_BEHIND: usize = 65_536;
 
 /// Places a request of the trace on the disk.
@@ -38,13 +38,13 @@ fn scaled(span: Nanos, speed: f64) -> Nanos {
     if speed == 1.0 { span } else { Nanos::from_secs_f64(span.as_secs_f64() / speed) }
 }
 
-/// Requests read in search of some streams between two checks of the flag that stops a run.
+/// Requests read between two checks of the stop flag while searching for a stream's next request.
 const READS_PER_CHECK: u64 = 4096;
 
-/// A trace's requests with their numbers in it, or those of some streams alone.
+/// A trace's requests with their numbers, or those of selected streams only.
 pub(super) struct Numbered<'a> {
     reader: Box<dyn TraceReader + 'a>,
-    /// If not all: the streams wanted, in ascending order, and what stops the run, for a search may go on for long.
+    /// If not all: the selected streams, in ascending order, and the stop flag, since a search may take long.
     only: Option<(Vec<StreamId>, Option<&'a AtomicBool>)>,
     count: u64,
 }
@@ -55,7 +55,7 @@ impl<'a> Numbered<'a> {
         Numbered { reader, only: None, count: 0 }
     }
 
-    /// Those of `streams`, in ascending order. The others cost no more than being read.
+    /// Those of `streams`, which is in ascending order. The others are read and skipped.
     pub(super) fn only(reader: Box<dyn TraceReader + 'a>, streams: Vec<StreamId>, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
         Numbered { reader, only: Some((streams, stop)), count: 0 }
     }
@@ -86,7 +86,7 @@ impl<'a> Numbered<'a> {
     }
 }
 
-/// Open loop: every request at its own time, divided by `speed`, whether or not the disk keeps up.
+/// Open loop: every request at its recorded time divided by `speed`, whether or not the disk keeps up.
 pub(super) struct Open<'a> {
     requests: Numbered<'a>,
     placement: &'a Placement,
@@ -110,7 +110,7 @@ impl<'a> Open<'a> {
 impl Source for Open<'_> {
     type Work = Issue;
 
-    // Asked several times for each request, and nearly always there is the answer of last time.
+    // Called several times per request; the cached answer is nearly always valid.
     #[inline]
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
         match &self.next {
@@ -127,11 +127,11 @@ impl Source for Open<'_> {
     fn completed(&mut self, _finished: &Finished) {}
 }
 
-/// Closed loop: each stream goes on from what it waited for in the recording.
+/// Closed loop: each stream continues after the completion that it waited for in the recording.
 ///
-/// A request is taken to depend on the stream's last request that had completed when it was issued, and is issued its recorded
-/// think time after that one completes here; never before the stream's preceding request. So a stream that kept four requests in
-/// flight keeps four in flight. No stream waits for asynchronous requests. Where the recording has no completions, the whole
+/// A request is assumed to depend on the stream's last request that had completed when it was issued. It is issued its recorded
+/// think time after that one completes here, and never before the stream's preceding request, so a stream that kept four requests
+/// in flight keeps four in flight. Streams do not wait for asynchronous requests. If the recording has no completions, the whole
 /// gap between two requests counts as think time.
 pub(super) struct Closed<'a> {
     requests: Numbered<'a>,
@@ -139,32 +139,32 @@ pub(super) struct Closed<'a> {
     speed: f64,
     at_end: bool,
     buffered: usize,
-    /// In the order of their first requests.
+    /// In order of their first requests.
     streams: Vec<Stream>,
-    /// Where in it each stream is.
+    /// Each stream's index.
     indices: BTreeMap<StreamId, usize>,
-    /// The stream that was read last, and where it is: requests of one come in runs.
+    /// The stream read last and its index: a stream's requests come in runs.
     last: Option<(StreamId, usize)>,
-    /// Streams whose next request can be issued: when, its number, and where the stream is.
+    /// Streams whose next request can be issued: its time, its number, the stream's index.
     ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
-    /// What is under way here and may be waited for: its number, to when it completed in the recording, and where its stream is.
+    /// Requests in flight that others may depend on: number, to recorded completion and the stream's index.
     under_way: BTreeMap<u64, (Nanos, usize)>,
 }
 
 #[derive(Default)]
 struct Stream {
-    /// What it will ask, in the recording's order, with the requests' numbers in the trace.
+    /// Its coming requests in recorded order, with their numbers in the trace.
     ahead: VecDeque<(u64, TraceRequest)>,
     /// Its next request is in the heap of ready ones.
     announced: bool,
-    /// What it asked and may still depend on: when each completed in the recording and its number, to when it completed here.
+    /// Issued requests it may still depend on: recorded completion and number, to the completion here.
     behind: BTreeMap<(Nanos, u64), Option<Nanos>>,
-    /// The latest request issued: when in the recording, when here.
+    /// The last request issued: its recorded time and its time here.
     last_issue: Option<(Nanos, Nanos)>,
 }
 
 impl Stream {
-    /// When the next request is issued, as far as is known; `None` while what it depends on is under way.
+    /// When the next request is issued; `None` while the request it depends on is in flight.
     fn next_issue(&mut self, speed: f64) -> Option<Nanos> {
         let arrival = self.ahead.front()?.1.arrival;
         let Some((last_recorded, last_here)) = self.last_issue else { return Some(scaled(arrival, speed)) };
@@ -178,7 +178,7 @@ impl Stream {
         Some((completion? + scaled(arrival - dependency.0, speed)).max(last_here))
     }
 
-    /// Remembers what was asked. Of too many, those that completed last in the recording are forgotten: they are needed last.
+    /// Records an issued request. Beyond the limit, those that completed last in the recording are dropped: they are needed last.
     fn remember(&mut self, key: (Nanos, u64)) {
         self.behind.insert(key, None);
         if self.behind.len() > LOOK_BEHIND {
@@ -214,7 +214,7 @@ impl<'a> Closed<'a> {
         }
     }
 
-    /// Where a stream is; a new one is taken in.
+    /// A stream's index; a new stream is added.
     fn index_of(&mut self, id: StreamId) -> usize {
         match self.last {
             Some((last, index)) if last == id => index,
@@ -268,7 +268,7 @@ impl Source for Closed<'_> {
             self.under_way.insert(token, (recorded_completion, index));
         }
         self.announce(index);
-        // A process that finds the queue full is late with its request: in a closed loop the response time starts when it gets in.
+        // A process that finds the queue full is late: in a closed loop the response time starts when the request is admitted.
         issue(&request, self.placement, now, token).map(Some)
     }
 

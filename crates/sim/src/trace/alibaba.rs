@@ -1,4 +1,4 @@
-//! Alibaba Cloud block traces: `device_id,opcode,offset,length,timestamp` a line, in bytes and microseconds.
+//! Alibaba Cloud block traces: one `device_id,opcode,offset,length,timestamp` per line, in bytes and microseconds.
 
 use block::Op;
 

@@ -1,11 +1,11 @@
-//! What blkparse prints of a block trace, in its default format.
+//! blkparse's output in its default format.
 //!
 //! ```text
 //!   8,0    3        1     0.000000000   697  Q  WS 223490 + 8 [kjournald]
 //!  device  CPU  sequence  seconds       pid  action  RWBS  sector + sectors [program, or error of a C]
 //! ```
 //!
-//! How events make requests: `events.rs`. The summary that blkparse prints at the end is passed over.
+//! `events.rs` builds requests from the events. The summary at the end is skipped.
 
 use block::{Op, StreamId};
 
@@ -39,7 +39,7 @@ fn detect(head: &Head<'_>) -> bool {
 /// blkparse's notice of each file it reads.
 const ADDED: &[u8] = b"Input file ";
 
-/// Behind the events stand "CPU0 (sda):" or "Total (sda):" and counts.
+/// The events are followed by "CPU0 (sda):" or "Total (sda):" and counts.
 fn begins_summary(line: &[u8]) -> bool {
     line.starts_with(b"CPU") || line.starts_with(b"Total (")
 }
@@ -52,7 +52,7 @@ struct Blkparse {
     summary: bool,
 }
 
-/// The fields that every line has.
+/// The fields of every line.
 struct Line<'a> {
     device: u32,
     time: block::Nanos,
@@ -92,7 +92,7 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// The event, and the program's name if the line has it. `None`: it tells nothing about a request.
+    /// The event, and the program's name if the line has it. `None`: not about a request.
     fn event(&self) -> Result<Option<(Event, &'a [u8])>, String> {
         let Some(what) = self.what() else { return Ok(None) };
         let rwbs = Rwbs::read(self.rwbs)?;
@@ -110,7 +110,7 @@ impl<'a> Line<'a> {
             {
                 (0, 0)
             }
-            _ => return Err(format!("has {} where the sector, + and the number of sectors belong", lines::show(self.rest))),
+            _ => return Err(format!("has {} instead of the sector, + and the number of sectors", lines::show(self.rest))),
         };
         let program = match (memchr::memchr(b'[', rest), memchr::memrchr(b']', rest)) {
             (Some(open), Some(close)) if open < close && what != What::Completed => &rest[open + 1..close],
@@ -122,7 +122,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Cuts the first word off.
+/// Splits off the first word.
 pub(super) fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     let text = rest.trim_ascii_start();
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
@@ -131,11 +131,12 @@ pub(super) fn next_word<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
     word
 }
 
-/// What a request does, as blkparse and the kernel's tracepoints print it (`blk_fill_rwbs` in `blktrace.c`).
+/// A request's operation and flags, as blkparse and the kernel's tracepoints print them (`blk_fill_rwbs` in `blktrace.c`).
 pub(super) struct Rwbs {
     /// `None`: a flush, a secure erase, a zone command.
     pub(super) op: Option<Op>,
-    /// As `op_is_sync` has it: a read, or a write or discard with S (sync), F behind (force unit access) or F in front (flush before).
+    /// As in `op_is_sync`: a read, or a write or discard with S (sync), trailing F (force unit access) or leading F (flush
+    /// before).
     pub(super) sync: bool,
 }
 

@@ -1,11 +1,11 @@
-//! blktrace's binary recordings, one file per processor, read together in the order of time.
+//! blktrace's binary recordings, one file per processor, merged in time order.
 //!
 //! ```text
 //!  magic u32 (0x656174 << 8 | version 7), sequence u32 | time u64 ns | sector u64 | bytes u32, action u32 |
 //!  pid u32, device u32 | cpu u32, error u16, payload length u16 | payload
 //! ```
 //!
-//! In the recording machine's byte order, which the magic tells. How events make requests: `events.rs`.
+//! Byte order is that of the recording machine, which the magic reveals. `events.rs` builds requests from the events.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -48,7 +48,7 @@ const TA_COMPLETE: u32 = 8;
 const TA_CGROUP: u32 = 1 << 8;
 const CGROUP_BYTES: usize = 8;
 const TN_PROCESS: u32 = 0;
-/// A program's name has 15 characters; more is no name.
+/// A program's name has at most 15 characters.
 const NAME_BYTES: usize = 64;
 
 fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn super::TraceReader>, TraceError> {
@@ -93,7 +93,7 @@ fn recording(name: &str) -> Option<(&str, u32)> {
     Some((device, processor.parse().ok()?))
 }
 
-/// The files of the recording to which this file belongs, by processor; none if its name is not that of such a file.
+/// The files of the recording this file belongs to, by processor; none if its name does not fit the pattern.
 pub(super) fn siblings(path: &Path) -> Vec<PathBuf> {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     recording(name).map(|(device, _)| files_of(path, device)).unwrap_or_default()
@@ -113,7 +113,7 @@ fn files_of(path: &Path, device: &str) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The file to begin with: `path` itself; but of a recording, named whole (`sda`) or by an empty file, the first that is not empty.
+/// The file to begin with: `path` itself, or, if `path` names the recording (`sda`) or an empty file, the first non-empty one.
 pub(super) fn first_of(path: &Path) -> PathBuf {
     let files = match path.file_name().and_then(|name| name.to_str()) {
         Some(name) if recording(name).is_some() && is_empty(path) => siblings(path),
@@ -130,7 +130,7 @@ enum Order {
 }
 
 impl Order {
-    /// The order in which these four bytes are the magic, whatever the version.
+    /// The byte order in which these four bytes are the magic, of any version.
     fn of(magic: &[u8]) -> Option<Order> {
         [Order::Little, Order::Big].into_iter().find(|order| order.u32(magic, 0) >> 8 == MAGIC)
     }
@@ -159,7 +159,7 @@ impl Order {
     }
 }
 
-/// What a record says, as far as we use it.
+/// The fields of a record that we use.
 #[derive(Clone, Copy)]
 struct Record {
     time: u64,
@@ -209,7 +209,7 @@ struct Processor {
     record: u64,
     head: [u8; HEADER_BYTES],
     payload: Vec<u8>,
-    /// What `head` says, until it is its turn.
+    /// The event in `head`, until its turn comes.
     ahead: Option<Record>,
 }
 
@@ -217,7 +217,7 @@ impl Processor {
     fn open(input: Input) -> Result<Processor, TraceError> {
         let magic = input.head().bytes.get(..4).map(<[u8]>::to_vec).unwrap_or_default();
         let order = Order::of(&magic).ok_or_else(|| {
-            input.not_of_format(format!("is no blktrace file: it begins with \"{}\", not with its magic", magic.escape_ascii()))
+            input.not_of_format(format!("is not a blktrace file: it begins with \"{}\", not with its magic", magic.escape_ascii()))
         })?;
         let version = order.u32(&magic, 0).to_le_bytes()[0];
         if version != VERSION {
@@ -238,7 +238,7 @@ impl Processor {
         self.parse().map(Some)
     }
 
-    /// Reads the record whose head is there.
+    /// Reads the record whose head has been read.
     fn parse(&mut self) -> Result<Record, Trouble> {
         let (order, head) = (self.order, &self.head);
         let magic = order.u32(head, 0);
@@ -263,7 +263,7 @@ impl Processor {
         Ok(record)
     }
 
-    /// After damage: goes on byte by byte until a record's magic appears, and reads that.
+    /// After damage: searches byte by byte for the next record's magic and reads that record.
     fn resume(&mut self) -> Result<Option<Record>, Trouble> {
         loop {
             self.head.copy_within(1.., 0);
@@ -309,7 +309,7 @@ struct Blktrace {
 }
 
 impl Blktrace {
-    /// Reads a processor's next record and queues it by its time. A process's name is learnt at once: it does no harm early.
+    /// Reads a processor's next record and queues it by time. Process names take effect at once, which is harmless.
     fn read_ahead(&mut self, at: usize) -> Result<(), TraceError> {
         let processor = &mut self.processors[at];
         let mut outcome = processor.read();

@@ -1,4 +1,4 @@
-//! Comma-separated values with a heading that names the columns and their units; the order is free.
+//! Comma-separated values with a heading that names the columns and their units, in any order.
 //!
 //! | what | columns (one of them) | |
 //! |---|---|---|
@@ -6,14 +6,14 @@
 //! | place | `lba` (512-byte sectors, also `lba512`), `offset_bytes` | required |
 //! | size | `sectors` (also `size_blocks size_blocks512`), `size_bytes` | required |
 //! | direction | `op` (`read write discard`, or `r w d`), `is_read` (`1 0 true false`) | required |
-//! | device, stream | `device`, `stream`: numbers; without a column for streams each device is one | optional |
-//! | their names | `device_name`, `stream_name`; they stand for the number if there is none | optional |
-//! | somebody waits | `sync` (`1 0 true false`, or empty) | optional |
+//! | device, stream | `device`, `stream`: numbers; without a stream column each device is a stream | optional |
+//! | their names | `device_name`, `stream_name`; they replace the number if there is none | optional |
+//! | synchronous | `sync` (`1 0 true false`, or empty) | optional |
 //! | response time | `response_s response_ms response_us response_ns`, or `measured_response_` and a unit; may be empty | optional |
 //! | I/O priority | `priority_class` (`realtime best-effort idle`, or 1 2 3), `priority_level` (0 to 7); may be empty | optional |
 //!
-//! Other columns are passed over. Fields may stand in quotation marks; a line break within a field is not understood. The
-//! separator is a comma, a semicolon or a tab, whichever the heading uses.
+//! Other columns are ignored. Fields may be quoted, but must not contain line breaks. The separator is a comma, a semicolon or a
+//! tab, whichever the heading uses.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ use super::{Format, Head, TraceError, TraceRequest};
 /// The format.
 pub static FORMAT: Format = Format {
     name: "csv",
-    summary: "CSV with a heading: time_ms (or s, us, ns), lba or offset_bytes, sectors or size_bytes, op or is_read; and, if there, \
+    summary: "CSV with a heading: time_ms (or s, us, ns), lba or offset_bytes, sectors or size_bytes, op or is_read; optionally \
               device, device_name, stream, stream_name, sync, response_ms (or s, us, ns), priority_class, priority_level",
     source: "this program's own",
     detect: |head| heading(head).is_ok(),
@@ -41,7 +41,7 @@ pub static FORMAT: Format = Format {
 /// What a column means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
-    /// As a decimal number of a unit with so many digits after it to the nanosecond.
+    /// A decimal number of a unit that is 10 to this power nanoseconds.
     Time(usize),
     Lba,
     OffsetBytes,
@@ -93,7 +93,7 @@ impl Column {
         }
     }
 
-    /// Columns that say the same, of which there may be one.
+    /// The role of a column; only one column may have each.
     fn role(self) -> Option<&'static str> {
         Some(match self {
             Column::Time(_) => "the arrival",
@@ -113,13 +113,13 @@ impl Column {
     }
 }
 
-/// What the heading says.
+/// The parsed heading.
 struct Heading {
     columns: Vec<Column>,
     separator: u8,
 }
 
-/// Reads the heading off the content's first line.
+/// Parses the heading from the content's first line.
 fn heading(head: &Head<'_>) -> Result<Heading, String> {
     let line = head.lines().next().unwrap_or_default();
     let text = std::str::from_utf8(line).map_err(|_| "the heading is not text: name the columns in it".to_owned())?;
@@ -144,7 +144,7 @@ fn heading(head: &Head<'_>) -> Result<Heading, String> {
     Ok(Heading { columns, separator })
 }
 
-/// A line's values, before they make a request.
+/// A line's values, from which a request is made.
 #[derive(Default)]
 struct Row<'a> {
     arrival: Nanos,
@@ -198,10 +198,10 @@ impl<'a> Row<'a> {
 
 #[cold]
 fn wrong_count(heading: &Heading) -> String {
-    format!("has not the {} fields that the heading names", heading.columns.len())
+    format!("does not have the {} fields that the heading names", heading.columns.len())
 }
 
-/// A line's first field, out of its quotation marks, and what follows its separator.
+/// A line's first field, unquoted, and the rest after its separator.
 fn next_field(line: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), String> {
     if let Some(quoted) = line.strip_prefix(b"\"") {
         let mut from = 0;
@@ -211,7 +211,7 @@ fn next_field(line: &[u8], separator: u8) -> Result<(&[u8], Option<&[u8]>), Stri
                 [sign, ref rest @ ..] if sign == separator => return Ok((&quoted[..at], Some(rest))),
                 // A quotation mark within the field is doubled.
                 [b'"', ..] => from = at + 2,
-                _ => return Err("has something behind a closing quotation mark".into()),
+                _ => return Err("has something after a closing quotation mark".into()),
             }
         }
         return Err("has an opening quotation mark without a closing one".into());
@@ -239,7 +239,7 @@ fn truth(field: &[u8], what: &str) -> Result<bool, String> {
     }
 }
 
-/// The words, or the numbers of `ioprio.h`, where 0 says that none was set.
+/// The words, or the numbers of `ioprio.h`, where 0 means not set.
 fn priority_class(field: &[u8]) -> Result<PriorityClass, String> {
     match field {
         b"realtime" | b"1" => Ok(PriorityClass::RealTime),
@@ -258,12 +258,12 @@ fn priority_level(field: &[u8]) -> Result<u8, String> {
 
 struct Csv {
     heading: Heading,
-    /// The heading's line has gone by.
+    /// The heading has been read.
     started: bool,
     place_in_bytes: bool,
     size_in_bytes: bool,
     devices: Naming,
-    /// There is a column for streams; without one each device is a stream.
+    /// There is a stream column; without one each device is a stream.
     tells_streams: bool,
     streams: Naming,
 }
@@ -282,7 +282,7 @@ impl Csv {
         }
     }
 
-    /// Places and sizes may be in different units; what is in bytes is rounded outward.
+    /// Addresses and sizes may be in different units; bytes are rounded outward to sectors.
     fn extent(&self, row: &Row<'_>) -> Result<Option<Extent>, String> {
         let bytes_of_sectors =
             |sectors: u64| sectors.checked_mul(512).ok_or_else(|| format!("{sectors} sectors are beyond any disk"));
@@ -322,7 +322,7 @@ impl Parser for Csv {
     }
 }
 
-/// A name without the doubling of its quotation marks.
+/// A name with its doubled quotation marks undoubled.
 fn undoubled(name: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memmem::find(name, b"\"\"").is_none() {
         return Cow::Borrowed(name);
@@ -330,7 +330,7 @@ fn undoubled(name: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(String::from_utf8_lossy(name).replace("\"\"", "\"").into_bytes())
 }
 
-/// What devices or streams are called: by number and perhaps a name besides, or by name alone.
+/// How devices or streams are identified: by number, optionally with a name, or by name alone.
 enum Naming {
     Numbers(NamesByNumber),
     Names(Names),

@@ -1,6 +1,6 @@
 //! DiskSim's default ASCII traces: arrival in ms, device, first block, size in blocks and hexadecimal flags, between blanks.
 //!
-//! MQSim's traces look the same but count nanoseconds: divide their first column by 10^6 before.
+//! MQSim's traces look the same but count nanoseconds: divide their first column by 10^6 first.
 
 use block::Op;
 

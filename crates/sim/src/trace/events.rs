@@ -1,16 +1,16 @@
-//! Requests from the Linux block layer's events: what was queued, what was sent to the driver, what completed.
+//! Builds requests from the Linux block layer's events: queued, sent to the driver, completed.
 //!
-//! A request is what a program or filesystem queued (a bio), before the block layer merged or split it: merging is the scheduler's
-//! part, which a replay must do anew. It arrives with its `Q` event, and is answered when `C` events have covered all its sectors.
+//! A request is what a program or filesystem queued (a bio), before merging and splitting: those are the scheduler's work, which
+//! a replay repeats. It arrives with its `Q` event and is complete when `C` events have covered all its sectors.
 //!
 //! ```text
 //!  Q 0+8   Q 8+8   D 0+16   C 0+16       two queued, merged, one completion: both are answered then
 //!  Q 0+16  D 0+8   D 8+8  C 0+8  C 8+8   one queued, split: answered with its last part
 //! ```
 //!
-//! A `D` for sectors that nobody is known to wait for is a request of its own that arrives then: the trace began between its `Q`
-//! and `D`, or recorded no `Q`s. `G I M F P U T X S R A B` tell nothing more: a remapped (`A`) request is queued once more, on the
-//! device below. Flushes and other requests without sectors are left out.
+//! A `D` for sectors of no pending request is a request of its own that arrives then: the trace began between its `Q` and `D`, or
+//! recorded no `Q`s. `G I M F P U T X S R A B` add nothing: a remapped (`A`) request is queued again on the device below. Flushes
+//! and other requests without sectors are left out.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -21,11 +21,11 @@ use super::extent::Extent;
 use super::names::Names;
 use super::order::Window;
 
-/// How many requests may be unanswered before the oldest is let go without a response time.
+/// How many requests may be pending before the oldest is released without a response time.
 const UNANSWERED: usize = 16_384;
-/// How long a request may stay unanswered: Linux itself gives up a command after 30 s and a few retries.
+/// How long a request may be pending: Linux itself gives up on a command after 30 s and a few retries.
 const PATIENCE: Nanos = Nanos::from_millis(300_000);
-/// How many requests that begin before a completion are looked at for one that reaches into it.
+/// How many requests that begin before a completion are checked for overlap with it.
 const LOOK_BACK: usize = 64;
 
 /// What happened.
@@ -35,11 +35,11 @@ pub(super) enum What {
     Queued,
     /// `D`: a request was sent to the driver.
     Issued,
-    /// `C`: the driver is done with a request.
+    /// `C`: the driver completed a request.
     Completed,
 }
 
-/// An event that tells something about a request.
+/// An event about a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Event {
     pub(super) what: What,
@@ -55,7 +55,7 @@ pub(super) struct Event {
     pub(super) pid: u32,
 }
 
-/// A request on its way. Each knows how many of its sectors are not completed yet.
+/// A pending request, with the number of its sectors not yet completed.
 #[derive(Clone, Copy)]
 struct Pending {
     request: TraceRequest,
@@ -72,20 +72,20 @@ impl Pending {
 /// Where a pending request stands in the index: device, direction, first sector, number in order of arrival.
 type Place = (u32, Op, u64, u64);
 
-/// Finds out which completion answers which request.
+/// Matches completions to requests.
 #[derive(Default)]
 pub(super) struct Matcher {
-    /// In order of arrival, answered or not; leaves from the front.
+    /// In order of arrival, complete or not; requests leave from the front.
     pending: VecDeque<Pending>,
     /// The number of the front.
     front: u64,
-    /// The unanswered ones.
+    /// The pending ones.
     index: BTreeSet<Place>,
     devices: Devices,
 }
 
 impl Matcher {
-    /// Takes the next event, and pushes the requests about which all is known.
+    /// Takes the next event and pushes the requests that are complete.
     pub(super) fn event(&mut self, event: &Event, out: &mut Window) -> Result<(), String> {
         let extent = Extent::of_sectors(event.lba, event.sectors)?;
         if let (Some(op), Some(extent)) = (event.op, extent) {
@@ -110,7 +110,7 @@ impl Matcher {
         while self.pop(out) {}
     }
 
-    /// What the trace calls a device.
+    /// The trace's name for a device.
     pub(super) fn device_name(&self, device: u32) -> Option<&str> {
         self.devices.names.name(device)
     }
@@ -126,7 +126,7 @@ impl Matcher {
         self.pending.get(usize::try_from(number.checked_sub(self.front)?).ok()?)
     }
 
-    /// Credits a completion to the requests it covers: to the oldest with exactly these sectors, else to all along its way.
+    /// Credits a completion to the oldest request with exactly these sectors, else to all requests it overlaps.
     fn complete(&mut self, now: Nanos, op: Op, device: u32, extent: Extent) {
         let (start, end) = (extent.lba, extent.end());
         let same_start = self.index.range((device, op, start, 0)..=(device, op, start, u64::MAX)).map(|&(.., number)| number);
@@ -143,7 +143,7 @@ impl Matcher {
         }
     }
 
-    /// The unanswered request in which `from` lies, or else the first that begins before `end`.
+    /// The pending request that contains `from`, or else the first that begins before `end`.
     fn next_within(&self, device: u32, op: Op, from: u64, end: u64) -> Option<Place> {
         if from >= end {
             return None;
@@ -166,7 +166,7 @@ impl Matcher {
         }
     }
 
-    /// Pushes what has been answered or waited for too long, from the front on.
+    /// Pushes requests that are complete or have been pending for too long, from the front.
     fn release(&mut self, now: Nanos, out: &mut Window) {
         while let Some(front) = self.pending.front() {
             let old = self.pending.len() > UNANSWERED || now - front.request.arrival > PATIENCE;
@@ -188,7 +188,7 @@ impl Matcher {
     }
 }
 
-/// Numbers Linux's devices in the order of their first appearance, named as blkparse prints them: `8,0`.
+/// Numbers Linux's devices in order of first appearance, named as blkparse prints them: `8,0`.
 #[derive(Default)]
 struct Devices {
     numbers: BTreeMap<u32, u32>,

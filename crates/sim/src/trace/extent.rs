@@ -1,10 +1,10 @@
-//! Whole sectors of a disk, made of what traces say in sectors or in bytes.
+//! Ranges of whole sectors, from addresses in sectors or bytes.
 
 use block::{Nanos, Op, Priority, StreamId};
 
 use super::TraceRequest;
 
-/// Where on the disk, in whole sectors.
+/// A range of sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     pub(super) lba: u64,
@@ -12,7 +12,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// The request for it, of which nothing more is known.
+    /// A request for it, with every other field at its default.
     pub(super) fn request(self, arrival: Nanos, op: Op, device: u32, stream: StreamId) -> TraceRequest {
         let Extent { lba, sectors } = self;
         let (sync, priority, response) = (None, Priority::DEFAULT, None);

@@ -7,9 +7,9 @@
 //!  FILE wait MICROSECONDS 0
 //! ```
 //!
-//! Offsets and lengths are in bytes. Version 3 counts its time in microseconds (fio 3.33 `log_io_u`). In version 2 time passes only
-//! by `wait`, which we take as the manual has it: so many microseconds after the wait before. (fio itself writes no waits, and when
-//! it replays one it waits until so many milliseconds after its start: `read_iolog_get` in fio 3.33, and measured.)
+//! Offsets and lengths are in bytes. Version 3 has times in microseconds (fio 3.33 `log_io_u`). In version 2 only `wait` advances
+//! time; we follow the manual, which counts microseconds since the previous wait. (fio itself writes no waits, and when replaying
+//! one it waits until that many milliseconds after its start: `read_iolog_get` in fio 3.33, and measured.)
 //! A file is a device and a stream; a `trim` is a discard; `sync`, `datasync` and `sync_file_range` are left out.
 
 use block::{Nanos, Op, StreamId};
@@ -40,7 +40,7 @@ enum Version {
     Three,
 }
 
-/// Reads the version off the content's first line.
+/// Parses the version from the content's first line.
 fn version(head: &Head<'_>) -> Result<Version, String> {
     let line = head.lines().next().unwrap_or_default();
     match line.trim_ascii_end() {
@@ -52,9 +52,9 @@ fn version(head: &Head<'_>) -> Result<Version, String> {
 
 struct Fio {
     version: Version,
-    /// The line with the version has gone by.
+    /// The version line has been read.
     started: bool,
-    /// What version 2's waits have come to.
+    /// Sum of version 2's waits.
     clock: Nanos,
     files: Names,
 }
@@ -92,7 +92,7 @@ impl Fio {
     }
 }
 
-/// A line's fields; those it lacks are empty.
+/// A line's fields; missing ones are empty.
 struct Action<'a> {
     arrival: Nanos,
     file: &'a [u8],

@@ -1,4 +1,4 @@
-//! Characterises a trace in one pass and bounded memory: what is asked, how fast, in what order, where and by whom.
+//! Characterises a trace in one pass and bounded memory: operations, sizes, rates, sequentiality, footprint and streams.
 
 mod footprint;
 
@@ -12,63 +12,63 @@ use serde::Serialize;
 use super::{TraceError, TraceReader, TraceRequest};
 use footprint::Footprint;
 
-/// Streams, devices and sizes told apart; whatever more there are is counted together, and said so.
+/// Limit on distinct streams, devices and sizes; the rest are counted together, and the result says so.
 const STREAMS: usize = 1 << 18;
 const DEVICES: usize = 1 << 16;
 const SIZES: usize = 1 << 16;
-/// Requests under way that are followed.
+/// Limit on requests in flight that are tracked.
 const UNDER_WAY: usize = 1 << 20;
 
-/// What a trace is like. Shares are from 0 to 1; MB are 10^6 bytes, KB 10^3.
+/// A trace's characteristics. Shares are from 0 to 1; MB are 10^6 bytes, KB 10^3.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Info {
     /// Requests: reads, writes and discards.
     pub requests: u64,
-    /// Sound records that name no sectors: flushes.
+    /// Valid records that cover no sectors: flushes.
     pub omitted_records: u64,
-    /// Damaged records passed over because that was asked for.
+    /// Damaged records skipped on request.
     pub skipped_records: u64,
     /// From the first arrival to the last.
     pub duration_s: f64,
-    /// Reads of all requests.
+    /// Share of reads among the requests.
     pub read_share: f64,
-    /// Read.
+    /// Data read.
     pub read_mb: f64,
-    /// Writes of all requests.
+    /// Share of writes among the requests.
     pub write_share: f64,
-    /// Written.
+    /// Data written.
     pub written_mb: f64,
-    /// Discards of all requests.
+    /// Share of discards among the requests.
     pub discard_share: f64,
-    /// Discarded.
+    /// Data discarded.
     pub discarded_mb: f64,
-    /// Requests somebody waits for, of those of which the trace says; `None` if it never says.
+    /// Share of synchronous requests among those for which the trace says; `None` if it never says.
     pub sync_share: Option<f64>,
     /// Sizes of reads and writes.
     pub size: Sizes,
-    /// From one arrival to the next; `None` with fewer than two requests.
+    /// Interarrival times; `None` with fewer than two requests.
     pub interarrival: Option<Interarrival>,
-    /// Arrivals a second.
+    /// Arrival rates.
     pub rate: Rate,
-    /// How far the requests follow each other on the device, whoever issues them.
+    /// Sequentiality on the device, across all streams.
     pub sequential: Sequential,
-    /// The same within each stream, summed over all.
+    /// Sequentiality within each stream, summed over all.
     pub sequential_in_stream: Sequential,
-    /// Where on the devices.
+    /// The addresses used.
     pub place: Place,
-    /// How many requests were under way at once when the trace was recorded, if it knows completions.
+    /// Requests in flight at once when the trace was recorded, if it has completions.
     pub concurrency: Option<Concurrency>,
-    /// Response times on the disk the trace was recorded on, if it knows them.
+    /// Response times on the disk the trace was recorded on, if it has them.
     pub recorded_response: Option<Times>,
-    /// How many streams; at least so many if [`Info::streams_complete`] is false.
+    /// Number of streams; a lower bound if [`Info::streams_complete`] is false.
     pub stream_count: u64,
-    /// False if there were more streams than are told apart; the rest is in none of [`Info::streams`].
+    /// False if there were more streams than the limit; the rest are in none of [`Info::streams`].
     pub streams_complete: bool,
     /// The busiest streams, most requests first.
     pub streams: Vec<StreamInfo>,
 }
 
-/// How large reads and writes are.
+/// Sizes of reads and writes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sizes {
     /// Mean of all.
@@ -77,13 +77,13 @@ pub struct Sizes {
     pub read_mean_kb: Option<f64>,
     /// Mean of writes; `None` without any.
     pub write_mean_kb: Option<f64>,
-    /// Median, exact within 0.1%, as are the others.
+    /// Median, exact within 0.1%, as are the other quantiles.
     pub p50_kb: f64,
     /// 95 of 100 are at most this.
     pub p95_kb: f64,
     /// The largest.
     pub max_kb: f64,
-    /// The commonest sizes, most requests first.
+    /// The most common sizes, most requests first.
     pub common: Vec<CommonSize>,
 }
 
@@ -96,7 +96,7 @@ pub struct CommonSize {
     pub requests: u64,
 }
 
-/// How arrivals are spread over time.
+/// Distribution of interarrival times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Interarrival {
     /// Mean.
@@ -111,56 +111,56 @@ pub struct Interarrival {
     pub coefficient_of_variation: f64,
 }
 
-/// How much arrives.
+/// Arrival rates.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rate {
-    /// Requests a second over the whole duration; `None` if that is zero.
+    /// Requests per second over the whole duration; `None` if that is zero.
     pub mean_iops: Option<f64>,
-    /// 10^6 bytes a second over the whole duration.
+    /// 10^6 bytes per second over the whole duration.
     pub mean_mb_s: Option<f64>,
     /// Requests in the busiest second, counted from the first arrival.
     pub peak_iops: u64,
-    /// 10^6 bytes in the second most bytes arrived in.
+    /// 10^6 bytes in the second with the most bytes.
     pub peak_mb_s: f64,
 }
 
-/// How requests follow each other.
+/// Sequentiality.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sequential {
-    /// Requests that begin where the one before ended.
+    /// Share of requests that begin where the previous one ended.
     pub exact_share: f64,
-    /// Requests that begin there or at most [`SEQUENTIAL_GAP`] sectors behind.
+    /// Share of requests that begin there or at most [`SEQUENTIAL_GAP`] sectors after.
     pub near_share: f64,
 }
 
 /// Which part of the devices is used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Place {
-    /// Devices, or at least so many.
+    /// Number of devices, or a lower bound.
     pub devices: u64,
     /// The lowest sector.
     pub first_lba: u64,
-    /// The first sector behind the highest request on any device: a disk must be as large.
+    /// The first sector after the highest request on any device: the disk must be at least this large.
     pub end_lba: u64,
-    /// Different bytes touched, 10^6; at most so many if the granularity is more than 512 bytes.
+    /// Distinct bytes touched, 10^6; an upper bound if the granularity is more than 512 bytes.
     pub footprint_mb: f64,
-    /// The footprint is counted in pieces of this size. 512 is exact; widely scattered traces need coarser pieces.
+    /// The footprint is counted in units of this size. 512 is exact; widely scattered traces need larger units.
     pub footprint_granularity_bytes: u64,
 }
 
-/// Requests under way.
+/// Requests in flight.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Concurrency {
     /// Mean over the duration (Little's law: the sum of response times over the duration); `None` if that is zero.
     pub mean: Option<f64>,
-    /// The most at any arrival, itself included.
+    /// Maximum at any arrival, the arriving request included.
     pub max: u64,
 }
 
 /// A distribution of times.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Times {
-    /// How many requests say so.
+    /// Number of requests with a response time.
     pub requests: u64,
     /// Mean.
     pub mean_ms: f64,
@@ -179,17 +179,17 @@ pub struct Times {
 pub struct StreamInfo {
     /// Its number.
     pub stream: StreamId,
-    /// What the trace calls it.
+    /// The trace's name for it.
     pub name: Option<String>,
     /// Its requests.
     pub requests: u64,
     /// 10^6 bytes read and written.
     pub mb: f64,
-    /// Reads of its requests.
+    /// Share of reads among its requests.
     pub read_share: f64,
-    /// Of its requests, those somebody waits for, unknown ones as Linux takes them.
+    /// Share of synchronous requests; unknown ones are classified by Linux's rule.
     pub sync_share: f64,
-    /// How its own requests follow each other.
+    /// Sequentiality of its own requests.
     pub sequential: Sequential,
     /// Mean size.
     pub mean_kb: f64,
@@ -199,7 +199,7 @@ pub struct StreamInfo {
 /// read so far, now and then; when it returns false, the result is `Ok(None)`.
 ///
 /// # Errors
-/// What the reader says, and [`TraceError::Damaged`] never otherwise. A trace without requests is an `Info` of zeros.
+/// The reader's errors only. A trace without requests is an `Info` of zeros.
 pub fn characterise(
     reader: &mut dyn TraceReader,
     top: usize,
@@ -215,7 +215,7 @@ pub fn characterise(
     Ok(Some(tally.info(reader, top)))
 }
 
-/// Counts how requests follow each other.
+/// Counts sequential requests.
 #[derive(Clone, Copy, Debug, Default)]
 struct Order {
     exact: u64,
@@ -234,7 +234,7 @@ impl Order {
     }
 }
 
-/// What is known of one stream.
+/// Counters of one stream.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     requests: u64,
@@ -248,7 +248,7 @@ struct Stream {
     end: u64,
 }
 
-/// What is known of one device.
+/// Counters of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Device {
     end: u64,
@@ -455,7 +455,7 @@ impl Tally {
                 devices: self.devices.len() as u64,
                 first_lba: if self.requests > 0 { self.first_lba } else { 0 },
                 end_lba: self.end_lba,
-                // Coarse pieces say more than was touched, at worst more than was asked for.
+                // Coarse units overestimate the footprint, at worst beyond the bytes requested.
                 footprint_mb: megabytes(self.footprint.sectors()).min(mb + megabytes(self.discard_sectors)),
                 footprint_granularity_bytes: self.footprint.granularity_sectors() * 512,
             },
@@ -517,7 +517,7 @@ impl Tally {
     }
 }
 
-/// The sectors that go one way or the other.
+/// Sectors by direction.
 fn transferred(request: &TraceRequest) -> u64 {
     if request.op.transfers() { request.sectors.into() } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! A trace file as a stream of bytes: opened, decompressed, its beginning looked at.
+//! A trace file as a stream of decompressed bytes, with a look at its beginning.
 
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read};
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::TraceError;
 
-/// As much of the content as formats are recognised by.
+/// How much of the content is used to recognise formats.
 const HEAD_BYTES: usize = 64 * 1024;
-/// What is read from the file at once.
+/// Size of one read from the file.
 const READ_BYTES: usize = 256 * 1024;
 
 /// How a file is compressed.
@@ -32,7 +32,7 @@ impl Compression {
         }
     }
 
-    /// As people write it.
+    /// Its usual name.
     pub fn name(self) -> &'static str {
         match self {
             Compression::Gzip => "gzip",
@@ -53,10 +53,10 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens a file and looks at its beginning.
+    /// Opens a file and reads its beginning.
     ///
     /// # Errors
-    /// If the file is missing, unreadable, a directory or empty, or compressed and damaged at its very beginning.
+    /// If the file is missing, unreadable, a directory or empty, or if compressed data is damaged at the very beginning.
     pub fn open(path: &Path) -> Result<Input, TraceError> {
         let io = |source| TraceError::Io { path: path.to_owned(), source };
         let file = File::open(path).map_err(io)?;
@@ -88,7 +88,7 @@ impl Input {
         Head { bytes: &self.head, whole: self.head.len() < HEAD_BYTES }
     }
 
-    /// The error that this file is not what it should be.
+    /// The error that this file is not of its format.
     pub fn not_of_format(&self, message: impl Into<String>) -> TraceError {
         TraceError::Format { path: self.path.clone(), message: message.into() }
     }
@@ -101,7 +101,7 @@ fn beginning(stream: &mut impl Read, count: usize) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Fills the buffer, or as much of it as there is.
+/// Fills the buffer, or as much of it as there is data for.
 pub(super) fn read_up_to(stream: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -115,7 +115,7 @@ pub(super) fn read_up_to(stream: &mut impl Read, buffer: &mut [u8]) -> io::Resul
     Ok(filled)
 }
 
-/// The error that a stream cannot be read on: damage if the compressed data is at fault, else the operating system's.
+/// The error that ends a stream: damage if the compressed data is at fault, else the operating system's.
 pub(super) fn stream_error(path: &Path, error: io::Error, position: impl ToString) -> TraceError {
     match error.raw_os_error() {
         Some(_) => TraceError::Io { path: path.to_owned(), source: error },
@@ -128,12 +128,12 @@ pub(super) fn stream_error(path: &Path, error: io::Error, position: impl ToStrin
 pub struct Head<'a> {
     /// Up to 64 KiB, decompressed.
     pub bytes: &'a [u8],
-    /// Whether that is all there is.
+    /// Whether that is the whole content.
     pub whole: bool,
 }
 
 impl<'a> Head<'a> {
-    /// The complete lines, at most 200 of them: without their ends and a byte order mark, and not the one the beginning breaks off in.
+    /// The complete lines, at most 200, without line ends and byte order mark. A last line cut off by the limit is left out.
     pub fn lines(&self) -> impl Iterator<Item = &'a [u8]> {
         let end = match memchr::memrchr(b'\n', self.bytes) {
             Some(last) if !self.whole => last,
@@ -144,7 +144,7 @@ impl<'a> Head<'a> {
         lines.map(|line| line.strip_suffix(b"\r").unwrap_or(line))
     }
 
-    /// What it looks like, for the message that nobody recognised it.
+    /// What it looks like, for the message that no format matches.
     pub(super) fn describe(&self) -> String {
         let line = self.bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
         let shown = &line[..line.len().min(60)];
@@ -154,7 +154,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Decompresses, and says of damage where in the compressed file it is.
+/// Decompresses; errors give the position in the compressed file.
 struct Decompressed<R: Read + Send> {
     kind: Compression,
     decoder: Decoder<R>,
@@ -192,7 +192,7 @@ impl<R: Read + Send> Read for Decompressed<R> {
             Decoder::Zstd(decoder) => decoder.read(buffer),
         };
         result.map_err(|error| {
-            // The operating system's own errors are no damage.
+            // The operating system's errors are not damage.
             if error.kind() == io::ErrorKind::Interrupted || error.raw_os_error().is_some() {
                 return error;
             }

@@ -1,4 +1,4 @@
-//! Traces of text: line after line in bounded memory, and the numbers and names on a line.
+//! Text traces: reads lines in bounded memory and parses their numbers and names.
 
 use std::io::{self, Read};
 use std::path::PathBuf;
@@ -9,16 +9,16 @@ use super::input::stream_error;
 use super::order::{Records, Sorted, Window};
 use super::{Head, Input, OpenOptions, TraceError, TraceReader};
 
-/// The longest line, in bytes. The longest sound one is far shorter: a path and a few numbers.
+/// The longest line, in bytes. Valid lines, a path and a few numbers, are far shorter.
 const LINE_BYTES: usize = 64 * 1024;
-/// What is read at once; a line must fit.
+/// Size of one read; a line must fit.
 const BUFFER_BYTES: usize = 4 * LINE_BYTES;
 
-/// Understands the lines of one format. Errors say what is wrong with the line and what would be right.
+/// Parses the lines of one format. Errors say what is wrong with the line and what would be valid.
 pub(super) trait Parser: Send {
-    /// Takes the next line, and pushes the requests that are known with it.
+    /// Takes the next line and pushes the requests it completes.
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String>;
-    /// There are no more lines: pushes what was held back.
+    /// Called after the last line: pushes what was held back.
     fn end(&mut self, _out: &mut Window) -> Result<(), String> {
         Ok(())
     }
@@ -32,14 +32,14 @@ pub(super) trait Parser: Send {
     }
 }
 
-/// Opens a trace of lines.
+/// Opens a text trace.
 pub(super) fn open<P: Parser + 'static>(input: Input, options: &OpenOptions, parser: P) -> Box<dyn TraceReader> {
     let records = Text { lines: Lines::new(input), parser, skip_bad: options.skip_bad, skipped: 0 };
     Box::new(Sorted::new(records, options))
 }
 
-/// Whether most of the first lines are of this parser's format: one damaged line must not hide it, nor one lucky line suggest it.
-/// A heading, though, says itself what the lines below it mean.
+/// Whether most of the first lines are of this parser's format: one damaged line must not hide it, nor one matching line suggest
+/// it. A heading is sufficient by itself.
 pub(super) fn detect(head: &Head<'_>, mut parser: impl Parser) -> bool {
     if (super::csv::FORMAT.detect)(head) {
         return false;
@@ -70,7 +70,7 @@ impl<P: Parser> Records for Text<P> {
             Ok(None) => return self.parser.end(out).map(|()| false).map_err(|message| self.damaged(message)),
             Ok(Some(Line::Text(line))) if line.trim_ascii().is_empty() => Ok(()),
             Ok(Some(Line::Text(line))) => self.parser.line(line, out),
-            Ok(Some(Line::TooLong)) => Err(format!("the line is longer than {LINE_BYTES} bytes, which no sound one is")),
+            Ok(Some(Line::TooLong)) => Err(format!("the line is longer than {LINE_BYTES} bytes, which no valid line is")),
         };
         match outcome {
             Ok(()) => {}
@@ -97,22 +97,22 @@ impl<P: Parser> Records for Text<P> {
     }
 }
 
-/// A line, or that it does not fit into memory's bound.
+/// A line, or the fact that it is too long.
 enum Line<'a> {
     Text(&'a [u8]),
     TooLong,
 }
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 struct Lines {
     path: PathBuf,
     stream: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// What of the buffer is not handed out yet.
+    /// The part of the buffer not yet returned.
     start: usize,
     end: usize,
     ended: bool,
-    /// The number of the line last handed out, from 1.
+    /// The number of the line last returned, from 1.
     number: u64,
 }
 
@@ -152,7 +152,7 @@ impl Lines {
         }
     }
 
-    /// Moves what is left to the buffer's front and reads behind it.
+    /// Moves the remainder to the buffer's front and reads after it.
     fn read_more(&mut self) -> io::Result<()> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -168,7 +168,7 @@ impl Lines {
         }
     }
 
-    /// The error that the file cannot be read on.
+    /// The error that ends the file.
     fn failed(&self, error: io::Error) -> TraceError {
         stream_error(&self.path, error, self.number + 1)
     }
@@ -178,7 +178,7 @@ fn without_line_end(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// The line's first `N` fields between `separator`s, and how many fields it has.
+/// The line's first `N` fields, separated by `separator`, and its total number of fields.
 pub(super) fn split<const N: usize>(line: &[u8], separator: u8) -> ([&[u8]; N], usize) {
     let mut fields: [&[u8]; N] = [&[]; N];
     let mut count = 0;
@@ -199,7 +199,7 @@ pub(super) fn is_heading(line: &[u8], heading: &[u8]) -> bool {
     line.first().is_some_and(u8::is_ascii_alphabetic) && line.trim_ascii().eq_ignore_ascii_case(heading)
 }
 
-/// A field as it may stand in a message: escaped and not too long.
+/// A field for a message: escaped and shortened.
 pub(super) fn show(field: &[u8]) -> String {
     let shown = &field[..field.len().min(60)];
     format!("\"{}{}\"", shown.escape_ascii(), if field.len() > 60 { "..." } else { "" })
@@ -226,7 +226,7 @@ pub(super) fn unsigned_32(field: &[u8], what: &str) -> Result<u32, String> {
     u32::try_from(unsigned(field, what)?).map_err(|_| format!("{what} is {}, beyond 2^32 - 1", show(field)))
 }
 
-/// A time with a decimal point or without, rounded to the nanosecond. `digits` says its unit: 9 for seconds, 6 for milliseconds,
+/// A time with or without a decimal point, rounded to the nanosecond. `digits` gives its unit: 9 for seconds, 6 for milliseconds,
 /// 3 for microseconds, 0 for nanoseconds.
 pub(super) fn time(field: &[u8], digits: usize, what: &str) -> Result<Nanos, String> {
     decimal(field, digits).or_else(|| exponential(field, digits)).map(Nanos).ok_or_else(|| {
@@ -258,7 +258,7 @@ fn decimal(field: &[u8], digits: usize) -> Option<u64> {
     value.checked_add(u64::from(up))
 }
 
-/// `1.2e-3`, as programs write that print floating-point numbers.
+/// `1.2e-3`: floating-point notation, which some programs print.
 fn exponential(field: &[u8], digits: usize) -> Option<u64> {
     if !field.iter().any(|byte| matches!(byte, b'e' | b'E')) {
         return None;

@@ -1,4 +1,4 @@
-//! Block traces: what was asked of a disk, when and by whom. One file per format, one line each in [`ALL`].
+//! Block traces: which requests a disk received, when and from which stream. One file per format, one line each in [`ALL`].
 //!
 //! ```text
 //!  file --> input: gzip, zstd --> lines or records --> a format --> order: sorted, from zero --> requests
@@ -40,9 +40,9 @@ pub struct Format {
     pub summary: &'static str,
     /// Where the format is documented.
     pub source: &'static str,
-    /// Whether a file that begins like this may be of this format.
+    /// Whether a file with this beginning may be of this format.
     pub detect: fn(&Head<'_>) -> bool,
-    /// Reads it. The reader returned hands out requests sorted and counted from zero.
+    /// Opens it. The reader returns requests sorted by arrival, the first at time zero.
     pub open: OpenFormat,
 }
 
@@ -55,7 +55,7 @@ impl std::fmt::Debug for Format {
     }
 }
 
-/// Every format there is.
+/// Every format.
 pub static ALL: &[&Format] = &[
     &parquet::FORMAT,
     &blktrace::FORMAT,
@@ -71,18 +71,18 @@ pub static ALL: &[&Format] = &[
     &csv::FORMAT,
 ];
 
-/// A trace that has been opened.
+/// An open trace.
 pub struct Opened {
-    /// The format it was recognised as, or was said to be.
+    /// The format, as recognised or as given.
     pub format: &'static Format,
     /// Its requests.
     pub reader: Box<dyn TraceReader>,
 }
 
-/// Opens a trace: sees through gzip and zstd, and recognises the format by content unless [`OpenOptions::format`] names it.
+/// Opens a trace: decompresses gzip and zstd, and recognises the format by content unless [`OpenOptions::format`] names it.
 ///
-/// A blktrace recording is several files, one per processor; the name of any of them will do, or what stands before
-/// `.blktrace.N`. Memory stays bounded whatever the trace's length. A pipe will do as `path`, except for formats that need to seek.
+/// A blktrace recording is several files, one per processor; `path` may be any of them, or the part of their names before
+/// `.blktrace.N`. Memory is bounded for traces of any length. `path` may be a pipe, except for formats that need to seek.
 ///
 /// # Errors
 /// [`TraceError::Io`] if the file cannot be opened, [`TraceError::Format`] if it is empty, a directory, of no known format or of
@@ -107,18 +107,18 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
 fn named(path: &Path, name: &str) -> Result<&'static Format, TraceError> {
     ALL.iter().copied().find(|format| format.name == name).ok_or_else(|| TraceError::Format {
         path: path.to_owned(),
-        message: format!("there is no trace format {name:?}; there are {}", names(ALL)),
+        message: format!("there is no trace format {name:?}; the formats are {}", names(ALL)),
     })
 }
 
-/// The one of these formats whose content begins like this.
+/// The format, among these, of the content with this beginning.
 fn detect(input: &Input, formats: &[&'static Format]) -> Result<&'static Format, TraceError> {
     let head = input.head();
     let found: Vec<&'static Format> = formats.iter().copied().filter(|format| (format.detect)(&head)).collect();
     match found[..] {
         [format] => Ok(format),
         [] if head.bytes.get(257..262) == Some(b"ustar") => {
-            Err(input.not_of_format("is a tar archive; take the trace out of it first (tar --extract --file ...)"))
+            Err(input.not_of_format("is a tar archive; extract the trace first (tar --extract --file ...)"))
         }
         [] => Err(input.not_of_format(format!(
             "no trace format begins like this ({}); name one with --format: {}",
@@ -129,7 +129,7 @@ fn detect(input: &Input, formats: &[&'static Format]) -> Result<&'static Format,
     }
 }
 
-/// The formats' names with commas between.
+/// The formats' names, separated by commas.
 fn names(formats: &[&Format]) -> String {
     formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
@@ -137,9 +137,9 @@ fn names(formats: &[&Format]) -> String {
 /// One request of a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TraceRequest {
-    /// When it was issued, from the trace's first request on.
+    /// When it was issued, since the trace's first request.
     pub arrival: Nanos,
-    /// The disk, volume or unit within the trace; 0 where there is one only.
+    /// The disk, volume or unit within the trace; 0 if there is only one.
     pub device: u32,
     /// The first 512-byte sector on that device.
     pub lba: u64,
@@ -147,45 +147,45 @@ pub struct TraceRequest {
     pub sectors: u32,
     /// Read, write or discard.
     pub op: Op,
-    /// Whether somebody waits for it; `None` where the format does not say.
+    /// Whether its issuer waits for it; `None` if the format does not say.
     pub sync: Option<bool>,
-    /// The process, thread, volume or application unit that asked.
+    /// The process, thread, volume or application unit that issued it.
     pub stream: StreamId,
-    /// I/O priority, where the format knows one.
+    /// I/O priority, if the format has one.
     pub priority: Priority,
-    /// From arrival to completion, where the format says.
+    /// From arrival to completion, if the format says.
     pub response: Option<Nanos>,
 }
 
 impl TraceRequest {
-    /// Whether somebody waits for it, as Linux takes it (`op_is_sync` in `blk_types.h`): every read, and a write or discard that says so.
-    /// A write or discard of which the format does not say counts as asynchronous.
+    /// Whether it is synchronous by Linux's rule (`op_is_sync` in `blk_types.h`): every read, and a write or discard marked so. A
+    /// write or discard for which the format does not say counts as asynchronous.
     pub fn is_sync(&self) -> bool {
         self.op == Op::Read || self.sync == Some(true)
     }
 }
 
-/// A trace as the rest of the program sees it: requests in the order of their arrival, the first one at time zero.
+/// A trace as the rest of the program sees it: requests in order of arrival, the first at time zero.
 pub trait TraceReader: Send {
-    /// The next request, or `None` at the end. After an error the reader is at its end.
+    /// The next request, or `None` at the end. An error ends the trace.
     fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>>;
 
-    /// What the trace calls a stream (a program's name, a volume's), as far as has been read.
+    /// The trace's name for a stream (a program's, a volume's), as far as has been read.
     fn stream_name(&self, _stream: StreamId) -> Option<&str> {
         None
     }
 
-    /// What the trace calls a device (a path, a host and disk), as far as has been read.
+    /// The trace's name for a device (a path, a host and disk), as far as has been read.
     fn device_name(&self, _device: u32) -> Option<&str> {
         None
     }
 
-    /// Records left out so far that are sound but name no sectors: flushes, requests of length zero.
+    /// Valid records left out so far because they cover no sectors: flushes, requests of length zero.
     fn omitted(&self) -> u64 {
         0
     }
 
-    /// Damaged lines or records passed over so far because [`OpenOptions::skip_bad`] said so.
+    /// Damaged lines or records skipped so far ([`OpenOptions::skip_bad`]).
     fn skipped(&self) -> u64 {
         0
     }
@@ -194,16 +194,16 @@ pub trait TraceReader: Send {
 /// How to open a trace.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// The format's name; `None`: find out from the content.
+    /// The format's name; `None`: recognise it by content.
     pub format: Option<String>,
-    /// Pass over damaged lines and count them, instead of stopping at the first.
+    /// Skip and count damaged lines instead of stopping at the first.
     pub skip_bad: bool,
 }
 
 /// A trace that cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -211,14 +211,14 @@ pub enum TraceError {
         /// Why.
         source: std::io::Error,
     },
-    /// A line or record makes no sense.
+    /// A line or record is damaged.
     #[error("{}:{position}: {message}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Line 7 is written `7`, a binary record `record 7`; followed where it helps by what of it, as in `7: sectors`.
+        /// Line 7 is written `7`, a binary record `record 7`; optionally followed by the field, as in `7: sectors`.
         position: String,
-        /// What is wrong, with the value, and what would be right.
+        /// What is wrong, with the value, and what would be valid.
         message: String,
     },
     /// The format is not recognised or does not exist.
@@ -226,7 +226,7 @@ pub enum TraceError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong and what would be right.
+        /// What is wrong and what would be valid.
         message: String,
     },
 }

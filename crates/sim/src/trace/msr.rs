@@ -19,7 +19,7 @@ pub static FORMAT: Format = Format {
 
 #[derive(Default)]
 struct Msr {
-    /// `host.disk`, as the trace files themselves are called.
+    /// `host.disk`, like the names of the trace files.
     disks: Names,
     name: Vec<u8>,
 }
@@ -64,7 +64,7 @@ impl Parser for Msr {
     }
 }
 
-/// Windows counts time in units of 100 ns, from 1601 on; 2^64 ns reach until 2185.
+/// Windows counts time in units of 100 ns since 1601; 2^64 ns reach until 2185.
 fn ticks(field: &[u8], what: &str) -> Result<Nanos, String> {
     let ticks = lines::unsigned(field, what)?;
     let nanos = ticks.checked_mul(100).ok_or_else(|| format!("{what} is {ticks}, beyond the year 2185"))?;

@@ -1,4 +1,4 @@
-//! What traces call streams and devices, in bounded memory whatever a trace says.
+//! Names of streams and devices, in memory bounded for any trace.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::lines;
 const NAMES: usize = 1 << 20;
 const NAME_BYTES: usize = 64 << 20;
 
-/// Numbers names in the order of their first appearance.
+/// Numbers names in order of first appearance.
 #[derive(Default)]
 pub(super) struct Names {
     numbers: BTreeMap<Box<str>, u32>,
@@ -20,7 +20,7 @@ pub(super) struct Names {
 impl Names {
     /// The name's number.
     pub(super) fn number(&mut self, name: &[u8]) -> Result<u32, String> {
-        // Runs of one name are the rule.
+        // Runs of the same name are common.
         if self.names.get(self.last as usize).is_some_and(|last| last.as_bytes() == name) {
             return Ok(self.last);
         }
@@ -49,7 +49,7 @@ impl Names {
     }
 }
 
-/// Names of things that have numbers of their own, such as processes. The last name said of a number holds.
+/// Names of things that have numbers of their own, such as processes. The last name given to a number counts.
 #[derive(Default)]
 pub(super) struct NamesByNumber {
     names: BTreeMap<u32, Box<str>>,
@@ -57,7 +57,7 @@ pub(super) struct NamesByNumber {
 }
 
 impl NamesByNumber {
-    /// Remembers a name. Once there are too many, further numbers stay nameless: names are for the eye only.
+    /// Stores a name. Beyond the limit, further numbers stay nameless: names are for display only.
     pub(super) fn learn(&mut self, number: u32, name: &[u8]) {
         let known = self.names.get(&number);
         if name.is_empty() || known.is_some_and(|known| known.as_bytes() == name) {

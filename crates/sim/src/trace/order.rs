@@ -1,7 +1,7 @@
 //! Puts a trace into order: sorted by arrival within a bounded window, the first request at time zero.
 //!
-//! Recorders write what they see: a request when it completes, or one processor's buffer after another's. So traces are often a
-//! little out of order, seldom much. A window of [`WINDOW`] requests is held back; what comes that late or later is an error.
+//! Recorders write requests as they complete, or one processor's buffer after another's, so traces are often slightly out of
+//! order. A window of [`WINDOW`] requests is held back; a request that is late by as many or more is an error.
 //!
 //! ```text
 //!  push --> in order: run  [3 4 7 8 9] --> pop the earlier of the two fronts --> minus the first arrival
@@ -18,13 +18,13 @@ use super::{OpenOptions, TraceError, TraceReader, TraceRequest};
 /// How many requests are held back to be sorted.
 pub(super) const WINDOW: usize = 65_536;
 
-/// Reads one kind of records, in the order they are in the file.
+/// Reads one kind of record, in file order.
 pub(super) trait Records: Send {
-    /// Reads on by one record or line, and pushes the requests that are known with it; `false` at the end.
+    /// Reads one record or line and pushes the requests it completes; `false` at the end.
     fn advance(&mut self, out: &mut Window) -> Result<bool, TraceError>;
-    /// The error that the record last read is damaged.
+    /// The error for a damaged record last read.
     fn damaged(&self, message: String) -> TraceError;
-    /// Damaged records passed over.
+    /// Damaged records skipped.
     fn skipped(&self) -> u64;
     /// See [`TraceReader::stream_name`].
     fn stream_name(&self, _stream: StreamId) -> Option<&str> {
@@ -36,7 +36,7 @@ pub(super) trait Records: Send {
     }
 }
 
-/// A request in the window; requests of one time leave in the order they came.
+/// A request in the window; ties leave in file order.
 #[derive(Clone, Copy)]
 struct Held {
     request: TraceRequest,
@@ -69,7 +69,7 @@ impl Ord for Held {
     }
 }
 
-/// Requests held back to be sorted. Their arrival is by the trace's own clock, in nanoseconds from whatever zero it has.
+/// Requests held back to be sorted. Arrivals are by the trace's own clock, in nanoseconds from any zero.
 #[derive(Default)]
 pub(super) struct Window {
     run: VecDeque<Held>,
@@ -82,7 +82,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Takes a request as it stands in the trace.
+    /// Takes a request in file order.
     pub(super) fn push(&mut self, request: TraceRequest) {
         if self.first.is_some() && request.arrival < self.last {
             self.too_late = Some(self.last - request.arrival);
@@ -96,7 +96,7 @@ impl Window {
         }
     }
 
-    /// Counts a sound record that asks for no sectors.
+    /// Counts a valid record that covers no sectors.
     pub(super) fn omit(&mut self) {
         self.omitted += 1;
     }
@@ -118,7 +118,7 @@ impl Window {
     }
 }
 
-/// Records as a trace: in order and counted from zero.
+/// Records as a trace: in order, from time zero.
 pub(super) struct Sorted<R> {
     records: R,
     window: Window,
@@ -132,7 +132,7 @@ impl<R: Records> Sorted<R> {
         Sorted { records, window: Window::default(), skip_bad: options.skip_bad, skipped: 0, ended: false }
     }
 
-    /// Reads on until the window is full or the trace has ended.
+    /// Reads until the window is full or the trace has ended.
     fn fill(&mut self) -> Result<(), TraceError> {
         while !self.ended && self.window.len() < WINDOW {
             self.ended = !self.records.advance(&mut self.window)?;
@@ -140,7 +140,7 @@ impl<R: Records> Sorted<R> {
                 self.skipped += 1;
                 if !self.skip_bad {
                     return Err(self.records.damaged(format!(
-                        "arrives {lateness} before a request that stands {WINDOW} or more requests earlier in the file: sort the trace by time"
+                        "arrives {lateness} before a request that is {WINDOW} or more requests earlier in the file: sort the trace by time"
                     )));
                 }
             }

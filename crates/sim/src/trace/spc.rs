@@ -1,4 +1,4 @@
-//! SPC traces: `ASU,LBA,size,opcode,timestamp` a line, as the UMass repository's Financial and WebSearch traces are.
+//! SPC traces, such as UMass's Financial and WebSearch: one `ASU,LBA,size,opcode,timestamp` per line.
 
 use block::Op;
 
@@ -19,7 +19,7 @@ pub static FORMAT: Format = Format {
 struct Spc;
 
 impl Parser for Spc {
-    /// The specification allows further fields behind the first five; they mean nothing to us.
+    /// The specification allows further fields after the first five; we ignore them.
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String> {
         let ([unit, lba, bytes, opcode, timestamp], count) = lines::split(line, b',');
         if count < 5 {

@@ -1,6 +1,6 @@
-//! Tencent Cloud block storage (CBS) traces: `Timestamp,Offset,Size,IOType,VolumeID` a line, in seconds and sectors.
+//! Tencent Cloud block storage (CBS) traces: one `Timestamp,Offset,Size,IOType,VolumeID` per line, in seconds and sectors.
 //!
-//! Times are whole seconds: the requests of one second arrive together, in the order of the file.
+//! Times are whole seconds: the requests of one second arrive together, in file order.
 
 use block::Op;
 
@@ -15,7 +15,7 @@ pub static FORMAT: Format = Format {
     summary: "Tencent CBS: seconds,offset sectors,size sectors,0 read|1 write,volume; the volume is stream and device",
     source: "SNIA IOTTA 27917, README (Zhang et al., USENIX ATC 2020)",
     detect: |head| {
-        // Five numbers may be anything: ask for a Unix time after 2001 as well.
+        // Five numbers are not distinctive: also require a Unix time after 2001.
         let unix_time = |line: &[u8]| line.iter().take_while(|byte| byte.is_ascii_digit()).count() == 10;
         lines::detect(head, Tencent) && head.lines().take(2).any(unix_time)
     },

@@ -1,5 +1,5 @@
-//! The kernel's own text of the block tracepoints, as `trace` and `trace_pipe` in tracefs print it and `trace-cmd report` does:
-//! recorded without blktrace, where debugfs is closed, by `traces/record-disk.sh`.
+//! The kernel's text format of the block tracepoints, as printed by `trace` and `trace_pipe` in tracefs and by `trace-cmd
+//! report`. `traces/record-disk.sh` records it where debugfs, and so blktrace, is not available.
 //!
 //! ```text
 //!     sqlite3-18176   [001] ...1.  1221.273380: block_bio_queue: 7,0 RA 3303912 + 8 [sqlite3]
@@ -8,9 +8,9 @@
 //!                                         bytes (command) sector + sectors class,hint,level [program]
 //! ```
 //!
-//! `block_bio_queue` is the arrival, `block_rq_complete` the completion, and `block_rq_issue` stands in for an arrival that was not
-//! recorded; how they make requests: `events.rs`. Times are to the microsecond. Who asked is taken from the arrival: requests are
-//! often issued by a kernel worker. The priorities on the later events are passed over.
+//! `block_bio_queue` is the arrival, `block_rq_complete` the completion, and `block_rq_issue` replaces an arrival that was not
+//! recorded; `events.rs` builds requests from them. Times are to the microsecond. The stream is taken from the arrival, since
+//! requests are often issued by a kernel worker. The priorities in the later events are ignored.
 
 use super::blkparse::{Rwbs, next_word};
 use super::events::{Event, Matcher, What};
@@ -41,7 +41,7 @@ fn detect(head: &Head<'_>) -> bool {
     events > others
 }
 
-/// tracefs's heading, and nothing.
+/// tracefs's heading, and empty lines.
 fn is_remark(line: &[u8]) -> bool {
     matches!(line.trim_ascii(), [] | [b'#', ..])
 }
@@ -52,7 +52,7 @@ struct Tracefs {
     programs: NamesByNumber,
 }
 
-/// What every line has.
+/// The fields of every line.
 struct Line<'a> {
     pid: u32,
     time: Nanos,
@@ -61,12 +61,12 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// A program's name may hold spaces, dashes, colons and brackets: what is sure is `[processor]` between it and the time.
+    /// A program's name may contain spaces, dashes, colons and brackets; `[processor]` between it and the time is reliable.
     fn read(line: &'a [u8]) -> Result<Line<'a>, String> {
         let (open, close) = processor(line).ok_or_else(|| {
             format!("{} has no [processor]: is this the text of tracefs's trace or trace_pipe?", lines::show(line))
         })?;
-        // With the option record-tgid a thread group stands between: `name-12  (   12) [000]`.
+        // The option record-tgid adds a thread group: `name-12  (   12) [000]`.
         let mut task = line[..open].trim_ascii_end();
         if let Some(group) = task.strip_suffix(b")").and_then(|task| memchr::memrchr(b'(', task)) {
             task = task[..group].trim_ascii_end();
@@ -86,7 +86,7 @@ impl<'a> Line<'a> {
         Ok(Line { pid, time, event, rest })
     }
 
-    /// The event, and the program if it is who asked. `None`: it tells nothing about a request.
+    /// The event, and the program if it issued the request. `None`: not about a request.
     fn event(&self) -> Result<Option<(Event, &'a [u8])>, String> {
         let what = match self.event {
             b"block_bio_queue" => What::Queued,
@@ -97,7 +97,7 @@ impl<'a> Line<'a> {
         let mut rest = self.rest;
         let device = device(next_word(&mut rest))?;
         let Rwbs { op, sync } = Rwbs::read(next_word(&mut rest))?;
-        // The command between the parentheses is empty for all but what passes the block layer by.
+        // The command in the parentheses is empty except for passthrough requests.
         if what != What::Queued {
             rest = match memchr::memmem::find(rest, b") ") {
                 Some(command) => &rest[command + 2..],
@@ -119,7 +119,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Where ` [001] ` stands: the brackets.
+/// The position of the brackets of ` [001] `.
 fn processor(line: &[u8]) -> Option<(usize, usize)> {
     memchr::memchr_iter(b'[', line).find_map(|open| {
         let digits = line[open + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -146,7 +146,7 @@ impl Parser for Tracefs {
         if is_remark(line) {
             return Ok(());
         }
-        // The kernel's own admission: `CPU:1 [LOST 42 EVENTS]`.
+        // The kernel's report of lost events: `CPU:1 [LOST 42 EVENTS]`.
         if line.starts_with(b"CPU:") && memchr::memmem::find(line, b"EVENTS]").is_some() {
             return Err(format!("{}: the kernel's buffer was too small, the trace has a hole", lines::show(line)));
         }

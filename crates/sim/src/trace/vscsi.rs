@@ -1,12 +1,12 @@
-//! VSCSI traces: records of what a virtual machine's SCSI disk was asked, as CloudPhysics published them.
+//! VSCSI traces: a virtual machine's SCSI commands, as published by CloudPhysics.
 //!
 //! ```text
 //!  version 1, 32 bytes:  serial u32 | length u32 | segments u32 | command u16, version u16 | LBA u64 | time u64
 //!  version 2, 40 bytes:  command u16, version u16 | serial u32 | length u32 | segments u32 | LBA u64 | time u64 | response u64
 //! ```
 //!
-//! Little-endian; length in bytes, LBA in sectors, time in microseconds. The version is the high byte of its field. The response
-//! time's unit is nowhere written; we take it to be the time's.
+//! Little-endian; length in bytes, LBA in sectors, time in microseconds. The version is the high byte of its field. The unit of
+//! the response time is undocumented; we assume microseconds.
 
 use std::io::{BufReader, Read};
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ impl Version {
         }
     }
 
-    /// Where the command stands; the version stands behind it.
+    /// Offset of the command, which the version follows.
     fn command_at(self) -> usize {
         match self {
             Version::One => 12,
@@ -68,7 +68,7 @@ impl Version {
     }
 }
 
-/// The version whose number stands where it should in the first records, most of which read or write.
+/// The version whose number is in its place in the first records, if most of them read or write.
 fn version(head: &Head<'_>) -> Option<Version> {
     [Version::Two, Version::One].into_iter().find(|version| {
         let records = head.bytes.chunks_exact(version.record_bytes()).take(16);

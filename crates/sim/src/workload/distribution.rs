@@ -1,8 +1,8 @@
-//! Where random I/O goes: fio's distributions (its HOWTO, `random_distribution`; `fio-genzipf` draws the same).
+//! fio's distributions of random offsets (its HOWTO, `random_distribution`; `fio-genzipf` draws the same).
 //!
-//! Zipf, Pareto and normal draw a rank, which is then scattered over the file by a multiplication, so that the popular blocks do not
-//! lie together. The scattering is fio's (measured with its own logs): several ranks may share a block where the number of blocks is
-//! no power of two.
+//! Zipf, Pareto and normal draw a rank, which is then scattered over the file by a multiplication, so that popular blocks are not
+//! adjacent. The scattering is fio's (measured with its own logs): several ranks may share a block if the number of blocks is not
+//! a power of two.
 
 use rand::Rng;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -21,9 +21,9 @@ pub(super) enum Sampler {
     Zipf(Zipf, Scatter),
     /// A rank by Pareto's, scattered.
     Pareto { power: f64, scatter: Scatter },
-    /// A rank about the middle, scattered.
+    /// A rank around the middle, scattered.
     Normal { width: f64, scatter: Scatter },
-    /// Zones by the percentage up to which each is drawn: first block, how many.
+    /// Zones by cumulative percentage: first block, number of blocks.
     Zoned(Vec<(u8, u64, u64)>),
 }
 
@@ -36,13 +36,14 @@ pub(super) struct Scatter {
 
 impl Scatter {
     fn block(&self, rank: u64) -> u64 {
-        // Both are below 2^63: a device has at most 2^64 bytes, a block at least one and the offset is below the number of blocks.
+        // Both are below 2^63: a device has at most 2^64 bytes, a block at least one and the offset is below the number of
+        // blocks.
         (rank.wrapping_mul(SCATTER) % self.blocks).wrapping_add(self.offset) % self.blocks
     }
 }
 
 impl Sampler {
-    /// Draws among `blocks` blocks of `block` bytes, at least one. `seed` says where the most popular one is if the options do not.
+    /// Draws among `blocks` blocks of `block` bytes, at least one. `seed` places the most popular one if the options do not.
     pub(super) fn new(distribution: &Distribution, blocks: u64, block: u64, seed: u64) -> Sampler {
         let scatter = |center: Option<f64>| {
             let offset = center.map_or(seed % blocks, |center| (blocks as f64 * center) as u64 % blocks);
@@ -52,7 +53,7 @@ impl Sampler {
             Distribution::Uniform => Sampler::Uniform { blocks },
             Distribution::Zipf(theta, center) => Sampler::Zipf(Zipf::new(blocks, *theta), scatter(*center)),
             Distribution::Pareto(h, center) => Sampler::Pareto { power: h.ln() / (1.0 - h).ln(), scatter: scatter(*center) },
-            // Ranks lie about the middle already: a centre moves them by its distance from there.
+            // Ranks are already around the middle: a centre shifts them by its distance from it.
             Distribution::Normal(deviation, center) => {
                 let moved = center.map_or(0.0, |center| (center - 0.5).rem_euclid(1.0));
                 Sampler::Normal { width: (blocks as f64 * (deviation / 100.0).min(0.5)).ceil(), scatter: scatter(Some(moved)) }
@@ -84,14 +85,14 @@ impl Sampler {
     }
 }
 
-/// A number from 0 to below `bound`, which must not be 0: the upper half of a product, no division.
+/// A number from 0 to below `bound`, which must not be 0: the upper half of a product, without division.
 pub(super) fn below(random: &mut Xoshiro256PlusPlus, bound: u64) -> u64 {
     ((u128::from(random.random::<u64>()) * u128::from(bound)) >> 64) as u64
 }
 
-/// The mean of twelve draws over the whole file, which is about normal with a deviation of a twelfth of the file, and one draw from a
-/// piece as wide as the deviation that the option names, but at most half the file, halved until it stays in the file. That is what fio
-/// does: measured, `normal:10` deviates by 8.8% of the file, and `normal:60` like `normal:50` by 16.7%.
+/// The mean of twelve draws over the whole file, which is nearly normal with a deviation of a twelfth of the file, plus one draw
+/// from a range as wide as the deviation of the option, at most half the file, halved until the result is inside the file. This
+/// is fio's method: measured, `normal:10` deviates by 8.8% of the file, and `normal:60` like `normal:50` by 16.7%.
 fn normal(random: &mut Xoshiro256PlusPlus, blocks: u64, width: f64) -> u64 {
     let n = blocks as f64;
     let mean = n * (0..12).map(|_| random.random::<f64>()).sum::<f64>() / 12.0;
@@ -102,7 +103,7 @@ fn normal(random: &mut Xoshiro256PlusPlus, blocks: u64, width: f64) -> u64 {
     ((mean + moved).max(0.0) as u64).min(blocks - 1)
 }
 
-/// Puts zones one behind the other; one that has no blocks left shares the last block with the one before.
+/// Places zones one after another; a zone without blocks left shares the last block with the previous one.
 fn zoned(zones: impl Iterator<Item = (u8, u64)>, blocks: u64) -> Sampler {
     let (mut up_to, mut first) = (0u8, 0u64);
     let zones = zones.map(|(share, size)| {
@@ -114,8 +115,8 @@ fn zoned(zones: impl Iterator<Item = (u8, u64)>, blocks: u64) -> Sampler {
     Sampler::Zoned(zones.collect())
 }
 
-/// Zipf's law by the method of Gray et al., "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994, section 3.2: the two
-/// most popular ranks exactly, the others by a curve through them.
+/// Zipf's law by the method of Gray et al., "Quickly Generating Billion-Record Synthetic Databases", SIGMOD 1994, section 3.2:
+/// the two most popular ranks exactly, the others by a curve through them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Zipf {
     ranks: f64,
@@ -134,7 +135,7 @@ impl Zipf {
         Zipf { ranks: n, zeta, two, alpha: 1.0 / (1.0 - theta), eta }
     }
 
-    /// The rank, from 0 on, for a number from 0 to below 1.
+    /// The rank, from 0, for a number from 0 to below 1.
     fn rank(&self, share: f64) -> u64 {
         let product = share * self.zeta;
         if product < 1.0 || self.ranks < 2.0 {
@@ -200,7 +201,7 @@ mod tests {
                 let share = counts[scatter.block(rank) as usize] as f64 / draws as f64;
                 assert!((share / law - 1.0).abs() < 0.02, "theta {theta} rank {rank}: {share} instead of {law}");
             }
-            // The rest in sum, for the curve is an approximation.
+            // The rest in sum, since the curve is an approximation.
             for upto in [10u64, 100, 1000, 10_000] {
                 let law: f64 = (1..=upto).map(|i| (i as f64).powf(-theta)).sum::<f64>() / zeta;
                 let share = (0..upto).map(|rank| counts[scatter.block(rank) as usize]).sum::<u64>() as f64 / draws as f64;

@@ -1,13 +1,13 @@
-//! What is wrong with a workload.
+//! Errors of workloads.
 
-/// A workload that cannot be run: where in its text, what was found and what would be right.
+/// A workload that cannot be run: where in its text, what was found and what would be valid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{source_name}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct WorkloadError {
-    /// The file, as its reader called it.
+    /// The file's name, as given by the caller.
     pub source_name: String,
-    /// The line, from 1 on; `None` if it is not one line's fault.
+    /// The line, from 1; `None` if no single line is at fault.
     pub line: Option<u32>,
-    /// What is wrong, and what would be right.
+    /// What is wrong and what would be valid.
     pub message: String,
 }

@@ -1,4 +1,4 @@
-//! Jobs: a section's options checked against each other, and multiplied by `numjobs`.
+//! Jobs: checks a section's options against each other and makes `numjobs` jobs of it.
 
 use std::sync::Arc;
 
@@ -24,42 +24,42 @@ pub struct Job {
 }
 
 impl Job {
-    /// Its section's name, or what `name` says; with its number, as in `job.1`, if `numjobs` makes several of it.
+    /// Its section's name, or the option `name`; with its number, as in `job.1`, if `numjobs` is more than one.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The name of its section, from which the names of its files are made.
+    /// The name of its section, from which its files are named.
     pub fn section(&self) -> &str {
         &self.section
     }
 
-    /// The line of its section's header, from 1 on.
+    /// The line of its section's header, from 1.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// Which of the `numjobs` it is, from 0 on.
+    /// Which of the `numjobs` it is, from 0.
     pub fn clone_number(&self) -> u32 {
         self.clone
     }
 
-    /// The stream its I/O belongs to: its place in [`Workload::jobs`](super::Workload::jobs).
+    /// The stream its I/O belongs to: its index in [`Workload::jobs`](super::Workload::jobs).
     pub fn stream(&self) -> StreamId {
         self.stream
     }
 
-    /// The phase it runs in, from 0 on: `stonewall` begins the next one, which starts when all jobs before it are done.
+    /// The phase it runs in, from 0: `stonewall` begins the next one, which starts when all jobs before it are done.
     pub fn phase(&self) -> u32 {
         self.phase
     }
 
-    /// Its reporting group, from 0 on: `stonewall` and `new_group` begin the next one.
+    /// Its reporting group, from 0: `stonewall` and `new_group` begin the next one.
     pub fn group(&self) -> u32 {
         self.group
     }
 
-    /// Everything its section and the global ones above it say.
+    /// The options of its section and of the global sections above it.
     pub fn options(&self) -> &Options {
         &self.options
     }
@@ -67,12 +67,12 @@ impl Job {
     /// The I/O priority: best effort, level 4, unless `prio` or `prioclass` say otherwise.
     pub fn priority(&self) -> Priority {
         let class = self.options.priority_class.unwrap_or(PriorityClass::BestEffort);
-        // What ioprio_set(2) is given if only the class is named: level 0, the highest.
+        // fio passes level 0, the highest, to ioprio_set(2) if only the class is given.
         let silent = if self.options.priority_class.is_some() { 0 } else { Priority::DEFAULT.level };
         Priority { class, level: self.options.priority.unwrap_or(silent) }
     }
 
-    /// The number of I/Os that the kernel has of it at once, at most, over `files` files.
+    /// The maximum number of its I/Os that are in the kernel at once, over `files` files.
     pub(super) fn depth(&self, files: usize) -> u32 {
         let options = &self.options;
         match options.engine {
@@ -80,17 +80,17 @@ impl Job {
             // io_submit(2) of buffered I/O returns when the I/O is done.
             Engine::Libaio if !options.direct => 1,
             Engine::Libaio | Engine::IoUring => options.depth,
-            // glibc keeps a list for each file and one thread works it off: so many are in flight as there are files.
+            // In glibc one thread serves the list of each file, so there is one I/O in flight per file.
             Engine::PosixAio => options.depth.min(u32::try_from(files.max(1)).unwrap_or(u32::MAX)),
         }
     }
 
-    /// The jobs' section that must be done before it starts, besides those of earlier phases.
+    /// The section whose jobs must be done before it starts, besides those of earlier phases.
     pub(super) fn waits_for(&self) -> Option<u32> {
         self.waits_for
     }
 
-    /// The number of its section among those that are jobs.
+    /// The number of its section among the job sections.
     pub(super) fn section_number(&self) -> u32 {
         self.section_number
     }
@@ -153,7 +153,7 @@ fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, (u32, S
     }
 }
 
-/// What does not go together in one section: the line and what to do.
+/// Conflicts between options of one section: the line and what to do.
 fn check(section: &Section) -> Result<(), (u32, String)> {
     let options = &section.options;
     let fault = |keys: &[&str], message: &str| Err((section.line_of(keys), message.to_owned()));
@@ -185,7 +185,7 @@ fn check(section: &Section) -> Result<(), (u32, String)> {
     check_alignment(section)
 }
 
-/// O_DIRECT moves whole sectors.
+/// O_DIRECT transfers whole sectors.
 fn check_alignment(section: &Section) -> Result<(), (u32, String)> {
     let options = &section.options;
     if !options.direct {

@@ -1,13 +1,13 @@
-//! Where a fresh file system puts files on the device, as Linux's ext4 does (fs/ext4: ialloc.c, mballoc.c; e2fsprogs: mke2fs).
+//! File placement on a fresh file system, as in Linux's ext4 (fs/ext4: ialloc.c, mballoc.c; e2fsprogs: mke2fs).
 //!
 //! ```text
 //! flex group 0 (2 GiB)                            flex group 1
 //! [bitmaps, inode tables | file | file |  free  ] [bitmaps, inode tables | file …
 //!  of all 16 groups       directory "/"            directory "/a"
 //! ```
-//! The device is cut into block groups of 128 MiB, sixteen of which are a flex group that keeps the metadata of all of them at its
-//! start. A directory gets a flex group; its files begin in that one's second block group, each behind the one before, and go on
-//! where there is room. No extent is longer than a block group. The journal lies in the middle of the device.
+//! The device is divided into block groups of 128 MiB, sixteen of which form a flex group with the metadata of all of them at its
+//! start. A directory gets a flex group; its files begin in the second block group of it, one after another, and continue where
+//! there is room. No extent is longer than a block group. The journal is in the middle of the device.
 
 use std::collections::BTreeMap;
 
@@ -24,15 +24,15 @@ const GROUP: u64 = 32_768;
 const FLEX: u64 = 16 * GROUP;
 /// Blocks of a group's two bitmaps and its inode table: an inode of 256 bytes for every 16 KiB (mke2fs.conf).
 const GROUP_METADATA: u64 = 2 + GROUP * 4096 / 16_384 * 256 / 4096;
-/// Super block, group descriptors and the room for them to grow, before the first group and in those that hold a copy.
+/// Super block, group descriptors and room for them to grow, in the first group and in those with a copy.
 const SUPER_BLOCK: u64 = 1 + 1024;
 
-/// A file system is no larger than 256 TiB: each of its groups may cost memory.
+/// Maximum size of a file system, 256 TiB: each group may take memory.
 const MOST_BLOCKS: u64 = 1 << 36;
 
-/// The free space of a file system and where its directories are.
+/// The free space of a file system and the place of its directories.
 pub(super) struct Layout {
-    /// Free pieces: first block, to how many.
+    /// Free ranges: first block, to length.
     free: BTreeMap<u64, u64>,
     free_blocks: u64,
     blocks: u64,
@@ -72,12 +72,12 @@ impl Layout {
         layout
     }
 
-    /// Sectors that files may take.
+    /// Sectors available for files.
     pub(super) fn free_sectors(&self) -> u64 {
         self.free_blocks * SECTORS_PER_BLOCK
     }
 
-    /// Gives a file of `bytes` bytes in `directory` its place; `None` if there is too little room.
+    /// Allocates a file of `bytes` bytes in `directory`; `None` if there is too little room.
     pub(super) fn place(&mut self, directory: &str, bytes: u64) -> Option<Vec<Extent>> {
         let blocks = bytes.div_ceil(4096);
         if blocks > self.free_blocks {
@@ -93,21 +93,21 @@ impl Layout {
         Some(extents.collect())
     }
 
-    /// The first block for a directory's files: of the root in the first flex group, of others in one chosen at random, the way
-    /// Orlov's allocator spreads directories.
+    /// The first block for a directory's files: in the first flex group for the root, in a random one for others, as Orlov's
+    /// allocator spreads directories.
     fn goal(&mut self, directory: &str) -> u64 {
         if let Some(&goal) = self.directories.get(directory) {
             return goal;
         }
         let root = matches!(directory, "" | "." | "/");
         let flex = if root { 0 } else { self.random.random_range(0..self.blocks.div_ceil(FLEX).max(1)) };
-        // ext4_inode_to_goal_block: the first group of a flex group is left to directories and metadata.
+        // ext4_inode_to_goal_block: the first group of a flex group is reserved for directories and metadata.
         let goal = (flex * FLEX + GROUP).min(self.blocks.saturating_sub(1) / GROUP * GROUP);
         self.directories.insert(directory.to_owned(), goal);
         goal
     }
 
-    /// Makes a piece unavailable as far as it is free.
+    /// Allocates the free parts of a range.
     fn reserve(&mut self, start: u64, length: u64) {
         let end = start.saturating_add(length);
         while let Some((&first, &free)) = self.free.range(..end).next_back() {
@@ -122,7 +122,7 @@ impl Layout {
         }
     }
 
-    /// Takes `from..to` out of the free piece that begins at `first`.
+    /// Removes `from..to` from the free range that begins at `first`.
     fn cut(&mut self, first: u64, free: u64, from: u64, to: u64) {
         self.free.remove(&first);
         if from > first {

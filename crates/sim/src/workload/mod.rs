@@ -1,14 +1,14 @@
-//! Workloads: fio job files, whose jobs are laid out as files on a device and run as processes against a host.
+//! Workloads: fio job files, whose files are laid out on a device and whose jobs run as processes against a host.
 //!
 //! ```text
 //! text --parse--> Workload --place--> PlacedWorkload --requests--> what each job issues, in order
 //!                 (jobs)              (files) \
 //!                                              run: processes that think, wait, keep a depth --Call--> Host
 //! ```
-//! The meaning of every option is that of fio 3.33, so that the same file drives the simulator and the real fio. Options that are
-//! not simulated are errors. Two things that fio does by itself are not simulated: it advises the kernel of how a file will be read
-//! (`fadvise_hint`), and it creates the files. Before a job its parts of the files are dropped from the page cache (`invalidate`); fio
-//! does that whenever it opens a file, here it is done once, not before each of several `loops`.
+//! Every option has its meaning in fio 3.33, so the same file drives the simulator and the real fio. Options that are not
+//! simulated are errors. Two things that fio does by itself are not simulated: it advises the kernel how a file will be read
+//! (`fadvise_hint`), and it creates the files. Before a job starts, its parts of the files are dropped from the page cache
+//! (`invalidate`); fio does so whenever it opens a file, here it is done once, not before each of several `loops`.
 
 mod distribution;
 mod error;
@@ -46,7 +46,7 @@ pub struct Workload {
 }
 
 impl Workload {
-    /// Reads a job file's text; `source` is what errors call it.
+    /// Parses a job file's text; `source` is its name in errors.
     ///
     /// # Errors
     /// The text is not a job file, or an option is not supported or contradicts another; the error names the line.
@@ -55,13 +55,13 @@ impl Workload {
         Ok(Workload { source: source.into(), jobs: job::jobs(&sections, source)?.into() })
     }
 
-    /// The jobs in the file's order, one for each process.
+    /// The jobs in file order, one per process.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
-    /// Lays out the files of all jobs on a device of `capacity_sectors` sectors. `seed` says where directories lie, and what is drawn
-    /// by jobs with `randrepeat=0`.
+    /// Lays out the files of all jobs on a device of `capacity_sectors` sectors. `seed` determines the placement of directories
+    /// and the random numbers of jobs with `randrepeat=0`.
     ///
     /// # Errors
     /// If the files do not fit, or a job's part of them is empty or unknown.

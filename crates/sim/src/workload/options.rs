@@ -1,4 +1,4 @@
-//! What a job's options are set to, one field each. Which options there are, and how they are read: [`table`](super::table).
+//! The values of a job's options, one field each. [`table`](super::table) lists the options and how they are parsed.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub enum Kind {
 /// How offsets follow one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// What is done.
+    /// The operations.
     pub kind: Kind,
     /// At random offsets.
     pub random: bool,
@@ -35,12 +35,12 @@ pub struct Pattern {
     pub skip: i64,
 }
 
-/// What the I/Os between two random offsets do: `rw_sequencer`.
+/// The I/Os between two random offsets: `rw_sequencer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequencer {
-    /// They follow the one before.
+    /// They follow the previous one.
     Sequential,
-    /// They repeat the one before.
+    /// They repeat the previous one.
     Identical,
 }
 
@@ -53,7 +53,7 @@ pub enum BlockSizes {
     Split(Vec<(u32, u8)>),
 }
 
-/// Bytes, or a percentage of what there is.
+/// Bytes, or a percentage of the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// Bytes.
@@ -123,7 +123,7 @@ pub struct Zones {
     pub skip: u64,
 }
 
-/// All options of a job. Where a comment says nothing else, the field is the option of that name in fio's HOWTO.
+/// All options of a job. Unless stated otherwise, a field is the option of that name in fio's HOWTO.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// `name`: overrides the section's name where the job is shown.
@@ -244,7 +244,7 @@ pub struct Options {
     pub zone_skip: u64,
     /// `randseed`.
     pub seed: Option<u64>,
-    /// `randrepeat`. If not, the run's own seed takes the place of chance.
+    /// `randrepeat`. If false, random numbers come from the run's seed.
     pub repeatable: bool,
     /// `prioclass`.
     pub priority_class: Option<PriorityClass>,
@@ -334,7 +334,7 @@ impl Options {
         }
     }
 
-    /// Which of reads, writes and trims the job issues.
+    /// Whether the job issues reads, writes and trims.
     pub(super) fn issues(&self, direction: usize) -> bool {
         match self.pattern.kind {
             Kind::Read => direction == 0,

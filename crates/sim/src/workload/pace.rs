@@ -8,11 +8,11 @@ use super::options::{DIRECTIONS, Options};
 
 /// Rate limits of a job, one for each direction.
 ///
-/// A limit is kept from the start on: after n bytes the next I/O is due n / rate after the start. So a job that was held up makes up
-/// for it, as in fio.
+/// A limit applies since the start: after n bytes the next I/O is due n / rate after the start, so a job that was delayed catches
+/// up, as in fio.
 pub(super) struct Rate {
     limits: [Option<Limit>; DIRECTIONS],
-    /// When the job started, and what think time moved that by.
+    /// When the job started, shifted by think time.
     epoch: Nanos,
     random: Xoshiro256PlusPlus,
 }
@@ -20,10 +20,10 @@ pub(super) struct Rate {
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     bytes_per_second: u64,
-    /// Of a Poisson process: the mean time between two I/Os.
+    /// Mean time between two I/Os of a Poisson process.
     mean: Option<f64>,
     issued: u64,
-    /// When the next I/O is due, from the start on.
+    /// When the next I/O is due, since the start.
     due: Nanos,
 }
 
@@ -31,7 +31,7 @@ impl Rate {
     pub(super) fn new(options: &Options, epoch: Nanos, seed: u64) -> Rate {
         let limit = |direction: usize| {
             let block = u64::from(options.block_bounds(direction).0);
-            // HOWTO: of a range of block sizes, the smallest is the measure.
+            // HOWTO: for a range of block sizes, the smallest counts.
             let by_ios = options.rate_iops[direction].saturating_mul(block);
             let bytes_per_second = options.rate[direction].max(by_ios);
             let mean = options.poisson.then(|| 1e9 * block as f64 / bytes_per_second as f64);
@@ -40,12 +40,12 @@ impl Rate {
         Rate { limits: std::array::from_fn(limit), epoch, random: Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x70_15_50) }
     }
 
-    /// When the next I/O in `direction` is due; at the beginning of time if there is no limit.
+    /// When the next I/O in `direction` is due; time zero if there is no limit.
     pub(super) fn due(&self, direction: usize) -> Nanos {
         self.limits[direction].map_or(Nanos::ZERO, |limit| self.epoch + limit.due)
     }
 
-    /// Of reads and writes, what is issued at `now` if `drawn` was drawn: the other one if only that is due, or is due earlier.
+    /// The direction to issue at `now` if `drawn` was drawn: the other one if only that is due, or is due earlier.
     pub(super) fn choose(&self, drawn: usize, now: Nanos) -> usize {
         let other = 1 - drawn;
         if self.due(drawn) <= now || self.due(drawn) <= self.due(other) { drawn } else { other }
@@ -61,7 +61,7 @@ impl Rate {
         };
     }
 
-    /// Time that does not count.
+    /// Excludes a span of time.
     pub(super) fn ignore(&mut self, span: Nanos) {
         self.epoch += span;
     }
@@ -74,7 +74,7 @@ pub(super) struct Think {
     pub(super) span: Nanos,
     blocks: Option<u32>,
     every: Option<Nanos>,
-    /// Whether I/Os count when they are issued, rather than when they are done.
+    /// Whether I/Os count when issued rather than when completed.
     pub(super) at_issue: bool,
     counted: u32,
     since: Nanos,
@@ -102,7 +102,7 @@ impl Think {
         self.span > Nanos::ZERO && (by_blocks || self.every.is_some_and(|every| now - self.since >= every))
     }
 
-    /// It was thought until `now`.
+    /// Think time has ended at `now`.
     pub(super) fn done(&mut self, now: Nanos) {
         self.counted = 0;
         self.since = now;

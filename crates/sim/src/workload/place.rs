@@ -1,4 +1,4 @@
-//! From jobs to files on a device: which file each job uses, which part of it, and how much is done there.
+//! Places jobs' files on a device: which file each job uses, which part of it, and how much I/O it does there.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,36 +14,36 @@ use super::options::Amount;
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
 
-/// Files that all jobs together may have; one that two jobs share counts twice.
+/// Limit on files of all jobs together; one that two jobs share counts twice.
 const MAX_FILES: usize = 1 << 18;
 
-/// Devices beyond 8 EiB are taken to end there: bytes must be countable.
+/// Devices are treated as at most 8 EiB, so that byte counts fit.
 const MAX_SECTORS: u64 = 1 << 54;
 
-/// Blocks that all random maps together may have: a bit each.
+/// Limit on blocks of all random maps together, a bit each.
 const MAX_MAPPED: u64 = 1 << 33;
 
 /// A job's share of one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) file: FileId,
-    /// Where the job's part begins, in bytes.
+    /// Offset of the job's part, in bytes.
     pub(super) start: u64,
-    /// How many bytes from there on are the job's.
+    /// Length of the job's part, in bytes.
     pub(super) bytes: u64,
 }
 
-/// What one job does where.
+/// One job's I/O plan.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     pub(super) targets: Vec<Target>,
-    /// Bytes that the job moves in all, unless only time ends it.
+    /// Total bytes the job transfers, unless only time ends it.
     pub(super) limit: u64,
-    /// What everything random in it is drawn from.
+    /// Seed of all its random numbers.
     pub(super) seed: u64,
 }
 
-/// A workload whose files have their places on a device.
+/// A workload whose files are placed on a device.
 #[derive(Clone, Debug)]
 pub struct PlacedWorkload {
     jobs: Arc<[Job]>,
@@ -57,13 +57,13 @@ impl PlacedWorkload {
         &self.jobs
     }
 
-    /// All files: a job's [`Action`]s name them by their places in it.
+    /// All files: a job's [`Action`]s refer to them by index.
     pub fn files(&self) -> Arc<Files> {
         self.files.clone()
     }
 
-    /// What a job issues, in the order of issue, time aside: it ends as fio would by `size`, `io_size`, `number_ios` or `loops`, and
-    /// never if only time ends it. Limits of the rate of reads and of writes, which change their order, are left aside, too.
+    /// A job's actions in order of issue, ignoring time: they end as in fio by `size`, `io_size`, `number_ios` or `loops`, and
+    /// never if only time ends the job. Separate rate limits of reads and writes, which affect their order, are ignored, too.
     ///
     /// # Panics
     /// If there is no such job.
@@ -75,7 +75,7 @@ impl PlacedWorkload {
         Requests::new(self.jobs[job].options(), &self.plans[job])
     }
 
-    /// What a job drops from the page cache when it opens its files.
+    /// The ranges a job drops from the page cache when it opens its files.
     pub(super) fn to_invalidate(&self, job: usize) -> &[Target] {
         if self.jobs[job].options().invalidate { &self.plans[job].targets } else { &[] }
     }
@@ -85,7 +85,7 @@ impl PlacedWorkload {
     }
 }
 
-/// A file that jobs want.
+/// A file that jobs use.
 struct Wanted {
     name: String,
     directory: String,
@@ -134,7 +134,7 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
     Ok(PlacedWorkload { jobs: workload.jobs.clone(), plans, files: Arc::new(files) })
 }
 
-/// Gives every file its extents.
+/// Allocates every file's extents.
 fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -> Result<Files, WorkloadError> {
     let fault = |message| WorkloadError { source_name: workload.source.to_string(), line: None, message };
     if let Some(device) = wanted.iter().find(|file| file.device)
@@ -151,7 +151,7 @@ fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -
     let too_large = |free: u64| {
         fault(format!("the files need {needed} bytes, but the device has {free} free for files; lower size or filesize"))
     };
-    // Before a layout is made: what is far too large must not cost anything.
+    // Checked before the layout, so that a far too large workload fails cheaply.
     if needed / 512 > capacity {
         return Err(too_large(capacity * 512));
     }
@@ -167,7 +167,7 @@ fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -
 /// Registers a file by name, directory, size, and whether it is the device; gives back its number.
 type Register<'a> = dyn FnMut(String, String, u64, bool) -> Result<FileId, String> + 'a;
 
-/// What `job` does where.
+/// The plan of `job`.
 fn plan(job: &Job, capacity: u64, run_seed: u64, register: &mut Register) -> Result<Plan, String> {
     let options = job.options();
     let seed = seed(job, run_seed);
@@ -202,10 +202,10 @@ fn plan(job: &Job, capacity: u64, run_seed: u64, register: &mut Register) -> Res
     Ok(Plan { targets, limit, seed })
 }
 
-/// Every job has its own; `randseed` changes all, and without `randrepeat` the run's does.
+/// A job's seed: each has its own; `randseed` changes all of them, and without `randrepeat` the run's seed does.
 fn seed(job: &Job, run_seed: u64) -> u64 {
     let options = job.options();
-    // fio's own default seed is as good as any.
+    // fio's default seed.
     let base = options.seed.unwrap_or(if options.repeatable { 0x89 } else { run_seed });
     let mut mixed = base ^ (u64::from(job.stream()) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -233,7 +233,7 @@ fn name(job: &Job, index: usize) -> (String, String) {
     (path, directory)
 }
 
-/// A share of `whole`, where one is given.
+/// A share of `whole`, if given.
 fn amount(amount: Option<Amount>, whole: u64) -> Option<u64> {
     amount.map(|amount| match amount {
         Amount::Bytes(bytes) => bytes,
@@ -241,13 +241,13 @@ fn amount(amount: Option<Amount>, whole: u64) -> Option<u64> {
     })
 }
 
-/// Where a job's part of a file begins, if percentages are of `whole` bytes.
+/// The offset of a job's part of a file; percentages are of `whole` bytes.
 fn start(job: &Job, whole: u64) -> Result<u64, String> {
     let options = job.options();
     let to = if options.offset_align > 0 { options.offset_align } else { u64::from(options.all_block_bounds().0) };
     let bytes = |value: Amount| match value {
         Amount::Bytes(bytes) => Some(bytes),
-        // Upwards, as fio does.
+        // Rounded up, as in fio.
         Amount::Percent(_) => amount(Some(value), whole)?.div_ceil(to).checked_mul(to),
     };
     let increment = bytes(options.offset_increment).and_then(|increment| increment.checked_mul(u64::from(job.clone_number())));
@@ -255,11 +255,11 @@ fn start(job: &Job, whole: u64) -> Result<u64, String> {
     sum.ok_or_else(|| "offset: with offset_increment it is beyond 2^64 bytes".to_owned())
 }
 
-/// Size of the whole, where the part begins, and how long it is: of a device.
+/// Size of the whole, offset and length of the part, for a device.
 fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
     let start = start(job, capacity)?;
     let bytes = amount(job.options().size, capacity).unwrap_or_else(|| capacity.saturating_sub(start));
-    // A percentage is of the whole device; what the offset takes from it is not there.
+    // A percentage is of the whole device, but the offset reduces what is left.
     let bytes =
         if matches!(job.options().size, Some(Amount::Percent(_))) { bytes.min(capacity.saturating_sub(start)) } else { bytes };
     match start.checked_add(bytes) {
@@ -270,7 +270,7 @@ fn part_of_device(job: &Job, capacity: u64) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// The same of a file whose size is given.
+/// The same for a file whose size is given.
 fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
     let start = start(job, whole)?;
     match whole.checked_sub(start).filter(|bytes| *bytes > 0) {
@@ -281,12 +281,14 @@ fn part_of_file(job: &Job, whole: u64) -> Result<(u64, u64, u64), String> {
     }
 }
 
-/// The same of one of `files` files that share `size`.
+/// The same for one of `files` files that share `size`.
 fn part_by_size(job: &Job, files: u64) -> Result<(u64, u64, u64), String> {
     let bytes = match job.options().size {
         Some(Amount::Bytes(bytes)) => bytes / files,
         Some(Amount::Percent(percent)) => {
-            return Err(format!("size: {percent}% is of a file that is not there yet; give bytes, or filesize as well"));
+            return Err(format!(
+                "size: {percent}% of a file that does not exist yet is undefined; give bytes, or filesize as well"
+            ));
         }
         None => return Err("size is not given; it is needed for files, such as size=1g".to_owned()),
     };

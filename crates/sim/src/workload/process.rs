@@ -8,7 +8,7 @@
 //!     completions              then sleep                                       |
 //!         +----------------------+-----------------------------+----------------+
 //! ```
-//! A process takes no time of its own to issue: what a system call costs is the host's matter.
+//! Issuing takes a process no time: the host models the cost of system calls.
 
 use std::collections::VecDeque;
 
@@ -21,24 +21,24 @@ use super::place::Plan;
 use super::requests::{READ, Requests, TRIM, WRITE};
 use crate::host::Action;
 
-/// The least time a call takes: a server that answers at once must not keep time from passing.
+/// The minimum duration of a call, so that time advances even if a server answers at once.
 const LEAST_CALL: Nanos = Nanos::from_micros(1);
 
-/// What a process does next.
+/// A process's next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// It goes on at this time.
+    /// It continues at this time.
     At(Nanos),
     /// It waits for a completion.
     Blocked,
-    /// It is done, from this time on.
+    /// It is done since this time.
     Done(Nanos),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     Nothing,
-    /// Until the depth has sunk to the low mark.
+    /// Until the depth has dropped to the low mark.
     Reaping,
     /// Until nothing is in flight.
     Quieting,
@@ -64,14 +64,14 @@ pub(super) struct Process {
     not_before: Nanos,
     wait: Wait,
     prepared: Option<Action>,
-    /// Prepared I/Os that wait for their batch, and how many of them may go.
+    /// Prepared I/Os that wait for their batch, and how many of them may be issued.
     held: VecDeque<Action>,
     going: usize,
-    /// I/Os held, in flight or done but not yet looked at.
+    /// I/Os in flight or completed but not yet reaped.
     depth: u32,
     in_flight: u32,
     unseen: u32,
-    /// Syncs among them, which are no I/Os to think after.
+    /// Syncs among them, which do not count for think time.
     syncs: u32,
 }
 
@@ -90,7 +90,7 @@ impl Process {
             think: Think::new(options, now),
             rate_ignores_think: options.rate_ignore_think,
             depth_most: depth,
-            // A mark of zero would never be reached by what has to stay below it.
+            // The depth could never drop below a mark of zero.
             depth_low: or_depth(options.depth_low),
             batch,
             reap_least,
@@ -111,12 +111,12 @@ impl Process {
         }
     }
 
-    /// Whether what is done at `now` is measured: the ramp is over.
+    /// Whether completions at `now` are measured: the ramp is over.
     pub(super) fn is_measured(&self, now: Nanos) -> bool {
         now >= self.measured_from
     }
 
-    /// A call of this process that was made at `arrival` is done.
+    /// A call that this process made at `arrival` is done.
     pub(super) fn completed(&mut self, arrival: Nanos, now: Nanos) {
         self.in_flight -= 1;
         self.unseen += 1;
@@ -125,7 +125,7 @@ impl Process {
         }
     }
 
-    /// What it does next, if nothing happens but time.
+    /// Its next step if nothing else happens.
     pub(super) fn next(&mut self, now: Nanos) -> Next {
         let real = now;
         let mut now = now.max(self.not_before);
@@ -157,7 +157,7 @@ impl Process {
                 self.ends = None;
                 self.prepared = None;
                 self.requests.stop();
-                // Sleep is cut short at the end; what is in flight then is waited for.
+                // The job's end cuts sleep short; I/Os still in flight are waited for.
                 now = end.max(real);
                 self.not_before = now;
             } else if self.think.is_due(now) {
@@ -186,7 +186,7 @@ impl Process {
         }
     }
 
-    /// Goes on at `now`, as [`next`](Process::next) said. `None` if the I/O waits for its batch.
+    /// Continues at `now`, as [`next`](Process::next) returned. `None` if the I/O waits for its batch.
     pub(super) fn go(&mut self) -> Option<Action> {
         if self.going == 0 {
             match self.prepared.take()? {
@@ -237,7 +237,7 @@ impl Process {
         self.wait = wait;
     }
 
-    /// Looks at completions until the depth is down to the low mark. False if it has to wait for more of them.
+    /// Reaps completions until the depth is down to the low mark. False if it has to wait for more of them.
     fn reap(&mut self) -> bool {
         loop {
             let least = self.reap_least.min(self.in_flight + self.unseen);

@@ -1,4 +1,4 @@
-//! All jobs of a workload as processes: which starts when, and whose turn it is.
+//! Runs all jobs of a workload as processes: start order and turns.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,25 +15,25 @@ use crate::run::{Finished, Measure, Pilot, RunError, Server, Source, Watch};
 /// When a job ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// When it issued its first I/O, or could have.
+    /// When it could issue its first I/O.
     pub started: Nanos,
-    /// When what it issued is measured from: `ramp_time` later.
+    /// When measuring begins: `ramp_time` later.
     pub measured_from: Nanos,
-    /// When its last I/O was done.
+    /// When its last I/O completed.
     pub ended: Nanos,
 }
 
 /// The result of a run of a workload.
 #[derive(Clone, Debug)]
 pub struct WorkloadRun {
-    /// Response times and curves, without what falls into a job's ramp.
+    /// Response times and curves, without jobs' ramp times.
     pub measure: Measure,
     /// When each job ran, in the order of [`PlacedWorkload::jobs`]; `None` if it did not run.
     pub spans: Vec<Option<Span>>,
 }
 
-/// Runs all jobs of `placed` against `server`, or `only` one of them, alone and from the beginning: what it would get without the
-/// others. `pilot` steers the server, if there is one and the server can be steered.
+/// Runs all jobs of `placed` against `server`, or `only` one of them, alone and from the beginning, for its service without the
+/// others. `pilot`, if given, steers the server, if that can be steered.
 ///
 /// # Errors
 /// If it is interrupted through `watch`.
@@ -69,14 +69,14 @@ impl State {
 
 struct Processes<'a> {
     placed: &'a PlacedWorkload,
-    /// Of each job.
+    /// State of each job.
     states: Vec<State>,
-    /// Those that go on by themselves: when, the order in which they asked, which.
+    /// Processes that continue at a known time: the time, the order in which they asked, the process.
     ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     order: u64,
-    /// Of each job, whether it is in `ready`.
+    /// Whether each job is in `ready`.
     is_ready: Vec<bool>,
-    /// Of each job, its files that it has still to drop from the page cache before it begins.
+    /// Each job's files still to be dropped from the page cache before it begins.
     to_invalidate: Vec<&'a [Target]>,
     calls: u64,
 }
@@ -98,7 +98,7 @@ impl<'a> Processes<'a> {
         processes
     }
 
-    /// Starts the jobs that nothing keeps waiting any more. Each may at once be done, if its files hold nothing for it.
+    /// Starts the jobs that no longer have to wait. A job may be done at once if its files are empty.
     fn start_those_that_may(&mut self) {
         while let Some((index, at)) = self.next_start() {
             let (job, plan) = (&self.placed.jobs()[index], self.placed.plan(index));
@@ -109,7 +109,7 @@ impl<'a> Processes<'a> {
         }
     }
 
-    /// The first job that may start, and from when on.
+    /// The first job that may start, and when.
     fn next_start(&self) -> Option<(usize, Nanos)> {
         let jobs = self.placed.jobs();
         let done = |index: usize| match &self.states[index] {
@@ -120,7 +120,7 @@ impl<'a> Processes<'a> {
         for index in (0..jobs.len()).filter(|&index| matches!(self.states[index], State::Waiting)) {
             let job = &jobs[index];
             let earlier = (0..index).take_while(|&other| jobs[other].phase() < job.phase());
-            // Phases grow: if this one has not begun, none of the rest has.
+            // Phases are in order: if this one has not begun, no later one has.
             let begun = earlier.map(done).try_fold(Nanos::ZERO, |latest, ended| Some(latest.max(ended?)))?;
             let named = (0..index).filter(|&other| Some(jobs[other].section_number()) == job.waits_for());
             if let Some(from) = named.map(done).try_fold(begun, |latest, ended| Some(latest.max(ended?))) {
@@ -130,7 +130,7 @@ impl<'a> Processes<'a> {
         None
     }
 
-    /// Finds out what a running process does next. True if it is done.
+    /// Determines a running process's next step. True if it is done.
     fn go_on(&mut self, index: usize, now: Nanos) -> bool {
         let State::Running(process, started, measured_from) = &mut self.states[index] else { return false };
         match process.next(now) {

@@ -1,11 +1,11 @@
-//! Which blocks have been visited, so that random I/O covers each once before it comes back to one.
+//! The set of visited blocks, so that random I/O covers each block once before it repeats any.
 //!
 //! ```text
 //! level 1:  0                       1 1 …        a bit for each word below: full
 //! level 0:  1101…   (64 blocks)     1111… 1111…  a bit for each block: visited
 //! ```
 
-/// A set of blocks that finds the next one outside it in a few steps however full it is.
+/// A set of blocks that finds the next block not in it in a few steps, however full it is.
 #[derive(Clone, Debug)]
 pub(super) struct RandomMap {
     levels: Vec<Vec<u64>>,
@@ -13,7 +13,7 @@ pub(super) struct RandomMap {
 }
 
 impl RandomMap {
-    /// None of `blocks` blocks is visited.
+    /// A map of `blocks` blocks, none visited.
     pub(super) fn new(blocks: u64) -> RandomMap {
         let mut map = RandomMap { levels: Vec::new(), blocks };
         let mut bits = blocks;
@@ -33,7 +33,7 @@ impl RandomMap {
         let mut bits = self.blocks;
         for level in &mut self.levels {
             level.fill(0);
-            // What is behind the end counts as visited.
+            // Bits after the end count as visited.
             if !bits.is_multiple_of(64)
                 && let Some(last) = level.last_mut()
             {
@@ -60,7 +60,7 @@ impl RandomMap {
         }
     }
 
-    /// Visits up to `count` blocks from `first` on, as far as none is visited yet. Gives back how many that were.
+    /// Visits up to `count` blocks from `first`, stopping at one already visited. Returns their number.
     pub(super) fn insert_run(&mut self, first: u64, count: u64) -> u64 {
         for done in 0..count {
             if self.contains(first + done) {
@@ -71,7 +71,7 @@ impl RandomMap {
         count
     }
 
-    /// The next block from `from` on, around the end, that is not visited.
+    /// The next unvisited block from `from`, wrapping around the end.
     pub(super) fn next_free(&self, from: u64) -> Option<u64> {
         self.free_from(from).or_else(|| self.free_from(0))
     }

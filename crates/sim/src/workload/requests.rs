@@ -1,8 +1,8 @@
-//! What a job issues, one after the other: direction, file, offset, size, and when to sync. Time is no matter here.
+//! The sequence of a job's actions: direction, file, offset, size, and syncs. Timing is not handled here.
 //!
-//! The rules are fio 3.33's, found by logging what it does (`--write_iolog` with the null engine): each direction has a position of its
-//! own; a file is finished when an I/O of the smallest size no longer fits behind the position, or every block of it has been
-//! visited; when all files are finished a pass is over, and the next one, if there is one, begins like the first.
+//! The rules are fio 3.33's, found by logging its I/O (`--write_iolog` with the null engine): each direction has its own
+//! position; a file is finished when an I/O of the smallest size no longer fits after the position, or every block has been
+//! visited; when all files are finished a pass is over, and the next one, if any, begins like the first.
 
 use block::Op;
 use rand::SeedableRng;
@@ -22,14 +22,14 @@ pub(super) const TRIM: usize = 2;
 /// Draws of a size that does not fit before the smallest is taken, which does.
 const SIZE_DRAWS: u32 = 64;
 
-/// The stream of one job: an endless one if only time ends the job.
+/// The actions of one job: endless if only time ends it.
 pub(super) struct Requests {
     rules: Rules,
     files: Vec<FileState>,
     random: Xoshiro256PlusPlus,
     seed: u64,
     stage: Stage,
-    /// The file that is served, and how many I/Os it gets before the next one.
+    /// The current file, and how many I/Os it gets before the next one.
     current: usize,
     left_of_current: u32,
     unfinished: usize,
@@ -52,7 +52,7 @@ enum Stage {
     Ended,
 }
 
-/// The options, made ready.
+/// The options in prepared form.
 struct Rules {
     kind: Kind,
     random: bool,
@@ -80,9 +80,9 @@ struct Rules {
 
 enum Sizes {
     Fixed(u32),
-    /// Smallest, largest, and what they are multiples of.
+    /// Smallest, largest, and the unit of which they are multiples.
     Range(u32, u32, u32),
-    /// Each with the percentage up to which it is drawn.
+    /// Each with its cumulative percentage.
     Split(Vec<(u32, u8)>),
 }
 
@@ -136,7 +136,7 @@ impl Sizes {
     }
 }
 
-/// A job's share of a file, and where it is in it. Positions count from the start of the share.
+/// A job's share of a file and its positions in it, relative to the start of the share.
 struct FileState {
     file: FileId,
     start: u64,
@@ -153,7 +153,7 @@ struct FileState {
     samplers: Option<[Sampler; DIRECTIONS]>,
 }
 
-/// An offset, and whether the random map has a say in it.
+/// An offset, and whether the random map applies to it.
 struct Offset {
     bytes: u64,
     mapped: bool,
@@ -186,7 +186,8 @@ impl Requests {
         }
     }
 
-    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync, at the end, or if there is but one.
+    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync, at the end, or if there is but
+    /// one.
     pub(super) fn draw_direction(&mut self) -> Option<usize> {
         if self.rules.kind != Kind::Mixed || self.stage != Stage::Running || self.sync_due() || self.exhausted() {
             return None;
@@ -194,7 +195,7 @@ impl Requests {
         Some(self.mixed_direction())
     }
 
-    /// What comes next; of an I/O whose direction is open, in `direction` if that is given.
+    /// The next action; an I/O whose direction is open takes `direction` if given.
     pub(super) fn next_in(&mut self, mut direction: Option<usize>) -> Option<Action> {
         loop {
             match self.stage {
@@ -228,7 +229,7 @@ impl Requests {
         }
     }
 
-    /// No more I/O: what is left is to sync the files, if the options say so.
+    /// After the last I/O: syncs the files if the options say so.
     pub(super) fn stop(&mut self) {
         if self.stage == Stage::Running {
             self.stage = Stage::Closing(0);
@@ -253,7 +254,7 @@ impl Requests {
         }
         self.loops_left = self.loops_left.saturating_sub(1);
         (self.pass_ios, self.pass_writes) = (0, 0);
-        // fio forgets that it has just synced, and so does it again.
+        // fio forgets that it has just synced and syncs again.
         self.synced_last = false;
         self.stage = Stage::Running;
         self.unfinished = self.files.len();
@@ -265,7 +266,7 @@ impl Requests {
         }
     }
 
-    /// fsync comes after every so many writes, unless a sync was the last thing done.
+    /// fsync comes after every given number of writes, unless the last action was a sync.
     fn sync_due(&self) -> bool {
         let due = |every: u64| every > 0 && self.writes > 0 && self.writes.is_multiple_of(every);
         !self.synced_last && (due(self.rules.fsync) || due(self.rules.fdatasync))
@@ -350,7 +351,7 @@ impl Requests {
             self.writes += 1;
             self.pass_writes += 1;
         }
-        // Of trims and writes of the same blocks, fio's limits count the writes.
+        // For trims and writes of the same blocks, fio's limits count the writes.
         if self.rules.kind != Kind::TrimWrite || direction == WRITE {
             self.ios += 1;
             self.bytes += u64::from(bytes);
@@ -423,7 +424,7 @@ impl FileState {
         }
     }
 
-    /// As at the beginning.
+    /// Resets to the beginning.
     fn reset(&mut self) {
         self.finished = false;
         self.last_start = [None; DIRECTIONS];
@@ -434,7 +435,7 @@ impl FileState {
         }
     }
 
-    /// Goes to the next zone when enough was moved in this one, and back to its start when its end is reached.
+    /// Moves to the next zone when enough was transferred in this one, and back to its start when its end is reached.
     fn stride(&mut self, zones: &Zones) {
         if self.zone_bytes >= zones.size {
             self.zone_bytes = 0;
@@ -449,7 +450,7 @@ impl FileState {
         }
     }
 
-    /// Where the next I/O begins; `None` if the file has been gone through.
+    /// Where the next I/O begins; `None` if the file is finished.
     fn offset(&mut self, rules: &Rules, direction: usize, new: bool, random: &mut Xoshiro256PlusPlus) -> Option<Offset> {
         let unmapped = |bytes| Offset { bytes, mapped: false };
         if !new && rules.identical {
@@ -468,7 +469,7 @@ impl FileState {
         }
     }
 
-    /// Behind the last I/O of this direction, with holes if there are to be any.
+    /// After the last I/O of this direction, with holes if configured.
     fn following(&mut self, rules: &Rules, direction: usize) -> Option<u64> {
         if rules.time_based && self.last_end[direction] >= self.bytes {
             self.last_end[direction] = self.zone;
@@ -483,13 +484,13 @@ impl FileState {
         Some(match at.checked_add_signed(rules.skip) {
             Some(at) if at >= self.bytes => 0,
             Some(at) => at,
-            // Backwards, it goes on at the end.
+            // Backwards, it continues at the end.
             None if rules.skip < 0 => self.bytes.saturating_add_signed(rules.skip),
             None => 0,
         })
     }
 
-    /// At a random block, which is one not yet visited if there is a map.
+    /// At a random block, an unvisited one if there is a map.
     fn at_random(&mut self, rules: &Rules, direction: usize, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         let align = rules.align[direction];
         let room = rules.zones.map_or(self.bytes, |zones| zones.range.min(self.bytes - self.zone));
@@ -515,12 +516,13 @@ impl FileState {
         (offset < self.bytes).then_some(offset)
     }
 
-    /// Marks the blocks from `offset` on as visited, and gives back how many of the `bytes` lie before the first that already was.
+    /// Marks the blocks from `offset` as visited and returns how many of the `bytes` precede the first that already was.
     fn visit(&mut self, rules: &Rules, direction: usize, offset: u64, bytes: u32) -> u32 {
         let Some(map) = &mut self.map else { return bytes };
         let block = rules.align[direction];
         let free = map.insert_run(offset / block, u64::from(bytes).div_ceil(block)) * block;
-        // The block was free: there is one at least. fio counts in blocks of the direction, though the map may have smaller ones.
+        // The block was free, so there is at least one. fio counts in blocks of the direction, though the map may have smaller
+        // ones.
         if free == 0 { bytes.min(block as u32) } else { u64::from(bytes).min(free) as u32 }
     }
 }

@@ -1,4 +1,4 @@
-//! The text of a job file: sections, and in each of them options with values (fio's HOWTO, "Job file format").
+//! Parses a job file's text: sections of options with values (fio's HOWTO, "Job file format").
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use super::options::Options;
 use super::table;
 use super::value::KiloBase;
 
-/// One section that is a job, with everything that the global sections above it gave.
+/// A job section, with the options of the global sections above it.
 pub(super) struct Section {
     pub(super) name: String,
-    /// Of its header, from 1 on.
+    /// Line of its header, from 1.
     pub(super) line: u32,
     pub(super) options: Options,
-    /// What k means in it.
+    /// The meaning of `k` in it.
     base: KiloBase,
-    /// Where each option, by its first name, was set last: for messages about values that do not go together.
+    /// Where each option, by its first name, was set last: for messages about conflicting values.
     lines: BTreeMap<&'static str, u32>,
 }
 
@@ -26,7 +26,7 @@ impl Section {
     }
 }
 
-/// As many jobs as fio takes if it is not told otherwise (`--max-jobs`).
+/// fio's default maximum of jobs (`--max-jobs`).
 pub(super) const MAX_JOBS: usize = 4096;
 
 /// Longer texts are not job files.
@@ -38,7 +38,7 @@ struct Setting<'a> {
     line: u32,
 }
 
-/// Reads a job file's text.
+/// Parses a job file's text.
 pub(super) fn read(text: &str, source: &str) -> Result<Vec<Section>, WorkloadError> {
     let fault = |line, message: String| WorkloadError { source_name: source.to_owned(), line, message };
     if text.len() > LONGEST {
@@ -61,7 +61,7 @@ pub(super) fn read(text: &str, source: &str) -> Result<Vec<Section>, WorkloadErr
             continue;
         }
         let Some((_, _, settings)) = current.as_mut() else {
-            return Err(fault(Some(number), format!("`{line}` stands before the first section; put [global] or [NAME] above it")));
+            return Err(fault(Some(number), format!("`{line}` is before the first section; put [global] or [NAME] above it")));
         };
         settings.push(setting(line, number).map_err(|message| fault(Some(number), message))?);
     }
@@ -72,7 +72,7 @@ pub(super) fn read(text: &str, source: &str) -> Result<Vec<Section>, WorkloadErr
     Ok(sections)
 }
 
-/// A `;` or `#` ends a line wherever it stands, as in fio.
+/// A `;` or `#` ends a line anywhere, as in fio.
 fn without_comment(line: &str) -> &str {
     line.find([';', '#']).map_or(line, |at| &line[..at]).trim()
 }
@@ -86,7 +86,7 @@ fn setting(line: &str, number: u32) -> Result<Setting<'_>, String> {
     };
     let (key, trimmed) = (key.trim(), value.trim());
     if trimmed.is_empty() {
-        return Err(format!("`{key}` has no value behind the ="));
+        return Err(format!("`{key}` has no value after the ="));
     }
     if let Some(at) =
         trimmed.find("${").or_else(|| ["$ncpus", "$mb_memory", "$pagesize"].iter().find_map(|word| trimmed.find(word)))
@@ -98,12 +98,12 @@ fn setting(line: &str, number: u32) -> Result<Setting<'_>, String> {
     }
     // fio 3.33 takes `bs= 8k` for 8 bytes: the unit is lost.
     if trimmed.starts_with(|c: char| c.is_ascii_digit()) && value.starts_with([' ', '\t']) {
-        return Err(format!("{key}: fio loses the unit of a number behind a blank; write {key}={trimmed}"));
+        return Err(format!("{key}: fio loses the unit of a number after a blank; write {key}={trimmed}"));
     }
     Ok(Setting { key, value: Some(trimmed), line: number })
 }
 
-/// Takes a section that has been read: a global one changes what later ones begin with.
+/// Finishes a section: a global one changes the defaults of later ones.
 fn finish(
     read: Option<(&str, u32, Vec<Setting>)>,
     globals: &mut Section,
@@ -124,7 +124,7 @@ fn finish(
 }
 
 fn apply(section: &mut Section, settings: &[Setting]) -> Result<(), (u32, String)> {
-    // What k means holds for the whole section, wherever it says so.
+    // The meaning of k applies to the whole section, wherever it is set.
     for setting in settings.iter().filter(|setting| setting.key == "kb_base") {
         section.base = match setting.value {
             Some("1000") => KiloBase::Standard,

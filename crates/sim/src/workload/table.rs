@@ -1,26 +1,26 @@
-//! Every option that job files may hold, how its value is read, and what is said of those that are not simulated.
+//! Every option of job files, how its value is parsed, and the messages for those that are not simulated.
 
 use block::{Nanos, PriorityClass};
 
 use super::options::{Amount, BlockSizes, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode};
 use super::value::{Fault, KiloBase, float, integer, range, signed, time, triple};
 
-/// How an option is taken.
+/// How an option is handled.
 pub(super) enum Take {
     /// It has a value.
     Value(fn(&mut Options, &str, KiloBase) -> Result<(), Fault>),
-    /// It is set by being there, or by the value 1; cleared by 0.
+    /// It is set by its presence or by the value 1, and cleared by 0.
     Flag(fn(&mut Options, bool)),
-    /// It changes nothing that is simulated: reports, logs, the contents of buffers, processors, how files come to be.
+    /// It affects nothing that is simulated: reports, logs, buffer contents, processors, file creation.
     NoEffect,
 }
 
 use Take::{Flag, NoEffect, Value};
 
-/// All names of an option, and how it is taken.
+/// All names of an option and how it is handled.
 type Entry = (&'static [&'static str], Take);
 
-/// Options with a meaning here.
+/// Options that are simulated.
 #[rustfmt::skip]
 const MEANT: &[Entry] = &[
     (&["name"], Value(|o, v, _| { o.name = Some(v.into()); Ok(()) })),
@@ -89,7 +89,8 @@ const MEANT: &[Entry] = &[
     (&["allrandrepeat"], Value(|o, v, _| { if boolean(v)? { o.repeatable = true; } Ok(()) })),
     (&["prio"], Value(|o, v, base| { o.priority = Some(count(v, base, 0, 7)? as u8); Ok(()) })),
     (&["prioclass"], Value(|o, v, base| { o.priority_class = priority_class(count(v, base, 0, 3)?); Ok(()) })),
-    // The generator is our own; what it promises is the same. The rest is the default, so that the value is checked, not ignored.
+    // The generator is our own, with the same properties. The others only allow the default, so that the value is checked, not
+    // ignored.
     (&["random_generator"], Value(|_, v, _| choice(v, &[("tausworthe", ()), ("tausworthe64", ())]))),
     (&["io_submit_mode"], Value(|_, v, _| choice(v, &[("inline", ())]))),
     (&["fadvise_hint"], Value(|_, v, _| choice(v, &[("0", ()), ("1", ())]))),
@@ -141,7 +142,7 @@ const WITHOUT_EFFECT: Entry = (
         "unit_base",
         "error_dump",
         "kb_base",
-        // The contents of buffers and where these are.
+        // The contents and placement of buffers.
         "zero_buffers",
         "refill_buffers",
         "scramble_buffers",
@@ -181,7 +182,7 @@ const WITHOUT_EFFECT: Entry = (
         "userspace_reap",
         "nowait",
         "softrandommap",
-        // How files come to be and go: here they are there, whole and of full size, when a job begins.
+        // Creation and removal of files: here they exist in full size when a job begins.
         "create_serialize",
         "create_fsync",
         "create_on_open",
@@ -199,7 +200,7 @@ const WITHOUT_EFFECT: Entry = (
     NoEffect,
 );
 
-/// Options that fio knows and that would change what is simulated: what to do instead.
+/// Options of fio that would change the simulation, and what to do instead.
 const REFUSED: &[(&str, &str)] = &[
     ("lfsr", "leave it out: every block is visited once without it, too"),
     ("verify", "data is not simulated; use rw=read to read what was written"),
@@ -241,9 +242,9 @@ const REFUSED: &[(&str, &str)] = &[
     ("include", "copy the included lines into this file"),
 ];
 
-/// More in flight than any device or kernel holds.
+/// More I/Os in flight than any device or kernel holds.
 const MAX_DEPTH: u32 = 65_536;
-/// Files of one job.
+/// Maximum number of files of one job.
 const MAX_FILES: u32 = 1 << 18;
 const MICROSECOND: Nanos = Nanos::from_micros(1);
 const SECOND: Nanos = Nanos::from_millis(1000);
@@ -267,7 +268,7 @@ const SYNC_MODES: &[(&str, SyncMode)] = &[
     ("dsync", SyncMode::EachWrite),
 ];
 
-/// Sets the option `key` to `value`. Gives back the first of its names.
+/// Sets the option `key` to `value`. Returns the first of its names.
 pub(super) fn set(options: &mut Options, key: &str, value: Option<&str>, base: KiloBase) -> Result<&'static str, Fault> {
     let Some((names, take)) = MEANT.iter().chain([&WITHOUT_EFFECT]).find(|(names, _)| names.contains(&key)) else {
         return Err(unknown(key));
@@ -282,7 +283,7 @@ pub(super) fn set(options: &mut Options, key: &str, value: Option<&str>, base: K
     Ok(names[0])
 }
 
-/// Why an option is not taken, and what is nearest to it.
+/// Why an option is rejected, and the nearest one.
 fn unknown(key: &str) -> Fault {
     if let Some((_, advice)) = REFUSED.iter().find(|(name, _)| *name == key) {
         return format!("`{key}` is not supported: {advice}");
@@ -292,7 +293,7 @@ fn unknown(key: &str) -> Fault {
     format!("there is no supported option `{key}`; the nearest one is `{nearest}`")
 }
 
-/// Letters to insert, delete or replace (Levenshtein), of keys cut to a length that no option has.
+/// Levenshtein distance of keys, cut to a length that no option reaches.
 fn distance(a: &str, b: &str) -> usize {
     let a: Vec<char> = a.chars().take(64).collect();
     let mut row: Vec<usize> = (0..=b.chars().count()).collect();
@@ -308,7 +309,7 @@ fn distance(a: &str, b: &str) -> usize {
     row.last().copied().unwrap_or(0)
 }
 
-/// Takes over what is given.
+/// Assigns the values that are given.
 fn fill<T, const N: usize>(places: &mut [T; N], values: [Option<T>; N]) -> Result<(), Fault> {
     for (place, value) in places.iter_mut().zip(values) {
         if let Some(value) = value {
@@ -396,7 +397,7 @@ fn file_service(text: &str, base: KiloBase) -> Result<(FileService, u32), Fault>
     Ok((choice(name, &kinds)?, count(number, base, 1, u32::MAX)?))
 }
 
-/// Names with colons between; a backslash before a colon makes it part of the name.
+/// Names separated by colons; a backslash before a colon makes it part of the name.
 fn names(text: &str) -> Result<Vec<String>, Fault> {
     let mut names = vec![String::new()];
     let mut letters = text.chars().peekable();
@@ -416,7 +417,7 @@ fn names(text: &str) -> Result<Vec<String>, Fault> {
     }
 }
 
-/// `4k/50:64k/:…`: what is left blank shares what the others leave.
+/// `4k/50:64k/:…`: blank percentages share the remainder.
 fn split(text: &str, base: KiloBase) -> Result<Vec<(u32, u8)>, Fault> {
     const MOST: usize = 64;
     let mut sizes = Vec::new();
@@ -430,7 +431,7 @@ fn split(text: &str, base: KiloBase) -> Result<Vec<(u32, u8)>, Fault> {
     shares(sizes)
 }
 
-/// Gives what is blank its share; the percentages must add up to at most 100, and to no less if none is blank.
+/// Fills in blank percentages; they must add up to at most 100, and to exactly 100 if none is blank.
 fn shares<T>(parts: Vec<(T, Option<u8>)>) -> Result<Vec<(T, u8)>, Fault> {
     let given: u32 = parts.iter().filter_map(|(_, share)| *share).map(u32::from).sum();
     let blank = parts.iter().filter(|(_, share)| share.is_none()).count() as u32;
@@ -440,7 +441,7 @@ fn shares<T>(parts: Vec<(T, Option<u8>)>) -> Result<Vec<(T, u8)>, Fault> {
     }
     let mut blanks = 0..blank;
     let parts = parts.into_iter().map(|(what, share)| {
-        // Rounded so that all blanks together get all that is left.
+        // Rounded so that the blanks together get the whole remainder.
         let shared = |i: u32| left * (i + 1) / blank - left * i / blank;
         (what, share.unwrap_or_else(|| blanks.next().map_or(0, shared) as u8))
     });
@@ -509,7 +510,7 @@ fn zones<T>(text: &str, size: impl Fn(&str) -> Result<T, Fault>) -> Result<Vec<(
     Ok(shares(zones)?.into_iter().map(|(zone, share)| (share, zone)).collect())
 }
 
-/// fio's numbers are ioprio.h's: 0 says nothing, 1 real time, 2 best effort, 3 idle.
+/// fio's numbers are those of ioprio.h: 0 none, 1 real time, 2 best effort, 3 idle.
 fn priority_class(number: u32) -> Option<PriorityClass> {
     [None, Some(PriorityClass::RealTime), Some(PriorityClass::BestEffort), Some(PriorityClass::Idle)][number as usize]
 }

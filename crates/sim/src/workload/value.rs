@@ -1,11 +1,11 @@
-//! Numbers as job files write them: units, times, ranges, percentages (fio's HOWTO, "Parameter types").
+//! Parses numbers in job files: units, times, ranges, percentages (fio's HOWTO, "Parameter types").
 
 use block::Nanos;
 
-/// What was wrong with a value, and what would be right; the caller adds file, line and key.
+/// What was wrong with a value and what would be valid; the caller adds file, line and key.
 pub(super) type Fault = String;
 
-/// What `4k` means. fio has it the wrong way round by default, for the sake of old job files: with `kb_base=1024`, `k` is 1024 and
+/// The meaning of `4k`. fio has it the wrong way round by default, for old job files: with `kb_base=1024`, `k` is 1024 and
 /// `ki` is 1000.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KiloBase {
@@ -46,7 +46,7 @@ pub(super) fn integer(text: &str, base: KiloBase) -> Result<u64, Fault> {
     number.checked_mul(factor).ok_or_else(|| format!("`{text}` is too large"))
 }
 
-/// What a unit multiplies by.
+/// The factor of a unit.
 fn factor(unit: &str, base: KiloBase) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     let unit = if unit == "b" { "" } else { unit.strip_suffix('b').unwrap_or(&unit) };
@@ -67,11 +67,11 @@ fn factor(unit: &str, base: KiloBase) -> Option<u64> {
     Some(if binary { 1024u64 } else { 1000 }.pow(power))
 }
 
-/// A span of time; `unit` is what a bare number counts.
+/// A span of time; `unit` is that of a bare number.
 pub(super) fn time(text: &str, unit: Nanos) -> Result<Nanos, Fault> {
     const RIGHT: &str = "a whole number with or without one of the units us, ms, s, m, h, d";
     let nanos = if let Some(inner) = text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-        // HOWTO: in expressions a bare number is in microseconds.
+        // HOWTO: a bare number in an expression is in microseconds.
         expression(inner, &|operand| time(operand, Nanos::from_micros(1)).map(|span| span.0))?
     } else {
         let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -116,8 +116,8 @@ pub(super) fn range<T: Ord + Copy>(text: &str, single: bool, parse: impl Fn(&str
     }
 }
 
-/// Up to three values, for reads, writes and trims, with commas between: the last one given holds for those behind it, unless a
-/// comma ends the text. What is left out is `None`.
+/// Up to three values, for reads, writes and trims, separated by commas: the last one given applies to those after it, unless a
+/// comma ends the text. Omitted values are `None`.
 pub(super) fn triple<T: Clone>(text: &str, parse: impl Fn(&str) -> Result<T, Fault>) -> Result<[Option<T>; 3], Fault> {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     if parts.len() > 3 && !(parts.len() == 4 && parts[3].is_empty()) {
@@ -135,7 +135,8 @@ pub(super) fn triple<T: Clone>(text: &str, parse: impl Fn(&str) -> Result<T, Fau
     Ok(values)
 }
 
-/// Sums, products, remainders and powers of what `operand` reads, in whole numbers, from the left with the usual precedence.
+/// Evaluates sums, products, remainders and powers of operands parsed by `operand`, in whole numbers, from the left with the
+/// usual precedence.
 fn expression(text: &str, operand: &dyn Fn(&str) -> Result<u64, Fault>) -> Result<u64, Fault> {
     /// Operators by precedence, lowest first.
     const LEVELS: [&[char]; 3] = [&['+', '-'], &['*', '/', '%'], &['^']];

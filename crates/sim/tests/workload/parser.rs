@@ -11,7 +11,7 @@ fn global_sections_give_what_jobs_below_them_do_not_say() {
         "; a comment\n# another\n[global]\nbs=8k\nrw=randread ; behind a value\n[a]\n[b]\nbs = 4096,64k\n[global]\nioengine=libaio\niodepth=16\ndirect=1\n[c]\nnumjobs=2\nstonewall\n",
     );
     // A number behind a blank is refused, with its line.
-    assert_eq!(workload.unwrap_err(), "t.fio:8: bs: fio loses the unit of a number behind a blank; write bs=4096,64k");
+    assert_eq!(workload.unwrap_err(), "t.fio:8: bs: fio loses the unit of a number after a blank; write bs=4096,64k");
     let workload = parse("[global]\nbs=8k\nrw=randread ; behind a value\n[a]\n[b]\nbs=4k,64k\n[global]\nioengine=libaio\niodepth=16\ndirect=1\n[c]\nnumjobs=2\nstonewall\n").unwrap();
     let jobs: Vec<_> = workload.jobs().iter().map(|job| (job.name(), job.stream(), job.phase(), job.options().depth)).collect();
     assert_eq!(jobs, [("a", 0, 0, 1), ("b", 1, 0, 1), ("c.0", 2, 1, 16), ("c.1", 3, 1, 16)]);
@@ -55,7 +55,7 @@ fn what_is_well_formed_is_read() {
 #[test]
 fn what_is_not_says_line_option_value_and_what_is_right() {
     for (text, words) in [
-        ("bs=4k\n", "t.fio:1: `bs=4k` stands before the first section; put [global] or [NAME] above it"),
+        ("bs=4k\n", "t.fio:1: `bs=4k` is before the first section; put [global] or [NAME] above it"),
         ("", "t.fio: it holds no job"),
         ("[global]\nbs=4k\n", "holds no job"),
         ("[j\nbs=4k\n", "t.fio:1: `[j` is not a section"),

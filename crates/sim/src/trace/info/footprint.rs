@@ -1,4 +1,4 @@
-//! Which sectors were touched at all, in bounded memory.
+//! The set of sectors touched, in bounded memory.
 //!
 //! ```text
 //!  exact:    [4..12) [40..48) [49..56)   too many pieces: round outward to 64 sectors
@@ -41,18 +41,18 @@ impl Footprint {
         }
     }
 
-    /// How many sectors are in it; at most so many if the granularity is more than one.
+    /// The number of sectors in it; an upper bound if the granularity is more than one.
     pub(super) fn sectors(&self) -> u64 {
         let grains = self.pieces.iter().fold(0, |sum: u64, (&(_, start), &end)| sum.saturating_add(end - start));
         grains.saturating_mul(self.granularity_sectors())
     }
 
-    /// What sectors are rounded outward to.
+    /// The unit that ranges are rounded outward to, in sectors.
     pub(super) fn granularity_sectors(&self) -> u64 {
         1 << self.shift
     }
 
-    /// Inserts grains, swallowing what they overlap or touch.
+    /// Inserts grains, merging the pieces they overlap or touch.
     fn insert(&mut self, device: u32, mut start: u64, mut end: u64) {
         if let Some((&(_, before), &until)) = self.pieces.range((device, 0)..=(device, start)).next_back()
             && until >= start

@@ -1,7 +1,7 @@
-//! Stands between the Parquet library and a file nobody vouches for: bounds what a page may make the library allocate.
+//! Guards the Parquet library against untrusted files: bounds what a page may make it allocate.
 //!
-//! The library trusts some numbers of a page's header: it reserves the uncompressed size, and a dictionary's count of values,
-//! before it has looked at the data. A file of 200 bytes could so ask for 16 GiB.
+//! The library trusts some numbers in a page's header: it allocates the uncompressed size, and a dictionary's number of values,
+//! before reading the data. A file of 200 bytes could make it allocate 16 GiB.
 //!
 //! ```text
 //!  file --> Chunk: the header's size, the page's length --> library --> Checked: dictionary, encoding --> column
@@ -18,7 +18,7 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-/// The largest page, in bytes before compression: one of each column is in memory at once. Writers aim at 1 MiB.
+/// The largest page, in uncompressed bytes: one per column is in memory at once. Writers aim for 1 MiB.
 const PAGE_BYTES: u64 = 16 << 20;
 /// Enough for the two numbers at the beginning of a page's header.
 const HEADER_START_BYTES: u64 = 16;
@@ -45,7 +45,7 @@ fn wrong(message: String) -> ParquetError {
     ParquetError::General(message)
 }
 
-/// The file, as the library reads pages from it: headers one by one with [`ChunkReader::get_read`], then their data.
+/// The file as the library reads it: headers one by one with [`ChunkReader::get_read`], each followed by its data.
 pub(super) struct Chunk {
     file: File,
     length: u64,
@@ -116,7 +116,7 @@ fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     None
 }
 
-/// Pages whose counts and encodings are believable.
+/// Pages whose counts and encodings have been checked.
 struct Checked {
     pages: SerializedPageReader<Chunk>,
 }
@@ -128,10 +128,10 @@ impl Checked {
             return Err(wrong(format!("a dictionary of {} bytes cannot hold {} values", page.buffer().len(), page.num_values())));
         }
         match page.encoding() {
-            // What is written for these columns by us and by the common dataframe libraries. The rarer ones are left out
-            // because some allocate by what their data says.
+            // The encodings that we and the common dataframe libraries use for these columns. Rarer ones are rejected because
+            // some allocate by numbers in their data.
             Encoding::PLAIN | Encoding::RLE | Encoding::RLE_DICTIONARY | Encoding::DELTA_BINARY_PACKED => Ok(page),
-            // Old writers used it for what RLE_DICTIONARY is.
+            // Old writers' name for RLE_DICTIONARY.
             Encoding::PLAIN_DICTIONARY => Ok(page),
             other => {
                 Err(wrong(format!("a page is encoded as {other}; understood are PLAIN, RLE, RLE_DICTIONARY, DELTA_BINARY_PACKED")))

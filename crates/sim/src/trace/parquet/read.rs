@@ -1,4 +1,4 @@
-//! Reads Parquet, one row group after the other and of each a few thousand rows at a time.
+//! Reads Parquet, row group by row group, a few thousand rows at a time.
 
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,7 +19,7 @@ use super::super::{Input, OpenOptions, TraceError, TraceReader, TraceRequest};
 use super::pages::{self, Chunk};
 use super::{CLASSES, VERSION, VERSION_KEY};
 
-/// Rows decoded at once.
+/// Number of rows decoded at once.
 const BATCH_ROWS: usize = 4096;
 /// The largest footer: a billion requests in row groups of 131,072 need about 12 MiB.
 const FOOTER_BYTES: u64 = 64 << 20;
@@ -27,7 +27,7 @@ const FOOTER_BYTES: u64 = 64 << 20;
 /// Opens a store.
 ///
 /// # Errors
-/// If the file is compressed or cannot be seeked in, or its footer or its columns are not what they should be.
+/// If the file is compressed as a whole or not seekable, or its footer or columns are invalid.
 pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     if let Some(compression) = input.compression {
         return Err(input.not_of_format(format!("Parquet within {}: decompress it first", compression.name())));
@@ -57,12 +57,12 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
     Ok(Box::new(Sorted::new(records, options)))
 }
 
-/// The library reports most damage as an error but checks some with assertions. A damaged file is no reason to end the program.
+/// The library reports most damage as an error but some by panicking. A damaged file must not end the program.
 fn contain<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(format!("damaged Parquet: {error}")),
-        Err(_) => Err("damaged Parquet: the library gave up on it".into()),
+        Err(_) => Err("damaged Parquet: the library panicked on it".into()),
     }
 }
 
@@ -81,8 +81,7 @@ fn footer(file: &File, length: u64) -> Result<ParquetMetaData, ParquetError> {
     ParquetMetaDataReader::new().parse_and_finish(file)
 }
 
-/// Only what the library was built with can be decompressed: Zstandard, which we write, and Snappy, which most dataframe libraries
-/// write unless told otherwise.
+/// The library is built with two codecs: Zstandard, which we write, and Snappy, the default of most dataframe libraries.
 fn compression(metadata: &ParquetMetaData) -> Result<(), String> {
     for column in metadata.row_groups().iter().flat_map(|group| group.columns()) {
         match column.compression() {
@@ -98,7 +97,7 @@ fn compression(metadata: &ParquetMetaData) -> Result<(), String> {
     Ok(())
 }
 
-/// Which of the file's columns is which of ours.
+/// The file's columns by meaning.
 struct Columns {
     arrival: usize,
     lba: usize,
@@ -122,7 +121,7 @@ impl Columns {
         if let Some(version) = version.map(|pair| pair.value.as_deref().unwrap_or_default())
             && version != VERSION
         {
-            return Err(format!("{VERSION_KEY} is {version:?}; this program understands {VERSION:?}"));
+            return Err(format!("{VERSION_KEY} is {version:?}; this program reads {VERSION:?}"));
         }
         let schema = about.schema_descr();
         let integer: &[Type] = &[Type::INT32, Type::INT64];
@@ -153,20 +152,20 @@ impl Columns {
     }
 }
 
-/// A column of the row group at hand, a batch of it decoded.
+/// A column of the current row group, with one batch decoded.
 struct Column<T: DataType> {
     reader: ColumnReaderImpl<T>,
     nullable: bool,
     unsigned: bool,
-    /// For each row of the batch, whether it has a value; empty if all have.
+    /// For each row of the batch, whether it has a value; empty if all do.
     levels: Vec<i16>,
-    /// The values of those that have one.
+    /// The values of the rows that have one.
     values: Vec<T::T>,
     next: usize,
 }
 
 impl<T: DataType> Column<T> {
-    /// Decodes the next batch; how many rows it has.
+    /// Decodes the next batch and returns its number of rows.
     fn fill(&mut self) -> Result<usize, ParquetError> {
         self.levels.clear();
         self.values.clear();
@@ -200,7 +199,7 @@ impl Integers {
         }
     }
 
-    /// The row's number; 64-bit unsigned ones of 2^63 and more come out negative, which no column of ours may be.
+    /// The row's number. Unsigned 64-bit values of 2^63 and more become negative, which no column allows.
     fn take(&mut self, row: usize) -> Option<i64> {
         match self {
             Integers::Narrow(column) if column.unsigned => column.take(row).map(|&value| i64::from(value as u32)),
@@ -225,7 +224,7 @@ struct Group {
     priority_class: Option<Column<ByteArrayType>>,
     priority_level: Option<Integers>,
     response: Option<Integers>,
-    /// Rows of the batch at hand, and how many of them are done.
+    /// Rows of the current batch, and how many of them have been read.
     rows: usize,
     done: usize,
 }
@@ -276,7 +275,7 @@ impl Group {
         }
     }
 
-    /// The next row, undoing nothing on error: each column has moved on.
+    /// The next row. Every column advances, even on an error.
     fn row(&mut self) -> Row<'_> {
         let row = self.done;
         self.done += 1;
@@ -338,7 +337,7 @@ impl Opener<'_> {
     }
 }
 
-/// One row as it stands in the file.
+/// One row of the file.
 struct Row<'a> {
     arrival: Option<i64>,
     lba: Option<i64>,
@@ -356,7 +355,7 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The request; `None` if it asks for no sectors.
+    /// The request; `None` if it covers no sectors.
     fn request(&self) -> Result<Option<TraceRequest>, String> {
         let sectors = within("sectors", self.sectors, u32::MAX.into())? as u32;
         let lba = within("lba", self.lba, (1 << 55) - i64::from(sectors))? as u64;
@@ -422,7 +421,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Sees to it that there is a next row in the batch at hand; `false` at the file's end.
+    /// Makes sure that the current batch has a next row; `false` at the end of the file.
     fn fill(&mut self) -> Result<bool, String> {
         loop {
             if let Some(group) = &mut self.group {

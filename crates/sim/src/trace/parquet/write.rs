@@ -1,4 +1,4 @@
-//! Writes Parquet: requests gather until a row group is full, then go out column by column.
+//! Writes Parquet: requests are buffered until a row group is full, then written column by column.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::super::write::{About, Out, TraceWriter};
 use super::super::{TraceReader, TraceRequest};
 use super::{CLASSES, PROGRAM_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
 
-/// Requests in a row group: what is held in memory, about 15 MB.
+/// Requests per row group, which is held in memory: about 15 MB.
 const GROUP_ROWS: usize = 131_072;
 
 /// Begins a store.
@@ -26,7 +26,7 @@ pub(in super::super) fn create(out: Out, about: &About) -> io::Result<Box<dyn Tr
     Ok(Box::new(Store { file, requests: Vec::new(), stream_names: Vec::new(), device_names: Vec::new() }))
 }
 
-/// The columns, in the order they are written in.
+/// The columns, in file order.
 fn schema() -> Result<Node, ParquetError> {
     const REQUIRED: Repetition = Repetition::REQUIRED;
     const OPTIONAL: Repetition = Repetition::OPTIONAL;
@@ -53,8 +53,8 @@ fn schema() -> Result<Node, ParquetError> {
     Node::group_type_builder("requests").with_fields(fields.collect::<Result<_, ParquetError>>()?).build()
 }
 
-/// How they are written. Arrivals rise: their differences are small. The other numbers are mostly few different ones, or of
-/// no order, and best left to zstd.
+/// Encodings. Arrivals increase with small differences. Other columns have few distinct values, or no order, and are left to
+/// zstd.
 fn properties(about: &About) -> Result<WriterProperties, ParquetError> {
     let pairs = [(VERSION_KEY, VERSION), (PROGRAM_KEY, &about.program), (SOURCE_KEY, &about.source)];
     let plain = |name: &str| ColumnPath::from(name);
@@ -72,7 +72,7 @@ fn properties(about: &About) -> Result<WriterProperties, ParquetError> {
 
 fn io_error(error: ParquetError) -> io::Error {
     match error {
-        // The disk is full, say: the caller must see which error it is.
+        // The caller needs the underlying error, such as a full disk.
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(error) => *error,
             Err(other) => io::Error::other(other),
@@ -99,7 +99,7 @@ impl TraceWriter for Store {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
             }
         }
-        // A run of one stream shares one name: no copy, as long as it is the same.
+        // Successive requests of one stream share the name without a copy.
         push_name(&mut self.stream_names, names.stream_name(request.stream));
         push_name(&mut self.device_names, names.device_name(request.device));
         self.requests.push(*request);
@@ -155,7 +155,7 @@ fn class_name(classes: &[(PriorityClass, ByteArray)], class: PriorityClass) -> B
 
 type Group<'a> = SerializedRowGroupWriter<'a, Out>;
 
-/// Writes the next column, with a value in every row.
+/// Writes the next column, without nulls.
 fn put<T: DataType>(
     group: &mut Group<'_>,
     requests: &[TraceRequest],
@@ -164,7 +164,7 @@ fn put<T: DataType>(
     write_column::<T>(group, &requests.iter().map(value).collect::<Vec<_>>(), None)
 }
 
-/// Writes the next column, in some of whose rows there is nothing.
+/// Writes the next column, with nulls.
 fn put_known<T: DataType>(group: &mut Group<'_>, values: impl Iterator<Item = Option<T::T>> + Clone) -> Result<(), ParquetError> {
     let levels: Vec<i16> = values.clone().map(|value| value.is_some().into()).collect();
     write_column::<T>(group, &values.flatten().collect::<Vec<_>>(), Some(&levels))

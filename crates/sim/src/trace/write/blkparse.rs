@@ -1,15 +1,15 @@
-//! What blkparse prints of a blktrace, in its default form: a line per event, which many tools of the field take.
+//! blkparse's default output, a line per event, which many tools read.
 //!
 //! ```text
 //!   8,0    0        1     0.000000000  4711  Q  RS 123456 + 8 [postgres]
 //!   8,0    0        2     0.004210000     0  C  RS 123456 + 8 [0]
 //! ```
-//! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, `D` for a discard, then `S` for synchronous), first sector + sectors,
-//! program or error (`blkparse_fmt.c`: `%D %2c %8s %5T.%9t %5p %2a %3d`). Queued (Q) is the arrival; completed (C) follows where
-//! the trace knows the response time. Every request is on processor 0, and device n is called `8,16n`, as disks are: sda, sdb, ...
+//! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, `D` for a discard, then `S` for synchronous),
+//! first sector + sectors, program or error (`blkparse_fmt.c`: `%D %2c %8s %5T.%9t %5p %2a %3d`). Queued (Q) is the arrival;
+//! completed (C) follows where the trace knows the response time. Every request is on processor 0, and device n is called
+//! `8,16n`, as disks are: sda, sdb, ...
 //!
-//! Where requests overlap and are under way together, a line of completion does not say whose it is: a reader may take one for the
-//! other.
+//! If requests in flight overlap, a completion line does not identify its request: a reader may confuse them.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +29,7 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
     create,
 };
 
-/// As many requests may be under way at once. Real queues hold some thousands; a trace with more has no believable completions.
+/// Limit on requests in flight. Real queues hold a few thousand; a trace with more has no plausible completions.
 const UNDER_WAY: usize = 1 << 20;
 
 fn create(out: Out, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
@@ -106,7 +106,7 @@ impl Blkparse {
         Ok(())
     }
 
-    /// What every line begins with.
+    /// The beginning of every line.
     fn head(&mut self, device: u32, time: Nanos, process: u32, action: &str, direction: &str) -> io::Result<()> {
         self.lines += 1;
         let (seconds, nanos) = (time.0 / 1_000_000_000, time.0 % 1_000_000_000);

@@ -10,7 +10,7 @@ use super::{About, Out, OutputFormat, TraceWriter};
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "csv",
     extensions: &["csv"],
-    summary: "CSV with a heading: everything, for spreadsheets and scripts",
+    summary: "CSV with a heading: all fields, for spreadsheets and scripts",
     is_text: true,
     leaves_out: &[],
     create,
@@ -62,7 +62,7 @@ impl TraceWriter for Csv {
     }
 }
 
-/// A field of text (RFC 4180). A line break becomes a space: not every reader takes one within quotation marks.
+/// A text field (RFC 4180). A line break becomes a space: not every reader accepts one within quotation marks.
 fn quoted(out: &mut dyn Write, text: &str) -> io::Result<()> {
     if !text.contains([',', '"', '\n', '\r', ';', '\t']) {
         return out.write_all(text.as_bytes());

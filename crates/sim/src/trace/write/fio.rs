@@ -65,7 +65,7 @@ fn micros(time: Nanos) -> u64 {
     time.0 / 1000 + u64::from(time.0 % 1000 >= 500)
 }
 
-/// What fio shall call a device: fields are parted by spaces, and two devices must not share a name.
+/// A device's name for fio: without spaces, which separate fields, and unique.
 fn file_name(device: u32, name: Option<&str>, taken: &BTreeMap<u32, String>) -> String {
     let usable = |name: &&str| !name.is_empty() && !name.contains(|sign: char| sign.is_whitespace() || sign.is_control());
     let mut file = name.filter(usable).map_or_else(|| format!("disk{device}"), str::to_owned);

@@ -10,20 +10,20 @@ use std::path::Path;
 
 use super::{TraceReader, TraceRequest};
 
-/// Where a trace is written to.
+/// A trace's destination.
 pub type Out = Box<dyn Write + Send>;
 
-/// A format traces are written in. Its name is that of the format they are read back as.
+/// An output format. Its name is that of the input format that reads it back.
 pub struct OutputFormat {
     /// What `--to` calls it.
     pub name: &'static str,
-    /// File names that end like this mean it.
+    /// File extensions that select it.
     pub extensions: &'static [&'static str],
     /// One line for the list of formats.
     pub summary: &'static str,
     /// Whether it is text, which may go to a terminal or a pipe.
     pub is_text: bool,
-    /// What of a request it has no place for.
+    /// The fields it cannot hold.
     pub leaves_out: &'static [Field],
     /// Begins a trace.
     pub create: fn(Out, &About) -> io::Result<Box<dyn TraceWriter>>,
@@ -35,22 +35,22 @@ impl std::fmt::Debug for OutputFormat {
     }
 }
 
-/// Every format traces are written in.
+/// Every output format.
 pub static ALL: &[&OutputFormat] = &[&PARQUET, &csv::FORMAT, &fio::FORMAT, &blkparse::FORMAT];
 
 static PARQUET: OutputFormat = OutputFormat {
     name: "parquet",
     extensions: &["parquet"],
-    summary: "Seekwise's store: everything, small, for any dataframe tool",
+    summary: "Seekwise's store: all fields, compact, readable by any dataframe tool",
     is_text: false,
     leaves_out: &[],
     create: super::parquet::create,
 };
 
-/// Where a trace comes from, for formats that can say so.
+/// A trace's origin, for formats that record it.
 #[derive(Clone, Debug, Default)]
 pub struct About {
-    /// The program that writes, with its version.
+    /// The program that writes it, with its version.
     pub program: String,
     /// The trace it is made from.
     pub source: String,
@@ -58,13 +58,13 @@ pub struct About {
 
 /// A trace being written.
 pub trait TraceWriter {
-    /// Appends a request. `names` knows what the trace calls its stream and device.
+    /// Appends a request. `names` has the names of its stream and device.
     ///
     /// # Errors
-    /// If the file cannot be written, or with [`io::ErrorKind::InvalidData`] if the format has no number that large.
+    /// If the file cannot be written, or with [`io::ErrorKind::InvalidData`] if a number is too large for the format.
     fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()>;
 
-    /// Writes what is left to write. Says what the reader of the trace should know, if anything.
+    /// Writes the rest. Returns a note for the user, if any.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -76,22 +76,22 @@ pub fn named(name: &str) -> Option<&'static OutputFormat> {
     ALL.iter().copied().find(|format| format.name == name)
 }
 
-/// The format a file of this name has.
+/// The format for a file of this name.
 pub fn by_extension(path: &Path) -> Option<&'static OutputFormat> {
     let extension = path.extension()?.to_str()?.to_ascii_lowercase();
     ALL.iter().copied().find(|format| format.extensions.contains(&&*extension))
 }
 
-/// What a trace may say of a request beyond when, where and which way.
+/// A request's fields besides arrival, address, size and operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     /// Nanoseconds of the arrival, beyond microseconds.
     Nanoseconds,
-    /// Whether somebody waits for it.
+    /// Whether it is synchronous.
     Sync,
-    /// That nobody says whether somebody waits for it.
+    /// That it is unknown whether it is synchronous.
     SyncUnknown,
-    /// That nobody waits for a read.
+    /// That a read is asynchronous.
     AsyncRead,
     /// The stream's number.
     Stream,
@@ -99,14 +99,14 @@ pub enum Field {
     StreamName,
     /// The device's name.
     DeviceName,
-    /// An I/O priority that is not the usual one.
+    /// An I/O priority other than the default.
     Priority,
     /// From arrival to completion.
     Response,
 }
 
 impl Field {
-    /// As a sentence says it.
+    /// Its description in a sentence.
     pub fn words(self) -> &'static str {
         match self {
             Field::Nanoseconds => "arrival times below 1 us",
@@ -122,7 +122,7 @@ impl Field {
     }
 }
 
-/// Keeps account of what a trace says and a format has no place for.
+/// Records which fields of a trace a format cannot hold.
 #[derive(Debug)]
 pub struct Losses {
     watched: &'static [Field],
@@ -150,7 +150,7 @@ impl Losses {
     }
 }
 
-/// Whether a request says something of this kind.
+/// Whether a request has this field.
 fn says(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
     match field {
         Field::Nanoseconds => !request.arrival.0.is_multiple_of(1000),
