@@ -1,4 +1,4 @@
-//! Runs of a job file one by one, under a setting or a controller, with everything that was seen: what papers' experiments are made of.
+//! Single runs of a job file, under a setting or a controller, with all observations: the parts of papers' experiments.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Gathers experience: runs loads on devices under every candidate and writes down what they looked like and how they were served.
+//! Gathers training data: runs loads on devices under every candidate and records each load's features and results.
 
 use anyhow::Context;
 use block::Nanos;
@@ -19,7 +19,7 @@ use crate::worlds::{DRAWN, worlds};
 
 /// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Windows with fewer requests say nothing.
+/// Windows with fewer requests are not used.
 const FEWEST: u64 = 20;
 /// Devices of each family of drawn ones.
 const DRAWN_DEVICES: u32 = 4;

@@ -1,10 +1,10 @@
-//! How long work tells how far it is, and how it learns that it is to stop.
+//! Progress of long work, and requests to stop it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Told of progress and of warnings. The program draws progress bars on a terminal; tests use [`Quiet`].
 pub trait Monitor: Sync {
-    /// Work of `total` steps begins; 0 if nobody knows how many.
+    /// Work of `total` steps begins; 0 if the number is unknown.
     fn begin(&self, total: u64, what: &str);
 
     /// So many steps are done.
@@ -13,7 +13,7 @@ pub trait Monitor: Sync {
     /// The work that began last is over.
     fn end(&self);
 
-    /// Something that the person should know and that stops nothing.
+    /// A warning; the work continues.
     fn warn(&self, text: &str);
 
     /// Set: stop soon, with [`Interrupted`].

@@ -1,4 +1,4 @@
-//! The three disjoint worlds of `worlds.toml`: what is learned from, what choices are made on, what is reported.
+//! The three disjoint worlds of `worlds.toml`: for training, for choices during development, and for reports.
 
 use std::sync::OnceLock;
 

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use crate::comparison::Comparison;
 use crate::record::{DiskDigest, Replay, TraceDigest};
-use crate::verdict::{self, NEGLIGIBLE_PERCENT, Place, Preference, Ranking};
+use crate::verdict::{self, NEGLIGIBLE_PERCENT, Preference, Ranked, Ranking};
 
 /// The version of this output's layout.
 pub const SCHEMA: u32 = 3;
@@ -103,7 +103,7 @@ fn schedulers(comparison: &Comparison) -> Vec<Value> {
 }
 
 fn winner(ranking: &Ranking) -> Winner {
-    let label = |place: &Place| place.label.clone();
+    let label = |place: &Ranked| place.label.clone();
     let others = ranking.places.get(1..).unwrap_or_default();
     Winner {
         scheduler: ranking.winner().map(label),

@@ -36,7 +36,7 @@ struct Page {
     headings: Vec<Heading>,
     rows: Vec<Row>,
     in_force: Vec<String>,
-    steered: Vec<Steered>,
+    steered: Vec<DecisionsPart>,
     legend: Vec<Key>,
     distribution: Vec<String>,
     throughput: Vec<String>,
@@ -78,7 +78,7 @@ struct Key {
 }
 
 /// A controller's decisions.
-struct Steered {
+struct DecisionsPart {
     label: String,
     summary: String,
     rows: Vec<DecisionRow>,
@@ -221,12 +221,12 @@ fn rows(comparison: &Comparison) -> Vec<Row> {
     comparison.records().iter().enumerate().map(row).collect()
 }
 
-fn steered(record: &Record) -> Option<Steered> {
+fn steered(record: &Record) -> Option<DecisionsPart> {
     let steering = record.steering.as_ref()?;
     let rows: Vec<DecisionRow> =
         steering.decisions.iter().filter(|decision| explain::is_news(decision)).take(DECISION_ROWS).map(decision_row).collect();
     let shown = steering.decisions.iter().filter(|decision| decision.is_change()).take(DECISION_ROWS).count() as u64;
-    Some(Steered {
+    Some(DecisionsPart {
         label: printable(&record.scheduler.label),
         summary: explain::summary(steering),
         rows,

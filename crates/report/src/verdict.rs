@@ -66,7 +66,7 @@ impl Preference {
 
 /// One scheduler's place.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
+pub struct Ranked {
     /// The scheduler's label.
     pub label: String,
     /// Its value of the deciding figure.
@@ -81,7 +81,7 @@ pub struct Ranking {
     /// The preference.
     pub preference: Preference,
     /// The places, at least one.
-    pub places: Vec<Place>,
+    pub places: Vec<Ranked>,
 }
 
 impl Ranking {
@@ -95,19 +95,19 @@ impl Ranking {
             _ => values.sort_by(|a, b| b.1.total_cmp(&a.1)),
         }
         let best = values.first()?.1;
-        let place = |(label, value)| Place { label, value, best_is_better_percent: preference.advantage_percent(best, value) };
+        let place = |(label, value)| Ranked { label, value, best_is_better_percent: preference.advantage_percent(best, value) };
         Some(Self { preference, places: values.into_iter().map(place).collect() })
     }
 
     /// The best and all that are within [`NEGLIGIBLE_PERCENT`] of it.
-    pub fn leaders(&self) -> &[Place] {
-        let negligible = |place: &Place| place.best_is_better_percent.is_some_and(|percent| percent < NEGLIGIBLE_PERCENT);
+    pub fn leaders(&self) -> &[Ranked] {
+        let negligible = |place: &Ranked| place.best_is_better_percent.is_some_and(|percent| percent < NEGLIGIBLE_PERCENT);
         let count = self.places.iter().take_while(|place| negligible(place)).count();
         &self.places[..count]
     }
 
     /// The winner: better than every other by at least [`NEGLIGIBLE_PERCENT`].
-    pub fn winner(&self) -> Option<&Place> {
+    pub fn winner(&self) -> Option<&Ranked> {
         self.places.first().filter(|_| self.places.len() > 1 && self.leaders().len() == 1)
     }
 }
@@ -211,7 +211,7 @@ fn with_unit(preference: Preference, value: f64) -> String {
 }
 
 /// How far the best is ahead of another, in words.
-fn ahead(preference: Preference, other: &Place) -> String {
+fn ahead(preference: Preference, other: &Ranked) -> String {
     let label = printable(&other.label);
     let direction = if preference.figure().better == figure::Better::Lower { "below" } else { "above" };
     match other.best_is_better_percent {
@@ -223,7 +223,7 @@ fn ahead(preference: Preference, other: &Place) -> String {
     }
 }
 
-fn listed(places: &[Place]) -> String {
+fn listed(places: &[Ranked]) -> String {
     let labels: Vec<String> = places.iter().map(|place| printable(&place.label)).collect();
     match labels.as_slice() {
         [only] => only.clone(),
@@ -233,7 +233,7 @@ fn listed(places: &[Place]) -> String {
 }
 
 /// Names the scheduler with the shortest p99 if none of those with the shortest mean comes close to it.
-fn shortest_p99(comparison: &Comparison, leaders: &[Place]) -> String {
+fn shortest_p99(comparison: &Comparison, leaders: &[Ranked]) -> String {
     let p99 = |record| figure::P99_RESPONSE.value(record);
     let records = comparison.records().iter();
     let Some((shortest, best)) = records.clone().filter_map(|r| p99(r).map(|v| (r, v))).min_by(|a, b| a.1.total_cmp(&b.1)) else {

@@ -1,9 +1,9 @@
-//! What a run is worth: against every candidate that is left alone, and against the default.
+//! Marks of a run: against every candidate by itself, and against the default.
 //!
-//! *Correct.* In each phase of a load, every setting by itself has a [merit](learn::merit). A decision is correct as long as its
-//! setting ranks within two percent of the best one of the phase. What counts is the time that correct settings are in force.
+//! *Correct.* In each phase of a load, every setting by itself has a [merit](learn::merit). A decision is correct while its setting
+//! ranks within two percent of the best one of the phase. The mark is the share of time with a correct setting in force.
 //!
-//! *Regret.* How much the whole run, with all that deciding and changing cost, lies below the best candidate left alone.
+//! *Regret.* How far the whole run, including the cost of trials and switches, is below the best candidate by itself.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub const TOLERANCE: f64 = 0.02;
 /// A phase in which the best and the worst setting differ by more than this is worth deciding.
 pub const WORTH_DECIDING: f64 = 0.05;
 
-/// What the runs of a question under fixed settings say of it.
+/// The results of the runs of a question under fixed settings.
 pub struct Key {
     /// By phase, from and to in seconds, and the settings with their scores by which they are ranked.
     phases: Vec<KeyPhase>,
@@ -50,7 +50,7 @@ pub struct Marks {
     pub deciding_s: f64,
     /// See `deciding_s`.
     pub deciding_correct_s: f64,
-    /// How far below the best candidate left alone, as a share; below 0 if better.
+    /// How far below the best candidate by itself, as a share; negative if better.
     pub regret: Option<f64>,
     /// How far above the default.
     pub over_default: Option<f64>,

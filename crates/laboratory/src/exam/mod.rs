@@ -1,10 +1,10 @@
-//! The exam: how good controllers are at loads and devices that nothing was trained or tuned on, beside every constant policy.
+//! The exam: controllers on loads and devices that nothing was trained or tuned on, beside every constant policy.
 //!
 //! ```text
-//! seed ─▶ questions (a load on a device of the world that is only reported)
-//!           ├─▶ every candidate left alone ─▶ key: what is correct in each phase, what the best achieves
-//!           └─▶ every controller ───────────▶ marks against the key
-//! marks of all seeds ─▶ standings with intervals ─▶ who is better than always the same setting
+//! seed ─▶ questions (a load on a device of the reported world)
+//!           ├─▶ every candidate by itself ─▶ key: correct settings in each phase, the best result
+//!           └─▶ every controller ──────────▶ marks against the key
+//! marks of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
 
 mod cross_validation;
@@ -35,7 +35,7 @@ use question::{Extent, Question};
 use sitting::Sitting;
 use statistics::{Estimate, median, weighted_mean};
 
-/// Controllers that are examined if nobody names any: the paper's schemes, and ours.
+/// The default controllers: the paper's schemes, and ours.
 const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise"];
 
 /// An exam to be held.
@@ -51,11 +51,11 @@ pub struct Exam {
     pub candidates: Vec<String>,
     /// What merit is judged by.
     pub preference: Preference,
-    /// Recordings that are asked, too.
+    /// Traces to replay as well.
     pub traces: Vec<PathBuf>,
     /// What controllers learn from; `None` is what comes with the program.
     pub experience: Option<PathBuf>,
-    /// Asks the world that choices are made on, and not the one that is reported.
+    /// Draws from the development world instead of the reported one.
     pub builds: bool,
     /// Fewer and shorter loads.
     pub is_quick: bool,
@@ -63,7 +63,7 @@ pub struct Exam {
     pub measures_cpu: bool,
 }
 
-/// What is run: a setting left alone, or a controller.
+/// A setting that stays in force, or a controller.
 enum Policy {
     Always(Setting),
     Chooses(Chosen),
@@ -84,7 +84,7 @@ impl Exam {
         Extent { loads, shipped, seconds, traces: self.traces.clone() }
     }
 
-    /// What is run of each question: every candidate and the default left alone, then the controllers.
+    /// The policies that answer each question: every candidate and the default by themselves, then the controllers.
     fn policies(&self, candidates: &[Setting]) -> anyhow::Result<Vec<Policy>> {
         let default = regime::scheduler(regime::FOUND)?;
         let mut settings = candidates.to_vec();
@@ -136,7 +136,7 @@ impl Exam {
             .zip(sittings.chunks(policies.len()))
             .filter_map(|((_, question), sittings)| self.marks(question, &policies, &brief.candidates, sittings))
             .collect();
-        ensure!(marked.len() == questions.len(), "a load asked nothing of its device: nothing can be marked");
+        ensure!(marked.len() == questions.len(), "a load sent no request to its device, so it cannot be marked");
         let standings = self.standings(&policies, &questions, &marked);
         Ok(Report {
             schema: SCHEMA,
@@ -245,20 +245,20 @@ impl Exam {
             names.dedup();
             names.len()
         };
-        let world = if self.builds { "that choices are made on while the program is built" } else { "that is only ever reported" };
+        let world = if self.builds { "used for choices during development" } else { "that is only reported" };
         let facts = [
             (
                 "Questions",
                 format!(
-                    "{questions}: loads drawn from seeds {} to {} on devices of the world {world} (`seekwise lab worlds` lists them).",
+                    "{questions} loads drawn from seeds {} to {}, each on a device of the world {world} (`seekwise lab worlds` lists them).",
                     self.seed,
                     self.seed + u64::from(self.seeds) - 1
                 ),
             ),
             (
-                "Learned from",
+                "Training data",
                 format!(
-                    "{} cases of {} loads on {} devices of the world that is learned from; no device and no family of loads is in both.",
+                    "{} cases of {} loads on {} devices of the training world, which shares no device and no family of loads with this one.",
                     experience.cases.len(),
                     names(|case| &case.workload),
                     names(|case| &case.device)
@@ -269,8 +269,8 @@ impl Exam {
             (
                 "Merit",
                 format!(
-                    "Throughput, response time and fairness, weighed {}. A setting that starves ranks behind all others: one that lets a \
-                     stream's p99 response time exceed {} times what it is under {}, and {} s.",
+                    "Throughput, response time and fairness, weighted {}. A setting that starves a stream ranks behind all others: the \
+                     stream's p99 response time is above {} times that under {}, and above {} s.",
                     self.preference,
                     learn::merit::BOUND_FACTOR,
                     regime::FOUND,
@@ -280,14 +280,14 @@ impl Exam {
             (
                 "Correct",
                 format!(
-                    "The share of time in which the setting in force was, left alone in that phase of the load, within {}% of the best \
-                     candidate. Where it matters: of phases in which candidates differ by more than {}%.",
+                    "The share of time in which the setting in force, run by itself, is within {}% of the best candidate in that phase of \
+                     the load. Where it matters: the same over phases in which candidates differ by more than {}%.",
                     100.0 * TOLERANCE,
                     100.0 * WORTH_DECIDING
                 ),
             ),
-            ("Regret", "How far the whole run lies below the best candidate left alone; below 0 if it is better.".to_owned()),
-            ("Intervals", "95%, from questions drawn with replacement (bootstrap).".to_owned()),
+            ("Regret", "How far the whole run is below the best candidate run by itself; negative if it is better.".to_owned()),
+            ("Intervals", "95%, by bootstrap over the questions.".to_owned()),
         ];
         facts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
     }

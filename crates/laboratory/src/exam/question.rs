@@ -1,4 +1,4 @@
-//! What an exam asks: loads that nobody has seen, on devices that nobody has seen, drawn from a seed.
+//! The questions of an exam: unseen loads on unseen devices, drawn from a seed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! A run in an exam: one load on one device under one candidate or one controller, with everything that marks are made of.
+//! A run in an exam: one load on one device under one candidate or one controller, with all that marks need.
 
 use std::sync::Arc;
 

@@ -70,7 +70,7 @@ impl Pending {
 }
 
 /// Where a pending request stands in the index: device, direction, first sector, number in order of arrival.
-type Place = (u32, Op, u64, u64);
+type ExtentKey = (u32, Op, u64, u64);
 
 /// Matches completions to requests.
 #[derive(Default)]
@@ -80,7 +80,7 @@ pub(super) struct Matcher {
     /// The number of the front.
     front: u64,
     /// The pending ones.
-    index: BTreeSet<Place>,
+    index: BTreeSet<ExtentKey>,
     devices: Devices,
 }
 
@@ -144,18 +144,18 @@ impl Matcher {
     }
 
     /// The pending request that contains `from`, or else the first that begins before `end`.
-    fn next_within(&self, device: u32, op: Op, from: u64, end: u64) -> Option<Place> {
+    fn next_within(&self, device: u32, op: Op, from: u64, end: u64) -> Option<ExtentKey> {
         if from >= end {
             return None;
         }
-        let reaches = |&(.., number): &Place| self.get(number).is_some_and(|pending| pending.end() > from);
+        let reaches = |&(.., number): &ExtentKey| self.get(number).is_some_and(|pending| pending.end() > from);
         let before = self.index.range((device, op, 0, 0)..(device, op, from, 0)).rev().take(LOOK_BACK).copied();
         let behind = || self.index.range((device, op, from, 0)..(device, op, end, 0)).next().copied();
         before.into_iter().find(reaches).or_else(behind)
     }
 
     /// Sectors `from` to `end` are done, of which the request at `place` takes its own.
-    fn credit(&mut self, now: Nanos, place: Place, from: u64, end: u64) {
+    fn credit(&mut self, now: Nanos, place: ExtentKey, from: u64, end: u64) {
         let at = place.3.checked_sub(self.front).and_then(|at| usize::try_from(at).ok());
         let Some(pending) = at.and_then(|at| self.pending.get_mut(at)) else { return };
         let done = pending.end().min(end).saturating_sub(pending.request.lba.max(from));

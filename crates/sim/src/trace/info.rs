@@ -55,7 +55,7 @@ pub struct Info {
     /// Sequentiality within each stream, summed over all.
     pub sequential_in_stream: Sequential,
     /// The addresses used.
-    pub place: Place,
+    pub place: UsedRange,
     /// Requests in flight at once when the trace was recorded, if it has completions.
     pub concurrency: Option<Concurrency>,
     /// Response times on the disk the trace was recorded on, if it has them.
@@ -135,7 +135,7 @@ pub struct Sequential {
 
 /// Which part of the devices is used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Place {
+pub struct UsedRange {
     /// Number of devices, or a lower bound.
     pub devices: u64,
     /// The lowest sector.
@@ -451,7 +451,7 @@ impl Tally {
             },
             sequential: self.order.shares(self.requests),
             sequential_in_stream: self.order_in_stream.shares(self.requests),
-            place: Place {
+            place: UsedRange {
                 devices: self.devices.len() as u64,
                 first_lba: if self.requests > 0 { self.first_lba } else { 0 },
                 end_lba: self.end_lba,
