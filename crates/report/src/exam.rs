@@ -167,7 +167,9 @@ fn optional(value: Option<f64>, text: impl Fn(f64) -> String) -> String {
 }
 
 fn with_interval(interval: Option<Interval>) -> String {
-    interval.map_or_else(|| MISSING.to_owned(), |it| format!("{:.1} ({:.1}–{:.1})", it.value, it.low, it.high))
+    // A dash beside a minus would be misread.
+    let between = |it: &Interval| if it.low < 0.0 { " to " } else { "–" };
+    interval.map_or_else(|| MISSING.to_owned(), |it| format!("{:.1} ({:.1}{}{:.1})", it.value, it.low, between(&it), it.high))
 }
 
 const COLUMNS: &[Column] = &[
