@@ -28,8 +28,7 @@ const NEAR: Nanos = Nanos::from_millis(5_000);
 const FEWEST: u64 = 20;
 /// Settings are compared if the squared distance between their loads is below this.
 const ALIKE: f64 = 2.5;
-/// Maximum number of cases, the newest first to be kept. The built-in experience is of that size, and training on both stays
-/// fast.
+/// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.
 const MOST_CASES: usize = 2_000;
 
 impl Knowledge {

@@ -12,7 +12,7 @@ use super::{Batch, Knowledge};
 
 /// How long a commit waits for another program's transaction while the caller may be waiting. It is retried later.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// And the last commit.
+/// The same for the last commit.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Number of rows after which the retention rule is applied.
 const PRUNED_EVERY: u64 = 4096;
