@@ -1,22 +1,22 @@
-//! What controllers choose among: sets of settings that have a name, and whatever a person writes.
+//! The settings that controllers choose among: named sets, or a list given by the user.
 
 use block::SettingError;
 
 use crate::sched;
 use crate::setting::Setting;
 
-/// A set that has a name.
+/// A named set of settings.
 #[derive(Debug)]
 pub struct Set {
-    /// What a person types.
+    /// Name on the command line.
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// What is in it.
+    /// The settings in it.
     pub settings: fn() -> Vec<Setting>,
 }
 
-/// All sets; the first is what is chosen among if nothing is said.
+/// All sets; the first is the default.
 pub static SETS: &[Set] = &[
     Set { name: "schedulers", summary: "every scheduler with its defaults", settings: schedulers },
     Set {
@@ -27,11 +27,11 @@ pub static SETS: &[Set] = &[
     Set { name: "all", summary: "every scheduler, with its defaults and tuned in two to four ways", settings: all },
 ];
 
-/// The five that the paper compares with, and its own.
+/// The five schedulers that the paper compares with, and its own.
 const OF_THE_PAPER: [&str; 6] = ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"];
 
-/// Tunings worth a trial, each with a reason. Controllers pay for every candidate with trials, so each differs from the defaults in one
-/// direction only, and far enough to be told from them.
+/// Tunings worth a trial, each with a reason. Every candidate costs trials, so each differs from the defaults in one direction
+/// only, and by enough to be distinguished from them.
 const TUNINGS: &[(&str, &str)] = &[
     ("deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
     ("deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
@@ -58,7 +58,7 @@ fn paper() -> Vec<Setting> {
 }
 
 fn all() -> Vec<Setting> {
-    // That none of them is wrong is tested.
+    // A test checks that all of them parse.
     let tuned: Vec<Setting> = TUNINGS.iter().filter_map(|(text, _)| Setting::parse(text).ok()).collect();
     let with_tunings = |plain: Setting| {
         let own: Vec<Setting> = tuned.iter().filter(|setting| setting.spec.name == plain.spec.name).cloned().collect();
@@ -67,16 +67,16 @@ fn all() -> Vec<Setting> {
     schedulers().into_iter().flat_map(with_tunings).collect()
 }
 
-/// Why a text names no candidates.
+/// Why a text could not be parsed as candidates.
 #[derive(Debug, thiserror::Error)]
 pub enum CandidatesError {
-    /// Nothing stands between two semicolons.
+    /// Empty text between two semicolons.
     #[error("a set or a setting is wanted, or several with semicolons between; sets are {}", set_names())]
     Empty,
-    /// Neither a set nor a scheduler.
+    /// Neither a set nor a known scheduler.
     #[error("{0}; sets are {sets}", sets = set_names())]
     Unknown(SettingError),
-    /// A scheduler, but its tunables are wrong.
+    /// A known scheduler with wrong tunables.
     #[error(transparent)]
     Setting(SettingError),
 }
@@ -85,11 +85,10 @@ fn set_names() -> String {
     SETS.iter().map(|set| set.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Reads sets' names and settings, with semicolons between; what comes more than once is taken once. No text at all is the first of the
-/// sets.
+/// Parses names of sets and settings, separated by semicolons; duplicates are dropped. Without any text the first set is taken.
 ///
 /// # Errors
-/// Something is neither a set nor a setting. Which tunables the host has only its plant knows: they are not checked.
+/// A part is neither a set nor a setting. Host tunables are not checked: only the plant knows them.
 pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Vec<Setting>, CandidatesError> {
     let mut candidates: Vec<Setting> = Vec::new();
     for text in texts.into_iter().flat_map(|text| text.split(';')).map(str::trim) {

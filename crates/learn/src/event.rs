@@ -1,35 +1,35 @@
-//! What a plant tells while it runs.
+//! Events that a plant reports while it runs.
 
 use block::{Nanos, Request};
 
-/// Something happened to a request of the block layer. Events come in the order of their times.
+/// An event of a request in the block layer. Events are in order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A request reached the queue at its [`arrival`](Request::arrival), before it was merged or split.
+    /// A request entered the queue at its [`arrival`](Request::arrival), before any merge or split.
     Queued(Request),
-    /// A request as it was queued is done.
+    /// A queued request completed.
     Completed {
-        /// As it was queued; its id means nothing.
+        /// The request as queued; its id has no meaning.
         request: Request,
-        /// When its last part went to the device.
+        /// When its last part was dispatched to the device.
         dispatched: Nanos,
-        /// When its last part was done.
+        /// When its last part completed.
         at: Nanos,
     },
-    /// A process asked for something, above the block layer: it called read, write or fsync. A plant that cannot see that tells
-    /// neither this nor [`Event::Returned`]; windows are judged by requests then.
+    /// A process issued a read, write or fsync call, above the block layer. A plant that cannot observe calls reports neither
+    /// this nor [`Event::Returned`]; windows are then scored by requests.
     Called(Nanos),
-    /// It has what it asked for.
+    /// The call returned.
     Returned {
-        /// What was read or written for it.
+        /// The data read or written for it.
         bytes: u64,
-        /// When.
+        /// When it returned.
         at: Nanos,
     },
 }
 
 impl Event {
-    /// When it happened.
+    /// The time of the event.
     pub fn at(&self) -> Nanos {
         match self {
             Event::Queued(request) => request.arrival,

@@ -1,8 +1,7 @@
-//! What was lived through: workloads on devices, described by their features, and how every setting served them.
+//! Measurements for offline learning: workloads on devices, described by their features, with the performance of each setting.
 //!
-//! Everything that is learned offline is learned from this: the classes of the two-layer scheme, and the gains that the scheme
-//! `seekwise` expects. A case stands for a phase of a workload on a device. It is described as it looked under one of the settings,
-//! for what a controller sees depends on what is in force.
+//! The classes of the two-layer scheme and the gains expected by the scheme `seekwise` are learned from them. A case is a phase
+//! of a workload on a device. Its features are those seen under one of the settings, because they depend on the setting in force.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,16 +10,16 @@ use crate::model::Dataset;
 use crate::preference::Preference;
 use crate::window::WindowOutcome;
 
-/// Settings whose scores differ by no more are equally good: results are kept with four digits.
+/// Settings whose scores differ by at most this are equally good: results are stored with four digits.
 const EQUAL: f64 = 1e-3;
 
-/// Where all settings are equally good, how much a case counts: next to nothing.
+/// Weight of a case in which all settings are equally good: close to zero.
 const LEAST_STAKE: f64 = 0.05;
 
-/// The version of the file's form.
+/// Version of the file format.
 pub const SCHEMA: u32 = 2;
 
-/// Cases with the names of what their numbers mean.
+/// Cases, with the names of their features and settings.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experience {
@@ -30,11 +29,11 @@ pub struct Experience {
     pub features: Vec<String>,
     /// The settings of each case's results, in order, as [`Setting`](crate::Setting) writes them.
     pub settings: Vec<String>,
-    /// What was lived through.
+    /// The cases.
     pub cases: Vec<Case>,
 }
 
-/// A phase of a workload on a device, as it looked under one setting.
+/// A phase of a workload on a device, as seen under one setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -42,31 +41,31 @@ pub struct Case {
     pub workload: String,
     /// The device.
     pub device: String,
-    /// What was in force when the features were seen, as an index into the settings.
+    /// The setting in force when the features were recorded, as an index into the settings.
     pub under: usize,
-    /// One for each name; `None` where there was no value.
+    /// One value per feature name; `None` if missing.
     pub features: Vec<Option<f32>>,
-    /// How each setting served the phase; `None` where that was not measured.
+    /// The performance of the phase under each setting; `None` if not measured.
     pub results: Vec<Option<Served>>,
 }
 
-/// How a phase was served.
+/// The performance of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Served {
-    /// Bytes a second.
+    /// Bytes per second.
     pub throughput: f32,
     /// Mean response time in seconds.
     pub response_s: f32,
     /// Jain's index.
     pub fairness: f32,
-    /// A stream had to wait longer than it may ([`merit::starves`]).
+    /// A stream waited longer than allowed ([`merit::starves`]).
     #[serde(default)]
     pub starves: bool,
 }
 
 impl Served {
-    /// How these windows were served, taken together; `None` if nothing was done in them.
+    /// The performance over all these windows; `None` if no request completed in them.
     pub fn of<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> Option<Served> {
         let (mut bytes, mut seconds, mut waited, mut done, mut fairness) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for outcome in outcomes {
@@ -90,19 +89,19 @@ impl Served {
         })
     }
 
-    /// All of it are numbers, and none is below zero.
+    /// Whether all values are numbers and none is negative.
     pub fn is_sound(&self) -> bool {
         [self.throughput, self.response_s, self.fairness].iter().all(|value| value.is_finite() && *value >= 0.0)
     }
 
-    /// How good that is ([`merit::score`]).
+    /// The score of this performance ([`merit::score`]).
     pub fn score(&self, preference: &Preference) -> f64 {
         merit::score(preference, self.throughput.into(), self.response_s.into(), self.fairness.into())
     }
 }
 
 impl Case {
-    /// The scores of the settings by which they are ranked: one that starves is behind all others. `None` where nothing was measured.
+    /// Scores for ranking the settings: those that starve a stream rank below all others. `None` where not measured.
     pub fn ranked(&self, preference: &Preference) -> Vec<Option<f64>> {
         let measured = self.results.iter().flatten().map(|served| (served.score(preference), served.starves));
         let mut ranked = merit::ranked(measured).into_iter();
@@ -110,12 +109,12 @@ impl Case {
     }
 }
 
-/// Such a row as a [`Case`] keeps it.
+/// Converts a row to the form stored in a [`Case`].
 pub fn noted(row: impl IntoIterator<Item = f64>) -> Vec<Option<f32>> {
     row.into_iter().map(|value| Some(four_digits(value)).filter(|value| value.is_finite())).collect()
 }
 
-/// Rounded: more digits would say no more, and make the file long.
+/// Rounds to four digits; more would only make the file larger.
 fn four_digits(value: f64) -> f32 {
     if value == 0.0 || !value.is_finite() {
         return value as f32;
@@ -124,18 +123,18 @@ fn four_digits(value: f64) -> f32 {
     ((value / step).round() * step) as f32
 }
 
-/// Why something is no experience.
+/// Why a file could not be read as experience.
 #[derive(Debug, thiserror::Error)]
 pub enum ExperienceError {
-    /// Not the JSON that it should be.
+    /// Not valid JSON of this form.
     #[error("{path}: {source}")]
     Json {
         /// The file.
         path: String,
-        /// What is wrong with it, and where.
+        /// What is wrong, and where.
         source: serde_json::Error,
     },
-    /// Of another version.
+    /// Another version of the format.
     #[error("{path}: schema {found}; this program reads {SCHEMA}: gather again")]
     Schema {
         /// The file.
@@ -143,28 +142,28 @@ pub enum ExperienceError {
         /// Its version.
         found: u32,
     },
-    /// A case does not fit the names.
+    /// A case does not match the names.
     #[error("{path}: case {case}: {reason}")]
     Case {
         /// The file.
         path: String,
-        /// Counts from 0.
+        /// The index of the case, from 0.
         case: usize,
-        /// What does not fit.
+        /// What does not match.
         reason: String,
     },
 }
 
 impl Experience {
-    /// Without a case.
+    /// Creates one without cases.
     pub fn new(features: Vec<String>, settings: Vec<String>) -> Experience {
         Experience { schema: SCHEMA, features, settings, cases: Vec::new() }
     }
 
-    /// Reads what [`Experience::to_json`] wrote; `path` is what errors call it.
+    /// Reads the output of [`Experience::to_json`]; `path` is used in errors.
     ///
     /// # Errors
-    /// It is something else, or does not fit together.
+    /// The text is not valid experience, or its cases do not match the names.
     pub fn from_json(text: &str, path: &str) -> Result<Experience, ExperienceError> {
         let json = |source| ExperienceError::Json { path: path.to_owned(), source };
         let experience: Experience = serde_json::from_str(text).map_err(json)?;
@@ -195,7 +194,7 @@ impl Experience {
         (!case.results.iter().flatten().all(Served::is_sound)).then(|| "has a result that is no number".to_owned())
     }
 
-    /// As text.
+    /// Serializes it as JSON.
     ///
     /// # Errors
     /// Never, for numbers and names.
@@ -203,7 +202,7 @@ impl Experience {
         serde_json::to_string(self)
     }
 
-    /// All of this and all of another, which may know other features and settings.
+    /// Combines this with another, which may have other features and settings.
     pub fn and(&self, other: &Experience) -> Experience {
         let mut both = self.clone();
         let place = |name: &String, names: &mut Vec<String>| {
@@ -232,14 +231,14 @@ impl Experience {
         both
     }
 
-    /// The cases as rows with the best setting of each as its class, for the learners of [`model`](crate::model). Settings that are
-    /// the best more often decide between equals, so that classes do not split what is one. A workload's cases are a group.
+    /// The cases as rows for the learners of [`model`](crate::model), each with its best setting as the class. Ties go to the
+    /// setting that is best most often, so that equal settings do not split a class. The cases of a workload form a group.
     pub fn dataset(&self, preference: &Preference) -> Dataset {
         self.dataset_among(preference, (0..self.settings.len()).collect())
     }
 
-    /// The same where only these settings, as indices, can be had: the class is the best of them. A case in which only one of them
-    /// was measured says nothing.
+    /// The same with only these settings (as indices) available: the class is the best of them. Cases in which only one of them
+    /// was measured are skipped.
     pub fn dataset_among(&self, preference: &Preference, all: Vec<usize>) -> Dataset {
         let scored = self.cases.iter().map(|case| (case, Scores::of(case, preference, &all)));
         let compared: Vec<(&Case, Scores)> = scored.filter(|(_, scores)| scores.0.len() > 1).collect();
@@ -262,7 +261,7 @@ impl Experience {
     }
 }
 
-/// How well settings, as indices, served a case: those that were measured.
+/// Measured scores of settings (as indices) in a case.
 struct Scores(Vec<(usize, f64)>);
 
 impl Scores {
@@ -275,13 +274,13 @@ impl Scores {
         self.0.iter().fold(f64::NEG_INFINITY, |highest, (_, score)| highest.max(*score))
     }
 
-    /// The best settings, in their order: several if they are [equal](EQUAL).
+    /// The best settings in order: several if they are [equal](EQUAL).
     fn best(&self) -> impl Iterator<Item = usize> + '_ {
         let least = self.highest() - EQUAL;
         self.0.iter().filter(move |(_, score)| *score >= least).map(|(setting, _)| *setting)
     }
 
-    /// How much it matters that the best is taken: what is lost with another one, on average, at most everything.
+    /// How much the choice matters: the mean loss with a setting other than the best, at most 1.
     fn stake(&self) -> f64 {
         let highest = self.highest();
         let lost: f64 = self.0.iter().fold(0.0, |lost, (_, score)| lost + 1.0 - (score - highest).exp());

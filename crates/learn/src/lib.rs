@@ -1,5 +1,5 @@
-//! What makes Seekwise tune itself: it watches the requests that go to a disk, folds them into windows, recognises the workload and
-//! says what shall be set now, and why.
+//! Self-tuning: observes the requests sent to a disk, folds them into windows, classifies the workload and decides which
+//! scheduler and tunables to set, and why.
 //!
 //! ```text
 //!            Event (a request queued, a request done)
@@ -9,8 +9,9 @@
 //!                                                                 │   ▲
 //!                                                  decisions ─▶ knowledge base ─▶ models
 //! ```
-//! Nothing here knows a simulator, a kernel, a clock, a thread or a file (but the knowledge base its own): whoever hosts a controller
-//! tells it what happened and when, and sets what it says. So the same controllers steer a simulated disk and a real one.
+//! This crate does not depend on a simulator, kernel, clock or thread, and opens no file except its knowledge base. The host of a
+//! controller passes in events with their times and applies the decisions, so the same controllers run on a simulated disk and a
+//! real one.
 
 pub mod candidates;
 pub mod controller;

@@ -1,4 +1,4 @@
-//! The seam to what is controlled ("plant" is control theory's word): a simulated host, a Linux block device, our block server.
+//! Interface to the controlled system (the "plant" of control theory): a simulated host, a Linux block device, our block server.
 
 use block::{Nanos, SchedulerSpec, Tunable};
 

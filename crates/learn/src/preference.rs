@@ -1,10 +1,10 @@
-//! What a user wants of the disk: the paper's UP = (t, r, q) ("Self-Learning Disk Scheduling", section 3.1).
+//! The user's preference: UP = (t, r, q) of the paper ("Self-Learning Disk Scheduling", section 3.1).
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How much throughput, response time and quality of service (here fairness between streams) matter: each 1 to 3, larger is more,
-/// their sum 6 or 7.
+/// The importance of throughput, response time and quality of service (here fairness between streams): each 1 to 3, larger is
+/// more important, with a sum of 6 or 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Preference {
     throughput: u8,
@@ -12,28 +12,28 @@ pub struct Preference {
     fairness: u8,
 }
 
-/// Why three numbers are no preference.
+/// Why three numbers are not a valid preference.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PreferenceError {
-    /// Not three whole numbers with commas between.
+    /// Not three whole numbers separated by commas.
     #[error("preference '{0}' should be three whole numbers with commas between, as in 2,2,2: throughput, response time, fairness")]
     Form(String),
     /// One of them is not 1, 2 or 3.
     #[error("preference '{text}': {name} {value} should be 1, 2 or 3")]
     Range {
-        /// What was written.
+        /// The text.
         text: String,
-        /// Of the three.
+        /// Which of the three.
         name: &'static str,
-        /// What it is.
+        /// Its value.
         value: u8,
     },
     /// Their sum is not 6 or 7.
     #[error("preference '{text}': the three add up to {sum}; they should add up to 6 or 7")]
     Sum {
-        /// What was written.
+        /// The text.
         text: String,
-        /// What they add up to.
+        /// The sum.
         sum: u8,
     },
 }
@@ -56,7 +56,7 @@ impl Preference {
         }
     }
 
-    /// The shares of throughput, response time and fairness in a judgement; they add up to 1.
+    /// Weights of throughput, response time and fairness in a score; they add up to 1.
     pub fn weights(&self) -> [f64; 3] {
         let sum = f64::from(self.throughput + self.response + self.fairness);
         [self.throughput, self.response, self.fairness].map(|share| f64::from(share) / sum)

@@ -1,4 +1,4 @@
-//! What can be set on a plant: a scheduler with its tunables, and tunables of the host beside it.
+//! What can be set on a plant: a scheduler with its tunables, and tunables of the host.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use block::{SchedulerSpec, SettingError, Tunable};
 
 use crate::sched;
 
-/// A scheduler, the values of its tunables, and of the host's tunables those that are not left alone.
+/// A scheduler, the values of its tunables, and the host tunables that are changed.
 ///
 /// As text: `anticipatory:antic_expire=12 read_ahead_kb=1024`. Two settings are equal if their texts are.
 #[derive(Clone, Debug)]
@@ -15,20 +15,20 @@ pub struct Setting {
     pub spec: &'static SchedulerSpec,
     /// In the order of its tunables.
     pub values: Vec<i64>,
-    /// Tunables of the host by name, in ascending order; what is not named keeps the value it had before anybody steered.
+    /// Host tunables by name, in ascending order. Those not listed keep the value they had before steering began.
     pub host: Vec<(String, i64)>,
 }
 
 impl Setting {
-    /// A scheduler with its defaults, the host left alone.
+    /// A scheduler with its defaults and no host tunables.
     pub fn of(spec: &'static SchedulerSpec) -> Setting {
         Setting { spec, values: spec.defaults(), host: Vec::new() }
     }
 
-    /// Reads a setting's text.
+    /// Parses a setting.
     ///
     /// # Errors
-    /// An unknown scheduler or tunable, a value out of range. Which tunables the host has only its plant knows: they are not checked.
+    /// An unknown scheduler or tunable, or a value out of range. Host tunables are not checked: only the plant knows them.
     pub fn parse(text: &str) -> Result<Setting, SettingError> {
         let mut words = text.split_whitespace();
         let (spec, values) = block::parse_among(sched::all(), words.next().unwrap_or_default())?;
@@ -42,13 +42,13 @@ impl Setting {
         Ok(Setting { spec, values, host })
     }
 
-    /// The scheduler's name, and its tunables that are not at their defaults.
+    /// The scheduler's name, and its tunables that differ from the defaults.
     pub fn scheduler(&self) -> String {
         label(self.spec.name, self.spec.tunables, &self.values)
     }
 }
 
-/// A name with those of its tunables that are not at their defaults: enough to tell any two settings apart.
+/// A name with its tunables that differ from the defaults, which identifies the setting.
 pub fn label(name: &str, tunables: &[Tunable], values: &[i64]) -> String {
     let changed = tunables.iter().zip(values).filter(|(tunable, value)| tunable.default != **value);
     let changed: Vec<String> = changed.map(|(tunable, value)| format!("{}={}", tunable.name, tunable.text(*value))).collect();

@@ -1,24 +1,24 @@
-//! What was lived through in cases like this one: gains to expect, and how sure that is.
+//! Gains expected from similar cases, with their uncertainty.
 //!
 //! Kernel regression (Nadaraya, On estimating regression, 1964; Watson, Smooth regression analysis, 1964) over the cases of an
-//! [`Experience`]: each case counts by its likeness to the window at hand, and the spread of what they say, together with how few
-//! they are, is the uncertainty. Device and workload are both part of the likeness, so what was learned on one system serves a related
-//! one as far as it is related, which the paper names as future work (section 6).
+//! [`Experience`]. Each case is weighted by its similarity to the current window; the uncertainty follows from the spread of the
+//! cases and their number. Device and workload both enter the similarity, so measurements from one system help on a related one,
+//! which the paper names as future work (section 6).
 
 use crate::description::names;
 use crate::experience::Experience;
 use crate::preference::Preference;
 use crate::setting::Setting;
 
-/// How a number enters the likeness: as it is, or as a ratio.
+/// How a value is compared: directly or as a ratio.
 #[derive(Clone, Copy, PartialEq)]
 enum Scale {
     Linear,
     Ratio,
 }
 
-/// What makes two windows alike, and the difference that makes them half strange. Chosen so that a difference of one in any of them
-/// is one that an administrator would call another workload, or another kind of disk.
+/// The values compared, with the scale of each. Chosen so that an administrator would regard a difference of one in any of them
+/// as another workload or another kind of disk.
 const ASPECTS: &[(&str, Scale, f64)] = &[
     ("read_share", Scale::Linear, 0.2),
     ("sync_share", Scale::Linear, 0.2),
@@ -32,56 +32,56 @@ const ASPECTS: &[(&str, Scale, f64)] = &[
     ("arm_share", Scale::Linear, 0.3),
     ("at_device_mean", Scale::Ratio, 0.5),
 ];
-/// A value that one of two windows has and the other has not counts as this far apart.
+/// Distance if only one of the two windows has the value.
 const MISSING: f64 = 1.0;
-/// Cases farther away than this, squared, count nothing.
+/// Cases beyond this squared distance are ignored.
 const FAR: f64 = 12.0;
-/// What is believed of a gain that nothing at all is known of: none, give or take this.
+/// Standard deviation of a gain for which there are no cases; its mean is zero.
 const UNKNOWN_DEVIATION: f64 = 0.4;
-/// A gain or loss counts for no more than this, nearly three times as good: whether memory held all that a workload asked for can make
-/// a thousandfold difference, and one such case would outweigh all others.
+/// Gains and losses are clipped to this, a factor of nearly three. Whether a working set fits in memory can make a thousandfold
+/// difference, and one such case would dominate all others.
 const MOST: f64 = 1.0;
-/// So many cases of full likeness weigh as much as what is known of all cases together.
+/// The mean over all cases weighs as much as this many cases of full similarity.
 const TRUST: f64 = 0.15;
 
-/// Whatever is begun with on trust must have gained this many times what it lost, in this many cases.
+/// A setting chosen without a known workload must have gained this many times its losses, in at least this many cases.
 const SEVERAL: f64 = 5.0;
 const ENOUGH: usize = 50;
 
-/// A place among the cases.
+/// The position of a window or case.
 pub type Point = [f64; ASPECTS.len()];
 
-/// Nowhere: no aspect has a value.
+/// A point without any values.
 pub const NOWHERE: Point = [f64::NAN; ASPECTS.len()];
 
-/// What is expected of a setting against the one that was in force.
+/// Expected gain of a setting relative to the one in force.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Expected {
     /// Difference of scores: 0.01 is one percent.
     pub gain: f64,
-    /// Standard deviation of that.
+    /// Standard deviation of the gain.
     pub deviation: f64,
-    /// Cases like this one, each counted by its likeness.
+    /// Number of similar cases, weighted by similarity.
     pub cases: f64,
 }
 
 impl Expected {
-    /// Nothing is known.
+    /// No cases.
     pub const UNKNOWN: Expected = Expected { gain: 0.0, deviation: UNKNOWN_DEVIATION, cases: 0.0 };
 
-    /// Anything at all is known.
+    /// Whether there are any cases.
     pub fn is_known(&self) -> bool {
         *self != Expected::UNKNOWN
     }
 }
 
-/// An [`Experience`] made ready to be asked, for one preference.
+/// An [`Experience`] prepared for queries under one preference.
 #[derive(Clone, Debug)]
 pub struct Similar {
     columns: [Option<usize>; ASPECTS.len()],
     settings: Vec<String>,
     cases: Vec<Known>,
-    /// By setting in force, then by setting: what was gained in all cases together.
+    /// By setting in force, then by setting: the gain over all cases.
     overall: Vec<Vec<Expected>>,
 }
 
@@ -89,12 +89,12 @@ pub struct Similar {
 struct Known {
     under: usize,
     point: Point,
-    /// NaN where nothing was measured.
+    /// NaN where not measured.
     scores: Vec<f64>,
 }
 
 impl Similar {
-    /// Makes it ready.
+    /// Prepares an experience.
     pub fn new(experience: &Experience, preference: &Preference) -> Similar {
         let column = |name: &str, names: &[String]| names.iter().position(|known| known == name);
         let theirs: Vec<Option<usize>> = ASPECTS.iter().map(|(name, ..)| column(name, &experience.features)).collect();
@@ -112,13 +112,13 @@ impl Similar {
         }
     }
 
-    /// Where a window stands that [`describe`](crate::description::describe) made a row of.
+    /// The position of a row made by [`describe`](crate::description::describe).
     pub fn point(&self, row: &[f64]) -> Point {
         point(|aspect| self.columns[aspect].and_then(|column| row.get(column).copied()).unwrap_or(f64::NAN))
     }
 
-    /// Of `settings` the one to begin with where nothing is known of the workload yet and `under` is in force: the one whose mean gain over all
-    /// cases is the largest, of those that gain several times what they lose. `None`: none is.
+    /// The setting of `settings` to begin with while the workload is unknown and `under` is in force: the one with the largest
+    /// mean gain over all cases, among those whose gains are several times their losses. `None` if there is none.
     pub fn safest(&self, under: &Setting, settings: &[Setting]) -> Option<usize> {
         let under = self.number(under)?;
         let judged = settings.iter().enumerate().filter_map(|(index, setting)| {
@@ -137,11 +137,11 @@ impl Similar {
         self.settings.iter().position(|known| *known == text)
     }
 
-    /// What each of `settings` is expected to bring against `under`, which is in force at `point`.
+    /// Expected gain of each of `settings` relative to `under`, which is in force at `point`.
     pub fn expect(&self, point: &Point, under: &Setting, settings: &[Setting]) -> Vec<Expected> {
         let numbers: Vec<Option<usize>> = settings.iter().map(|setting| self.number(setting)).collect();
         let Some(under) = self.number(under) else { return vec![Expected::UNKNOWN; settings.len()] };
-        // Weight, weighted gain, and weighted square of it, for each setting.
+        // Per setting: weight, weighted gain, weighted square of the gain.
         let mut sums = vec![[0.0_f64; 3]; settings.len()];
         for case in self.cases.iter().filter(|case| case.under == under) {
             let distance = distance(point, &case.point, FAR);
@@ -162,7 +162,7 @@ impl Similar {
     }
 }
 
-/// The gain and its deviation from weighted sums, drawn towards what is known of all cases as far as there is little evidence.
+/// Gain and deviation from weighted sums, shrunk towards the mean over all cases where there is little evidence.
 fn expected(([weight, gains, squares], overall): ([f64; 3], Expected)) -> Expected {
     let trust = weight / (weight + TRUST);
     let mean = if weight > 0.0 { gains / weight } else { 0.0 };
@@ -207,7 +207,7 @@ fn point(value: impl Fn(usize) -> f64) -> Point {
     })
 }
 
-/// Squared distance; gives up at `far`.
+/// Squared distance; stops early at `far`.
 pub fn distance(a: &Point, b: &Point, far: f64) -> f64 {
     let mut sum = 0.0;
     for (a, b) in a.iter().zip(b) {
@@ -223,10 +223,10 @@ pub fn distance(a: &Point, b: &Point, far: f64) -> f64 {
     sum
 }
 
-/// The first aspects of a [`Point`], which the load alone decides, whatever is in force.
+/// The first aspects of a [`Point`], which depend only on the load and not on the setting in force.
 const OF_LOAD: std::ops::Range<usize> = 0..5;
 
-/// Squared distance in what the load alone decides.
+/// Squared distance in the aspects that depend only on the load.
 pub fn load_distance(a: &Point, b: &Point) -> f64 {
     let only_load = |point: &Point| {
         let mut only = NOWHERE;

@@ -1,4 +1,5 @@
-//! Between a plant and a controller: folds events into windows, asks when one ends, sets what is said and keeps the minutes.
+//! Connects a plant and a controller: folds events into windows, calls the controller at the end of each, applies its decisions
+//! and logs them.
 
 use std::sync::Arc;
 
@@ -10,27 +11,27 @@ use crate::plant::Plant;
 use crate::setting::Setting;
 use crate::window::{Extent, Extractor, Tally, Window};
 
-/// A decision and what became of it.
+/// A decision and its result.
 #[derive(Clone, Debug)]
 pub struct Decided {
-    /// When.
+    /// When it was made.
     pub at: Nanos,
-    /// The window it was made on; `None` of the first, which nothing came before.
+    /// The window it was based on; `None` for the first decision.
     pub window: Option<u64>,
-    /// What was in force.
+    /// The setting before.
     pub from: Arc<Setting>,
-    /// What is in force since.
+    /// The setting after.
     pub to: Arc<Setting>,
-    /// For a person.
+    /// The reason, for display.
     pub why: String,
-    /// By how much it should become better, as a difference of scores.
+    /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
-    /// Why it could not be set, if so: `to` is `from` then.
+    /// Why it could not be applied, if it could not; `to` then equals `from`.
     pub refused: Option<String>,
 }
 
 impl Decided {
-    /// Whether something else is in force than before.
+    /// Whether the setting changed.
     pub fn is_change(&self) -> bool {
         self.from != self.to
     }
@@ -45,14 +46,14 @@ pub struct Steering {
     number: u64,
     from: Nanos,
     extent: Extent,
-    /// The controller asked for the end of the window, or the requests are enough.
+    /// The controller ended the window, or its request limit was reached.
     is_due: bool,
     decided: Vec<Decided>,
     windows: Vec<Window>,
 }
 
 impl Steering {
-    /// Nothing is set before [`begin`](Steering::begin).
+    /// Applies nothing until [`begin`](Steering::begin).
     pub fn new(controller: Box<dyn Controller>) -> Steering {
         Steering {
             extent: controller.extent(),
@@ -68,7 +69,7 @@ impl Steering {
         }
     }
 
-    /// Sets what the controller begins with.
+    /// Applies the controller's initial setting.
     pub fn begin(&mut self, now: Nanos, plant: &mut dyn Plant) {
         let decision = self.controller.begin(now, plant);
         self.from = now;
@@ -77,7 +78,7 @@ impl Steering {
         self.extent = self.controller.extent();
     }
 
-    /// Takes an event in. Allocates nothing but room for streams not seen before.
+    /// Processes an event. Allocates only for new streams.
     pub fn event(&mut self, event: &Event) {
         self.is_due |= self.controller.event(event);
         self.extractor.event(event);
@@ -85,12 +86,12 @@ impl Steering {
         self.is_due |= self.extent.requests.is_some_and(|requests| self.extractor.requests() >= requests);
     }
 
-    /// When [`look`](Steering::look) is to be called if nothing happens before; `Some` of a past time: now.
+    /// When [`look`](Steering::look) is due if no event arrives first; a past time means now.
     pub fn next_look(&self) -> Option<Nanos> {
         if self.is_due { Some(self.from) } else { self.extent.time.map(|time| self.from + time) }
     }
 
-    /// Ends the window if its time has come, and sets what the controller says.
+    /// Ends the window if it is due, and applies the controller's decision.
     pub fn look(&mut self, now: Nanos, plant: &mut dyn Plant) {
         if now <= self.from || self.next_look().is_none_or(|at| at > now) {
             return;

@@ -1,5 +1,5 @@
-//! The paper's second scheme, feedback learning ("Self-Learning Disk Scheduling", section 3.3.2): a classifier says which scheduler a
-//! window's workload is for, and what comes of it is fed back. How is said in [`classified`](super::classified).
+//! The paper's second scheme, feedback learning ("Self-Learning Disk Scheduling", section 3.3.2): a classifier chooses the
+//! scheduler for each window's workload, and learns from the measured results. See [`classified`](super::classified).
 
 use super::ControllerSpec;
 use super::classified::{Classified, Tunables};

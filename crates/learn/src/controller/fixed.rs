@@ -1,4 +1,4 @@
-//! Sets one thing and keeps it: what every other controller is measured against.
+//! Applies one setting and keeps it: the baseline for every other controller.
 
 use block::{Nanos, Tunable, Unit, tunables};
 
@@ -24,16 +24,16 @@ tunables! {
     }
 }
 
-/// One setting for ever.
+/// A constant setting.
 #[derive(Clone, Debug)]
 pub struct Fixed {
-    /// What; `None` is what the plant came with.
+    /// The setting; `None` keeps the one the plant has.
     setting: Option<Setting>,
     window: Nanos,
 }
 
 impl Fixed {
-    /// Windows of this length are closed, so that they can be looked at.
+    /// Windows of this length are recorded for inspection.
     pub fn new(setting: Setting, window: Nanos) -> Fixed {
         Fixed { setting: Some(setting), window }
     }

@@ -1,4 +1,4 @@
-//! The seam to what decides: given what was observed, what shall be set now, and why?
+//! Interface of controllers, which decide from the observed windows what to set.
 
 mod classified;
 mod feedback;
@@ -32,49 +32,49 @@ use crate::sched;
 use crate::setting::{self, Setting};
 use crate::window::{Extent, Window};
 
-/// Decides, window by window, what is set.
+/// Decides the setting at the end of each window.
 pub trait Controller: Send {
-    /// What a person types.
+    /// Name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What to begin with, before anything was seen; asked once.
+    /// The initial setting, before anything was observed; called once.
     fn begin(&mut self, now: Nanos, plant: &dyn Plant) -> Decision;
 
-    /// How long the window shall be that begins now.
+    /// Length of the window that begins now.
     fn extent(&self) -> Extent;
 
-    /// Learns of each event, before the window does. True ends the window here: the workload is another one now.
+    /// Called for each event before it is added to the window. True ends the window here because the workload changed.
     fn event(&mut self, event: &Event) -> bool {
         let _ = event;
         false
     }
 
-    /// Says what shall be in force from the end of this window on.
+    /// Decides the setting from the end of this window on.
     fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision;
 
-    /// Learns that what it decided could not be set; what was before is in force.
+    /// Called if its decision could not be applied; the previous setting remains in force.
     fn refused(&mut self, setting: &Setting, reason: &str) {
         let _ = (setting, reason);
     }
 
-    /// The model that it goes by now, if it trained one.
+    /// The model in use, if it trained one.
     fn model(&self) -> Option<&Model> {
         None
     }
 }
 
-/// A controller as the rest of the program sees it before there is one.
+/// Description of a controller, with the function that builds it.
 #[derive(Debug)]
 pub struct ControllerSpec {
-    /// What a person types.
+    /// Name on the command line.
     pub name: &'static str,
     /// One line.
     pub summary: &'static str,
-    /// The paper it follows, or what it is for.
+    /// The paper it implements, or its purpose.
     pub source: &'static str,
     /// Its parameters.
     pub tunables: &'static [Tunable],
-    /// Makes one; the values stand in the order of `tunables` and within their ranges.
+    /// Builds one; the values are in the order of `tunables` and within their ranges.
     pub build: fn(&Brief, &[i64]) -> Box<dyn Controller>,
 }
 
@@ -82,22 +82,22 @@ pub struct ControllerSpec {
 pub static ALL: &[&ControllerSpec] =
     &[&fixed::SPEC, &rotate::SPEC, &round_robin::SPEC, &feedback::SPEC, &per_request::SPEC, &two_layer::SPEC, &seekwise::SPEC];
 
-/// Declared once for the schemes that sense changes.
+/// Shared by the schemes that detect changes.
 const LEAST_CORRELATION: Tunable = Tunable::new(Unit::Percent, 0..=100, 70).named(
     "least_correlation_percent",
     "The workload is another one if its distribution of requests correlates less than this with what it was; 0 is off.",
 );
 
-/// What every controller is told before it begins.
+/// Input of every controller.
 #[derive(Clone, Debug)]
 pub struct Brief {
     /// What the user wants.
     pub preference: Preference,
-    /// What it chooses among, at least one; sets of them are in [`candidates`](crate::candidates).
+    /// The settings to choose among, at least one; see [`candidates`](crate::candidates) for named sets.
     pub candidates: Vec<Setting>,
-    /// What it draws its random numbers from.
+    /// Seed of its random numbers.
     pub seed: u64,
-    /// What was lived through before, by whomever.
+    /// Measurements of earlier workloads, from any source.
     pub experience: Arc<Experience>,
 }
 
@@ -122,25 +122,24 @@ pub struct Chosen {
     pub values: Vec<i64>,
 }
 
-/// Why a text names no controller with its settings.
+/// Why a text could not be parsed as a controller with its tunables.
 #[derive(Debug, thiserror::Error)]
 pub enum ChosenError {
-    /// There is no controller of that name.
+    /// Unknown controller.
     #[error("there is no controller '{name}'; known are {}", known.join(", "))]
     Unknown {
-        /// What was asked for.
+        /// The name given.
         name: String,
-        /// The controllers that there are.
+        /// The known controllers.
         known: Vec<&'static str>,
     },
-    /// Its settings are wrong.
+    /// A tunable is wrong.
     #[error(transparent)]
     Setting(#[from] SettingError),
 }
 
 impl Chosen {
-    /// Reads a controller's name and, behind a colon, any of its tunables as `key=value` with commas between. What is not named keeps
-    /// its default.
+    /// Parses `name` or `name:key=value,...`. Tunables not named keep their defaults.
     ///
     /// # Errors
     /// An unknown controller or key, a key given twice, a value that the tunable cannot have.
@@ -157,7 +156,7 @@ impl Chosen {
         (self.spec.build)(brief, &self.values)
     }
 
-    /// The name, and the tunables that are not at their defaults. Where a scheduler has the same name, it says that it is a controller.
+    /// The name and the tunables that differ from their defaults. Marked as a controller where a scheduler has the same name.
     pub fn label(&self) -> String {
         let label = setting::label(self.spec.name, self.spec.tunables, &self.values);
         let is_scheduler = sched::all().any(|scheduler| scheduler.name == self.spec.name);
@@ -165,29 +164,29 @@ impl Chosen {
     }
 }
 
-/// The controller of that name.
+/// Finds a controller by name.
 pub fn find(name: &str) -> Option<&'static ControllerSpec> {
     ALL.iter().copied().find(|spec| spec.name == name)
 }
 
-/// What a controller says.
+/// The decision of a controller.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// What shall be set; `None` keeps what is.
+    /// The setting to apply; `None` keeps the current one.
     pub setting: Option<Setting>,
-    /// For a person.
+    /// The reason, for display.
     pub why: String,
-    /// By how much it should become better, as the difference of [`WindowOutcome::score`](crate::WindowOutcome::score)s.
+    /// Expected improvement, as a difference of [`WindowOutcome::score`](crate::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
 }
 
 impl Decision {
-    /// Everything stays as it is.
+    /// Keeps the current setting.
     pub fn keep(why: impl Into<String>) -> Decision {
         Decision { setting: None, why: why.into(), expected_gain: None }
     }
 
-    /// This shall be set.
+    /// Applies this setting.
     pub fn set(setting: Setting, why: impl Into<String>) -> Decision {
         Decision { setting: Some(setting), why: why.into(), expected_gain: None }
     }

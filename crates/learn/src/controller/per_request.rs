@@ -1,5 +1,5 @@
-//! The paper's third scheme as a controller ("Self-Learning Disk Scheduling", section 3.3.3): the scheduler that learns is in force from
-//! beginning to end, and all learning happens inside it ([`crate::sched::per_request`]).
+//! The paper's third scheme as a controller ("Self-Learning Disk Scheduling", section 3.3.3): keeps the learning scheduler in
+//! force throughout; all learning happens inside it ([`crate::sched::per_request`]).
 
 use block::{Nanos, Tunable, Unit, tunables};
 
@@ -26,7 +26,7 @@ tunables! {
     }
 }
 
-/// One scheduler for ever.
+/// A constant scheduler.
 #[derive(Clone, Debug)]
 pub struct PerRequest {
     setting: Setting,
@@ -34,7 +34,7 @@ pub struct PerRequest {
 }
 
 impl PerRequest {
-    /// The candidate that learns, if there is one; else the scheduler with its defaults.
+    /// Takes the candidate that learns, if there is one, else the scheduler with its defaults.
     pub fn new(brief: &Brief, window: Nanos) -> PerRequest {
         let candidate = brief.candidates.iter().find(|setting| setting.spec.learns());
         PerRequest { setting: candidate.cloned().unwrap_or_else(|| Setting::of(&per_request::SPEC)), window }

@@ -1,4 +1,4 @@
-//! Puts each candidate in force in turn, whatever comes of it: what changing costs by itself.
+//! Applies each candidate in turn regardless of results, to measure the cost of changing by itself.
 
 use block::{Nanos, Tunable, Unit, tunables};
 
@@ -33,7 +33,7 @@ pub struct Rotate {
 }
 
 impl Rotate {
-    /// Each is in force for a window of this length.
+    /// Keeps each candidate for a window of this length.
     pub fn new(brief: &Brief, window: Nanos) -> Rotate {
         Rotate { candidates: brief.candidates.clone(), next: 0, window }
     }

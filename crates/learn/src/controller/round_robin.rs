@@ -1,20 +1,20 @@
-//! The paper's first scheme, change-sensing round-robin selection ("Self-Learning Disk Scheduling", section 3.3.1): nothing is learned,
-//! everything is tried.
+//! The paper's first scheme, change-sensing round-robin selection ("Self-Learning Disk Scheduling", section 3.3.1): tries all
+//! candidates and learns nothing.
 //!
 //! ```text
 //! phase 1: each candidate for a quantum ──▶ (tune the best: double, halve) ──▶ phase 2: the best
 //!     ▲                                                                          │ every T_select
 //!     └────────────── another workload, or the performance is bad ◀──────────────┘
 //! ```
-//! What the paper leaves open and what is done here:
+//! Choices where the paper is not specific:
 //!
-//! * *The best by preference.* The paper ranks by the largest of the preference's three numbers; here all three weigh
+//! * *The best by preference.* The paper ranks by the largest of the preference's three numbers; here all three are weighted
 //!   ([`WindowOutcome::score`](crate::WindowOutcome::score)).
-//! * *Another workload.* The distribution of requests in the quantum of the selected candidate is correlated with the one since the
-//!   last look, under the same candidate: see [`workload`](super::workload).
-//! * *Bad performance.* The paper's thresholds are absolute, and a disk that can do no better would be searched for ever: they count
-//!   only if the selection itself measured better than that. Beside them stands a threshold relative to what the selection measured.
-//!   A throughput that falls while nobody waits longer is less work, not worse work.
+//! * *Another workload.* The distribution of requests in the quantum of the selected candidate is correlated with the one since
+//!   the last check, under the same candidate: see [`workload`](super::workload).
+//! * *Bad performance.* The paper's thresholds are absolute, so a disk that cannot meet them would be searched forever: they
+//!   count only if the selection itself measured better. A threshold relative to the selection's measurement is added. Throughput
+//!   that falls without longer waits means less work, not worse performance.
 
 mod tune;
 
@@ -88,7 +88,7 @@ impl Thresholds {
         }
     }
 
-    /// Why what is `now` is bad, `then` being what the selection measured.
+    /// Why the performance `now` is bad compared with `then`, measured at the selection.
     fn deteriorated(&self, then: &Achieved, now: &Achieved) -> Option<String> {
         let (before, after) = (then.text(), now.text());
         if now.waited_s > then.waited_s {
@@ -108,11 +108,11 @@ impl Thresholds {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Each candidate in turn; with the distribution in each quantum, and what was in force before.
+    /// Each candidate in turn; with the distribution in each quantum, and the previous setting.
     Selecting { round: Round, seen: Vec<(usize, Distribution)>, before: Setting },
-    /// The best, its tunables in turn.
+    /// Tunes the best candidate, one tunable at a time.
     Tuning { tuner: Tuner, reference: Option<Distribution> },
-    /// The best; with what the selection saw of it.
+    /// The best is in force; with its measurements from the selection.
     Executing { reference: Option<Distribution>, measured: Option<Achieved> },
 }
 
@@ -121,9 +121,9 @@ pub struct RoundRobin {
     preference: Preference,
     candidates: Vec<Setting>,
     thresholds: Thresholds,
-    /// Candidates that the plant refused: they get no turn again.
+    /// Candidates that the plant refused, which are skipped.
     refused: Vec<bool>,
-    /// What was decided last was refused.
+    /// The last decision was refused.
     is_refused: bool,
     phase: Phase,
     mix: Mix,
@@ -142,7 +142,7 @@ impl RoundRobin {
         }
     }
 
-    /// Phase 1.
+    /// Starts phase 1.
     fn select(&mut self, before: Setting, why: &str) -> Decision {
         let round = Round::new(&self.candidates, |candidate| !self.refused[candidate]);
         let Some(turn) = round.turn() else {
@@ -198,7 +198,7 @@ impl RoundRobin {
         decision
     }
 
-    /// Phase 2: whether phase 1 is to come again.
+    /// Phase 2: checks whether to repeat phase 1.
     fn check(&mut self, window: &Window, distribution: Option<Distribution>, now: Option<Achieved>) -> Decision {
         let Phase::Executing { reference, measured } = &mut self.phase else { return Decision::keep("nothing is in force") };
         if is_idle(&window.outcome) {
@@ -220,7 +220,7 @@ impl RoundRobin {
     }
 }
 
-/// What is tuned next, or the end of it.
+/// The next trial of the tuner, or the end of tuning.
 fn tuning_step(tuner: &mut Tuner, why: &str) -> Decision {
     match tuner.next() {
         Some(trial) => Decision::set(trial.clone(), format!("{why}; trying {trial}")),
@@ -255,7 +255,7 @@ impl Controller for RoundRobin {
 
     fn extent(&self) -> Extent {
         let time = match &self.phase {
-            // What could not be set has no turn: the next one's begins.
+            // A refused setting ends its turn at once.
             _ if self.is_refused => Nanos(1),
             Phase::Executing { .. } => self.thresholds.check,
             _ => self.thresholds.quantum,
@@ -287,7 +287,7 @@ impl Controller for RoundRobin {
             self.refused[candidate] = true;
         }
         if let Phase::Executing { measured, .. } = &mut self.phase {
-            // What is in force is not what was measured: the next look selects again.
+            // The setting in force is not the one measured: the next check selects again.
             *measured = None;
             self.is_refused = false;
         }

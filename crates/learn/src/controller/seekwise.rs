@@ -1,4 +1,4 @@
-//! The scheme `seekwise`: expects, tries under guard, measures, and remembers.
+//! The scheme `seekwise`: predicts gains from similar cases, runs bounded trials, measures, and remembers the results.
 //!
 //! ```text
 //! window of 1 s ──▶ another workload? ──yes──▶ recall what served one like it
@@ -8,15 +8,16 @@
 //!                     ▲                          │ yes, and the guard allows it
 //!                     └──── back, or stay ◀── trial: four windows, measured against those before
 //! ```
-//! * *Gains, not classes.* What each candidate would bring is expected from similar cases, with a standard deviation
-//!   ([`similarity`](crate::similarity)), and measured before it is believed.
-//! * *Worth it.* A trial is worth its cost if the improvement that may be expected (the mean of what lies above zero) over the time that
-//!   the workload should go on exceeds what the trial may lose. A workload should go on for as long as it has lasted (Lindy's law).
-//! * *Guarded.* What trials lost is bounded by a share of the time ([`ALLOWED_SHARE`]; conservative bandits: Wu, Shariff, Lattimore and
-//!   Szepesvari, ICML 2016). A candidate that lets requests wait longer than [merit](crate::merit) allows is left at once.
-//! * *Patient.* What lost is tried again at the earliest when twice the time has passed, so that the number of failures grows with the
+//! * *Gains, not classes.* The gain of each candidate is predicted from similar cases, with a standard deviation
+//!   ([`similarity`](crate::similarity)), and verified by measurement.
+//! * *Worth it.* A trial is worth its cost if the expected improvement (the mean of the positive part) over the remaining time of
+//!   the workload exceeds the expected loss. A workload is expected to last as long again as it has lasted (Lindy's law).
+//! * *Guarded.* The total loss of trials is bounded by a share of the time ([`ALLOWED_SHARE`]; conservative bandits: Wu, Shariff,
+//!   Lattimore and Szepesvari, ICML 2016). A candidate that lets requests wait longer than [merit](crate::merit) allows is
+//!   dropped at once.
+//! * *Patient.* A candidate that lost is retried only after twice the time has passed, so the number of failures grows with the
 //!   logarithm of time.
-//! * *Remembered.* What served a workload in the end is put in force when one like it comes back.
+//! * *Remembered.* The setting that served a workload best is applied again when a similar workload returns.
 
 use block::Nanos;
 
@@ -39,27 +40,27 @@ pub(super) static SPEC: ControllerSpec = ControllerSpec {
     build: |brief, _| Box::new(Seekwise::new(brief.preference, brief.candidates.clone(), &brief.experience)),
 };
 
-/// Length of a window: that of the windows which experience describes.
+/// Length of a window, the same as in experience.
 const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Windows of a trial, and of what was before it: with four on each side a difference of one standard deviation of a window is
-/// one and a half of the mean's.
+/// Windows of a trial, and of the measurement before it: with four on each side, a difference of one standard deviation of a
+/// window is one and a half of the mean's.
 const TRIAL_WINDOWS: f64 = 4.0;
-/// A window with fewer requests says nothing, as in experience.
+/// A window with fewer requests is ignored, as in experience.
 const FEWEST: u64 = 20;
-/// A difference of so many standard errors is no chance (95%).
+/// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
-/// A gain of less is none: what judges count as equal.
+/// Smaller gains count as none, as in the evaluation.
 const LEAST_GAIN: f64 = 0.02;
-/// What trials may lose: as much as a second in which nothing is done, and this share of the time.
+/// Allowed loss of trials: one second of doing nothing, plus this share of the time.
 const ALLOWED_S: f64 = 1.0;
 const ALLOWED_SHARE: f64 = 0.01;
-/// A workload is expected to go on for at least as long as two trials take, in seconds.
+/// A workload is expected to last at least as long as two trials, in seconds.
 const GOES_ON_S: f64 = 2.0 * TRIAL_WINDOWS;
-/// A window this far from the workload, in two windows in a row, is another workload: by definition of the aspects of a [`Point`].
+/// Two windows in a row at this distance from the workload are another workload, by the definition of the aspects of a [`Point`].
 const ANOTHER: f64 = 1.0;
-/// Windows that count in what is measured: a minute.
+/// Number of windows in a measurement: a minute.
 const MEMORY: f64 = 60.0;
-/// Workloads that are remembered.
+/// Number of workloads remembered.
 const PAST: usize = 64;
 
 /// Scores of the windows under one candidate in one workload.
@@ -67,7 +68,7 @@ const PAST: usize = 64;
 struct ArmScores {
     windows: f64,
     mean: f64,
-    /// Sum of squares about the mean.
+    /// Sum of squared deviations from the mean.
     squares: f64,
     worst_p99_s: f64,
 }
@@ -85,7 +86,7 @@ impl ArmScores {
         self.worst_p99_s = self.worst_p99_s.max(window.outcome.p99_response_s);
     }
 
-    /// By how much it is better than another, and the standard error of that.
+    /// The difference to another arm's mean, and its standard error.
     fn over(&self, other: &ArmScores) -> (f64, f64) {
         let freedom = (self.windows + other.windows - 2.0).max(1.0);
         let variance = (self.squares + other.squares) / freedom;
@@ -93,13 +94,13 @@ impl ArmScores {
     }
 }
 
-/// A workload, as it looks and what serves it.
+/// A workload: its appearance and its best setting.
 #[derive(Clone, Debug)]
 struct Workload {
     from_s: f64,
     point: Point,
     windows: f64,
-    /// Windows in a row that did not look like it.
+    /// Consecutive windows that did not match it.
     strange: u32,
     home: usize,
 }
@@ -123,7 +124,7 @@ impl Workload {
     }
 }
 
-/// Another candidate is in force, to be measured.
+/// A trial of another candidate.
 #[derive(Clone, Copy, Debug)]
 struct Trial {
     arm: usize,
@@ -140,20 +141,20 @@ pub struct Seekwise {
     past: Vec<Workload>,
     /// The home's windows in this workload.
     measured: ArmScores,
-    /// Requests queued or served at a time, mean of the last window (Little's law).
+    /// Mean number of requests queued or in service in the last window (Little's law).
     outstanding: f64,
     trial: Option<Trial>,
-    /// By arm: in seconds, before which it is not tried.
+    /// By arm: the time in seconds before which it is not retried.
     again_s: Vec<f64>,
-    /// What trials lost, in seconds in which nothing would have been done.
+    /// Loss of trials so far, in seconds of doing nothing.
     lost_s: f64,
-    /// The window that a change falls into is not judged.
+    /// The window in which a change happened is not scored.
     is_settling: bool,
 }
 
 impl Seekwise {
-    /// Chooses among `candidates`; those that the plant cannot run are left out. What it finds in force is where it begins, and becomes
-    /// a candidate if it is none.
+    /// Chooses among `candidates`, without those that the plant cannot run. Begins with the setting in force, which is added to
+    /// the candidates if missing.
     pub fn new(preference: Preference, candidates: Vec<Setting>, experience: &Experience) -> Seekwise {
         Seekwise {
             preference,
@@ -175,7 +176,7 @@ impl Seekwise {
         Decision { setting: Some(self.arms[arm].clone()), why, expected_gain }
     }
 
-    /// Another workload has begun: what served one like it is put in force.
+    /// Starts another workload: applies the setting that served a similar one.
     fn begin_workload(&mut self, now_s: f64, point: &Point) -> Decision {
         let home = self.workload.home;
         let ended = std::mem::replace(&mut self.workload, Workload::new(now_s, home));
@@ -200,24 +201,24 @@ impl Seekwise {
         }
     }
 
-    /// The arm most worth a trial, with what is expected of it; `None` if none is worth it.
+    /// The arm most worth a trial, with its expected gain; `None` if none is worth it.
     fn worth_trying(&self, now_s: f64, plant: &dyn Plant) -> Option<(usize, Expected)> {
         let home = self.workload.home;
         let goes_on_s = (now_s - self.workload.from_s).max(GOES_ON_S);
-        // A window on the way there, and one on the way back.
+        // Includes a window for each of the two switches.
         let trial_s = (TRIAL_WINDOWS + 2.0) * WINDOW.as_secs_f64();
         let allowed_s = ALLOWED_S + ALLOWED_SHARE * now_s - self.lost_s;
         let expected = self.similar.expect(&self.workload.point, &self.arms[home], &self.arms);
         let worth = |arm: usize| {
             let Expected { gain, deviation, .. } = expected[arm];
-            // With fewer than two requests at a time there is nothing to put in order.
+            // With fewer than two requests at a time there is nothing to reorder.
             if !expected[arm].is_known() && self.outstanding < 2.0 {
                 return None;
             }
             let loss = partial_mean(-gain, deviation);
             let cost_s = trial_s * loss + 2.0 * plant.switching_time(&self.arms[home], &self.arms[arm]).as_secs_f64();
             let value_s = partial_mean(gain - LEAST_GAIN, deviation) * goes_on_s - cost_s;
-            // Hope alone is no reason: what should lose is not tried because it might win after all.
+            // A candidate with a negative expected gain is not tried, however uncertain the gain is.
             (gain >= 0.0 && value_s > 0.0 && cost_s <= allowed_s).then_some((value_s, arm))
         };
         let free = (0..self.arms.len()).filter(|&arm| arm != home && now_s >= self.again_s[arm]);
@@ -225,7 +226,7 @@ impl Seekwise {
         Some((arm, expected[arm]))
     }
 
-    /// Adds what was lost in a window of a trial, or of the way there and back.
+    /// Adds the loss of a window in a trial or in one of its switches.
     fn count_loss(&mut self, window: &Window, score: f64) {
         if self.measured.windows > 0.0 {
             self.lost_s += (1.0 - (score - self.measured.mean).exp()).max(0.0) * window.duration().as_secs_f64();
@@ -260,7 +261,7 @@ impl Seekwise {
     }
 }
 
-/// The mean of what is above zero of a normal variable (the expected improvement).
+/// Mean of the positive part of a normal variable (the expected improvement).
 fn partial_mean(mean: f64, deviation: f64) -> f64 {
     if deviation <= 0.0 {
         return mean.max(0.0);
@@ -278,7 +279,7 @@ fn normal(z: f64) -> f64 {
     if z >= 0.0 { 1.0 - tail } else { tail }
 }
 
-/// A difference of scores for a person.
+/// Formats a difference of scores.
 fn percent(gain: f64) -> String {
     let percent = gain.exp_m1() * 100.0;
     if percent >= 0.0 { format!("{percent:.0}% better") } else { format!("{:.0}% worse", -percent) }
@@ -320,11 +321,11 @@ impl Controller for Seekwise {
     fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
         let score = window.outcome.score(&self.preference);
         if std::mem::take(&mut self.is_settling) {
-            // What was queued before is served in another's order: that is part of what a trial costs.
+            // Requests queued before the switch are served by another scheduler: part of the cost of a trial.
             self.count_loss(window, score);
             return Decision::keep("settling");
         }
-        // Where requests wait and none is done, that says enough.
+        // Requests wait and none completes: no further measurement is needed.
         let is_stuck = self.trial.is_some() && window.outcome.unfinished > 0 && window.outcome.requests == 0;
         if window.outcome.requests < FEWEST && !is_stuck || self.trial.is_none() && !score.is_finite() {
             return Decision::keep("too little to judge by");

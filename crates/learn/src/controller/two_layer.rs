@@ -1,5 +1,5 @@
-//! The paper's fourth scheme, two-layer combined learning ("Self-Learning Disk Scheduling", section 3.3.4): feedback learning in which
-//! the scheduler that learns request by request is one of those that can be chosen. The rest is in [`classified`](super::classified).
+//! The paper's fourth scheme, two-layer combined learning ("Self-Learning Disk Scheduling", section 3.3.4): feedback learning
+//! with the scheduler that learns per request among the candidates. See [`classified`](super::classified).
 
 use super::ControllerSpec;
 use super::classified::{Classified, Tunables};

@@ -1,4 +1,4 @@
-//! What can be wrong with a knowledge base, in words for whoever has to act.
+//! Errors of a knowledge base, worded so that the user can act on them.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,8 @@
-//! What a knowledge base tells those who begin: its windows as cases to learn from.
+//! Turns the windows in a knowledge base into cases to learn from.
 //!
-//! Nobody runs a real workload under every candidate. But where a controller changed something, what was in force before and after
-//! served the same workload, as far as it looks the same; and a load that is drawn from a seed is the same in every run, so that
-//! whatever was in force at about the same time of it can be compared.
+//! A real workload is never run under every candidate. But where a controller changed the setting, the settings before and after
+//! served the same workload, as far as its features show. A load generated from a seed is the same in every run, so settings in
+//! force at about the same time in it can be compared.
 //!
 //! ```text
 //! a run  | noop    | cfq | noop                |     windows of one load, in the order of their time;
@@ -22,18 +22,18 @@ use crate::experience::{Case, Experience, Served, noted};
 use crate::preference::Preference;
 use crate::similarity::{Point, Similar, distance};
 
-/// What happened so long before and after a change is compared: in a longer time the workload may become another one.
+/// Windows this long before and after a change are compared; over a longer time the workload may change.
 const NEAR: Nanos = Nanos::from_millis(5_000);
-/// Fewer requests than this under a setting say nothing of it.
+/// Settings with fewer requests than this are ignored.
 const FEWEST: u64 = 20;
-/// Settings are compared if what was asked under them is nearer than this, squared, in what tells workloads apart.
+/// Settings are compared if the squared distance between their loads is below this.
 const ALIKE: f64 = 2.5;
-/// Cases are no more than this, the newest: what comes with the program is of that order, and nobody waits long for a model of both.
+/// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.
 const MOST_CASES: usize = 2_000;
 
 impl Knowledge {
-    /// What was lived through, as far as settings can be compared: wherever two or more served the same load at about the same time, a
-    /// case for each. What was recorded last comes last.
+    /// The recorded cases: wherever two or more settings served the same load at about the same time, a case for each. The most
+    /// recently recorded come last.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -50,7 +50,7 @@ impl Knowledge {
     }
 }
 
-/// How the windows under one setting were served.
+/// Performance of the windows under one setting.
 struct Seen<'a> {
     setting: &'a str,
     row: Vec<f64>,
@@ -58,7 +58,7 @@ struct Seen<'a> {
     served: Served,
 }
 
-/// A case whose settings are not numbered yet.
+/// A case whose settings are not yet numbered.
 struct Found {
     run: Arc<Run>,
     under: String,
@@ -66,11 +66,11 @@ struct Found {
     results: Vec<(String, Served)>,
 }
 
-/// What windows must have in common to be compared: plant, device, source and seed, and the run where there is no seed, for such a
-/// load is never the same again.
+/// Windows are compared only if these are equal: plant, device, source and seed, and the run if there is no seed, because such a
+/// load never repeats.
 type Load = (String, String, String, Option<u64>, Option<RunId>);
 
-/// A window, and whether it is the first under its setting: in that one what was queued before is served too.
+/// A window, and whether it is the first under its setting, which also serves requests queued before.
 struct Observed {
     row: WindowRow,
     is_first: bool,

@@ -1,4 +1,4 @@
-//! All rows of one knowledge base into another.
+//! Copies all rows of one knowledge base into another.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! The knowledge base: one SQLite file with windows, requests, models and decisions, the paper's log database ("Self-Learning Disk
-//! Scheduling", Fig. 1).
+//! The knowledge base: an SQLite file of windows, requests, models and decisions. It is the log database of the paper
+//! ("Self-Learning Disk Scheduling", Fig. 1).
 //!
 //! ```text
 //!                     run (id, plant, device, source, seed, program)
@@ -7,8 +7,8 @@
 //! Writer ──▶ Batch ──▶ window ◀┄┄┄┄ decision                request        model
 //!                      setting, features, outcome            (by the request)  name, kind, JSON, features
 //! ```
-//! What is committed is in the file, even if the program is killed the moment after. Whoever steers a disk writes through [`Writer`],
-//! which never fails: a knowledge base that cannot be written is done without.
+//! Committed data survives a crash of the program. A program that steers a disk writes through [`Writer`], which never fails: if
+//! the knowledge base cannot be written, steering continues without it.
 
 mod error;
 mod exchange;
@@ -39,7 +39,7 @@ pub use writer::{Pace, Writer};
 
 use open::Access;
 
-/// An open knowledge base. Several programs can have the same one open.
+/// An open knowledge base. Several programs may open the same one.
 #[derive(Debug)]
 pub struct Knowledge {
     connection: Connection,
@@ -47,23 +47,24 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Opens one for writing, and creates it where there is none. One of an earlier version becomes one of this.
+    /// Opens a knowledge base for writing, creating it if missing and migrating it from an earlier version.
     ///
     /// # Errors
-    /// It is no knowledge base or one of a later version (it then stays as it is), there is no such folder, it cannot be written.
+    /// The file is not a knowledge base or is of a later version (it is then left unchanged), the folder is missing, or it cannot
+    /// be written.
     pub fn open(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Create)
     }
 
-    /// Opens one for writing that is there.
+    /// Opens an existing knowledge base for writing.
     ///
     /// # Errors
-    /// Those of [`open`](Knowledge::open), and there is none.
+    /// Those of [`open`](Knowledge::open), or the file is missing.
     pub fn open_existing(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Write)
     }
 
-    /// Opens one for writing that is there; `None` where there is none and one can be created.
+    /// Opens an existing knowledge base for writing; `None` if there is none but one can be created.
     ///
     /// # Errors
     /// Those of [`open`](Knowledge::open).
@@ -72,10 +73,10 @@ impl Knowledge {
         if path.exists() { Knowledge::open(path).map(Some) } else { Ok(None) }
     }
 
-    /// Opens one for reading.
+    /// Opens a knowledge base for reading.
     ///
     /// # Errors
-    /// There is none, it is no knowledge base or one of another version, it cannot be read.
+    /// The file is missing, is not a knowledge base, is of another version, or cannot be read.
     pub fn open_to_read(path: &Path) -> Result<Knowledge, KnowledgeError> {
         Knowledge::opened(path, Access::Read)
     }
@@ -84,15 +85,15 @@ impl Knowledge {
         Ok(Knowledge { connection: open::open(path, access, schema::STEPS)?, path: path.to_owned() })
     }
 
-    /// The file, as it was named.
+    /// The path as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Looks at every page and every reference of the file.
+    /// Checks every page and every reference of the file.
     ///
     /// # Errors
-    /// It is damaged; the message says where.
+    /// The file is damaged; the message says where.
     pub fn check(&self) -> Result<(), KnowledgeError> {
         let found: String = self.read(|connection| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)))?;
         if found != "ok" {
@@ -108,12 +109,12 @@ impl Knowledge {
         }
     }
 
-    /// While it lives all is read as of one moment, though others write.
+    /// Starts a read transaction: all reads see one snapshot, even while others write.
     fn moment(&self) -> Result<Transaction<'_>, KnowledgeError> {
         self.connection.unchecked_transaction().map_err(|error| Problem::from(error).of(&self.path))
     }
 
-    /// Its errors name the file.
+    /// Runs a read; its errors name the file.
     fn read<T>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, KnowledgeError> {
         work(&self.connection).map_err(|error| Problem::from(error).of(&self.path))
     }

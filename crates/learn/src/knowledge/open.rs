@@ -1,4 +1,4 @@
-//! Opening the file: what it is, before anything is changed in it.
+//! Opens the file and checks its kind and version before changing it.
 
 use std::ffi::OsString;
 use std::fmt::Write;

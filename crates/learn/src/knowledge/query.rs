@@ -1,4 +1,4 @@
-//! Reading rows, in the order they were recorded in.
+//! Reads rows in the order they were recorded.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::error::{KnowledgeError, Problem};
 use super::rows::{DecisionRow, ModelRow, RequestRow, Run, RunId, Stored, WindowRow};
 use crate::window::{Calls, WindowOutcome};
 
-/// Rows read at once: memory stays bounded, and between two readings others can write.
+/// Rows read at a time: bounds memory, and lets other programs write between reads.
 const PAGE: i64 = 1024;
 
-/// Which rows. The default is all.
+/// A filter on rows; the default matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Of this kind of plant.
@@ -27,7 +27,7 @@ pub struct Filter {
     pub setting: Option<String>,
 }
 
-/// Rows of one kind, with their runs. After an error nothing more comes.
+/// Iterator over rows of one kind, with their runs. Ends after an error.
 pub struct Rows<'a, T: 'static> {
     knowledge: &'a Knowledge,
     filter: Filter,
@@ -117,7 +117,7 @@ impl Knowledge {
         self.rows(&DECISIONS, filter)
     }
 
-    /// The requests. They do not know their setting: with one in the filter there are none.
+    /// The requests. They have no setting: a filter with a setting matches none.
     pub fn requests(&self, filter: &Filter) -> Rows<'_, RequestRow> {
         self.rows(&REQUESTS, filter)
     }
@@ -139,7 +139,7 @@ impl Knowledge {
         })
     }
 
-    /// The model of this name that was trained last.
+    /// The most recently trained model of this name.
     ///
     /// # Errors
     /// The file cannot be read.

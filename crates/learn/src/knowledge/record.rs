@@ -1,4 +1,4 @@
-//! Writing rows: a batch is a transaction.
+//! Writes rows; a batch is a transaction.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::Knowledge;
 use super::error::{KnowledgeError, Problem};
 use super::rows::{DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
 
-/// Rows that are committed together, or not at all: dropped without [`commit`](Batch::commit) it leaves nothing behind.
+/// Rows committed together; dropping a batch without [`commit`](Batch::commit) rolls it back.
 #[derive(Debug)]
 pub struct Batch<'a> {
     transaction: Transaction<'a>,
@@ -21,10 +21,10 @@ pub struct Batch<'a> {
 }
 
 impl Knowledge {
-    /// Begins a batch. Until it ends no other program can write.
+    /// Begins a batch. Other programs cannot write until it ends.
     ///
     /// # Errors
-    /// Another program writes for too long.
+    /// Another program held the write lock for too long.
     pub fn batch(&mut self) -> Result<Batch<'_>, KnowledgeError> {
         let Knowledge { connection, path } = self;
         let transaction =
@@ -87,10 +87,10 @@ impl Batch<'_> {
         }
     }
 
-    /// Makes all of it last.
+    /// Commits the batch.
     ///
     /// # Errors
-    /// The file cannot be written; nothing of the batch is in it then.
+    /// The file cannot be written; the batch is then rolled back.
     pub fn commit(self) -> Result<(), KnowledgeError> {
         self.transaction.commit().map_err(|error| Problem::from(error).of(self.path))
     }

@@ -1,11 +1,11 @@
-//! What is forgotten, so that the file stays small.
+//! Retention: deletes old rows to keep the file small.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::Knowledge;
 use super::error::{KnowledgeError, Problem};
 
-/// How much is kept. What was recorded last stays; merged and imported rows count as recorded then.
+/// How many rows are kept, the most recently recorded first; merged and imported rows count as recorded at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
     /// Windows per plant, device and setting: what is rarely set is not pushed out by what is often set. Decisions go with theirs.
@@ -25,7 +25,7 @@ impl Default for Retention {
     }
 }
 
-/// What was forgotten.
+/// Rows deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pruned {
     /// Windows.
@@ -42,12 +42,13 @@ pub struct Pruned {
     pub bytes: u64,
 }
 
-/// What a request and a window (with its decision) take up, roughly, to choose which of them to forget when both are too many.
+/// Approximate size of a request and of a window (with its decision), used to choose which to delete when both exceed their
+/// bounds.
 const REQUEST_BYTES: u64 = 90;
 const WINDOW_BYTES: u64 = 500;
 
 impl Knowledge {
-    /// Forgets what is beyond the bounds, and makes the file as small as what is left.
+    /// Deletes rows beyond the bounds and shrinks the file.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -75,7 +76,7 @@ impl Knowledge {
         Ok(Pruned { windows, decisions, requests, models, bytes_before, bytes })
     }
 
-    /// Whether what is in the file takes up more than it should.
+    /// Whether the data in the file exceeds its bound.
     pub(super) fn is_beyond(&self, retention: &Retention) -> Result<bool, KnowledgeError> {
         let (_, used) = self.read(pages)?;
         Ok(used > retention.max_mib.saturating_mul(1 << 20))
@@ -95,7 +96,7 @@ impl Knowledge {
         Ok(())
     }
 
-    /// Gives the pages that are free back to the file system.
+    /// Returns free pages to the file system.
     fn shrink_file(&self) -> Result<(), Problem> {
         let mut free = self.connection.prepare("PRAGMA incremental_vacuum")?;
         let mut rows = free.query([])?;
@@ -115,7 +116,7 @@ impl Knowledge {
     }
 }
 
-/// The file's size, and how much of it is in use, in bytes.
+/// The file's size and its used part, in bytes.
 pub(super) fn pages(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
     let number = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, u64>(0));
     let (size, count, free) = (number("PRAGMA page_size")?, number("PRAGMA page_count")?, number("PRAGMA freelist_count")?);
@@ -176,7 +177,7 @@ fn forget_an_eighth(connection: &Connection) -> rusqlite::Result<bool> {
     Ok(most > 1 && forget_models(connection, most - 1)? > 0)
 }
 
-/// What no row refers to any more.
+/// Deletes entries that no row refers to.
 fn forget_unused(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "DELETE FROM runs WHERE NOT EXISTS (SELECT 1 FROM windows w WHERE w.run = runs.run)

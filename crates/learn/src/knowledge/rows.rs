@@ -1,4 +1,4 @@
-//! What a knowledge base keeps.
+//! The rows of a knowledge base.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,8 @@ use block::{Nanos, Op};
 use crate::steering::Decided;
 use crate::window::{FEATURES, Window, WindowOutcome};
 
-/// Names a run, in every file that knows it. Whoever begins a run makes it: by chance, or from all that distinguishes runs.
+/// Identifies a run in every file that contains it. Generated when the run begins: at random, or from everything that
+/// distinguishes runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RunId(pub [u8; 16]);
 
@@ -31,10 +32,10 @@ impl FromStr for RunId {
     }
 }
 
-/// One time that a device was watched or steered: what the rows of that time have in common.
+/// A run: one period in which a device was observed or steered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Its name.
+    /// Its id.
     pub id: RunId,
     /// When it began, in seconds since 1970; a simulated run may say 0.
     pub began_s: i64,
@@ -44,13 +45,13 @@ pub struct Run {
     pub device: String,
     /// The workload or trace.
     pub source: String,
-    /// What its draws come from.
+    /// The seed of its random numbers.
     pub seed: Option<u64>,
     /// The program, with its version.
     pub program: String,
 }
 
-/// A window, as it is kept. One of a run and number is kept once; it stays as it was recorded first.
+/// A stored window. Each run and number is stored once, as first recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WindowRow {
     /// Counts up from 0 in its run.
@@ -96,7 +97,7 @@ impl From<&Window> for WindowRow {
     }
 }
 
-/// A decision, as it is kept. Of a run and number there is one; recorded again it can only add its measured gain.
+/// A stored decision. Each run and number is stored once; recording it again can only add its measured gain.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DecisionRow {
     /// Counts up from 0 in its run.
@@ -109,13 +110,13 @@ pub struct DecisionRow {
     pub from: String,
     /// What is in force since, as text.
     pub to: String,
-    /// For a person.
+    /// The reason, for display.
     pub why: String,
-    /// By how much it should become better, as a difference of scores.
+    /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
-    /// By how much it did.
+    /// Measured improvement.
     pub measured_gain: Option<f64>,
-    /// Why it could not be set, if so.
+    /// Why it could not be applied, if it could not.
     pub refused: Option<String>,
 }
 
@@ -136,7 +137,7 @@ impl DecisionRow {
     }
 }
 
-/// A request, as it is kept for learning by the request.
+/// A stored request, for learning per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestRow {
     /// Counts up from 0 in its run.
@@ -147,19 +148,19 @@ pub struct RequestRow {
     pub lba: u64,
     /// How many 512-byte sectors.
     pub sectors: u32,
-    /// Somebody waited for it.
+    /// A process waited for it.
     pub sync: bool,
-    /// Sectors from the end of the request that went to the device before to the beginning of this one; negative is backwards.
+    /// Sectors from the end of the previously dispatched request to the start of this one; negative means backwards.
     pub distance: i64,
-    /// When it reached the queue.
+    /// When it entered the queue.
     pub queued: Nanos,
-    /// When it went to the device.
+    /// When it was dispatched.
     pub dispatched: Nanos,
-    /// When it was done.
+    /// When it completed.
     pub done: Nanos,
 }
 
-/// A model, as it is kept.
+/// A stored model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelRow {
     /// What it is asked for by.

@@ -1,4 +1,4 @@
-//! The tables, and how a file of an earlier version becomes one of this.
+//! The tables, and migration from earlier versions.
 
 use rusqlite::{Connection, TransactionBehavior};
 

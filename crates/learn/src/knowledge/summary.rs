@@ -1,4 +1,4 @@
-//! What is in a knowledge base, in numbers.
+//! Summary statistics of a knowledge base.
 
 use rusqlite::Connection;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Writing while a disk is steered: never in the way, never a reason to stop.
+//! Writes rows while a disk is steered, without blocking it and without stopping it on errors.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,19 +10,19 @@ use super::retention::Retention;
 use super::rows::{Row, Run};
 use super::{Batch, Knowledge};
 
-/// How long a commit waits for another program's transaction, while somebody may wait for the writer. It is tried again.
+/// How long a commit waits for another program's transaction while the caller may be waiting. It is retried later.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// And the last commit.
+/// The same for the last commit.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
-/// Rows after which the retention rule is applied.
+/// Number of rows after which the retention rule is applied.
 const PRUNED_EVERY: u64 = 4096;
-/// And if the file is too large.
+/// The same if the file is too large.
 const SHRUNK_EVERY: u64 = 256;
-/// Batches that wait for a lock at most.
+/// Maximum number of batches waiting for a lock.
 const WAITING_BATCHES: usize = 16;
 
-/// When rows are committed: as soon as there are this many, or the first of them has waited this long. What the program has not
-/// committed when it is killed is lost.
+/// When rows are committed: at this many rows, or when the first has waited this long. Uncommitted rows are lost if the program
+/// is killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// Rows.
@@ -38,10 +38,10 @@ impl Default for Pace {
     }
 }
 
-/// Writes one run's rows, a transaction per batch, and applies the retention rule now and then. At the first failure it turns itself
-/// off: [`failed`](Writer::failed) says why, and nothing more is written or kept.
+/// Writes the rows of one run, a transaction per batch, and applies the retention rule periodically. On the first failure it
+/// disables itself: [`failed`](Writer::failed) gives the reason, and later rows are dropped.
 ///
-/// Dropping it commits what waits.
+/// Dropping it commits pending rows.
 #[derive(Debug)]
 pub struct Writer {
     /// `None` once it has failed.
@@ -58,7 +58,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Opens the file, and creates it where there is none. If that fails the writer is off from the beginning.
+    /// Opens the file, creating it if missing. If that fails the writer is disabled from the start.
     pub fn open(path: &Path, run: Run, pace: Pace, retention: Retention) -> Writer {
         let opened = Knowledge::open(path).and_then(|knowledge| knowledge.be_patient(PATIENCE).map(|()| knowledge));
         let (knowledge, failed) = match opened {
@@ -69,7 +69,7 @@ impl Writer {
         Writer { knowledge, run, pace, retention, waiting, since, committed: 0, since_pruned: 0, failed }
     }
 
-    /// Takes a row in, and commits if it is time to.
+    /// Adds a row, and commits if due.
     pub fn write(&mut self, now: Nanos, row: impl Into<Row>) {
         if self.knowledge.is_none() {
             return;
@@ -81,7 +81,7 @@ impl Writer {
         self.tick(now);
     }
 
-    /// Commits if it is time to, though no row came.
+    /// Commits if due, without a new row.
     pub fn tick(&mut self, now: Nanos) {
         let is_due = self.waiting.len() >= self.pace.rows || now - self.since >= self.pace.time;
         if !self.waiting.is_empty() && is_due {
@@ -90,7 +90,7 @@ impl Writer {
         }
     }
 
-    /// Commits what waits. If another program holds the file it keeps waiting, up to a bound.
+    /// Commits pending rows. If another program holds the lock they are kept, up to a bound.
     pub fn commit(&mut self) {
         let Some(knowledge) = &mut self.knowledge else { return };
         let rows = self.waiting.len() as u64;
@@ -114,21 +114,21 @@ impl Writer {
         }
     }
 
-    /// Commits what waits, however long another program takes (within seconds), and closes the file.
+    /// Commits pending rows, waiting for another program if necessary (within seconds), and closes the file.
     ///
     /// # Errors
-    /// Why it turned itself off, if it did.
+    /// Why it disabled itself, if it did.
     pub fn finish(mut self) -> Result<(), String> {
         self.last_commit();
         self.failed.take().map_or(Ok(()), Err)
     }
 
-    /// Why it turned itself off, if it did.
+    /// Why it disabled itself, if it did.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()
     }
 
-    /// Rows committed so far: these are there again whatever happens to the program.
+    /// Rows committed so far, which survive a crash of the program.
     pub fn committed(&self) -> u64 {
         self.committed
     }

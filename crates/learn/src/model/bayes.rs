@@ -1,4 +1,4 @@
-//! Gaussian naive Bayes: in each class every feature has its own normal distribution, as if none knew of the others.
+//! Gaussian naive Bayes: in each class every feature has its own normal distribution, independent of the others.
 
 use std::f64::consts::TAU;
 use std::fmt::Write as _;

@@ -1,8 +1,8 @@
-//! Confidences that mean what they say: one temperature per model ("On Calibration of Modern Neural Networks", Guo et al. 2017).
+//! Calibrated confidences: one temperature per model ("On Calibration of Modern Neural Networks", Guo et al. 2017).
 //!
-//! Each learner's scores, divided by the temperature, go through a softmax; the temperature is the one under which the classes that
-//! were held out in cross-validation were likeliest. Naive Bayes believes in its features' independence and is far too sure (a
-//! temperature well above 1), a support vector machine has no probabilities of its own. What is predicted stays the same.
+//! Each learner's scores are divided by the temperature and passed through a softmax. The temperature maximizes the likelihood of
+//! the held-out classes in cross-validation. Naive Bayes assumes independent features and is far too confident (a temperature
+//! well above 1); a support vector machine has no probabilities of its own. Predictions do not change.
 
 /// The temperatures that are looked among, as natural logarithms.
 const RANGE: (f64, f64) = (-3.0, 6.0);

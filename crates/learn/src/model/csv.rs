@@ -1,4 +1,4 @@
-//! Reading rows from comma-separated text: a header line, numbers, one column with the class.
+//! Reads rows from CSV: a header line, numbers, one column with the class.
 
 use std::collections::BTreeMap;
 use std::io::Read;

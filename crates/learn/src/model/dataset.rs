@@ -1,4 +1,4 @@
-//! Labelled rows: what is learned from and what a model is judged by.
+//! Labelled rows for training and evaluation.
 
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;

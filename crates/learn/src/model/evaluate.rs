@@ -1,4 +1,4 @@
-//! How good a model is on rows whose classes are known.
+//! Evaluates a model on labelled rows.
 
 use serde::Serialize;
 

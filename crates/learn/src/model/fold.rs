@@ -1,4 +1,4 @@
-//! Splits of a training set: every group on one side only, every class spread evenly.
+//! Splits a training set: each group on one side only, classes spread evenly.
 
 use rand::seq::SliceRandom;
 use rand_xoshiro::Xoshiro256PlusPlus;

@@ -1,4 +1,4 @@
-//! Finding the least of a smooth convex function: limited-memory BFGS (Nocedal and Wright, "Numerical Optimization", algorithm 7.5).
+//! Minimizes a smooth convex function: limited-memory BFGS (Nocedal and Wright, "Numerical Optimization", algorithm 7.5).
 
 use std::collections::VecDeque;
 

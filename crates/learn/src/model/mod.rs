@@ -1,4 +1,4 @@
-//! Learners: what makes, of rows with a class each, a model that says the class of a row it has not seen.
+//! Learners: train models that predict the class of an unseen row from labelled rows.
 //!
 //! ```text
 //!            ┌─ five folds: every combination of hyper-parameters ─┐
@@ -7,7 +7,7 @@
 //!                                                      │
 //!                       Model: features' names, classes, scaler, classifier, temperature, how it was trained ◀──▶ JSON
 //! ```
-//! The five are those of "Self-Learning Disk Scheduling", section 4.1. Each is one file, and a line in [`ALL`].
+//! The five learners are those of "Self-Learning Disk Scheduling", section 4.1. Each has its own file and an entry in [`ALL`].
 
 mod bayes;
 mod calibrate;
@@ -62,54 +62,54 @@ impl TunableValue for &'static dyn Learner {
     }
 }
 
-/// The learner of this name.
+/// Finds a learner by name.
 ///
 /// # Errors
-/// There is none.
+/// The name is unknown.
 pub fn learner(name: &str) -> Result<&'static dyn Learner, ModelError> {
     let known = || NAMES.join(", ");
     let found = ALL.iter().copied().find(|learner| learner.name() == name);
     found.ok_or_else(|| ModelError::Learner { name: name.to_owned(), known: known() })
 }
 
-/// How a learner wants its rows.
+/// How a learner expects its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
-    /// As they are, missing values as NaN.
+    /// Unscaled, missing values as NaN.
     None,
     /// Scaled by a [`Scaler`], missing values as NaN.
     Scaled,
-    /// Scaled, missing values at the mean.
+    /// Scaled, missing values replaced by the mean.
     ScaledAndFilled,
 }
 
-/// A way to learn.
+/// A learning algorithm.
 pub trait Learner: Sync {
-    /// What a person types.
+    /// Name on the command line.
     fn name(&self) -> &'static str;
 
-    /// What it is, in a line.
+    /// One-line description.
     fn summary(&self) -> &'static str;
 
-    /// Where it is from.
+    /// Its source in the literature.
     fn source(&self) -> &'static str;
 
-    /// What can be tuned; cross-validation tries every combination of candidates.
+    /// Hyper-parameters; cross-validation tries every combination of their candidates.
     fn parameters(&self) -> &'static [Parameter];
 
-    /// How it wants its rows.
+    /// How it expects its rows.
     fn preparation(&self) -> Preparation;
 
-    /// Learns from rows prepared that way, with the parameters' values in their order. The same seed gives the same classifier.
+    /// Trains on rows prepared that way, with the parameter values in order. The same seed gives the same classifier.
     ///
     /// # Errors
-    /// It cannot learn from these: the reason.
+    /// It cannot be trained on these examples; the message gives the reason.
     fn fit(&self, examples: &Examples, parameters: &[f64], seed: u64) -> Result<Box<dyn Classifier>, ModelError>;
 
-    /// Reads what [`Classifier::body`] wrote, of a classifier for rows of so many features and so many classes.
+    /// Loads a classifier for the given numbers of features and classes from the output of [`Classifier::body`].
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The body is invalid; the message says why.
     fn load(&self, body: serde_json::Value, features: usize, classes: usize) -> Result<Box<dyn Classifier>, String>;
 }
 
@@ -119,65 +119,65 @@ impl fmt::Debug for dyn Learner {
     }
 }
 
-/// Room that a classifier works in.
+/// Scratch buffers of a classifier.
 #[derive(Clone, Debug, Default)]
 pub struct Buffers {
-    /// Of double precision.
+    /// Double precision.
     pub wide: Vec<f64>,
-    /// Of single precision.
+    /// Single precision.
     pub narrow: Vec<f32>,
 }
 
-/// What was learned.
+/// A trained classifier.
 pub trait Classifier: Send + Sync + fmt::Debug {
-    /// Writes a score per class for a row prepared as the learner wants it: the likelier the higher, as a logarithm of a probability
-    /// up to a constant and a factor, always finite. Allocates nothing once the buffers have grown.
+    /// Writes a score per class for a row prepared as the learner expects. A score is the log probability up to a constant and a
+    /// factor, always finite. Allocates nothing once the buffers have grown.
     fn scores(&self, row: &[f64], buffers: &mut Buffers, scores: &mut [f64]);
 
-    /// Appends what a person can read of it.
+    /// Appends a readable description.
     fn describe(&self, names: &Names, text: &mut String);
 
-    /// For a file.
+    /// Serializes it for a model file.
     fn body(&self) -> serde_json::Value;
 }
 
-/// Why nothing could be learned, or a model cannot be used.
+/// Why training failed or a model cannot be used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ModelError {
-    /// The rows cannot be learned from.
+    /// The rows are unsuitable for training.
     #[error("the data: {0}")]
     Dataset(String),
-    /// There is no such learner.
+    /// Unknown learner.
     #[error("there is no learner '{name}'; there are {known}")]
     Learner {
-        /// What was asked for.
+        /// The name given.
         name: String,
-        /// Those that there are.
+        /// The known learners.
         known: String,
     },
-    /// A hyper-parameter that the learner does not have, or of a value that it cannot have.
+    /// An unknown hyper-parameter, or an invalid value.
     #[error("{learner}: {message}")]
     Parameter {
-        /// Which learner.
+        /// The learner.
         learner: &'static str,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and what is valid.
         message: String,
     },
-    /// The features are not those that the model was trained on.
+    /// The features differ from those the model was trained on.
     #[error("the model was trained on other features: {0}")]
     Features(String),
     /// The learner failed.
     #[error("{learner} cannot learn from these rows: {message}")]
     Fit {
-        /// Which learner.
+        /// The learner.
         learner: &'static str,
-        /// Why.
+        /// The reason.
         message: String,
     },
-    /// It was asked to stop.
+    /// Training was cancelled.
     #[error("interrupted")]
     Interrupted,
-    /// A model's file is damaged, or of another version.
+    /// A model file is damaged or of another version.
     #[error("{0}")]
     File(String),
 }

@@ -1,4 +1,4 @@
-//! Hyper-parameters: what is tried for each, and what a person may set.
+//! Hyper-parameters: the candidates tried for each, and the values a user may set.
 
 use std::collections::BTreeMap;
 

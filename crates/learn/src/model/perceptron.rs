@@ -1,7 +1,7 @@
 //! A multi-layer perceptron: one hidden layer of rectified linear units, then a softmax.
 //!
-//! It learns by Adam in small batches, first on six parts of seven: the seventh says after how many rounds it is best. Then it begins
-//! anew with all rows and learns for as many rounds.
+//! Trained with Adam in small batches, first on six sevenths of the rows; the remaining seventh determines the best number of
+//! epochs. It is then retrained on all rows for as many epochs.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! Features on a common scale: mean 0, standard deviation 1 over the training set, missing values at the mean.
 //!
-//! A feature that is nowhere negative and skewed to the right goes through ln(1 + x/m) first, m the median of its positive values: rates
-//! and sizes span orders of magnitude, and a learner that measures distances would see the largest alone. It does so if its skewness is
-//! above 1 and the logarithm brings it nearer to 0.
+//! A non-negative feature that is skewed to the right is first transformed by ln(1 + x/m), where m is the median of its positive
+//! values: rates and sizes span orders of magnitude, and the largest would dominate any distance. The transform is used if the
+//! skewness is above 1 and the logarithm brings it nearer to 0.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,8 @@
-//! A support vector machine with radial basis functions: one machine per pair of classes, the class that wins them.
+//! A support vector machine with radial basis functions: one machine per pair of classes; the class with the most wins is
+//! predicted.
 //!
-//! `libsvm-rs` trains it. To predict, its support vectors lie one after another as single-precision numbers, which is several times as
-//! fast as its own prediction and agrees with it to about six digits.
+//! Trained by `libsvm-rs`. For prediction the support vectors are stored contiguously in single precision, which is several times
+//! as fast as the library's prediction and agrees with it to about six digits.
 
 use std::fmt::Write as _;
 

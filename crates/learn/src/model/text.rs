@@ -1,4 +1,4 @@
-//! A model as a page that a person reads.
+//! Formats a model as readable text.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! From rows to a model: hyper-parameters by cross-validation, then everything once more with all rows.
+//! Trains a model: chooses hyper-parameters by cross-validation, then trains on all rows.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! One request among the others, at the moment it arrives: what a learner of single requests goes by.
+//! Features of a single request at its arrival, for learners that work per request.
 
 use block::{Nanos, Op, Request, SEQUENTIAL_GAP, StreamId};
 

@@ -1,4 +1,4 @@
-//! How unevenly requests come: counts in slots of time, at six scales at once.
+//! Burstiness of arrivals: counts in slots of time, at six scales at once.
 //!
 //! ```text
 //!  10 ms  │3│0│0│4│0│0│0│1│      a slot that ends hands its count to the slot that holds it

@@ -1,4 +1,4 @@
-//! From events to sums, and at the end of a window from sums to features.
+//! Accumulates events into sums, and computes the features from them at the end of a window.
 
 use block::{Nanos, Op};
 

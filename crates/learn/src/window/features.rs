@@ -1,4 +1,5 @@
-//! The features of a window: "Self-Learning Disk Scheduling", Table 2, right column and section 4.3, and what else tells workloads apart.
+//! The features of a window: "Self-Learning Disk Scheduling", Table 2, right column and section 4.3, and others that distinguish
+//! workloads.
 
 use block::{Nanos, Op};
 

@@ -1,4 +1,4 @@
-//! Windows: a span of time's requests, folded into features (what was asked) and an outcome (how it was served).
+//! Windows: the requests of a span of time, summarized as features (the requests issued) and an outcome (the performance).
 //!
 //! The paper's scheduling window ("Self-Learning Disk Scheduling", section 4.3): by time (its SWZ) or by number of requests (its X).
 
@@ -27,34 +27,34 @@ pub use table::Feature;
 
 use crate::setting::Setting;
 
-/// How long a window is: it ends as soon as either bound is reached.
+/// Length of a window, which ends when either bound is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// At most this long.
+    /// Maximum time.
     pub time: Option<Nanos>,
-    /// At most this many requests queued.
+    /// Maximum number of requests queued.
     pub requests: Option<u64>,
 }
 
-/// What happened in a span of time under one setting.
+/// Summary of a span of time under one setting.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Counts up from 0.
+    /// Counts from 0.
     pub number: u64,
-    /// Where it begins.
+    /// Start.
     pub from: Nanos,
-    /// Where it ends.
+    /// End.
     pub to: Nanos,
-    /// What was in force.
+    /// The setting in force.
     pub setting: Arc<Setting>,
-    /// What was asked.
+    /// Features of the requests issued.
     pub features: Features,
-    /// How it was served.
+    /// The performance.
     pub outcome: WindowOutcome,
 }
 
 impl Window {
-    /// How long it is.
+    /// Its length.
     pub fn duration(&self) -> Nanos {
         self.to - self.from
     }

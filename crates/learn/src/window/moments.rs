@@ -1,4 +1,4 @@
-//! Means and spreads in one pass.
+//! Means and standard deviations in one pass.
 
 /// Count, mean and variance of numbers. They are taken relative to the first one, so that equal large numbers have no spread.
 #[derive(Clone, Copy, Debug, Default)]

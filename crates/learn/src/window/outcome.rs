@@ -1,4 +1,4 @@
-//! How a window's requests were served.
+//! The performance of a window's requests.
 
 use block::{Nanos, Request};
 

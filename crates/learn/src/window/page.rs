@@ -1,4 +1,4 @@
-//! The page of features (docs/features.md).
+//! Generates the page of features (docs/features.md).
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Where on the disk: how much of it a window touches, and what is asked for again. Both estimates in a few kilobytes.
+//! Locality: how much of the disk a window touches, and how much is accessed again. Both are estimated in a few kilobytes.
 
 /// The first so many bits of a number well mixed. One product alone would spread equal strides too evenly to be counted as if at random.
 #[inline]

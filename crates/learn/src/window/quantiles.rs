@@ -1,4 +1,4 @@
-//! Quantiles of whole numbers in constant memory.
+//! Quantiles of integers in constant memory.
 
 use hdrhistogram::Histogram;
 

@@ -1,4 +1,4 @@
-//! A value for each stream, for a bounded number of streams, without allocating after the beginning.
+//! A value per stream, for a bounded number of streams, without allocation after construction.
 
 use block::StreamId;
 

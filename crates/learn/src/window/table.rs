@@ -1,4 +1,4 @@
-//! How features are declared: name, unit, meaning and where the number comes from in one place.
+//! Declares features: name, unit, meaning and source in one place.
 
 /// A number that describes a window or a request.
 #[derive(Clone, Copy, Debug)]

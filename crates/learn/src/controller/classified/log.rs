@@ -1,4 +1,4 @@
-//! What was measured here: workloads one after the other, and how the candidates that were in force served each.
+//! Local measurements: the workloads so far, and the performance of the candidates that were in force in each.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use crate::model::Dataset;
 /// Workloads that are remembered, and rows of each.
 const SEGMENTS: usize = 64;
 const ROWS: usize = 48;
-/// The share of a new window in what a workload looks like.
+/// Weight of a new window in a workload's distribution.
 const SHARE: f64 = 0.3;
 
 /// A stretch of one workload.
@@ -17,7 +17,7 @@ pub struct Segment {
     number: u64,
     distribution: Option<Distribution>,
     rows: VecDeque<Vec<f64>>,
-    /// Of each arm: windows, and the sum of their scores.
+    /// Per arm: number of windows, and the sum of their scores.
     measured: Vec<(f64, f64)>,
     /// A choice was undone.
     pub is_corrected: bool,
@@ -28,12 +28,12 @@ impl Segment {
         Segment { number, distribution: None, rows: VecDeque::new(), measured: vec![(0.0, 0.0); arms], is_corrected: false }
     }
 
-    /// How far a distribution correlates with what this workload looked like; `None` if that is not known.
+    /// Correlation of a distribution with this workload's; `None` if unknown.
     pub fn correlation(&self, distribution: &Distribution) -> Option<f64> {
         self.distribution.map(|own| own.correlation(distribution))
     }
 
-    /// Takes in what a window looked like.
+    /// Adds the distribution of a window.
     pub fn look(&mut self, distribution: Option<&Distribution>) {
         match (&mut self.distribution, distribution) {
             (Some(own), Some(other)) => own.approach(other, SHARE),
@@ -52,35 +52,35 @@ impl Segment {
         self.measured[arm].1 += score;
     }
 
-    /// The mean score of an arm; `None` if it was not in force.
+    /// The mean score of an arm; `None` if it was never in force.
     pub fn mean(&self, arm: usize) -> Option<f64> {
         let (windows, sum) = self.measured[arm];
         (windows > 0.0).then(|| sum / windows)
     }
 
-    /// The best arm that was measured, if two or more were: without a comparison there is nothing to be learned.
+    /// The best measured arm, if two or more were measured: a label needs a comparison.
     pub fn label(&self) -> Option<usize> {
         let known = || (0..self.measured.len()).filter_map(|arm| Some((arm, self.mean(arm)?)));
         (known().count() > 1).then(|| known().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(arm, _)| arm))?
     }
 }
 
-/// The workload that goes on, and those before it of which something is known.
+/// The current workload, and earlier ones with measurements.
 #[derive(Clone, Debug)]
 pub struct Log {
     arms: usize,
-    /// The one that goes on.
+    /// The current one.
     pub segment: Segment,
     past: VecDeque<Segment>,
 }
 
 impl Log {
-    /// Over so many arms.
+    /// Creates a log for this many arms.
     pub fn new(arms: usize) -> Log {
         Log { arms, segment: Segment::new(0, arms), past: VecDeque::new() }
     }
 
-    /// Another workload begins.
+    /// Starts another workload.
     pub fn change(&mut self) {
         let next = Segment::new(self.segment.number + 1, self.arms);
         let ended = std::mem::replace(&mut self.segment, next);
@@ -92,14 +92,14 @@ impl Log {
         }
     }
 
-    /// The label of the workload before that is most like this, and whether it corrected an error, if it is as like as that.
+    /// The label of the earlier workload most similar to this one, and whether it corrected an error, if similar enough.
     pub fn alike(&self, distribution: &Distribution, least_correlation: f64) -> Option<(usize, bool)> {
         let like = |segment: &Segment| Some((segment.correlation(distribution)?, segment.label()?, segment.is_corrected));
         let likest = self.past.iter().filter_map(like).max_by(|a, b| a.0.total_cmp(&b.0))?;
         (likest.0 >= least_correlation).then_some((likest.1, likest.2))
     }
 
-    /// Adds every row of which the label is known; how many.
+    /// Adds all rows with a known label; returns their number.
     pub fn teach(&self, lessons: &mut Dataset) -> usize {
         let before = lessons.rows.len();
         let first_group = lessons.groups.iter().max().map_or(0, |last| last + 1);
@@ -109,7 +109,7 @@ impl Log {
                 lessons.rows.push(row.clone());
                 lessons.labels.push(label);
                 lessons.groups.push(first_group + segment.number);
-                // What happened here counts fully: as much as a case in which the wrong choice loses all.
+                // Local measurements have full weight: that of a case in which the wrong choice loses everything.
                 lessons.weights.push(1.0);
             }
         }

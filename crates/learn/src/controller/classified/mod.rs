@@ -1,22 +1,22 @@
-//! Feedback learning and two-layer learning ("Self-Learning Disk Scheduling", sections 3.3.2 and 3.3.4): a classifier looks at each
-//! window and says what to set; what comes of it is fed back.
+//! Feedback learning and two-layer learning ("Self-Learning Disk Scheduling", sections 3.3.2 and 3.3.4): a classifier chooses the
+//! setting from each window, and learns from the measured result.
 //!
 //! ```text
 //!  experience of others ──train──▶ model ◀──retrained after Y requests── log of what was measured here
 //!                                    │                                          ▲
 //!  window of X requests ──describe──▶ which arm? ──another than now──▶ change, judged against before ──worse: back──┘
 //! ```
-//! *Where labels come from.* Nobody can tell from a window alone what another scheduler would have done, so a window teaches nothing by
-//! itself. A stretch of one workload (as far as [`Distribution`]s of requests can tell) is labelled with the best candidate that was in
-//! force in it, and only if two or more were: before and after a change; in a round over all candidates, where nothing is known; or in
-//! windows spent on purpose (`explore_windows`). So a label says "the best of those compared here", which may be two. All windows of a
-//! labelled stretch become rows at the next training.
+//! *Labels.* A window alone does not show what another scheduler would have achieved, so it yields no label. A stretch of one
+//! workload (as far as [`Distribution`]s of requests can tell) is labelled with the best candidate that was in force in it, and
+//! only if two or more were: before and after a change; in a round over all candidates, if nothing is known; or in exploration
+//! windows (`explore_windows`). A label thus means "the best of those compared", possibly of only two. All windows of a labelled
+//! stretch become rows at the next training.
 //!
-//! *When a choice was wrong*, which N windows in a row must say, what was before is set again, and the error is remembered at once: for
-//! this stretch, and for any later one whose distribution correlates with it, until the model is trained with it.
+//! *Wrong choices.* If N consecutive windows are worse, the previous setting is restored and the error is remembered at once: for
+//! this stretch, and for later ones whose distribution correlates with it, until the model is retrained with it.
 //!
-//! *Where nothing is known*, without experience, the first workload is begun with a round as in the first scheme. Learning only online,
-//! so is every workload that is like none before: of what was never compared no label could come otherwise.
+//! *No experience.* The first workload then begins with a round as in the first scheme. With online learning only, so does every
+//! workload unlike all earlier ones: without a comparison there would be no label.
 
 mod log;
 mod taught;
@@ -46,24 +46,24 @@ use log::Log;
 use taught::{Taught, lessons};
 use tunables::Lessons;
 
-/// A window in which fewer requests were done is not classified.
+/// A window with fewer completed requests is not classified.
 const FEWEST: u64 = 30;
 
 #[derive(Clone, Debug)]
 enum State {
-    /// The first window of all, or of another workload.
+    /// The first window, or the first of another workload.
     First,
-    /// What the classifier said is in force.
+    /// The classifier's choice is in force.
     Serving,
-    /// It is in force since a change, which may have been an error.
+    /// The same after a change that may have been an error.
     Judging { from: usize, losses: u64, others: u64 },
     /// Each candidate in turn.
     Round(Round),
-    /// Another one than `home` for a window, to learn from it.
+    /// A candidate other than `home` for one window, to learn from it.
     Exploring { home: usize },
 }
 
-/// What the classifier, or an error remembered, says.
+/// The choice of the classifier or of a remembered error.
 struct Wanted {
     arm: usize,
     /// How likely it is right, in percent.
@@ -71,16 +71,16 @@ struct Wanted {
     why: String,
 }
 
-/// Both schemes: they differ only in what there is to choose among.
+/// Both schemes, which differ only in their candidates.
 pub struct Classified {
     name: &'static str,
     preference: Preference,
     experience: Arc<Experience>,
     set: Tunables,
     seed: u64,
-    /// What can be set, and what was found if it is not among it.
+    /// The candidates, and the initial setting if it is not among them.
     arms: Vec<Setting>,
-    /// Which of them may be chosen.
+    /// Which arms may be chosen.
     eligible: Vec<bool>,
     taught: Result<Taught, String>,
     /// The experience of others as rows.
@@ -90,7 +90,7 @@ pub struct Classified {
     mix: Mix,
     random: Xoshiro256PlusPlus,
     requests: u64,
-    /// Windows since the last one that was spent on another candidate.
+    /// Windows since the last exploration.
     unexplored: u64,
     is_refused: bool,
 }
@@ -122,12 +122,12 @@ impl Classified {
         self.set.training != Lessons::Offline
     }
 
-    /// Nothing that others lived through can be learned from.
+    /// Whether there is no earlier experience to learn from.
     fn is_alone(&self) -> bool {
         self.lessons.rows.is_empty()
     }
 
-    /// Learns from everything; how many of the rows are from here.
+    /// Trains on all rows; returns the number of local ones.
     fn train(&mut self) -> usize {
         let mut all = self.lessons.clone();
         let logged = if self.learns_online() { self.log.teach(&mut all) } else { 0 };
@@ -137,7 +137,7 @@ impl Classified {
         }
         match Taught::new(&all, self.set.learner, self.seed) {
             Ok(taught) => self.taught = Ok(taught),
-            // A model that was good enough until now still is.
+            // Keep the previous model.
             Err(error) if self.taught.is_err() => self.taught = Err(error.to_string()),
             Err(_) => {}
         }

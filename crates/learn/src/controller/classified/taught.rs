@@ -1,4 +1,4 @@
-//! What a classifier is taught with, and what it says.
+//! The training rows of a classifier, and the trained classifier.
 
 use crate::description::names;
 use crate::experience::Experience;
@@ -6,9 +6,9 @@ use crate::model::{Dataset, Learner, Model, ModelError, Options, Scratch, train}
 use crate::preference::Preference;
 use crate::setting::Setting;
 
-/// Rows of others' experience that are learned from; of more, so many are taken evenly. Training takes a few seconds at most with them.
+/// Maximum number of rows taken from experience, sampled evenly. Training on them takes a few seconds at most.
 const MOST_ROWS: usize = 1500;
-/// Rows with which hyper-parameters are looked for, and parts of the cross-validation.
+/// Rows used to choose hyper-parameters, and folds of the cross-validation.
 const TUNING_ROWS: usize = 240;
 const FOLDS: usize = 3;
 
@@ -45,10 +45,10 @@ pub struct Taught {
 }
 
 impl Taught {
-    /// Learns.
+    /// Trains a classifier.
     ///
     /// # Errors
-    /// There are no rows, or the learner cannot learn from them.
+    /// There are no rows, or the learner cannot be trained on them.
     pub fn new(lessons: &Dataset, learner: &'static dyn Learner, seed: u64) -> Result<Taught, ModelError> {
         let options = Options { seed, folds: FOLDS, tuning_rows: TUNING_ROWS, ..Options::default() };
         let model = train(lessons, learner, &options, &mut |_, _| true)?;
@@ -57,7 +57,7 @@ impl Taught {
         Ok(Taught { model, arms, scratch: Scratch::default() })
     }
 
-    /// The likeliest arm of those that are eligible, and how likely it is; `None` if it knows none of them.
+    /// The most likely eligible arm, and its probability; `None` if no class is eligible.
     pub fn classify(&mut self, row: &[f64], eligible: &[bool]) -> Option<(usize, f64)> {
         self.model.predict_with(row, &mut self.scratch);
         let known = self.arms.iter().copied().zip(self.scratch.probabilities().iter().copied());
@@ -68,17 +68,17 @@ impl Taught {
         known.filter(|(arm, _)| eligible[*arm]).fold(None, better)
     }
 
-    /// What it goes by.
+    /// The model.
     pub fn model(&self) -> &Model {
         &self.model
     }
 
-    /// What learned it.
+    /// The learner's name.
     pub fn learner(&self) -> &'static str {
         self.model.learner().name()
     }
 
-    /// Rows that it learned from.
+    /// Number of rows it was trained on.
     pub fn rows(&self) -> usize {
         self.model.training().rows
     }

@@ -1,5 +1,5 @@
-//! Phase 1 of the paper's first scheme ("Self-Learning Disk Scheduling", section 3.3.1): every candidate is in force for a quantum, in
-//! alphabetical order, and what it achieves is written down.
+//! Phase 1 of the paper's first scheme ("Self-Learning Disk Scheduling", section 3.3.1): each candidate is in force for a
+//! quantum, in alphabetical order, and its performance is recorded.
 
 use std::cmp::Ordering;
 
@@ -9,55 +9,55 @@ use crate::window::WindowOutcome;
 /// A round over candidates.
 #[derive(Clone, Debug)]
 pub struct Round {
-    /// Candidates by number, in the order of their turns.
+    /// Candidates by index, in the order of their turns.
     order: Vec<usize>,
-    /// How many have had theirs.
+    /// Number of turns finished.
     had: usize,
     results: Vec<(usize, Achieved)>,
 }
 
-/// What a candidate achieved in its quantum.
+/// Performance of a candidate in its quantum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Achieved {
     /// [`WindowOutcome::score`](crate::WindowOutcome::score).
     pub score: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub throughput: f64,
-    /// Seconds that a request was waited for.
+    /// Mean time that a request was waited for, in seconds.
     pub waited_s: f64,
 }
 
 impl Achieved {
-    /// What a window achieved that has this score.
+    /// The performance of a window with this score.
     pub fn of(outcome: &WindowOutcome, score: f64) -> Achieved {
         Achieved { score, throughput: outcome.throughput(), waited_s: outcome.waited_s }
     }
 
-    /// For a person: "9.6 MB/s at 20 ms".
+    /// Formats it: "9.6 MB/s at 20 ms".
     pub fn text(&self) -> String {
         format!("{:.1} MB/s at {:.1} ms", self.throughput / 1e6, self.waited_s * 1e3)
     }
 }
 
 impl Round {
-    /// Over those that `is_wanted`, by their texts.
+    /// A round over the candidates that are wanted, sorted by their texts.
     pub fn new(candidates: &[Setting], is_wanted: impl Fn(usize) -> bool) -> Round {
         let mut order: Vec<usize> = (0..candidates.len()).filter(|&candidate| is_wanted(candidate)).collect();
         order.sort_by_cached_key(|&candidate| candidates[candidate].to_string());
         Round { order, had: 0, results: Vec::new() }
     }
 
-    /// Whose turn it is; `None` if all have had theirs.
+    /// The candidate whose turn it is; `None` after the last.
     pub fn turn(&self) -> Option<usize> {
         self.order.get(self.had).copied()
     }
 
-    /// Which turn of how many, from 1.
+    /// The turn and the number of turns, from 1.
     pub fn place(&self) -> (usize, usize) {
         (self.had + 1, self.order.len())
     }
 
-    /// Its turn is over; `None` if nothing can be said of it.
+    /// Ends the turn; `None` if nothing was measured.
     pub fn end_turn(&mut self, measured: Option<Achieved>) {
         if let Some((turn, measured)) = self.turn().zip(measured) {
             self.results.push((turn, measured));
@@ -65,12 +65,12 @@ impl Round {
         self.had += 1;
     }
 
-    /// What was measured, in the order of the turns.
+    /// The measurements, in the order of the turns.
     pub fn results(&self) -> &[(usize, Achieved)] {
         &self.results
     }
 
-    /// The best, of equals the first; `None` if nothing was measured.
+    /// The best, the first of equals; `None` if nothing was measured.
     pub fn best(&self) -> Option<(usize, Achieved)> {
         let better = |best: (usize, Achieved), other: &(usize, Achieved)| {
             if other.1.score.total_cmp(&best.1.score) == Ordering::Greater { *other } else { best }

@@ -7,7 +7,7 @@ use block::{Tunable, Unit};
 use crate::controller::round::Achieved;
 use crate::setting::Setting;
 
-/// A value must be better by this much, as a difference of scores, to be better.
+/// Minimum improvement, as a difference of scores.
 const LEAST_GAIN: f64 = 0.01;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,18 +23,18 @@ pub struct Tuner {
     measured: Achieved,
     tunable: usize,
     direction: Direction,
-    /// The tunable is better in this direction than it was.
+    /// This direction has improved the tunable.
     is_better: bool,
     trial: Option<Setting>,
 }
 
 impl Tuner {
-    /// Begins with what was measured of a setting.
+    /// Begins with a measured setting.
     pub fn new(setting: Setting, measured: Achieved) -> Tuner {
         Tuner { best: setting, measured, tunable: 0, direction: Direction::Doubling, is_better: false, trial: None }
     }
 
-    /// What to try next; `None` if there is nothing more.
+    /// The next setting to try; `None` at the end.
     pub fn next(&mut self) -> Option<&Setting> {
         self.trial = None;
         while let Some(tunable) = self.best.spec.tunables.get(self.tunable) {
@@ -51,12 +51,12 @@ impl Tuner {
         self.trial.as_ref()
     }
 
-    /// What is being tried.
+    /// The setting being tried.
     pub fn trial(&self) -> Option<&Setting> {
         self.trial.as_ref()
     }
 
-    /// What came of it; `None` if nothing can be said.
+    /// Result of the trial; `None` if nothing was measured.
     pub fn judge(&mut self, measured: Option<Achieved>) {
         let Some(trial) = self.trial.take() else { return };
         match measured {
@@ -78,7 +78,7 @@ impl Tuner {
         }
     }
 
-    /// The best so far, and what was measured of it.
+    /// The best setting so far, and its measurement.
     pub fn best(&self) -> (&Setting, Achieved) {
         (&self.best, self.measured)
     }

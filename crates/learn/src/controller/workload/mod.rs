@@ -1,18 +1,18 @@
-//! What a workload looks like: the distribution of its requests, how much two of them have in common, and a line for a person.
+//! Describes a workload: the distribution of its requests, the correlation of two distributions, and a one-line summary.
 //!
-//! The paper senses a change by "a small correlation of request distributions between the current and previous workloads"
-//! ("Self-Learning Disk Scheduling", section 3.3.1) and leaves the distribution open. Here it is two histograms over the requests
-//! queued: of their kind (read, write or discard; size; sequential, near or far in their stream), and of how many streams are mixed
-//! (among the last [`MIXED`] requests). Square roots of the shares are correlated, as in Bhattacharyya's coefficient, so that what
-//! has a small share counts somewhat: another scheduler shifts shares between streams that wait for their requests, and that shall not
-//! look like another workload; nor shall four or five random reads among thousands of sequential ones.
+//! The paper detects a change by "a small correlation of request distributions between the current and previous workloads"
+//! ("Self-Learning Disk Scheduling", section 3.3.1) and does not define the distribution. Here it is two histograms over the
+//! requests queued: of their kind (read, write or discard; size; sequential, near or far in their stream), and of the number of
+//! streams that are mixed (among the last [`MIXED`] requests). Square roots of the shares are correlated, as in Bhattacharyya's
+//! coefficient, so that small shares have some weight: a change of scheduler shifts shares between streams that wait for their
+//! requests and must not look like another workload; nor must four or five random reads among thousands of sequential ones.
 
 use block::{Op, Request, SEQUENTIAL_GAP};
 
 use crate::event::Event;
 use crate::window::Features;
 
-/// Requests that a distribution needs to be compared.
+/// Minimum number of requests for a comparison.
 pub const FEWEST: u32 = 50;
 
 /// Classes: operations, sizes, places; and of streams that are mixed.
@@ -25,9 +25,9 @@ const KINDS: usize = OPERATIONS * (SIZES.len() + 1) * PLACES;
 const CROWDS: [u8; 4] = [1, 2, 5, 12];
 const CELLS: usize = KINDS + CROWDS.len() + 1;
 
-/// Nearer than this to where the stream's last request ended is near, in sectors (8 MiB).
+/// Requests closer than this to the end of the stream's last request are near, in sectors (8 MiB).
 const NEAR: u64 = 16_384;
-/// Streams that are told apart; beyond, two may share a slot.
+/// Number of streams that are distinguished; beyond it, two may share a slot.
 const SLOTS: usize = 64;
 /// Requests among which streams are counted.
 const MIXED: usize = 64;
@@ -48,7 +48,7 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// Of no request.
+    /// An empty distribution.
     pub fn new() -> Mix {
         Mix {
             counts: [0; CELLS],
@@ -62,7 +62,7 @@ impl Mix {
         }
     }
 
-    /// Counts what is queued.
+    /// Counts a queued request.
     pub fn event(&mut self, event: &Event) {
         if let Event::Queued(request) = event {
             self.queued(request);
@@ -105,7 +105,7 @@ impl Mix {
         self.next = (self.next + 1) % MIXED;
     }
 
-    /// What was collected since the last time; `None` of fewer than [`FEWEST`] requests.
+    /// The distribution since the last call; `None` with fewer than [`FEWEST`] requests.
     pub fn close(&mut self) -> Option<Distribution> {
         let requests = f64::from(self.requests);
         let cells = self.counts.map(|count| (f64::from(count) / requests).sqrt());
@@ -115,12 +115,12 @@ impl Mix {
     }
 }
 
-/// How a workload's requests are distributed.
+/// Distribution of a workload's requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Distribution([f64; CELLS]);
 
 impl Distribution {
-    /// Pearson's correlation coefficient: 1 of the same workload, about 0 of two that have nothing in common.
+    /// Pearson's correlation coefficient: 1 for the same workload, about 0 for two with nothing in common.
     pub fn correlation(&self, other: &Distribution) -> f64 {
         let mean = |cells: &[f64; CELLS]| cells.iter().sum::<f64>() / CELLS as f64;
         let (mine, theirs) = (mean(&self.0), mean(&other.0));
@@ -134,13 +134,13 @@ impl Distribution {
         both / (own * foreign).sqrt()
     }
 
-    /// Moves towards another by that share.
+    /// Moves towards another by this share.
     pub fn approach(&mut self, other: &Distribution, share: f64) {
         self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += share * (theirs - *mine));
     }
 }
 
-/// What tells a window's workload from others, for a person: "95% reads, 10% sequential, 8 KiB, 4 streams".
+/// One-line summary of a window's workload: "95% reads, 10% sequential, 8 KiB, 4 streams".
 pub fn looks(features: &Features) -> String {
     let value = |name: &str| features.get(name).filter(|value| value.is_finite());
     let percent = |name: &str, what: &str| value(name).map(|share| format!("{:.0}% {what}", 100.0 * share));

@@ -1,4 +1,4 @@
-//! Tables go out.
+//! Exports tables.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! Tables come in.
+//! Imports tables.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

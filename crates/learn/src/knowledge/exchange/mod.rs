@@ -1,7 +1,7 @@
-//! Tables as text: comma-separated values, which come back as they went out, and JSON for other programs.
+//! Tables as text: CSV, which can be imported again unchanged, and JSON for other programs.
 //!
-//! The first line names the columns. An empty cell is a number or a text that is not there; `NaN` is a feature without a value, and an
-//! empty cell in a feature's column says that the window has no such feature.
+//! The first line names the columns. An empty cell is a missing number or text. In a feature's column, `NaN` is a feature without
+//! a value, and an empty cell means that the window does not have the feature.
 
 mod export;
 mod import;

@@ -1,4 +1,4 @@
-//! Growing a tree: which question next?
+//! Grows a tree: chooses the next split.
 
 use super::super::Examples;
 use super::statistics::entropy;

@@ -1,4 +1,4 @@
-//! C4.5: a tree of questions, each about one feature.
+//! C4.5: a decision tree; each split tests one feature.
 //!
 //! Quinlan, "C4.5: Programs for Machine Learning" (1993), with the penalty for continuous features of release 8 ("Improved Use of
 //! Continuous Attributes in C4.5", 1996). Weka's J48 is the reference: on rows without ties in gain ratio the trees are the same.

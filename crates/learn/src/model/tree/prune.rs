@@ -1,4 +1,4 @@
-//! Pruning: a subtree stays only if it is expected to be wrong less often than a leaf, or than its own largest branch, in its place.
+//! Pruning: replaces a subtree by a leaf or by its largest branch unless its expected error is lower.
 
 use super::super::Examples;
 use super::grow::{counts, share, split};

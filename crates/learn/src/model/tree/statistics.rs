@@ -1,4 +1,4 @@
-//! Entropy, and how wrong a leaf may be.
+//! Entropy, and the estimated error of a leaf.
 
 /// The sum of -n log2(n/total): entropy times the total.
 pub fn entropy(counts: &[f64]) -> f64 {
