@@ -158,9 +158,7 @@ fn train(args: &TrainArgs) -> anyhow::Result<()> {
     for learner in learners {
         models.push(train_one(&data, learner, &options)?);
     }
-    // Ties go to the first, the easiest to read.
-    let accuracy = |model: &Model| model.training().cross_validated_accuracy.unwrap_or(model.training().training_accuracy);
-    let best = (1..models.len()).fold(0, |best, next| if accuracy(&models[next]) > accuracy(&models[best]) { next } else { best });
+    let best = model::best(&models);
     report::record::replace(&args.output, models[best].to_json()?.as_bytes()).with_context(|| args.output.display().to_string())?;
     Ok(terminal::print(&outcome(&models, best, &args.output)?)?)
 }

@@ -37,7 +37,7 @@ pub use parameter::Parameter;
 pub use scale::{Scale, Scaler};
 pub use stored::{Model, Prediction, Scratch, Training};
 pub use text::Names;
-pub use train::{Options, train};
+pub use train::{Options, best, train};
 
 macro_rules! learners {
     ($($file:ident::$Learner:ident),* $(,)?) => {

@@ -18,6 +18,13 @@ const JUDGED_ROWS: usize = 300;
 /// The least score, below a row's best one: a class that a fold did not know is unlikely, not impossible.
 const LEAST: f64 = -30.0;
 
+/// Of models trained on the same rows, the place of the most accurate one in cross-validation, or on the rows themselves if there were too
+/// few to hold any out. Ties go to the first.
+pub fn best(models: &[Model]) -> usize {
+    let accuracy = |model: &Model| model.training().cross_validated_accuracy.unwrap_or(model.training().training_accuracy);
+    (1..models.len()).fold(0, |best, next| if accuracy(&models[next]) > accuracy(&models[best]) { next } else { best })
+}
+
 /// How a model is trained.
 #[derive(Clone, Debug)]
 pub struct Options {
