@@ -159,7 +159,13 @@ impl<T> Rows<'_, T> {
         let mut rows = statement.query(params![self.after, plant, device, setting, PAGE])?;
         let mut page = Vec::new();
         while let Some(row) = rows.next()? {
-            self.after = row.get(0)?;
+            let place: i64 = row.get(0)?;
+            if place <= self.after {
+                // Only a damaged file gives rows out of order; going on from there would never end.
+                let damaged = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+                return Err(rusqlite::Error::SqliteFailure(damaged, Some("rows are out of order".to_owned())));
+            }
+            self.after = place;
             let number = row.get(1)?;
             let run = match self.known.runs.get(&number) {
                 Some(run) => run.clone(),
