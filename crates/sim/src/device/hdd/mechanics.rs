@@ -70,9 +70,6 @@ pub struct Mechanics {
 impl Mechanics {
     /// Prepares the tables. Errors name the key, its value and what would be right.
     pub fn new(spec: &MechanicsSpecification, seek: &Seek, geometry: &Geometry) -> Result<Mechanics, String> {
-        if !(60.0..=1e6).contains(&spec.rotation_rpm) {
-            return Err(format!("mechanics.rotation_rpm: {} is not within 60 to 1000000", spec.rotation_rpm));
-        }
         let period = (60e9 / spec.rotation_rpm).round() as u64;
         Ok(Mechanics {
             period,

@@ -1,8 +1,8 @@
 //! Everything about a disk that does not change while it works: checked once, shared by all instances.
 
 use super::layout::HddLayout;
-use super::mechanics::{MAX_CYLINDERS, Mechanics, duration};
-use super::spec::{CacheSpecification, HddQueue, HddSpecification};
+use super::mechanics::{Mechanics, duration};
+use super::spec::{CacheSpecification, HddQueue, HddSpecification, Seek};
 
 /// A checked profile, ready for arithmetic. All times are nanoseconds.
 #[derive(Debug, PartialEq)]
@@ -80,24 +80,12 @@ pub struct ExtraDisconnect {
 }
 
 impl HddModel {
-    /// Checks a profile. Errors name the key, its value and what would be right.
+    /// Checks a profile whose values are within the ranges of their keys. Errors name the key, its value and what would be right.
     pub fn new(spec: &HddSpecification) -> Result<HddModel, String> {
         let geometry = &spec.geometry;
-        check("geometry.surfaces", u32::from(geometry.surfaces), 1, 1024)?;
-        check("geometry.cylinders", geometry.cylinders, 1, MAX_CYLINDERS)?;
         check("geometry.sparing_range_cylinders", geometry.sparing_range_cylinders, 1, geometry.cylinders)?;
-        check("queue.depth", spec.queue.depth, 1, 1024)?;
         check_cache(&spec.cache)?;
-        for (index, zone) in spec.zones.iter().enumerate() {
-            let angles = [
-                ("first_sector_offset", zone.first_sector_offset),
-                ("track_skew", zone.track_skew),
-                ("cylinder_skew", zone.cylinder_skew),
-            ];
-            if let Some((key, value)) = angles.iter().find(|(_, value)| !(0.0..=1e6).contains(value)) {
-                return Err(format!("zone[{index}].{key}: {value} is not within 0 to 1000000"));
-            }
-        }
+        check_seek(&spec.seek)?;
         Ok(HddModel {
             layout: HddLayout::new(geometry, &spec.zones)?,
             mechanics: Mechanics::new(&spec.mechanics, &spec.seek, geometry)?,
@@ -115,15 +103,23 @@ fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
 fn check_cache(cache: &CacheSpecification) -> Result<(), String> {
     let least = if cache.dedicated_write_segment { 2 } else { 1 };
     check("cache.segments", cache.segments, least, 4096)?;
-    check("cache.segment_sectors", cache.segment_sectors, 1, 1 << 30)?;
     check("cache.write_segments", cache.write_segments, 1, cache.segments)?;
-    check("cache.read_ahead_min_sectors", cache.read_ahead_min_sectors, 0, cache.segment_sectors)?;
-    check("cache.read_ahead_max_sectors", cache.read_ahead_max_sectors, 0, 1 << 30)?;
-    if (0.0..=1.0).contains(&cache.read_watermark) {
-        Ok(())
-    } else {
-        Err(format!("cache.read_watermark: {} is not within 0 to 1", cache.read_watermark))
+    check("cache.read_ahead_min_sectors", cache.read_ahead_min_sectors, 0, cache.segment_sectors)
+}
+
+/// A longer way takes no less time.
+fn check_seek(seek: &Seek) -> Result<(), String> {
+    let (Seek::Linear { single_ms, average_ms, full_ms } | Seek::Curve { single_ms, average_ms, full_ms }) = seek else {
+        return Ok(());
+    };
+    for (key, value, shorter, least) in
+        [("average_ms", average_ms, "single_ms", single_ms), ("full_ms", full_ms, "average_ms", average_ms)]
+    {
+        if value < least {
+            return Err(format!("seek.{key}: {value} should be at least {shorter}, which is {least} ms"));
+        }
     }
+    Ok(())
 }
 
 impl Delays {
@@ -151,8 +147,8 @@ impl Delays {
             }
         };
         Ok(Delays {
-            read_sector: bus_time("bus.read_sector_ms", spec.bus.read_sector_ms)?,
-            write_sector: bus_time("bus.write_sector_ms", spec.bus.write_sector_ms)?,
+            read_sector: duration("bus.read_sector_ms", spec.bus.read_sector_ms)?,
+            write_sector: duration("bus.write_sector_ms", spec.bus.write_sector_ms)?,
             request: overhead("request_ms", overheads.request_ms)?,
             read_hit: after("read_hit", overheads.read_hit_after_read_ms, overheads.read_hit_after_write_ms)?,
             read_miss: after("read_miss", overheads.read_miss_after_read_ms, overheads.read_miss_after_write_ms)?,
@@ -171,9 +167,4 @@ impl Delays {
             extra_disconnect,
         })
     }
-}
-
-fn bus_time(key: &str, millis: f64) -> Result<u64, String> {
-    // A bus slower than a second a sector is a mistake in the unit.
-    if millis > 1000.0 { Err(format!("{key}: {millis} is not within 0 to 1000")) } else { duration(key, millis) }
 }
