@@ -104,6 +104,12 @@ impl Mechanics {
         Positioning { seek, rotation: self.wait_for(at.saturating_add(seek), place.angle) }
     }
 
+    /// No access takes longer to reach its first sector.
+    pub fn longest_access(&self) -> u64 {
+        let seek = self.seek.iter().copied().max().map_or(0, u64::from).max(self.head_switch).max(self.reacquire);
+        seek.saturating_add_signed(self.write_settle.max(0)) + self.period
+    }
+
     /// Time from `at` until an angle passes the head.
     pub fn wait_for(&self, at: u64, angle: Angle) -> u64 {
         let (_, phase) = self.by_period.divide(at);

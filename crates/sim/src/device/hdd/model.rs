@@ -17,6 +17,10 @@ pub struct HddModel {
     pub queue: HddQueue,
     /// What processor and bus add.
     pub delays: Delays,
+    /// A request that has waited for so long goes before any that comes later; none: a drive without ageing.
+    pub overdue_after: Option<u64>,
+    /// [`HddQueue::aging_ms_per_s`] as a part of the time that goes by, in units of 2⁻³².
+    aging: u64,
 }
 
 /// A delay that depends on what the drive did before.
@@ -86,13 +90,26 @@ impl HddModel {
         check("geometry.sparing_range_cylinders", geometry.sparing_range_cylinders, 1, geometry.cylinders)?;
         check_cache(&spec.cache)?;
         check_seek(&spec.seek)?;
+        let mechanics = Mechanics::new(&spec.mechanics, &spec.seek, geometry)?;
+        let gain = spec.queue.aging_ms_per_s / 1e3;
+        let overdue_after = (gain > 0.0).then(|| (mechanics.longest_access() as f64 / gain) as u64);
         Ok(HddModel {
             layout: HddLayout::new(geometry, &spec.zones)?,
-            mechanics: Mechanics::new(&spec.mechanics, &spec.seek, geometry)?,
+            mechanics,
             cache: spec.cache.clone(),
             queue: spec.queue.clone(),
             delays: Delays::new(spec)?,
+            overdue_after,
+            aging: (gain * 2f64.powi(32)).round() as u64,
         })
+    }
+
+    /// What is added to the access time of a request that arrived at `arrived` when it is compared with others. Each second that
+    /// a request came later costs it [`HddQueue::aging_ms_per_s`]; counted from the beginning of time it need not be
+    /// worked out anew at each comparison.
+    #[inline]
+    pub fn handicap(&self, arrived: u64) -> u64 {
+        ((u128::from(arrived) * u128::from(self.aging)) >> 32) as u64
     }
 }
 

@@ -490,9 +490,34 @@ pub struct HddQueue {
     /// In which order they are served.
     #[serde(default)]
     pub policy: QueuePolicy,
+    /// With `sptf`, what a request gains on the others for each second that it has waited: so much less counts of the time
+    /// until it is under the head (Jacobson and Wilkes 1991, ASATF; Worthington, Ganger and Patt 1994, ASPTF). With 0 a
+    /// request may wait for ever.
+    #[serde(default = "aging", skip_serializing_if = "is_usual_aging")]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = LONGEST_MS), extend("x-unit" = "ms/s"))]
+    pub aging_ms_per_s: f64,
     /// When the arm may turn to the next.
     #[serde(default)]
     pub preseek: Preseek,
+}
+
+/// Makers do not publish how their drives age, so the weight is ours, in the unit of DiskSim's `Timeout time/weight`. On the profile
+/// sata7200 with 32 random reads at a time, 6 ms/s bring the longest response from 2.1 to 0.8 s for 0.1 to 0.3% of the throughput;
+/// 12 cost 3%, 30 cost 14%. No request waits longer than about 4 s and the service of a full queue, far less than the 30 s after
+/// which Linux gives up.
+fn aging() -> f64 {
+    6.0
+}
+
+fn is_usual_aging(aging_ms_per_s: &f64) -> bool {
+    *aging_ms_per_s == aging()
+}
+
+impl HddQueue {
+    /// A queue with the usual ageing, whose arm turns to the next request when the last one is done.
+    pub fn new(depth: u32, policy: QueuePolicy) -> HddQueue {
+        HddQueue { depth, policy, aging_ms_per_s: aging(), preseek: Preseek::AfterCompletion }
+    }
 }
 
 fn one() -> u32 {
