@@ -183,6 +183,65 @@ fn a_whole_system_is_imported_with_the_slowest_of_its_buses() {
     assert_eq!((bus.read_sector_ms, bus.write_sector_ms), (0.2, 0.1));
 }
 
+/// Four disks under an organisation with these parameters in place of a RAID 5's.
+fn organised(changes: &[(&str, &str)]) -> String {
+    let mut organisation = "disksim_logorg org0 { Addressing mode = Array, Distribution scheme = Striped,
+        Redundancy scheme = Parity_rotated, devices = [ disk0 .. disk3 ], Stripe unit = 64, Synch writes for safety = 0,
+        Number of copies = 2, Copy choice on read = 6, RMW vs. reconstruct = 0.5, Parity stripe unit = 64,
+        Parity rotation type = 1 }"
+        .to_owned();
+    for (from, to) in changes {
+        assert!(organisation.contains(from), "{from}");
+        organisation = organisation.replacen(from, to, 1);
+    }
+    format!("{DISK} instantiate [ disk0 .. disk3 ] as Test {organisation}")
+}
+
+#[test]
+fn disks_under_a_logical_organisation_are_imported_as_an_array() {
+    for (changes, level, disks, unit) in [
+        (&[][..], 5, 4, Some(32.0)),
+        (&[("Parity_rotated", "Noredun"), ("Stripe unit = 64", "Stripe unit = 7")], 0, 4, Some(3.5)),
+        (&[("Parity_rotated", "Shadowed")], 10, 4, Some(32.0)),
+        (&[("Striped", "Asis"), ("Parity_rotated", "Shadowed"), ("[ disk0 .. disk3 ]", "[ disk0, disk1 ]")], 1, 2, None),
+    ] {
+        let array = imported(&organised(changes)).unwrap().array.unwrap();
+        assert_eq!((array.level, array.disks, array.stripe_unit_kib), (level, Some(disks), unit), "{changes:?}");
+    }
+    // Disks that are used each by itself are no array.
+    let alone = imported(&organised(&[("= Array", "= Parts"), ("Striped", "Asis"), ("Parity_rotated", "Noredun")])).unwrap();
+    assert!(alone.array.is_none() && alone.notes.iter().any(|note| note.contains("one of them is imported")), "{:?}", alone.notes);
+    assert!(imported(DISK).unwrap().array.is_none());
+}
+
+#[test]
+fn an_organisation_that_no_array_has_is_an_error_that_names_it() {
+    for (changes, expected) in [
+        (
+            &[("Parity_rotated", "Parity_disk")][..],
+            "`org0`, an organisation of 4 disks: Distribution scheme `Striped` with Redundancy",
+        ),
+        (&[("Striped", "Random"), ("Parity_rotated", "Noredun")], "Distribution scheme `Random` with Redundancy scheme `Noredun`"),
+        (&[("= Array", "= Parts")], "Addressing mode: `Parts` is not supported; `Array` is"),
+        (&[("rotation type = 1", "rotation type = 3")], "Parity rotation type: 3 is not supported; 1, left symmetric, is"),
+        (&[("Parity stripe unit = 64", "Parity stripe unit = 32")], "Parity stripe unit: 32 should be 64"),
+        (
+            &[("Stripe unit = 64", "Stripe unit = 5000"), ("Parity stripe unit = 64", "Parity stripe unit = 5000")],
+            "a stripe unit of 2500 KiB",
+        ),
+        (&[("disk0 .. disk3", "disk0 .. disk1")], "RAID 5 of 2 disks: it takes 3 to 64"),
+        (&[("disk0 .. disk3", "disk0 .. disk99")], "an organisation of 100 disks: 64 is the most"),
+        (&[("disk0 .. disk3", "disk3 .. disk0")], "`disk3 .. disk0` should be a range such as"),
+        (&[("Parity_rotated", "Shadowed"), ("copies = 2", "copies = 3")], "Redundancy scheme `Shadowed` is not supported"),
+    ] {
+        let error = imported(&organised(changes)).unwrap_err();
+        assert!(error.starts_with("my.diskspecs:") && error.contains(expected), "{changes:?}: {error}");
+    }
+    let two =
+        organised(&[]) + &organised(&[]).split_once("disksim_logorg").map(|(_, rest)| format!(" disksim_logorg{rest}")).unwrap();
+    assert!(imported(&two).unwrap_err().contains("`org0` is a second array after `org0`"));
+}
+
 #[test]
 fn a_write_that_settles_sooner_than_a_read_is_imported() {
     let text = DISK.replacen("settling delay = 0.5", "settling delay = -0.483", 1);
