@@ -116,7 +116,7 @@ pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], defa
 }
 
 fn run(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<(Vec<Window>, Tails)> {
-    let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), WINDOW)), monitor)?;
+    let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), WINDOW)), false, monitor)?;
     Ok((observed.steered.steering().windows().to_vec(), tails(observed.outcome.measure.streams.iter())))
 }
 

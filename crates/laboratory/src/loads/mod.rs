@@ -267,7 +267,7 @@ mod tests {
             let drawn = draw(family, 1, 0, &scope);
             let bench = Bench::new(&drawn.text, family.name, world, 1).unwrap();
             let fixed = learn::controller::Fixed::new(setting.clone(), Nanos::from_millis(1000));
-            let observed = bench.run(&setting, Box::new(fixed), &Quiet::default()).unwrap();
+            let observed = bench.run(&setting, Box::new(fixed), false, &Quiet::default()).unwrap();
             let requests = observed.outcome.tally.requests;
             assert!(requests > 10, "{}: {requests} requests", family.name);
         }

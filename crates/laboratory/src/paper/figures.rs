@@ -212,7 +212,7 @@ fn seconds_a_megabyte(run: &Summary, deadline: &Summary) -> Option<f64> {
 }
 
 fn cpu_us_a_second(run: &Summary, _: &Summary) -> Option<f64> {
-    (run.duration_s > 0.0).then(|| run.cpu_ns as f64 / 1e3 / run.duration_s)
+    run.cpu_ns.filter(|_| run.duration_s > 0.0).map(|ns| ns as f64 / 1e3 / run.duration_s)
 }
 
 /// The window of the least geometric mean of response times over the workloads.
