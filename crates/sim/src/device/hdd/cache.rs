@@ -48,6 +48,8 @@ pub struct Segment {
 pub struct Waiting {
     /// Position in the order of arrival.
     pub order: u64,
+    /// What it has against requests that came before, see [`super::model::HddModel::handicap`].
+    pub handicap: u64,
     /// When the arm may start at the earliest.
     pub ready: u64,
     /// From this LBA on they may still be on the bus, …
@@ -96,7 +98,7 @@ impl Cache {
     pub fn new(spec: &CacheSpecification) -> Cache {
         let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
         let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0, asked: 0 };
-        let waiting = Waiting { order: 0, ready: 0, incoming: 0, incoming_since: 0, place };
+        let waiting = Waiting { order: 0, handicap: 0, ready: 0, incoming: 0, incoming_since: 0, place };
         Cache {
             segments: vec![empty; spec.segments as usize].into(),
             waiting: vec![waiting; spec.segments as usize].into(),

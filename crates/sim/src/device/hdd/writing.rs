@@ -115,7 +115,8 @@ impl Hdd {
             self.stop_stream(start);
         }
         self.cache.begin_write(segment, lba, end);
-        self.cache.waiting[segment] = Waiting { order, ready, incoming: lba, incoming_since: begun, place };
+        let handicap = self.model.handicap(ready);
+        self.cache.waiting[segment] = Waiting { order, handicap, ready, incoming: lba, incoming_since: begun, place };
     }
 
     fn overlaps(&self, segment: usize, lba: u64, end: u64) -> bool {
