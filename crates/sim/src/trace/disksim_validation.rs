@@ -36,17 +36,10 @@ struct Validation {
 
 impl Parser for Validation {
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String> {
-        const FIELDS: &str = "a validation line is R or W, cache action, block, size, response time, think time between blanks";
-        let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-        let mut six = [&line[..0]; 6];
-        let names = ["the direction", "the cache action", "the block", "the size", "the response time", "the think time"];
-        for (place, what) in six.iter_mut().zip(names) {
-            *place = fields.next().ok_or_else(|| format!("lacks {what}: {FIELDS}"))?;
+        let ([direction, _, block, size, response, think], count) = lines::words(line);
+        if count != 6 {
+            return Err(wrong_count(count));
         }
-        if fields.next().is_some() {
-            return Err(format!("has more than six fields: {FIELDS}"));
-        }
-        let [direction, _, block, size, response, think] = six;
         let op = match direction {
             b"R" => Op::Read,
             b"W" => Op::Write,
@@ -67,5 +60,14 @@ impl Parser for Validation {
             None => out.omit(),
         }
         Ok(())
+    }
+}
+
+#[cold]
+fn wrong_count(count: usize) -> String {
+    const FIELDS: &str = "a validation line is R or W, cache action, block, size, response time, think time between blanks";
+    match ["the direction", "the cache action", "the block", "the size", "the response time", "the think time"].get(count) {
+        Some(what) => format!("lacks {what}: {FIELDS}"),
+        None => format!("has more than six fields: {FIELDS}"),
     }
 }
