@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use learn::merit::{Tail, Tails};
 use learn::{Controller, Setting};
 use sim::host::{Host, RunSummary};
-use sim::run::{Measure, Watch};
+use sim::run::{Measure, StreamMeasure, Watch};
 use sim::workload::{PlacedWorkload, Span, Workload};
 
 use crate::monitor::Monitor;
@@ -73,4 +74,13 @@ impl Bench {
             cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()),
         })
     }
+}
+
+/// What streams waited, of what was measured of them.
+pub fn tails<'a>(streams: impl Iterator<Item = (&'a block::StreamId, &'a StreamMeasure)>) -> Tails {
+    let tail = |measure: &StreamMeasure| Tail {
+        requests: measure.responses.count(),
+        p99_s: measure.responses.quantile(0.99).as_secs_f64(),
+    };
+    streams.map(|(stream, measure)| (*stream, tail(measure))).collect()
 }

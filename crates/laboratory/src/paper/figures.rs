@@ -1,8 +1,9 @@
 //! The paper's figures from our runs.
 
+use learn::merit::TOLERANCE;
 use report::paper::{Figure, Panel, Unit};
 
-use super::judge::{Count, Data, JUDGED_BY, TOLERANCE, Trial, accuracy, aggregated_s, score};
+use super::judge::{Count, Data, JUDGED_BY, Trial, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};

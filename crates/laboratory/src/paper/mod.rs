@@ -155,7 +155,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
                 merit::BOUND_FACTOR,
                 regime::FOUND,
                 merit::LEAST_BOUND_S,
-                100.0 * judge::TOLERANCE
+                100.0 * learn::merit::TOLERANCE
             ),
         ),
         (

@@ -11,15 +11,14 @@ use std::sync::Arc;
 use anyhow::Context;
 use learn::controller::{Brief, Controller, Fixed};
 use learn::description::names;
-use learn::experience::Experience;
+use learn::experience::{Experience, WINDOW};
 use learn::merit::Tails;
 use learn::{Preference, Setting, Window};
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3};
 use super::schemes::{FIVE, PER_REQUEST, SETTINGS, Scheme, Training};
-use crate::bench::{Bench, Observed};
+use crate::bench::{Bench, Observed, tails};
 use crate::comparison::regime;
-use crate::exam::tails;
 use crate::experience;
 use crate::gather;
 use crate::monitor::{Interrupted, Monitor};
@@ -228,7 +227,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
     let (begins_with, controller): (Setting, Box<dyn Controller>) = match key.under {
         Under::Fixed(setting) => {
             let setting = Setting::parse(setting)?;
-            (setting.clone(), Box::new(Fixed::new(setting, gather::WINDOW)))
+            (setting.clone(), Box::new(Fixed::new(setting, WINDOW)))
         }
         Under::Scheme(scheme) => {
             let ours = scheme.controller == Scheme::SEEKWISE.controller;
