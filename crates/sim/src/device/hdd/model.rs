@@ -2,7 +2,7 @@
 
 use super::layout::HddLayout;
 use super::mechanics::{Mechanics, duration};
-use super::spec::{CacheSpecification, HddQueue, HddSpecification, Seek};
+use super::spec::{CacheSpecification, HddQueue, HddSpecification, ReadAhead, Seek};
 
 /// A checked profile, ready for arithmetic. All times are nanoseconds.
 #[derive(Debug, PartialEq)]
@@ -89,14 +89,17 @@ impl HddModel {
         let geometry = &spec.geometry;
         check("geometry.sparing_range_cylinders", geometry.sparing_range_cylinders, 1, geometry.cylinders)?;
         check_cache(&spec.cache)?;
-        check_seek(&spec.seek)?;
-        let mechanics = Mechanics::new(&spec.mechanics, &spec.seek, geometry)?;
+        check_seek("seek", &spec.seek)?;
+        if let Some(write_seek) = &spec.write_seek {
+            check_seek("write_seek", write_seek)?;
+        }
+        let mechanics = Mechanics::new(&spec.mechanics, &spec.seek, spec.write_seek.as_ref(), geometry)?;
         let gain = spec.queue.aging_ms_per_s / 1e3;
         let overdue_after = (gain > 0.0).then(|| (mechanics.longest_access() as f64 / gain) as u64);
         Ok(HddModel {
             layout: HddLayout::new(geometry, &spec.zones)?,
             mechanics,
-            cache: spec.cache.clone(),
+            cache: effective_cache(spec),
             queue: spec.queue.clone(),
             delays: Delays::new(spec)?,
             overdue_after,
@@ -125,7 +128,7 @@ fn check_cache(cache: &CacheSpecification) -> Result<(), String> {
 }
 
 /// A longer way takes no less time.
-fn check_seek(seek: &Seek) -> Result<(), String> {
+fn check_seek(name: &str, seek: &Seek) -> Result<(), String> {
     let (Seek::Linear { single_ms, average_ms, full_ms } | Seek::Curve { single_ms, average_ms, full_ms }) = seek else {
         return Ok(());
     };
@@ -133,10 +136,21 @@ fn check_seek(seek: &Seek) -> Result<(), String> {
         [("average_ms", average_ms, "single_ms", single_ms), ("full_ms", full_ms, "average_ms", average_ms)]
     {
         if value < least {
-            return Err(format!("seek.{key}: {value} should be at least {shorter}, which is {least} ms"));
+            return Err(format!("{name}.{key}: {value} should be at least {shorter}, which is {least} ms"));
         }
     }
     Ok(())
+}
+
+/// The cache, without a maximum of read-ahead that would contradict its mode: whole tracks are not read where the maximum is shorter
+/// than a track (DiskSim, `disk_buffer_get_max_readahead`, looks at no maximum in this mode).
+fn effective_cache(spec: &HddSpecification) -> CacheSpecification {
+    let mut cache = spec.cache.clone();
+    let longest_track = spec.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(0);
+    if cache.read_ahead == ReadAhead::NextTrack && cache.read_ahead_max_sectors < longest_track {
+        cache.read_ahead_max_sectors = 0;
+    }
+    cache
 }
 
 impl Delays {
