@@ -18,6 +18,12 @@
 //!
 //! A discard unmaps the pages that lie in it wholly; as on real drives, parts of pages stay. It costs what the map costs: nothing if
 //! all of that is in memory. What was discarded is read without the flash.
+//!
+//! Under collection the mean response depends on what waits for it. Here that is the plane or die at work, and responses are those of
+//! a queue in order of arrival for each. In MQSim (Tavakkol and others, FAST 2018; GC_and_WL_Unit_Page_Level.cpp, TSU_OutofOrder.cpp)
+//! it is the whole chip, unless collection may be preempted: as long as any of its planes has pages to move or a block to
+//! erase, host reads of the chip wait, and host writes go only with a plane that happens to be at the same page. There, moved
+//! pages cross the channel twice by default. A chip that collects in one plane and serves others, as dies can, is nearer to this one.
 
 mod blocks;
 mod cached_map;

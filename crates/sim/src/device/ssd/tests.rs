@@ -672,6 +672,48 @@ fn idle_time_is_not_busy_time() {
     assert_eq!(device.busy(), micros(100));
 }
 
+/// The mean response, in us, of 60,000 random writes of a page that come at random, `gap_us` apart on average, to four planes of a die,
+/// each 8/9 full; the write amplification; and the mean that queueing for one server a plane, in order of arrival, gives.
+fn open_loop(planes_in_parallel: bool, gap_us: f64) -> (f64, f64, f64) {
+    let mut spec = one_plane(0, None);
+    (spec.flash.planes_per_die, spec.flash.planes_in_parallel) = (4, planes_in_parallel);
+    (spec.flash.blocks_per_plane, spec.capacity_sectors) = (72, 4 * 64 * 64);
+    spec.initial_state = InitialState::Random;
+    let (mut device, mut beside) = (ssd(&spec), Ftl::new(&model(&spec)));
+    let (mut random, mut now, mut pending, mut sum) = (randoms(23), 0.0, Vec::new(), 0);
+    let (count, mut free, mut expected) = (60_000u32, [0u64; 4], 0);
+    for id in 0..count {
+        now -= gap_us * 1e3 * ((random(1 << 40) + 1) as f64 / (1u64 << 40) as f64).ln();
+        let (at, page) = (Nanos(now as u64), random(4 * 64 * 64) as u32);
+        device.advance(at, &mut pending);
+        device.submit(at, &request(id, Op::Write, page.into(), 1));
+        sum += at.0;
+        // What a write costs its plane: the same translation, and arithmetic. A microsecond on the channel is too little to wait for.
+        let step = beside.write(page, true).get(0).unwrap();
+        let server = if planes_in_parallel { page as usize % 4 } else { 0 };
+        let arrived = at.0 + 11_000;
+        free[server] = free[server].max(arrived) + step.collection + 1_000 + 101_000;
+        expected += free[server] - at.0;
+    }
+    pending.extend(finish(&mut device));
+    let mean = (pending.iter().map(|completion| completion.at.0).sum::<u64>() - sum) as f64 / f64::from(count) / 1e3;
+    (mean, device.tally().write_amplification().unwrap(), expected as f64 / f64::from(count) / 1e3)
+}
+
+#[test]
+fn under_collection_responses_are_those_of_a_queue_and_long_where_planes_wait_for_each_other() {
+    // At the same load, the same translation, the same amplification: only the planes wait for each other, or not.
+    let (apart, amplification, apart_by_hand) = open_loop(true, 1400.0);
+    let (together, same, together_by_hand) = open_loop(false, 1400.0);
+    println!(
+        "amplification {amplification:.2}: {apart:.0} us, by hand {apart_by_hand:.0}; a die at a time {together:.0}, {together_by_hand:.0}"
+    );
+    assert_eq!(amplification, same);
+    assert!((apart / apart_by_hand - 1.0).abs() < 0.02, "{apart}, by hand {apart_by_hand}");
+    assert!((together / together_by_hand - 1.0).abs() < 0.02, "{together}, by hand {together_by_hand}");
+    assert!(together > 4.0 * apart, "{together} and {apart}");
+}
+
 const OPS: &[Op] = &[Op::Read, Op::Read, Op::Read, Op::Write, Op::Write, Op::Write, Op::Discard];
 
 prop_compose! {
