@@ -1,5 +1,7 @@
 //! `seekwise disk`, as a person runs it.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
 mod program;
 
 use std::fmt::Write as _;

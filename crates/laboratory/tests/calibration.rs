@@ -76,7 +76,6 @@ fn parameters_that_were_changed_come_back_within_their_uncertainty() {
             ("bus.write_sector_ms", truth.bus.write_sector_ms),
         ] {
             let (value, uncertainty) = number(&calibration, key);
-            println!("{keeps_phase} {key}: {value} ± {uncertainty}, truly {expected}");
             assert!((value - expected).abs() <= uncertainty, "{key}: {value} ± {uncertainty}, truly {expected}");
             assert!(uncertainty < 0.1, "{key}: {value} ± {uncertainty} says little");
         }
