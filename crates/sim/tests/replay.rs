@@ -258,7 +258,7 @@ fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
         let figures = |streams: &std::collections::BTreeMap<StreamId, StreamMeasure>| -> Vec<_> {
             let figures = |(stream, of): (&StreamId, &StreamMeasure)| {
                 let responses = &of.responses;
-                (*stream, of.bytes, responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
+                (*stream, of.bytes(), responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
             };
             streams.iter().map(figures).collect()
         };

@@ -10,6 +10,16 @@ use crate::world::World;
 /// Makes a queue in front of a disk at rest.
 pub type Build<'a> = dyn Fn() -> Queue + 'a;
 
+/// A row of a report of jobs.
+pub struct Row {
+    /// The first job's name.
+    pub name: String,
+    /// The reporting group, from 0.
+    pub group: u32,
+    /// Whose results are in it.
+    pub streams: Vec<StreamId>,
+}
+
 /// Something that issues requests, again and again the same ones.
 pub trait Load: Send + Sync {
     /// What it is, for the record.
@@ -26,6 +36,21 @@ pub trait Load: Send + Sync {
 
     /// A stream's name, where it has one.
     fn stream_name(&self, stream: StreamId) -> Option<&str>;
+
+    /// Whether a stream that was measured is among those that are told apart.
+    fn follows(&self, _stream: StreamId) -> bool {
+        true
+    }
+
+    /// The jobs as the load asks to have them reported, in its order; none for a load that has no jobs.
+    fn reported(&self) -> Vec<Row> {
+        Vec::new()
+    }
+
+    /// The jobs by group, in order; none for a load that has no jobs.
+    fn groups(&self) -> Vec<Row> {
+        Vec::new()
+    }
 
     /// The followed streams in parts of about the same work, for this many threads.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>>;

@@ -170,7 +170,7 @@ impl Plan {
     pub fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
         let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
-        let one = |(regime, Ran { outcome, cpu_ns, steered }): (&Regime, &Ran)| {
+        let one = |(position, (regime, Ran { outcome, cpu_ns, steered })): (usize, (&Regime, &Ran))| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
             let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
             figures.sustainable_speed = self.load.sustainable_speed(outcome);
@@ -184,6 +184,7 @@ impl Plan {
                 seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
                 trace: trace.clone(),
                 disk: disk.clone(),
+                position: position as u32,
                 scheduler: regime.record(),
                 steering: steered.as_ref().filter(|_| regime.is_steered()).map(minutes),
                 replay: replay.clone(),
@@ -191,9 +192,11 @@ impl Plan {
                 figures,
                 curves: record::curves(&outcome.measure),
                 streams,
+                jobs: record::rows(self.load.reported(), outcome),
+                groups: record::rows(self.load.groups(), outcome),
             }
         };
-        self.regimes.iter().zip(&results.runs).map(one).collect()
+        self.regimes.iter().zip(&results.runs).enumerate().map(one).collect()
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use block::Nanos;
 
 pub use event::{Finished, Flushed, Issue, Noted, Transferred};
-pub use measure::{Bin, Measure, Responses, StreamMeasure};
+pub use measure::{Bin, Measure, Responses, STRETCH, StreamMeasure};
 pub use pilot::{Pilot, Steerable};
 
 use pilot::Piloted;
@@ -143,6 +143,8 @@ pub(crate) fn run<Work>(
             for done in &finished {
                 if source.is_measured(done) {
                     measure.record(done);
+                } else {
+                    measure.pass_over(done);
                 }
                 source.completed(done);
             }
