@@ -103,7 +103,7 @@ impl Unit {
             Unit::AccuracyPercent | Unit::BelowBestPercent => 100.0,
             _ => best.abs(),
         };
-        let ties = |value: f64| (value - best).abs() <= scale * NEGLIGIBLE_PERCENT / 100.0;
+        let ties = |value: f64| value == best || (value - best).abs() < scale * NEGLIGIBLE_PERCENT / 100.0;
         let tied: Vec<usize> = known().filter(|(_, value)| ties(*value)).map(|(index, _)| index).collect();
         match tied.as_slice() {
             [only] => Best::One(*only),

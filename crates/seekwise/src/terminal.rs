@@ -54,7 +54,7 @@ pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
     let (bar, template) = if total == 0 {
         (ProgressBar::new_spinner(), "{spinner} {msg} {human_pos} ({elapsed})")
     } else {
-        (ProgressBar::new(total), "{msg} {wide_bar} {percent:>3}% {eta}")
+        (ProgressBar::new(total), "{msg} {wide_bar} {percent:>3}%, {eta} left")
     };
     // The templates are constants; if one were wrong, the default style would do.
     if let Ok(style) = ProgressStyle::with_template(template) {

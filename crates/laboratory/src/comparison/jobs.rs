@@ -1,7 +1,9 @@
 //! The jobs of an fio job file as a load: processes that ask, wait and think.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, ensure};
-use block::StreamId;
+use block::{Nanos, StreamId};
 use report::record::{Replay, TraceDigest};
 use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue, RunSummary};
@@ -100,6 +102,18 @@ impl Load for JobsLoad {
         None
     }
 
+    /// Phases follow one another, and each lasts as long as its longest job, if all have a time at which they end.
+    fn expected_end(&self) -> Option<Nanos> {
+        let mut phases: BTreeMap<u32, Nanos> = BTreeMap::new();
+        for job in self.placed.jobs() {
+            let options = job.options();
+            let ends = options.start_delay.1 + options.ramp + options.runtime?;
+            let phase = phases.entry(job.phase()).or_default();
+            *phase = ends.max(*phase);
+        }
+        Some(phases.into_values().fold(Nanos::ZERO, |sum, phase| sum + phase))
+    }
+
     fn stream_count(&self) -> usize {
         self.placed.jobs().len()
     }
@@ -143,5 +157,21 @@ impl Load for JobsLoad {
 
     fn warnings(&self, _outcome: &RunSummary) -> Vec<String> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_end_by_time_are_expected_to_end_phase_after_phase_and_others_at_no_known_time() {
+        let world = World::new("sata7200", None, None).unwrap();
+        let end = |text: &str| JobsLoad::new(text, "test.fio", 1, &world).unwrap().expected_end();
+        let timed = "[global]\nrw=read\nsize=1g\nruntime=10\n[a]\n[b]\nramp_time=2\nstartdelay=3\n[c]\nstonewall\nruntime=5\n";
+        assert_eq!(end(timed), Some(Nanos::from_millis(20_000)));
+        assert_eq!(end(&format!("{timed}[d]\nstonewall\nruntime=0\n")), None);
     }
 }

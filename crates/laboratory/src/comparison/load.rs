@@ -1,6 +1,6 @@
 //! What is run: a trace, or the jobs of a job file.
 
-use block::StreamId;
+use block::{Nanos, StreamId};
 use report::record::{Replay, TraceDigest};
 use sim::host::{Queue, RunSummary};
 use sim::run::{Measure, Pilot, RunError, Watch};
@@ -30,6 +30,11 @@ pub trait Load: Send + Sync {
 
     /// How many requests a run has, where that is known before.
     fn expected_requests(&self) -> Option<u64>;
+
+    /// When a run is over in its own time, about, where that is known before and the number of requests is not.
+    fn expected_end(&self) -> Option<Nanos> {
+        None
+    }
 
     /// How many streams there are, followed or not.
     fn stream_count(&self) -> usize;

@@ -201,7 +201,7 @@ fn streams(info: &Info) -> String {
     let more = if info.streams_complete { "" } else { "more than " };
     let mut text = format!("\n{more}{}; the busiest:\n", counted(info.stream_count, "stream"));
     text += &format!(
-        "  {:>10} {:<16} {:>10} {:>10} {:>6} {:>6} {:>6} {:>9}\n",
+        "  {:>10} {:<16} {:>10} {:>10} {:>5} {:>5} {:>5} {:>9}\n",
         "stream", "name", "requests", "MB", "reads", "waits", "seq.", "size"
     );
     for stream in &info.streams {
@@ -214,7 +214,7 @@ fn stream_row(stream: &StreamInfo) -> String {
     let name: String = report::printable(stream.name.as_deref().unwrap_or("-")).chars().take(16).collect();
     let whole = |share: f64| format!("{:.0}%", share * 100.0);
     format!(
-        "  {:>10} {name:<16} {:>10} {:>10} {:>6} {:>6} {:>6} {:>9}\n",
+        "  {:>10} {name:<16} {:>10} {:>10} {:>5} {:>5} {:>5} {:>9}\n",
         stream.stream,
         grouped(stream.requests),
         figure(stream.mb),

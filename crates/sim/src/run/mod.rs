@@ -98,10 +98,15 @@ pub struct Watch<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// How many requests have completed so far.
     pub completed: Option<&'a AtomicU64>,
+    /// How far the run's own time has got, in nanoseconds.
+    pub reached: Option<&'a AtomicU64>,
 }
 
 impl Watch<'_> {
-    fn check(&self, measure: &Measure) -> Result<(), RunError> {
+    fn check(&self, measure: &Measure, now: Nanos) -> Result<(), RunError> {
+        if let Some(reached) = self.reached {
+            reached.store(now.0, Ordering::Relaxed);
+        }
         if let Some(completed) = self.completed {
             completed.store(measure.completed(), Ordering::Relaxed);
         }
@@ -165,10 +170,10 @@ pub(crate) fn run<Work>(
         until_check -= 1;
         if until_check == 0 {
             until_check = EVENTS_PER_CHECK;
-            watch.check(&measure)?;
+            watch.check(&measure, now)?;
         }
     }
-    watch.check(&measure)?;
+    watch.check(&measure, now)?;
     measure.finish();
     Ok(measure)
 }
