@@ -20,7 +20,7 @@ pub struct HddModel {
     /// A request that has waited for so long goes before any that comes later; none: a drive without ageing.
     pub overdue_after: Option<u64>,
     /// [`HddQueue::aging_ms_per_s`] as a part of the time that goes by, in units of 2⁻³².
-    aging: u64,
+    pub aging: u64,
     /// Where it does as the measured drives do and not as DiskSim.
     pub departures: Departures,
 }
