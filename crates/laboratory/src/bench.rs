@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use anyhow::Context;
+use learn::merit::{Tail, Tails};
 use learn::{Controller, Setting};
 use sim::host::{Host, RunSummary};
-use sim::run::{Measure, Watch};
+use sim::run::{Measure, StreamMeasure, Watch};
 use sim::workload::{PlacedWorkload, Span};
 
 use crate::monitor::Monitor;
@@ -28,8 +29,8 @@ pub struct Observed {
     pub spans: Vec<Option<Span>>,
     /// Windows and decisions.
     pub steered: Steered,
-    /// Processor time of schedulers and controller.
-    pub cpu_ns: u64,
+    /// Processor time of schedulers and controller, if it was measured.
+    pub cpu_ns: Option<u64>,
 }
 
 impl Bench {
@@ -49,12 +50,18 @@ impl Bench {
         &self.placed
     }
 
-    /// Runs it under `controller`, which finds `begins_with` in force.
+    /// Runs it under `controller`, which finds `begins_with` in force. No clock is read unless processor time is to be measured.
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn run(&self, begins_with: &Setting, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
-        let stopwatch = Some(Arc::new(Stopwatch::new()));
+    pub fn run(
+        &self,
+        begins_with: &Setting,
+        controller: Box<dyn Controller>,
+        measures_cpu: bool,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<Observed> {
+        let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
         let queue = self.world.queue(timed(self.world.scheduler(begins_with), &stopwatch));
         let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
         let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
@@ -65,7 +72,16 @@ impl Bench {
             outcome: RunSummary { host: Some(host.tally()), ..RunSummary::new(ran.measure, host.queue()) },
             spans: ran.spans,
             steered,
-            cpu_ns: stopwatch.map_or(0, |stopwatch| stopwatch.spent_ns()),
+            cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()),
         })
     }
+}
+
+/// What streams waited, of what was measured of them.
+pub fn tails<'a>(streams: impl Iterator<Item = (&'a block::StreamId, &'a StreamMeasure)>) -> Tails {
+    let tail = |measure: &StreamMeasure| Tail {
+        requests: measure.responses.count(),
+        p99_s: measure.responses.quantile(0.99).as_secs_f64(),
+    };
+    streams.map(|(stream, measure)| (*stream, tail(measure))).collect()
 }

@@ -1,26 +1,21 @@
 //! Gathers training data: runs loads on devices under every candidate and records each load's features and results.
 
 use anyhow::Context;
-use block::{Nanos, did_you_mean};
+use block::did_you_mean;
 use learn::controller::Fixed;
 use learn::description::{describe, names};
-use learn::experience::{Case, Experience, Served, noted};
+use learn::experience::{Case, Experience, FEWEST, Served, WINDOW, noted};
 use learn::merit::{self, Tails};
 use learn::{Setting, Window};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, tails};
 use crate::comparison::regime;
-use crate::exam::{scope, tails, world};
-use crate::loads;
+use crate::loads::{self, Scope};
 use crate::monitor::Monitor;
 use crate::pool::Crew;
 use crate::world::{Device, World};
 use crate::worlds::{DRAWN, worlds};
 
-/// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
-pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Windows with fewer requests are not used.
-const FEWEST: u64 = 20;
 /// Devices of each family of drawn ones.
 const DRAWN_DEVICES: u32 = 4;
 
@@ -59,19 +54,19 @@ pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<V
     for name in &purpose.devices {
         let numbers = if name.starts_with(DRAWN) { 0..DRAWN_DEVICES } else { 0..1 };
         for number in numbers {
-            devices.push((format!("{name}/{number}"), world(name, seed, number)?));
+            devices.push((format!("{name}/{number}"), World::drawn(name, seed, number)?));
         }
     }
     let mut lessons = Vec::new();
     for (place, (device, world)) in devices.iter().enumerate() {
         for name in &purpose.loads {
             let family = loads::find(name).with_context(|| {
-                let meant = did_you_mean(name, loads::ALL.iter().map(|family| family.name));
+                let meant = did_you_mean(name, loads::all().map(|family| family.name));
                 format!("{name}: there is no such family of loads{meant}")
             })?;
             for number in 0..count {
                 let number = place as u32 * count + number;
-                let text = loads::draw(family, seed, number, &scope(world, seconds)).text;
+                let text = loads::draw(family, seed, number, &Scope::of(world, seconds)).text;
                 let load = (format!("{name}/{number}"), text);
                 lessons.push(Lesson { load, device: device.clone(), world: world.clone(), seed });
             }
@@ -125,7 +120,7 @@ pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], defa
 }
 
 fn run(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<(Vec<Window>, Tails)> {
-    let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), WINDOW)), monitor)?;
+    let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), WINDOW)), false, monitor)?;
     Ok((observed.steered.steering().windows().to_vec(), tails(observed.outcome.measure.streams.iter())))
 }
 

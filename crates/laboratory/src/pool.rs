@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use anyhow::Context;
 use rayon::prelude::*;
 
-use crate::monitor::{Interrupted, Monitor};
+use crate::monitor::Monitor;
 
 /// What work runs with.
 #[derive(Clone, Copy)]
@@ -60,15 +60,8 @@ impl<'a> Crew<'a> {
         let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.min(items.len().max(1)));
         let pool = threads.build().context("cannot start threads")?;
         let results: Vec<Option<anyhow::Result<T>>> = pool.install(|| items.par_iter().with_max_len(1).map(one).collect());
-        let mut finished = Vec::with_capacity(items.len());
-        let mut skipped = false;
-        for result in results {
-            match result {
-                Some(result) => finished.push(result?),
-                None => skipped = true,
-            }
-        }
-        if skipped { Err(Interrupted.into()) } else { Ok(finished) }
+        // Where a piece was skipped, another one's error is among the results.
+        results.into_iter().flatten().collect()
     }
 }
 
@@ -77,7 +70,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
-    use crate::monitor::Quiet;
+    use crate::monitor::{Interrupted, Quiet};
 
     #[test]
     fn results_come_in_the_order_of_the_items_for_any_number_of_threads() {

@@ -1,4 +1,6 @@
-//! How much processor time a scheduler takes, and who steers it: the same scheduler with a stopwatch around every call.
+//! How much processor time a scheduler takes, and who steers it: the same scheduler with a stopwatch around one call in sixteen.
+//!
+//! Reading the clock takes longer than most calls. Around every call it would take a quarter of a run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,32 +44,80 @@ impl Stopwatch {
         let Some(stopwatch) = stopwatch else { return work() };
         let start = Instant::now();
         let result = work();
-        stopwatch.charge(start, limit_ns);
+        stopwatch.charge(start, limit_ns, 1);
         result
     }
 
-    fn charge(&self, start: Instant, limit_ns: u64) {
+    /// Adds the span since `start`, which stands for `times` as many.
+    fn charge(&self, start: Instant, limit_ns: u64, times: u64) {
         let span = start.elapsed().as_nanos() as u64;
         if span < limit_ns {
-            self.spent_ns.fetch_add(span.saturating_sub(self.clock_ns), Ordering::Relaxed);
+            self.spent_ns.fetch_add(span.saturating_sub(self.clock_ns) * times, Ordering::Relaxed);
         }
     }
 }
 
-/// A scheduler whose calls are timed by the wall clock.
+/// One call in so many is timed, on average.
+const SAMPLED: u64 = 16;
+
+/// Chooses the calls that are timed. The gap from one to the next is drawn, from 1 to 31, so that no rhythm of the calls (insert, pick,
+/// completed, pick, …) agrees with that of the choice.
+#[derive(Debug)]
+struct Sampling {
+    /// Calls until the next that is timed, that one included.
+    until: u64,
+    state: u64,
+}
+
+impl Sampling {
+    fn new() -> Sampling {
+        let mut sampling = Sampling { until: 0, state: 1 };
+        sampling.until = sampling.gap();
+        sampling
+    }
+
+    /// Xorshift64* (Vigna: An experimental exploration of Marsaglia's xorshift generators, scrambled, 2016).
+    fn gap(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        1 + (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % (2 * SAMPLED - 1)
+    }
+
+    /// Whether this call is timed.
+    #[inline]
+    fn is_next(&mut self) -> bool {
+        self.until -= 1;
+        if self.until > 0 {
+            return false;
+        }
+        self.until = self.gap();
+        true
+    }
+}
+
+/// A scheduler of whose calls some are timed by the wall clock; each counts for [`SAMPLED`].
 pub struct Timed {
     scheduler: Box<dyn Scheduler>,
     stopwatch: Arc<Stopwatch>,
+    sampling: Sampling,
 }
 
 impl Timed {
     /// Wraps a scheduler.
     pub fn new(scheduler: Box<dyn Scheduler>, stopwatch: Arc<Stopwatch>) -> Timed {
-        Timed { scheduler, stopwatch }
+        Timed { scheduler, stopwatch, sampling: Sampling::new() }
     }
 
-    fn charge(&self, start: Instant) {
-        self.stopwatch.charge(start, INTERRUPTED_NS);
+    #[inline]
+    fn sampled<T>(&mut self, call: impl FnOnce(&mut dyn Scheduler) -> T) -> T {
+        if !self.sampling.is_next() {
+            return call(&mut *self.scheduler);
+        }
+        let start = Instant::now();
+        let result = call(&mut *self.scheduler);
+        self.stopwatch.charge(start, INTERRUPTED_NS, SAMPLED);
+        result
     }
 }
 
@@ -80,23 +130,15 @@ fn clock_cost_ns() -> u64 {
 
 impl Scheduler for Timed {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
-        let start = Instant::now();
-        let insertion = self.scheduler.insert(now, request);
-        self.charge(start);
-        insertion
+        self.sampled(|scheduler| scheduler.insert(now, request))
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
-        let start = Instant::now();
-        let pick = self.scheduler.pick(now);
-        self.charge(start);
-        pick
+        self.sampled(|scheduler| scheduler.pick(now))
     }
 
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
-        let start = Instant::now();
-        self.scheduler.completed(now, request, service);
-        self.charge(start);
+        self.sampled(|scheduler| scheduler.completed(now, request, service));
     }
 
     fn retune(&mut self, values: &[i64]) {
@@ -150,6 +192,44 @@ mod tests {
         fn drain(&mut self, _out: &mut Vec<Request>) {
             self.note("drain");
         }
+    }
+
+    #[test]
+    fn one_call_in_sixteen_is_timed_whatever_the_rhythm_of_the_calls() {
+        let mut sampling = Sampling::new();
+        let mut timed = [0; 4];
+        for call in 0..160_000 {
+            timed[call % 4] += u64::from(sampling.is_next());
+        }
+        for count in timed {
+            assert!((2_300..2_700).contains(&count), "{timed:?} of 40,000 each");
+        }
+    }
+
+    #[test]
+    fn what_is_sampled_stands_for_all() {
+        /// Takes its time.
+        struct Slow;
+        impl Scheduler for Slow {
+            fn insert(&mut self, _now: Nanos, _request: Request) -> Insertion {
+                Insertion::Queued
+            }
+            fn pick(&mut self, _now: Nanos) -> Pick {
+                let start = Instant::now();
+                while start.elapsed().as_micros() < 5 {}
+                Pick::Empty
+            }
+            fn retune(&mut self, _values: &[i64]) {}
+            fn drain(&mut self, _out: &mut Vec<Request>) {}
+        }
+        let stopwatch = Arc::new(Stopwatch::new());
+        let mut timed = Timed::new(Box::new(Slow), stopwatch.clone());
+        for _ in 0..4_000 {
+            timed.pick(Nanos::ZERO);
+        }
+        // At least 20 ms; interrupted calls are left out, and 250 samples vary by some per cent.
+        let spent_ms = stopwatch.spent_ns() as f64 / 1e6;
+        assert!((15.0..60.0).contains(&spent_ms), "{spent_ms} ms");
     }
 
     #[test]

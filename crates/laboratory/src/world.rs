@@ -7,6 +7,13 @@ use sim::device::hdd::spec::QueuePolicy;
 use sim::host::{HostSettings, Queue};
 use sim::profile::{DeviceOptions, Profile};
 
+use crate::devices;
+use crate::worlds::DRAWN;
+
+/// Memory of a drawn world's host: a part of the device, within these bounds in MiB, so that a small disk is not wholly in memory.
+const MEMORY_SHARE: u64 = 16;
+const MEMORY_MIB: (u64, u64) = (64, 1024);
+
 /// The device and the host that every run gets anew.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -26,6 +33,24 @@ impl World {
     pub fn new(disk: &str, queue_depth: Option<u32>, queue_policy: Option<QueuePolicy>) -> anyhow::Result<World> {
         let device = DeviceOptions { queue_depth, queue_policy };
         Ok(World { profile: sim::profile::load(disk)?, device, host: HostSettings::default() })
+    }
+
+    /// A device as `worlds.toml` names it, drawn from `seed` if it is a family, behind a host whose memory is in proportion to it.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn drawn(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
+        let mut world = match device.strip_prefix(DRAWN) {
+            Some(name) => {
+                let family = devices::find(name).with_context(|| format!("{device}: there is no such family of devices"))?;
+                let profile = devices::draw(family, seed, number)?;
+                World { profile, device: DeviceOptions::default(), host: HostSettings::default() }
+            }
+            None => Device::parse(device)?.world()?,
+        };
+        let capacity_mib = world.profile.capacity_sectors() / 2048;
+        world.host.memory_mib = (capacity_mib / MEMORY_SHARE).clamp(MEMORY_MIB.0, MEMORY_MIB.1).cast_signed();
+        Ok(world)
     }
 
     /// A queue at rest before a device at rest.

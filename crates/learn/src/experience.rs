@@ -3,12 +3,18 @@
 //! The classes of the two-layer scheme and the gains expected by the scheme `seekwise` are learned from them. A case is a phase
 //! of a workload on a device. Its features are those seen under one of the settings, because they depend on the setting in force.
 
+use block::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::merit;
 use crate::model::Dataset;
 use crate::preference::Preference;
 use crate::window::WindowOutcome;
+
+/// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
+pub const WINDOW: Nanos = Nanos::from_millis(1_000);
+/// Windows with fewer requests tell too little of their load, and are not used.
+pub const FEWEST: u64 = 20;
 
 /// Settings whose scores differ by at most this are equally good: results are stored with four digits.
 const EQUAL: f64 = 1e-3;

@@ -21,6 +21,9 @@ pub const LEAST_BOUND_S: f64 = 1.0;
 /// A stream with fewer requests under the default scheduler has no 99th percentile worth the name, and is not judged.
 pub const LEAST_REQUESTS: u64 = 100;
 
+/// Two settings whose merit differs by less than this share count as equal in a judgement.
+pub const TOLERANCE: f64 = 0.02;
+
 /// A response time below this is none; nor is a throughput or a fairness.
 const LEAST: f64 = 1e-9;
 

@@ -208,7 +208,7 @@ fn point(value: impl Fn(usize) -> f64) -> Point {
 }
 
 /// Squared distance; stops early at `far`.
-pub fn distance(a: &Point, b: &Point, far: f64) -> f64 {
+pub fn distance(a: &[f64], b: &[f64], far: f64) -> f64 {
     let mut sum = 0.0;
     for (a, b) in a.iter().zip(b) {
         sum += match (a.is_nan(), b.is_nan()) {
@@ -228,10 +228,5 @@ const OF_LOAD: std::ops::Range<usize> = 0..5;
 
 /// Squared distance in the aspects that depend only on the load.
 pub fn load_distance(a: &Point, b: &Point) -> f64 {
-    let only_load = |point: &Point| {
-        let mut only = NOWHERE;
-        only[OF_LOAD].copy_from_slice(&point[OF_LOAD]);
-        only
-    };
-    distance(&only_load(a), &only_load(b), f64::INFINITY)
+    distance(&a[OF_LOAD], &b[OF_LOAD], f64::INFINITY)
 }

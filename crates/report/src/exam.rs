@@ -6,7 +6,7 @@ use askama::Template;
 use serde::Serialize;
 
 use crate::number::{MISSING, three_digits};
-use crate::text::{printable, wrapped};
+use crate::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
@@ -203,7 +203,7 @@ impl Report {
     pub fn text(&self, width: Option<usize>) -> String {
         let mut text = String::new();
         for (name, value) in &self.setup {
-            paragraph(&mut text, &format!("{name}: {value}"), width);
+            paragraph(&mut text, &printable(&format!("{name}: {value}")), width);
         }
         text.push('\n');
         self.table(&mut text, width);
@@ -351,13 +351,6 @@ struct Page<'a> {
     bars: Vec<BarPart>,
     policies: Vec<String>,
     questions: Vec<(String, Vec<String>)>,
-}
-
-fn paragraph(out: &mut String, sentence: &str, width: Option<usize>) {
-    for line in wrapped(&printable(sentence), width.unwrap_or(usize::MAX)) {
-        out.push_str(&line);
-        out.push('\n');
-    }
 }
 
 #[cfg(test)]

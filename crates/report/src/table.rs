@@ -2,7 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::figure::Figure;
-use crate::text::{printable, wrapped};
+use crate::text::{paragraph, printable, wrapped};
 use crate::verdict;
 
 /// Marks the best of a column without relying on colour.
@@ -30,9 +30,9 @@ pub fn text(comparison: &Comparison, width: Option<usize>, colour: bool) -> Stri
         out.push_str(&format!("{MARK} best of its column\n"));
     }
     out.push('\n');
-    paragraph(&mut out, &verdict::sentence(comparison), width, "");
+    paragraph(&mut out, &verdict::sentence(comparison), width);
     for warning in comparison.warnings() {
-        paragraph(&mut out, warning, width, "Warning: ");
+        paragraph(&mut out, &format!("Warning: {warning}"), width);
     }
     out
 }
@@ -115,13 +115,5 @@ fn print(out: &mut String, labels: &Labels, columns: &[Column], colour: bool) {
         for rest in lines {
             out.push_str(&format!("{rest}\n"));
         }
-    }
-}
-
-fn paragraph(out: &mut String, sentence: &str, width: Option<usize>, before: &str) {
-    let text = format!("{before}{sentence}");
-    for line in wrapped(&text, width.unwrap_or(usize::MAX)) {
-        out.push_str(&line);
-        out.push('\n');
     }
 }

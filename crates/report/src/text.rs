@@ -50,6 +50,14 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Adds a paragraph in lines of at most `width` characters; `None` keeps it on one line.
+pub(crate) fn paragraph(out: &mut String, text: &str, width: Option<usize>) {
+    for line in wrapped(text, width.unwrap_or(usize::MAX)) {
+        out.push_str(&line);
+        out.push('\n');
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

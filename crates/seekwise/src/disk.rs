@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
+use block::Op;
 use sim::profile::{BUILT_IN, DeviceOptions, load};
 use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 
@@ -100,19 +101,26 @@ fn validate(disk: &str, measured: &Path, json: bool) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
+/// The row whose figures have a sign.
+const SIGNED: &str = "error of the mean";
+
 fn as_table(name: &str, validation: &Validation) -> Result<String, std::fmt::Error> {
     let mut text = String::new();
     writeln!(text, "{name}: the model against the drive, response times in ms")?;
     writeln!(text, "{:24} {:>10} {:>10} {:>10}", "", "all", "reads", "writes")?;
     let groups = [&validation.all, &validation.reads, &validation.writes];
     let mut row = |label: &str, value: fn(&ResponseComparison) -> f64, decimals: usize| {
-        let [all, reads, writes] =
-            groups.map(|group| if group.requests == 0 { "-".to_owned() } else { format!("{:.decimals$}", value(group)) });
+        let sign = |value: f64| if label == SIGNED && value > 0.0 { "+" } else { "" };
+        let [all, reads, writes] = groups.map(|group| match group.requests {
+            0 => "-".to_owned(),
+            _ => format!("{}{:.decimals$}", sign(value(group)), value(group)),
+        });
         writeln!(text, "{label:24} {all:>10} {reads:>10} {writes:>10}")
     };
     row("requests", |group| group.requests as f64, 0)?;
     row("demerit", |group| group.demerit_ms, 4)?;
     row("demerit, % of mean", |group| group.demerit_percent, 1)?;
+    row(SIGNED, |group| group.mean_error_ms, 3)?;
     row("RMS error per request", |group| group.per_request_rms_ms, 4)?;
     row("mean, drive", |group| group.measured.mean_ms, 3)?;
     row("mean, model", |group| group.simulated.mean_ms, 3)?;
@@ -124,7 +132,13 @@ fn as_table(name: &str, validation: &Validation) -> Result<String, std::fmt::Err
     row("p99, model", |group| group.simulated.p99_ms, 3)?;
     row("max, drive", |group| group.measured.max_ms, 3)?;
     row("max, model", |group| group.simulated.max_ms, 3)?;
+    let (op, worse) = validation.worse();
+    writeln!(text, "judged by the worse of the two: {}, demerit {:.4} ms", operation(op), worse.demerit_ms)?;
     Ok(text)
+}
+
+fn operation(op: Op) -> &'static str {
+    if op == Op::Write { "writes" } else { "reads" }
 }
 
 fn as_json(name: &str, validation: &Validation) -> anyhow::Result<String> {
@@ -137,7 +151,7 @@ fn as_json(name: &str, validation: &Validation) -> anyhow::Result<String> {
     let comparison = |group: &ResponseComparison| {
         serde_json::json!({
             "requests": group.requests, "demerit_ms": group.demerit_ms, "demerit_percent": group.demerit_percent,
-            "per_request_rms_ms": group.per_request_rms_ms,
+            "mean_error_ms": group.mean_error_ms, "per_request_rms_ms": group.per_request_rms_ms,
             "measured": summary(&group.measured), "simulated": summary(&group.simulated),
         })
     };
@@ -145,5 +159,7 @@ fn as_json(name: &str, validation: &Validation) -> anyhow::Result<String> {
     value["disk"] = name.into();
     value["reads"] = comparison(&validation.reads);
     value["writes"] = comparison(&validation.writes);
+    let (op, worse) = validation.worse();
+    value["worse"] = serde_json::json!({ "of": operation(op), "demerit_ms": worse.demerit_ms });
     Ok(serde_json::to_string_pretty(&value)? + "\n")
 }

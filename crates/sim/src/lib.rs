@@ -5,6 +5,7 @@
 pub mod device;
 pub mod diskspecs;
 pub mod host;
+mod keyed;
 pub mod profile;
 pub mod replay;
 pub mod run;

@@ -3,7 +3,8 @@
 //! A measured trace names requests, the drive's response to each and the pause behind it. The model gets the same requests,
 //! one at a time, each its pause after the one before completed *in the model*. The demerit figure (Ruemmler and Wilkes 1994)
 //! is the root of the mean squared horizontal distance between the two distributions of response times; the bins are those of
-//! DiskSim's `rms.c`, so the figures compare with its own. It judges distributions only; the error per request stands beside it.
+//! DiskSim's `rms.c`, so the figures compare with its own. It judges distributions only; the error per request stands beside it, and
+//! the error of the mean with its sign.
 
 use std::fmt;
 use std::fs::File;
@@ -53,6 +54,8 @@ pub struct ResponseComparison {
     pub demerit_ms: f64,
     /// The same as a percentage of the measured mean.
     pub demerit_percent: f64,
+    /// The model's mean less the drive's: above zero where the model is too slow.
+    pub mean_error_ms: f64,
     /// Root mean square of the differences request by request.
     pub per_request_rms_ms: f64,
     /// The drive.
@@ -76,7 +79,8 @@ pub struct ResponseSummary {
     pub max_ms: f64,
 }
 
-/// All requests, and reads and writes by themselves.
+/// All requests, and reads and writes by themselves. The model is judged by the worse of the two: over all requests, reads that are
+/// too slow and writes that are too fast cancel each other out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Validation {
     /// All.
@@ -85,6 +89,17 @@ pub struct Validation {
     pub reads: ResponseComparison,
     /// Writes; zero requests if there are none.
     pub writes: ResponseComparison,
+}
+
+impl Validation {
+    /// What the model is worse at: the operation, and how it compares. The only one there is, if the trace has but one.
+    pub fn worse(&self) -> (Op, &ResponseComparison) {
+        if self.writes.demerit_ms > self.reads.demerit_ms || self.reads.requests == 0 {
+            (Op::Write, &self.writes)
+        } else {
+            (Op::Read, &self.reads)
+        }
+    }
 }
 
 /// The longest measured trace: its requests are kept in memory, and each line is a few dozen bytes.
@@ -204,7 +219,8 @@ fn comparison(mut measured: Vec<f64>, mut simulated: Vec<f64>) -> ResponseCompar
     let demerit_ms = demerit(&measured, &simulated);
     let (measured, simulated, requests) = (summary(&measured), summary(&simulated), measured.len());
     let demerit_percent = if measured.mean_ms > 0.0 { 100.0 * demerit_ms / measured.mean_ms } else { 0.0 };
-    ResponseComparison { requests, demerit_ms, demerit_percent, per_request_rms_ms, measured, simulated }
+    let mean_error_ms = simulated.mean_ms - measured.mean_ms;
+    ResponseComparison { requests, demerit_ms, demerit_percent, mean_error_ms, per_request_rms_ms, measured, simulated }
 }
 
 /// Root mean square distance at the cumulative shares 0.0001, 0.0002, … 1.
@@ -245,5 +261,29 @@ fn summary(sorted: &[f64]) -> ResponseSummary {
         p95_ms: at(0.95),
         p99_ms: at(0.99),
         max_ms: sorted[len - 1],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_are_too_slow_do_not_make_up_for_writes_that_are_too_fast() {
+        // Reads take 1 to 2 ms and writes 2 to 3 ms on the drive; in the model it is the other way round.
+        let request = |index: u32| {
+            let op = if index % 2 == 0 { Op::Read } else { Op::Write };
+            let response_ms = f64::from(index) / 1000.0 + if op == Op::Read { 1.0 } else { 2.0 };
+            MeasuredRequest { lba: 0, sectors: 1, op, response_ms, think: Nanos::ZERO }
+        };
+        let requests: Vec<MeasuredRequest> = (0..1000).map(request).collect();
+        let swapped: Vec<f64> =
+            requests.iter().map(|request| request.response_ms + if request.op == Op::Read { 1.0 } else { -1.001 }).collect();
+        let validation = compare(&requests, &swapped);
+        assert!(validation.all.demerit_ms < 0.01, "{}", validation.all.demerit_ms);
+        let (op, worse) = validation.worse();
+        assert_eq!(op, Op::Write);
+        assert!((worse.demerit_ms - 1.001).abs() < 0.02, "{}", worse.demerit_ms);
+        assert!((validation.reads.mean_error_ms - 1.0).abs() < 1e-9 && (worse.mean_error_ms + 1.001).abs() < 1e-9);
     }
 }

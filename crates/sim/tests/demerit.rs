@@ -13,20 +13,21 @@ use sim::diskspecs::{ImportOptions, import};
 use sim::profile::{Profile, load};
 use sim::validate::{Validation, compare, read_measured, replay};
 
-/// Disk, DiskSim's demerit in ms, the most that the RMS error per request may be.
-const BARS: [(&str, f64, f64); 5] = [
-    ("atlas10k", 0.268, 1.8),
-    ("barracuda", 0.348, 2.5),
-    ("ibm18es", 0.136, 2.5),
-    ("cheetah9LP", 0.107, 1.8),
-    ("hp_c2247a", 0.089, 2.3),
+/// Disk, DiskSim's demerit in ms over all requests, the most that the demerit of the worse of reads and writes may be, and the most
+/// that the RMS error per request may be. What DiskSim's is for reads and writes apart was never published.
+const BARS: [(&str, f64, f64, f64); 5] = [
+    ("atlas10k", 0.268, 0.18, 1.8),
+    ("barracuda", 0.348, 0.28, 2.5),
+    ("ibm18es", 0.136, 0.10, 2.5),
+    ("cheetah9LP", 0.107, 0.17, 1.8),
+    ("hp_c2247a", 0.089, 0.12, 2.3),
 ];
 
 /// The folder with the drives' parameter files (`disks/`) and measured traces (`measured/`); `None` if anything of it is missing,
 /// which is said on standard error, where the test harness hides nothing.
 fn data() -> Option<PathBuf> {
     let folder = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
-    let wanted = BARS.iter().flat_map(|(name, ..)| [format!("measured/{name}.csv"), format!("disks/{name}/{name}.diskspecs")]);
+    let wanted = BARS.iter().flat_map(|(name, ..)| [format!("measured/{name}.csv"), format!("disks/{name}/{name}.parv")]);
     let missing: Vec<String> = wanted.filter(|file| !folder.join(file).is_file()).collect();
     if missing.is_empty() {
         return Some(folder);
@@ -49,11 +50,16 @@ fn validate(profile: &Profile, data: &Path, name: &str) -> (Validation, f64) {
 #[test]
 fn the_disks_that_come_with_the_program_are_no_further_from_the_real_ones_than_disksim() {
     let Some(data) = data() else { return };
-    for (name, demerit_ms, rms_ms) in BARS {
+    for (name, demerit_ms, worse_ms, rms_ms) in BARS {
         let (validation, _) = validate(&load(name).unwrap(), &data, name);
         let (demerit, rms) = (validation.all.demerit_ms, validation.all.per_request_rms_ms);
         println!("{name}: demerit {demerit:.4} ms (DiskSim {demerit_ms}), RMS per request {rms:.3} ms");
+        for (what, group) in [("reads", &validation.reads), ("writes", &validation.writes)] {
+            println!("  {what}: demerit {:.4} ms, mean {:+.3} ms", group.demerit_ms, group.mean_error_ms);
+        }
         assert!(demerit <= demerit_ms, "{name}: demerit {demerit} ms, DiskSim {demerit_ms}");
+        let (op, worse) = validation.worse();
+        assert!(worse.demerit_ms <= worse_ms, "{name}: demerit of {op:?}s {} ms, bar {worse_ms}", worse.demerit_ms);
         assert!(rms <= rms_ms, "{name}: RMS error per request {rms} ms, bar {rms_ms}");
     }
 }
@@ -62,7 +68,7 @@ fn the_disks_that_come_with_the_program_are_no_further_from_the_real_ones_than_d
 fn imported_disks_equal_those_that_come_with_the_program() {
     let Some(data) = data() else { return };
     for (name, ..) in BARS {
-        let imported = import(&data.join(format!("disks/{name}/{name}.diskspecs")), ImportOptions::default()).unwrap();
+        let imported = import(&data.join(format!("disks/{name}/{name}.parv")), ImportOptions::default()).unwrap();
         let shipped = load(name).unwrap();
         let mut spec = imported.profile.hdd().unwrap().specification.clone();
         spec.description = shipped.description().to_owned();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const ARROWS: &[(&str, &[&str])] = &[
     ("run", &["scramble"]),
     ("host", &["device", "run", "scramble", "streams"]),
-    ("replay", &["host", "run", "trace"]),
+    ("replay", &["host", "keyed", "run", "trace"]),
     ("workload", &["host", "run", "scramble"]),
 ];
 

@@ -9,6 +9,7 @@ use std::path::Path;
 use block::{Nanos, Op, Priority, Request};
 use cases::cases;
 use proptest::prelude::*;
+use sim::device::hdd::spec::Seek;
 use sim::diskspecs::{ImportOptions, import_text};
 use sim::profile::{BUILT_IN, DeviceOptions, Profile, load};
 
@@ -131,13 +132,41 @@ fn a_file_with_no_disk_or_several_says_what_it_holds_and_where() {
 }
 
 #[test]
-fn a_seek_curve_of_its_own_for_writes_is_an_error_with_file_and_line() {
+fn the_fourth_column_of_a_seek_curve_is_that_of_writes() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("dual.seek"), "Seek distances measured: 1\n1, 0.5, 0.02, 0.6\n").unwrap();
     let path = folder.path().join("dual.diskspecs");
     std::fs::write(&path, DISK.replacen("Seek type = linear", "Seek type = extracted, Full seek curve = dual.seek", 1)).unwrap();
-    let error = sim::diskspecs::import(&path, ImportOptions::default()).unwrap_err().to_string();
-    assert!(error.contains("dual.seek:2: a fourth column") && error.contains("Add. write settling delay"), "{error}");
+    let import = |curve: &str| {
+        std::fs::write(folder.path().join("dual.seek"), format!("Seek distances measured: 2\n{curve}")).unwrap();
+        let imported = sim::diskspecs::import(&path, ImportOptions::default()).map_err(|error| error.to_string());
+        imported.map(|imported| imported.profile.hdd().unwrap().specification.clone())
+    };
+    let dual = import("1, 0.5, 0.02, 0.65\n9, 1.5, 0.02, 1.7\n").unwrap();
+    assert_eq!(dual.seek, Seek::Table { points: vec![(1, 0.5), (9, 1.5)] });
+    assert_eq!(dual.write_seek, Some(Seek::Table { points: vec![(1, 0.65), (9, 1.7)] }));
+    assert_eq!(import("1, 0.5, 0.02\n9, 1.5,\n").unwrap().write_seek, None);
+    for (curve, expected) in [
+        ("1, 0.5, 0.02, 0.65\n9, 1.5\n", "dual.seek:3: the fourth column"),
+        ("1, 0.5\n9, 1.5, 0.02, 1.7\n", "dual.seek:3: a fourth column"),
+        ("1, 0.5, 0.02, fast\n", "dual.seek:2: fourth column, the seek time of a write: `fast`"),
+    ] {
+        let error = import(curve).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_bus_that_no_file_describes_is_asked_for() {
+    let text = DISK.replacen("Bulk sector transfer time = 0.1, ", "", 1);
+    let options = |read, write| ImportOptions { bus_read_sector_ms: read, bus_write_sector_ms: write };
+    for given in [options(None, None), options(Some(0.1), None), options(None, Some(0.1))] {
+        let error = import_text(&text, Path::new("my.diskspecs"), given).unwrap_err().to_string();
+        assert!(error.starts_with("my.diskspecs:3: Bulk sector transfer time"), "{error}");
+        assert!(error.contains(".parv") && error.contains("--bus-read-sector-ms and --bus-write-sector-ms"), "{error}");
+    }
+    let both = import_text(&text, Path::new("my.diskspecs"), options(Some(0.1), Some(0.2))).unwrap();
+    let bus = &both.profile.hdd().unwrap().specification.bus;
+    assert_eq!((bus.read_sector_ms, bus.write_sector_ms), (0.1, 0.2));
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use block::StreamId;
 use learn::Setting;
 use learn::controller::{Brief, Fixed};
+use learn::experience::WINDOW;
 use report::record::{Record, SCHEMA};
 use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, StreamMeasure, Watch};
@@ -16,7 +17,6 @@ use super::load::Load;
 use super::regime::Regime;
 use super::remembered::{Lived, Remembered};
 use super::{minutes, record};
-use crate::gather;
 use crate::monitor::{Interrupted, Monitor};
 use crate::pool::Crew;
 use crate::steered::{Steered, timed};
@@ -121,7 +121,7 @@ impl Plan {
         let mut steered = match regime {
             // Nothing is steered, but it is to be remembered how it went.
             Regime::Scheduler(setting) => self.remembers.then(|| {
-                let watcher = Box::new(Fixed::new(setting.clone(), gather::WINDOW));
+                let watcher = Box::new(Fixed::new(setting.clone(), WINDOW));
                 Steered::new(watcher, setting, &device, None)
             }),
             Regime::Controller { chosen, begins_with } => {

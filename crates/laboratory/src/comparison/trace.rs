@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use block::StreamId;
@@ -9,7 +10,7 @@ use report::record::{Replay, TraceDigest};
 use sim::host::{Queue, RunSummary};
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
 use sim::run::{Measure, Pilot, RunError, Watch};
-use sim::trace::{OpenOptions, TraceReader};
+use sim::trace::{Keeping, Kept, OpenOptions, TraceReader};
 
 use super::load::{Build, Load};
 use crate::monitor::{Interrupted, Monitor};
@@ -66,6 +67,8 @@ pub struct TraceLoad {
     format: &'static str,
     sha256: String,
     survey: Survey,
+    /// Its requests, if it is not too long.
+    kept: Option<Arc<Kept>>,
     fit: Fit,
     placement: Placement,
     settings: Settings,
@@ -82,7 +85,7 @@ impl TraceLoad {
             )
         })?;
         let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
-        let (survey, format, sha256) = survey(path, &options, monitor)?;
+        let Surveyed { survey, kept, format, sha256 } = survey(path, &options, monitor)?;
         let lasts_s = survey.duration.as_secs_f64() / args.speed;
         ensure!(
             lasts_s <= LONGEST_REPLAY_S,
@@ -102,6 +105,7 @@ impl TraceLoad {
             format,
             sha256,
             survey,
+            kept,
             fit: args.fit,
             placement,
             settings: Settings { mode, speed: args.speed },
@@ -109,7 +113,10 @@ impl TraceLoad {
     }
 
     fn reader(&self) -> Result<Box<dyn TraceReader>, RunError> {
-        Ok(sim::trace::open(&self.path, &self.options)?.reader)
+        Ok(match &self.kept {
+            Some(kept) => Box::new(kept.reader()),
+            None => sim::trace::open(&self.path, &self.options)?.reader,
+        })
     }
 }
 
@@ -123,21 +130,30 @@ fn expect_regular(files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What one pass over a trace gives.
+struct Surveyed {
+    survey: Survey,
+    kept: Option<Arc<Kept>>,
+    format: &'static str,
+    sha256: String,
+}
+
 /// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
-fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<(Survey, &'static str, String)> {
+fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Surveyed> {
     let files = sim::trace::files(path);
     expect_regular(&files)?;
     let mut opened = sim::trace::open(path, options)?;
     let sha256 = sha256(&files, monitor)?;
     monitor.begin(0, "reading the trace, requests:");
-    let survey = Survey::take(&mut *opened.reader, |requests| {
+    let mut keeping = Keeping::new(&mut *opened.reader);
+    let survey = Survey::take(&mut keeping, |requests| {
         monitor.progress(requests);
         monitor.check().is_ok()
     });
     monitor.end();
     let survey = survey?.ok_or(Interrupted)?;
     ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
-    Ok((survey, opened.format.name, sha256))
+    Ok(Surveyed { survey, kept: keeping.kept(), format: opened.format.name, sha256 })
 }
 
 /// The digest of one file's bytes or several files', one after the other.
@@ -192,7 +208,7 @@ impl Load for TraceLoad {
         self.survey.stream_name(stream)
     }
 
-    /// Each part reads the trace again, so there are no more parts than threads; the busiest stream goes to the part with the least
+    /// Each part goes through the whole trace again, so there are no more parts than threads; the busiest stream goes to the part with the least
     /// work so far.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>> {
         let followed = self.survey.followed();
@@ -212,7 +228,7 @@ impl Load for TraceLoad {
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
-        let measure = Measure::new(streams.iter().copied());
+        let measure = Measure::of_streams(streams.iter().copied());
         replay_alone(self.reader()?, &self.placement, build, &self.settings, measure, watch)
     }
 

@@ -18,7 +18,7 @@ use rand::Rng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::device::hdd::spec::{
     Bus, CacheSpecification, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification, Overheads, Preseek,
-    QueuePolicy, ReadAhead, Seek, Sparing, WriteCache, ZoneSpecification,
+    QueuePolicy, ReadAhead, ReadAheadTrigger, Seek, Sparing, WriteCache, ZoneSpecification,
 };
 
 use super::DrawnDevice;
@@ -102,6 +102,7 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
         },
         mechanics,
         seek,
+        write_seek: None,
         bus: bus(class, media_mb_s),
         cache: cache(random, class, is_modern),
         overheads: overheads(random, class),
@@ -237,6 +238,7 @@ fn cache(random: &mut Xoshiro256PlusPlus, class: &Class, is_modern: bool) -> Cac
         keeps_data: true,
         read_hits_on_written_data: is_modern || happens(random, 0.5),
         read_ahead,
+        read_ahead_trigger: ReadAheadTrigger::EveryRead,
         read_ahead_min_sectors: 0,
         read_ahead_max_sectors: segment_sectors,
         read_ahead_over_requested: is_modern || happens(random, 0.5),

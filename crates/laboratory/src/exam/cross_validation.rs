@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use learn::experience::{Case, Experience};
+use learn::merit::TOLERANCE;
 use learn::model::{self, Learner, Options, train};
 use learn::{Preference, Setting};
 use report::exam::CrossValidation;
 
-use super::marks::TOLERANCE;
 use crate::pool::Crew;
 
 /// Rows that are learned from, at most; and those with which hyper-parameters are looked for.

@@ -8,13 +8,11 @@
 use std::collections::BTreeMap;
 
 use learn::Preference;
-use learn::merit::{self, Tails};
+use learn::merit::{self, TOLERANCE, Tails};
 
 use super::question::Question;
 use super::sitting::Sitting;
 
-/// What counts as equal in a judgement.
-pub const TOLERANCE: f64 = 0.02;
 /// A phase in which the best and the worst setting differ by more than this is worth deciding.
 pub const WORTH_DECIDING: f64 = 0.05;
 
@@ -22,9 +20,10 @@ pub const WORTH_DECIDING: f64 = 0.05;
 pub struct Key {
     /// By phase, from and to in seconds, and the settings with their scores by which they are ranked.
     phases: Vec<KeyPhase>,
-    /// The best of the candidates over the whole load, and the least of those that do not starve.
+    /// The best of the candidates over the whole load.
     best: Option<f64>,
-    lowest: f64,
+    /// The score of each fixed setting over the whole load, and whether it starves.
+    whole: Vec<(f64, bool)>,
     /// The score of the default, and what streams waited under it.
     default: Option<f64>,
     tails: Tails,
@@ -78,13 +77,17 @@ impl Key {
     ) -> Option<Key> {
         let standard = fixed.get(default)?;
         let end_s = fixed.values().map(|sitting| sitting.ended_s).fold(0.0, f64::max);
-        let ranked = |from_s: f64, to_s: f64, phase: Option<usize>| -> BTreeMap<String, f64> {
-            let scores = fixed.values().map(|sitting| {
+        let scores = |from_s: f64, to_s: f64, phase: Option<usize>| -> Vec<(f64, bool)> {
+            let standard = of_phase(question, &standard.tails, phase);
+            let score = |sitting: &&Sitting| {
                 let served = sitting.served(from_s, to_s);
                 let score = served.map_or(f64::NEG_INFINITY, |served| served.score(preference));
-                (score, merit::starves(&of_phase(question, &sitting.tails, phase), &of_phase(question, &standard.tails, phase)))
-            });
-            fixed.keys().cloned().zip(merit::ranked(scores.collect::<Vec<_>>())).collect()
+                (score, merit::starves(&of_phase(question, &sitting.tails, phase), &standard))
+            };
+            fixed.values().map(score).collect()
+        };
+        let named = |scores: &[(f64, bool)]| -> BTreeMap<String, f64> {
+            fixed.keys().cloned().zip(merit::ranked(scores.iter().copied())).collect()
         };
         let of_candidates = |ranked: &BTreeMap<String, f64>| {
             candidates.iter().filter_map(|name| ranked.get(name).copied()).filter(|score| score.is_finite()).collect::<Vec<_>>()
@@ -94,23 +97,22 @@ impl Key {
         let mut from_s = 0.0;
         for (number, &to_s) in question.phase_ends_s.iter().enumerate() {
             let to_s = to_s.min(end_s);
-            let ranked = ranked(from_s, to_s, (question.phase_ends_s.len() > 1).then_some(number));
-            let scores = of_candidates(&ranked);
-            if let Some(best) = highest(&scores) {
-                let worst = scores.iter().copied().fold(best, f64::min);
+            let ranked = named(&scores(from_s, to_s, (question.phase_ends_s.len() > 1).then_some(number)));
+            let chosen_from = of_candidates(&ranked);
+            if let Some(best) = highest(&chosen_from) {
+                let worst = chosen_from.iter().copied().fold(best, f64::min);
                 let is_worth_deciding = worst < best + (1.0 - WORTH_DECIDING).ln();
                 phases.push(KeyPhase { from_s, to_s, ranked, best, is_worth_deciding });
             }
             from_s = to_s;
         }
-        let whole = ranked(0.0, end_s, None);
-        let unstarved = fixed.iter().filter(|(_, sitting)| !merit::starves(&sitting.tails, &standard.tails));
-        let lowest = unstarved.filter_map(|(name, _)| whole.get(name).copied()).fold(f64::INFINITY, f64::min);
+        let whole = scores(0.0, end_s, None);
+        let ranked = named(&whole);
         Some(Key {
             phases,
-            best: highest(&of_candidates(&whole)),
-            lowest,
-            default: whole.get(default).copied().filter(|score| score.is_finite()),
+            best: highest(&of_candidates(&ranked)),
+            whole,
+            default: ranked.get(default).copied().filter(|score| score.is_finite()),
             tails: standard.tails.clone(),
             end_s,
         })
@@ -135,7 +137,9 @@ impl Key {
             phase.mark(sitting, &mut marks);
         }
         let score = sitting.served(0.0, self.end_s).map(|served| served.score(preference)).filter(|score| score.is_finite());
-        let score = score.map(|score| if marks.starves { score.min(self.lowest) } else { score });
+        // Ranked among the fixed settings: one that starves is behind all that do not.
+        let rank = |score| merit::ranked(self.whole.iter().copied().chain([(score, marks.starves)])).pop();
+        let score = score.and_then(rank);
         marks.regret = score.zip(self.best).map(|(score, best)| 1.0 - (score - best).exp());
         marks.over_default = score.zip(self.default).map(|(score, default)| (score - default).exp_m1());
         marks

@@ -18,22 +18,21 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use learn::controller::{Brief, Chosen, Fixed};
+use learn::experience::WINDOW;
+use learn::merit::TOLERANCE;
 use learn::{Preference, Setting};
 use report::exam::{Interval, QuestionMarks, Report, SCHEMA, Standing, Verdict};
 
-pub use marks::{TOLERANCE, WORTH_DECIDING};
-pub use question::{scope, world};
-pub use sitting::tails;
+pub use marks::WORTH_DECIDING;
 
 use crate::comparison::regime;
 use crate::experience;
-use crate::gather::WINDOW;
 use crate::pool::Crew;
 use crate::worlds::worlds;
 use marks::{Key, Marks};
 use question::{Extent, Question};
 use sitting::Sitting;
-use statistics::{Estimate, median, weighted_mean};
+use statistics::{median, weighted_mean};
 
 /// The default controllers: the paper's schemes, and ours.
 const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise"];
@@ -180,7 +179,7 @@ impl Exam {
     }
 
     fn standing(&self, policy: &Policy, questions: &[(u64, Question)], all: &[&Marks]) -> Standing {
-        let percent = |values: Vec<(f64, f64)>| weighted_mean(&values, self.seed).map(interval);
+        let percent = |values: Vec<(f64, f64)>| weighted_mean(&values, self.seed);
         // Every question counts the same, however long it takes.
         let share = |part: f64, whole: f64| if whole > 0.0 { (100.0 * part / whole, 1.0) } else { (0.0, 0.0) };
         let regrets: Vec<(usize, f64)> =
@@ -304,11 +303,6 @@ fn run(question: &Question, policy: &Policy, brief: &Brief, measures_cpu: bool, 
             Sitting::of(question, &begins_with, chosen.build(brief), measures_cpu, crew.monitor)
         }
     }
-}
-
-fn interval(estimate: Estimate) -> Interval {
-    let Estimate { value, low, high } = estimate;
-    Interval { value, low, high }
 }
 
 fn row(seed: u64, question: &Question, policy: &Policy, marks: &Marks) -> QuestionMarks {

@@ -3,25 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use anyhow::Context;
 use block::StreamId;
 use rand::seq::{IndexedRandom as _, SliceRandom as _};
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::host::HostSettings;
-use sim::profile::DeviceOptions;
 use sim::replay::Fit;
 
 use crate::comparison::{JobsLoad, Load, ReplayOptions, TraceLoad};
 use crate::loads::{self, Scope, with_runtime};
 use crate::monitor::Monitor;
-use crate::world::{Device, World};
-use crate::worlds::{DRAWN, Purpose, SHIPPED, TRACES};
-use crate::{devices, shipped};
-
-/// Memory of the host: a part of the device, within these bounds in MiB, so that a small disk is not wholly in memory.
-const MEMORY_SHARE: u64 = 16;
-const MEMORY_MIB: (u64, u64) = (64, 1024);
+use crate::shipped;
+use crate::world::World;
+use crate::worlds::{Purpose, SHIPPED, TRACES};
 
 /// Speeds at which an open replay is tried.
 const SPEEDS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
@@ -107,43 +101,15 @@ fn fitting(
     Err(last)
 }
 
-/// The device of a word, behind a host whose memory is in proportion to it.
-///
-/// # Errors
-/// There is no such device.
-pub fn world(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
-    let mut world = match device.strip_prefix(DRAWN) {
-        Some(name) => {
-            let family = devices::find(name).with_context(|| format!("{device}: there is no such family of devices"))?;
-            let profile = devices::draw(family, seed, number)?;
-            World { profile, device: DeviceOptions::default(), host: HostSettings::default() }
-        }
-        None => Device::parse(device)?.world()?,
-    };
-    let capacity_mib = world.profile.capacity_sectors() / 2048;
-    world.host.memory_mib = (capacity_mib / MEMORY_SHARE).clamp(MEMORY_MIB.0, MEMORY_MIB.1).cast_signed();
-    Ok(world)
-}
-
-/// What a load that is drawn for this world may assume.
-pub fn scope(world: &World, seconds: u32) -> Scope {
-    Scope {
-        capacity_bytes: world.profile.capacity_sectors() * 512,
-        memory_bytes: world.host.memory_mib.unsigned_abs() << 20,
-        seconds,
-        is_flash: world.profile.build(world.device).flash().is_some(),
-    }
-}
-
 fn drawn(family: &loads::Family, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
-    let world = world(device, seed, number)?;
-    let drawn = loads::draw(family, seed, number, &scope(&world, extent.seconds));
+    let world = World::drawn(device, seed, number)?;
+    let drawn = loads::draw(family, seed, number, &Scope::of(&world, extent.seconds));
     let name = format!("{}-{seed}", family.name);
     jobs(&name, &drawn.text, family.name, device, world, drawn.phase_ends_s, seed)
 }
 
 fn shipped_on(name: &str, text: &str, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
-    let world = world(device, seed, number)?;
+    let world = World::drawn(device, seed, number)?;
     let folder = name.split('/').next().unwrap_or(name);
     let text = with_runtime(text, extent.seconds);
     jobs(name, &text, &format!("{SHIPPED}{folder}"), device, world, vec![f64::INFINITY], seed)
@@ -173,7 +139,7 @@ fn jobs(
 }
 
 fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Question> {
-    let mut world = world(device, seed, 0)?;
+    let mut world = World::drawn(device, seed, 0)?;
     world.host = HostSettings::default();
     let load = TraceLoad::new(&path, replay, &world, monitor)?;
     let how = if replay.closed { "closed" } else { "open" };

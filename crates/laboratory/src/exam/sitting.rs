@@ -4,17 +4,18 @@ use std::sync::Arc;
 
 use block::Nanos;
 use learn::experience::Served;
-use learn::merit::{Tail, Tails};
+use learn::merit::Tails;
 use learn::window::Tally;
 use learn::{Controller, Event, Setting, WindowOutcome};
-use sim::run::{Noted, Pilot, Steerable, StreamMeasure, Watch};
+use sim::run::{Noted, Pilot, Steerable, Watch};
 
 use super::question::Question;
-use crate::monitor::{Interrupted, Monitor};
+use crate::bench::tails;
+use crate::monitor::Monitor;
 use crate::steered::{self, Steered, timed};
 use crate::timed::Stopwatch;
 
-/// Length of the slots in which a run is recorded: as long as the shortest phase that matters is fifty of them.
+/// Length of the slots in which a run is recorded: a phase of a drawn load is many times as long.
 const SLOT: Nanos = Nanos::from_millis(500);
 
 /// What is kept of a run.
@@ -55,7 +56,7 @@ impl Sitting {
         };
         let watch = Watch { stop: Some(monitor.stop()), completed: None };
         let ran = question.load.run(queue, &watch, Some(&mut recorder));
-        monitor.check().map_err(|Interrupted| Interrupted)?;
+        monitor.check()?;
         let measure = ran?.measure;
         let ended = measure.last_completion;
         recorder.until(ended);
@@ -88,15 +89,6 @@ impl Sitting {
         // What is set before the first request is no change of anything that serves.
         self.in_force.windows(2).filter(|pair| pair[0].1 != pair[1].1).count()
     }
-}
-
-/// What streams waited, of what was measured of them.
-pub fn tails<'a>(streams: impl Iterator<Item = (&'a block::StreamId, &'a StreamMeasure)>) -> Tails {
-    let tail = |measure: &StreamMeasure| Tail {
-        requests: measure.responses.count(),
-        p99_s: measure.responses.quantile(0.99).as_secs_f64(),
-    };
-    streams.map(|(stream, measure)| (*stream, tail(measure))).collect()
 }
 
 /// Records in slots of its own, whatever windows the controller looks at.

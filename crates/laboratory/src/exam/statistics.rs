@@ -2,24 +2,14 @@
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use report::exam::Interval;
 
 /// Samples that are drawn for an interval.
 const SAMPLES: usize = 2000;
 
-/// A figure over all questions, with its interval of 95% confidence.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Estimate {
-    /// The figure.
-    pub value: f64,
-    /// The interval's lower end.
-    pub low: f64,
-    /// Its upper end.
-    pub high: f64,
-}
-
 /// A weighted mean, with its interval from samples of the questions drawn with replacement (percentile bootstrap: Efron, Bootstrap
 /// methods, 1979). Each value comes with its weight; `None` if no weight is above 0.
-pub fn weighted_mean(values: &[(f64, f64)], seed: u64) -> Option<Estimate> {
+pub fn weighted_mean(values: &[(f64, f64)], seed: u64) -> Option<Interval> {
     let mean = |values: &mut dyn Iterator<Item = (f64, f64)>| {
         let (sum, weight) = values.fold((0.0, 0.0), |(sum, all), (value, weight)| (sum + value * weight, all + weight));
         (weight > 0.0).then(|| sum / weight)
@@ -32,7 +22,7 @@ pub fn weighted_mean(values: &[(f64, f64)], seed: u64) -> Option<Estimate> {
     };
     let mut means: Vec<f64> = (0..SAMPLES).filter_map(|_| sample()).collect();
     means.sort_by(f64::total_cmp);
-    Some(Estimate { value, low: *means.get(means.len() / 40)?, high: means[means.len() - 1 - means.len() / 40] })
+    Some(Interval { value, low: *means.get(means.len() / 40)?, high: means[means.len() - 1 - means.len() / 40] })
 }
 
 /// The middle value; `None` of none.

@@ -34,6 +34,7 @@ mod writing;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::chance;
+use crate::world::World;
 
 /// What a load may assume of the machine it is drawn for.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +47,18 @@ pub struct Scope {
     pub seconds: u32,
     /// The device neither seeks nor rotates: flash. It is asked for no more than some 5,000 requests a second, so that a run ends soon.
     pub is_flash: bool,
+}
+
+impl Scope {
+    /// What a load of this length may assume of this world.
+    pub fn of(world: &World, seconds: u32) -> Scope {
+        Scope {
+            capacity_bytes: world.profile.capacity_sectors() * 512,
+            memory_bytes: world.host.memory_mib.unsigned_abs() << 20,
+            seconds,
+            is_flash: world.profile.build(world.device).flash().is_some(),
+        }
+    }
 }
 
 /// A load that was drawn.
@@ -88,32 +101,13 @@ pub static COMPOSITIONS: &[&Family] = &[
 ];
 
 /// Every family, one file each.
-pub static ALL: &[&Family] = &[
-    &in_order::FAMILY,
-    &at_random::FAMILY,
-    &asynchronous::FAMILY,
-    &writing::FAMILY,
-    &small_files::FAMILY,
-    &pairs::FAMILY,
-    &streams::FAMILY,
-    &appends::FAMILY,
-    &scan::FAMILY,
-    &arrivals::FAMILY,
-    &popular::FAMILY,
-    &database::FAMILY,
-    &database_with_backup::FAMILY,
-    &build::FAMILY,
-    &video_recorder::FAMILY,
-    &mail::FAMILY,
-    &log_structured::FAMILY,
-    &web_cache::FAMILY,
-    &virtual_machines::FAMILY,
-    &phases::FAMILY,
-];
+pub fn all() -> impl Iterator<Item = &'static Family> {
+    [SIMPLE, SHAPES, COMPOSITIONS].into_iter().flatten().copied()
+}
 
 /// The family of this name.
 pub fn find(name: &str) -> Option<&'static Family> {
-    ALL.iter().copied().find(|family| family.name == name)
+    all().find(|family| family.name == name)
 }
 
 /// Draws number `number` of a family: same arguments, same text.
@@ -165,21 +159,19 @@ mod tests {
 
     #[test]
     fn every_family_is_in_one_group_and_has_a_file() {
-        let names = |families: &[&Family]| families.iter().map(|family| family.name).collect::<Vec<_>>();
-        assert_eq!(names(ALL), [names(SIMPLE), names(SHAPES), names(COMPOSITIONS)].concat());
         let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/loads")).unwrap();
         let files = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('_', "-").replace(".rs", ""));
         let mut files: Vec<String> = files.filter(|file| !["mod", "mix", "composer"].contains(&file.as_str())).collect();
         files.sort_unstable();
-        let mut all = names(ALL);
-        all.sort_unstable();
-        assert_eq!(all, files);
-        assert!(all.iter().all(|name| find(name).is_some_and(|family| family.name == *name)) && find("mix").is_none());
+        let mut names: Vec<&str> = all().map(|family| family.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, files);
+        assert!(names.iter().all(|name| find(name).is_some_and(|family| family.name == *name)) && find("mix").is_none());
     }
 
     #[test]
     fn what_is_drawn_parses_is_the_same_again_and_differs_between_seeds() {
-        for family in ALL {
+        for family in all() {
             for scope in &SCOPES {
                 let mut texts = BTreeSet::new();
                 for seed in 0..50 {
@@ -198,7 +190,7 @@ mod tests {
 
     #[test]
     fn files_fit_the_device() {
-        for family in ALL {
+        for family in all() {
             for scope in &SCOPES {
                 for seed in 0..50 {
                     let drawn = draw(family, seed, 0, scope);
@@ -213,7 +205,7 @@ mod tests {
 
     #[test]
     fn phases_end_one_after_another_and_the_last_one_with_the_jobs() {
-        for family in ALL {
+        for family in all() {
             for scope in &SCOPES {
                 for seed in 0..50 {
                     let drawn = draw(family, seed, 0, scope);
@@ -238,7 +230,7 @@ mod tests {
 
     #[test]
     fn flash_is_asked_for_few_requests() {
-        for family in ALL {
+        for family in all() {
             for seed in 0..50 {
                 let workload = parsed(&draw(family, seed, 0, &SCOPES[3]));
                 for job in workload.jobs() {
@@ -263,7 +255,7 @@ mod tests {
     #[test]
     fn every_family_reaches_the_device() {
         let setting = learn::Setting::parse("deadline").unwrap();
-        for family in ALL {
+        for family in all() {
             let mut world = World::new("barracuda", None, None).unwrap();
             world.host.memory_mib = 64;
             let scope = Scope {
@@ -275,7 +267,7 @@ mod tests {
             let drawn = draw(family, 1, 0, &scope);
             let bench = Bench::new(&drawn.text, family.name, world, 1).unwrap();
             let fixed = learn::controller::Fixed::new(setting.clone(), Nanos::from_millis(1000));
-            let observed = bench.run(&setting, Box::new(fixed), &Quiet::default()).unwrap();
+            let observed = bench.run(&setting, Box::new(fixed), false, &Quiet::default()).unwrap();
             let requests = observed.outcome.tally.requests;
             assert!(requests > 10, "{}: {requests} requests", family.name);
         }

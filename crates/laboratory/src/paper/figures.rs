@@ -1,8 +1,9 @@
 //! The paper's figures from our runs.
 
+use learn::merit::TOLERANCE;
 use report::paper::{Figure, Panel, Unit};
 
-use super::judge::{Count, Data, JUDGED_BY, TOLERANCE, Trial, accuracy, aggregated_s, score};
+use super::judge::{Count, Data, JUDGED_BY, Trial, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};
@@ -211,7 +212,7 @@ fn seconds_a_megabyte(run: &Summary, deadline: &Summary) -> Option<f64> {
 }
 
 fn cpu_us_a_second(run: &Summary, _: &Summary) -> Option<f64> {
-    (run.duration_s > 0.0).then(|| run.cpu_ns as f64 / 1e3 / run.duration_s)
+    run.cpu_ns.filter(|_| run.duration_s > 0.0).map(|ns| ns as f64 / 1e3 / run.duration_s)
 }
 
 /// The window of the least geometric mean of response times over the workloads.

@@ -16,9 +16,6 @@ use crate::comparison::regime;
 /// What the bars count by: the paper's figures tell what applications got, and the schemes are told that too.
 pub const JUDGED_BY: Data = Data::Calls;
 
-/// What counts as equal: within 2 percent. In a simulator without chance several schedulers often give the same to a fraction of that.
-pub const TOLERANCE: f64 = 0.02;
-
 /// A workload on a disk, once.
 #[derive(Clone, Debug)]
 pub struct Trial {
@@ -153,6 +150,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use learn::merit::Tails;
+
+    use learn::merit::TOLERANCE;
 
     use super::super::runs::Served;
     use super::*;

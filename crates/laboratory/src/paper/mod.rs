@@ -67,7 +67,8 @@ impl Wanted {
         self.check()?;
         let stated = Stated::read()?;
         let drawings = self.drawings()?;
-        let plan = Plan::new(self.is_quick, self.seed)?;
+        let mut plan = Plan::new(self.is_quick, self.seed)?;
+        plan.measures_cpu = self.measures_cpu;
         let mut store = Store::default();
         let (figures, bars) = loop {
             let world = World { plan: &plan, store: &store };
@@ -156,7 +157,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
                 merit::BOUND_FACTOR,
                 regime::FOUND,
                 merit::LEAST_BOUND_S,
-                100.0 * judge::TOLERANCE
+                100.0 * learn::merit::TOLERANCE
             ),
         ),
         (

@@ -73,17 +73,19 @@ pub struct Plan {
     pub disks: Vec<Device>,
     /// Of everything that is drawn.
     pub seed: u64,
+    /// Whether processor time is measured.
+    pub measures_cpu: bool,
 }
 
 impl Plan {
-    /// The full one, or one of minutes.
+    /// The full one, or one of minutes. Processor time is not measured.
     pub fn new(quick: bool, seed: u64) -> anyhow::Result<Plan> {
         let main = Device::parse(MAIN_DISK)?;
         Ok(if quick {
-            Plan { long_factor: 1.0, repeats: 1, batches: 5, disks: vec![main], seed }
+            Plan { long_factor: 1.0, repeats: 1, batches: 5, disks: vec![main], seed, measures_cpu: false }
         } else {
             let disks = vec![main, Device::parse(SECOND_DISK)?];
-            Plan { long_factor: LONG, repeats: 3, batches: 10, disks, seed }
+            Plan { long_factor: LONG, repeats: 3, batches: 10, disks, seed, measures_cpu: false }
         })
     }
 

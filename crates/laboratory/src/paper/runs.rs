@@ -11,15 +11,14 @@ use std::sync::Arc;
 use anyhow::Context;
 use learn::controller::{Brief, Controller, Fixed};
 use learn::description::names;
-use learn::experience::Experience;
+use learn::experience::{Experience, WINDOW};
 use learn::merit::Tails;
 use learn::{Preference, Setting, Window};
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3};
 use super::schemes::{FIVE, PER_REQUEST, SETTINGS, Scheme, Training};
-use crate::bench::{Bench, Observed};
+use crate::bench::{Bench, Observed, tails};
 use crate::comparison::regime;
-use crate::exam::tails;
 use crate::experience;
 use crate::gather;
 use crate::monitor::{Interrupted, Monitor};
@@ -63,7 +62,7 @@ pub struct Summary {
     /// Mean response time of what the processes asked, in seconds.
     pub response_s: f64,
     /// Processor time of scheduler and controller.
-    pub cpu_ns: u64,
+    pub cpu_ns: Option<u64>,
     /// Windows of a fixed run, to be learned from.
     seen: Vec<Window>,
     /// What streams waited.
@@ -228,7 +227,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
     let (begins_with, controller): (Setting, Box<dyn Controller>) = match key.under {
         Under::Fixed(setting) => {
             let setting = Setting::parse(setting)?;
-            (setting.clone(), Box::new(Fixed::new(setting, gather::WINDOW)))
+            (setting.clone(), Box::new(Fixed::new(setting, WINDOW)))
         }
         Under::Scheme(scheme) => {
             let ours = scheme.controller == Scheme::SEEKWISE.controller;
@@ -240,7 +239,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
             (regime::scheduler(regime::FOUND)?, scheme.chosen(plan)?.build(&brief))
         }
     };
-    let observed = match bench.run(&begins_with, controller, monitor) {
+    let observed = match bench.run(&begins_with, controller, plan.measures_cpu, monitor) {
         Err(_) if monitor.check().is_err() => return Err(Interrupted.into()),
         observed => observed.with_context(|| format!("{name} on {}", plan.disks[key.disk].name))?,
     };
@@ -314,7 +313,7 @@ impl Summary {
     pub fn of_phases(phases: Vec<Option<Phase>>) -> Summary {
         let (decisions, seen) = (Vec::new(), Vec::new());
         let tails = Tails::new();
-        Summary { phases, decisions, windows: (0, 0), duration_s: 0.0, bytes: 0, response_s: 0.0, cpu_ns: 0, seen, tails }
+        Summary { phases, decisions, windows: (0, 0), duration_s: 0.0, bytes: 0, response_s: 0.0, cpu_ns: None, seen, tails }
     }
 }
 

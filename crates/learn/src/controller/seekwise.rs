@@ -23,8 +23,8 @@ use block::Nanos;
 
 use super::{Controller, ControllerSpec, Decision};
 use crate::description::describe;
-use crate::experience::Experience;
-use crate::merit;
+use crate::experience::{Experience, FEWEST, WINDOW};
+use crate::merit::{self, TOLERANCE};
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::setting::Setting;
@@ -40,17 +40,11 @@ pub(super) static SPEC: ControllerSpec = ControllerSpec {
     build: |brief, _| Box::new(Seekwise::new(brief.preference, brief.candidates.clone(), &brief.experience)),
 };
 
-/// Length of a window, the same as in experience.
-const WINDOW: Nanos = Nanos::from_millis(1_000);
 /// Windows of a trial, and of the measurement before it: with four on each side, a difference of one standard deviation of a
 /// window is one and a half of the mean's.
 const TRIAL_WINDOWS: f64 = 4.0;
-/// A window with fewer requests is ignored, as in experience.
-const FEWEST: u64 = 20;
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
-/// Smaller gains count as none, as in the evaluation.
-const LEAST_GAIN: f64 = 0.02;
 /// Allowed loss of trials: one second of doing nothing, plus this share of the time.
 const ALLOWED_S: f64 = 1.0;
 const ALLOWED_SHARE: f64 = 0.01;
@@ -217,7 +211,7 @@ impl Seekwise {
             }
             let loss = partial_mean(-gain, deviation);
             let cost_s = trial_s * loss + 2.0 * plant.switching_time(&self.arms[home], &self.arms[arm]).as_secs_f64();
-            let value_s = partial_mean(gain - LEAST_GAIN, deviation) * goes_on_s - cost_s;
+            let value_s = partial_mean(gain - TOLERANCE, deviation) * goes_on_s - cost_s;
             // A candidate with a negative expected gain is not tried, however uncertain the gain is.
             (gain >= 0.0 && value_s > 0.0 && cost_s <= allowed_s).then_some((value_s, arm))
         };
@@ -245,7 +239,7 @@ impl Seekwise {
         let (gain, error) = trial.measured.over(&self.measured);
         let starves = trial.measured.worst_p99_s > merit::bound_s(self.measured.worst_p99_s);
         let is_over = trial.measured.windows >= TRIAL_WINDOWS;
-        if is_over && !starves && gain > LEAST_GAIN.max(SURE * error) {
+        if is_over && !starves && gain > TOLERANCE.max(SURE * error) {
             (self.workload.home, self.measured, self.trial) = (trial.arm, trial.measured, None);
             return Decision::keep(format!("{tried} stays: {} than {home}", percent(gain)));
         }

@@ -18,14 +18,12 @@ use super::query::Filter;
 use super::rows::{Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
 use crate::description::{describe_named, is_asked, names};
-use crate::experience::{Case, Experience, Served, noted};
+use crate::experience::{Case, Experience, FEWEST, Served, noted};
 use crate::preference::Preference;
 use crate::similarity::{Point, Similar, distance};
 
 /// Windows this long before and after a change are compared; over a longer time the workload may change.
 const NEAR: Nanos = Nanos::from_millis(5_000);
-/// Settings with fewer requests than this are ignored.
-const FEWEST: u64 = 20;
 /// Settings are compared if the squared distance between their loads is below this.
 const ALIKE: f64 = 2.5;
 /// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.

@@ -11,7 +11,7 @@ use self::grammar::{At, Block, Sources, Value, ValueKind};
 use crate::device::hdd::mechanics::reacquire_estimate;
 use crate::device::hdd::spec::{
     Bus, CacheSpecification, ExtraWriteDisconnect, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification,
-    Overheads, Preseek, QueuePolicy, ReadAhead, Seek, Sparing, WriteCache, ZoneSpecification,
+    Overheads, Preseek, QueuePolicy, ReadAhead, ReadAheadTrigger, Seek, Sparing, WriteCache, ZoneSpecification,
 };
 use crate::profile::{Profile, ProfileError};
 
@@ -27,15 +27,11 @@ pub struct Imported {
 /// What DiskSim keeps outside the disk's own file.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImportOptions {
-    /// The bus of the system needs at least this long for a sector to the host, in ms. `None`: as the file says, or [`ASSUMED_BUS`].
+    /// The bus of the system needs at least this long for a sector to the host, in ms. `None`: as the file says.
     pub bus_read_sector_ms: Option<f64>,
     /// The same from the host, in ms.
     pub bus_write_sector_ms: Option<f64>,
 }
-
-/// The bus of a drive whose file leaves the transfer to a bus that it does not describe. A bus that takes no time exists nowhere;
-/// this is the one of the system in which DiskSim's authors measured such a drive (DiskSim 4, valid/hp_c2247a.parv).
-pub const ASSUMED_BUS: Bus = Bus { read_sector_ms: 0.1701, write_sector_ms: 0.18686 };
 
 /// Imports the one disk of a file.
 pub fn import(path: &Path, options: ImportOptions) -> Result<Imported, ProfileError> {
@@ -94,12 +90,12 @@ fn convert(
     let layout = model.block("Layout Model", "dm_layout_g1")?;
     let mechanics = model.block("Mechanical Model", "dm_mech_g1")?;
     let (geometry, zones) = geometry(&mut model, layout, notes)?;
-    let (mut mechanics, seek) = mechanics_and_seek(mechanics, folder, &geometry, notes)?;
+    let (mut mechanics, seek, write_seek) = mechanics_and_seek(mechanics, folder, &geometry, notes)?;
     model.finish(notes);
     mechanics.minimum_write_seek_ms = fields.number_or("Minimum seek delay", 0.0)?;
     mechanics.reacquire_ms = reacquire_estimate(&mechanics, &seek, &geometry, &zones);
     let bulk = fields.number_or("Bulk sector transfer time", 0.0)?;
-    let bus = bus(bulk, blocks, options, notes)?;
+    let bus = bus(disk, bulk, blocks, options)?;
     let cache = cache(&mut fields, notes)?;
     let overheads = overheads(&mut fields)?;
     let queue = queue(&mut fields, notes)?;
@@ -112,11 +108,12 @@ fn convert(
     fields.ignore("Read directly to buffer", "changes nothing here", notes);
     fields.finish(notes);
     let description = format!("{}, imported from DiskSim parameters", disk.name);
-    Ok(HddSpecification { name: name.to_owned(), description, geometry, mechanics, seek, bus, cache, overheads, queue, zones })
+    let name = name.to_owned();
+    Ok(HddSpecification { name, description, geometry, mechanics, seek, write_seek, bus, cache, overheads, queue, zones })
 }
 
 /// The slowest of disk, bus, controller and what the user says: DiskSim takes the largest of all transfer times.
-fn bus(bulk: f64, blocks: &[Block], options: ImportOptions, notes: &mut Vec<String>) -> Result<Bus, String> {
+fn bus(disk: &Block, bulk: f64, blocks: &[Block], options: ImportOptions) -> Result<Bus, String> {
     let (mut read, mut write, mut described) = (bulk, bulk, bulk > 0.0);
     for block in blocks {
         let mut fields = Fields::new(block);
@@ -129,18 +126,17 @@ fn bus(bulk: f64, blocks: &[Block], options: ImportOptions, notes: &mut Vec<Stri
             (read, write) = (read.max(bulk), write.max(bulk));
         }
     }
-    let assumed = |least: f64| if described { 0.0 } else { least };
+    // A bus that takes no time exists nowhere, and that of another system makes the drive another one.
     if !described && (options.bus_read_sector_ms.is_none() || options.bus_write_sector_ms.is_none()) {
-        notes.push(format!(
-            "Bulk sector transfer time is 0, which leaves it to a bus that is not described here: {} ms to read and {} ms to write \
-             a sector are assumed (DiskSim 4, valid/hp_c2247a.parv); import the .parv with the bus, or give \
-             --bus-read-sector-ms and --bus-write-sector-ms",
-            ASSUMED_BUS.read_sector_ms, ASSUMED_BUS.write_sector_ms
+        return Err(format!(
+            "{}: Bulk sector transfer time: 0 or absent, which leaves it to a bus that this file does not describe; import the .parv \
+             that holds the disk and its bus, or give both --bus-read-sector-ms and --bus-write-sector-ms",
+            disk.at
         ));
     }
     Ok(Bus {
-        read_sector_ms: read.max(options.bus_read_sector_ms.unwrap_or(assumed(ASSUMED_BUS.read_sector_ms))),
-        write_sector_ms: write.max(options.bus_write_sector_ms.unwrap_or(assumed(ASSUMED_BUS.write_sector_ms))),
+        read_sector_ms: read.max(options.bus_read_sector_ms.unwrap_or(0.0)),
+        write_sector_ms: write.max(options.bus_write_sector_ms.unwrap_or(0.0)),
     })
 }
 
@@ -297,7 +293,7 @@ fn mechanics_and_seek(
     folder: &Path,
     geometry: &Geometry,
     notes: &mut Vec<String>,
-) -> Result<(MechanicsSpecification, Seek), String> {
+) -> Result<(MechanicsSpecification, Seek, Option<Seek>), String> {
     let mut fields = Fields::new(block);
     if let Some((at, word)) = fields.word("Access time type")?
         && word != "trackSwitchPlusRotation"
@@ -308,6 +304,7 @@ fn mechanics_and_seek(
     let single = fields.number("Single cylinder seek time");
     let average = fields.number("Average seek time");
     let full = fields.number("Full strobe seek time");
+    let mut write_seek = None;
     let seek = match kind.as_str() {
         "constant" => Seek::Constant { time_ms: fields.number("Constant seek time")? },
         "linear" => Seek::Linear { single_ms: single?, average_ms: average?, full_ms: full? },
@@ -317,7 +314,9 @@ fn mechanics_and_seek(
         "extracted" => {
             let (at, name) =
                 fields.word("Full seek curve")?.ok_or_else(|| format!("{}: `Full seek curve` is missing", block.at))?;
-            seek_file(&folder_of(&at, folder).join(name), &at)?
+            let (seek, of_writes) = seek_file(&folder_of(&at, folder).join(name), &at)?;
+            write_seek = of_writes;
+            seek
         }
         other => {
             let known = "constant, linear, curve, hpl, hplplus10 or extracted";
@@ -343,7 +342,7 @@ fn mechanics_and_seek(
     if geometry.cylinders == 0 {
         return Err(format!("{}: Number of cylinders: 0; at least 1", block.at));
     }
-    Ok((mechanics, seek))
+    Ok((mechanics, seek, write_seek))
 }
 
 fn hpl(fields: &mut Fields, with_first_ten: bool) -> Result<Seek, String> {
@@ -373,36 +372,48 @@ fn folder_of(at: &At, fallback: &Path) -> std::path::PathBuf {
     at.file.parent().unwrap_or(fallback).to_owned()
 }
 
-/// A measured seek curve: a line `Seek distances measured: n`, then `cylinders, ms` lines (a third column is a deviation; Western
-/// Digital's DiskSim takes a fourth for the seeks of writes).
-fn seek_file(path: &Path, at: &At) -> Result<Seek, String> {
+/// A measured seek curve: a line `Seek distances measured: n`, then lines `cylinders, ms`. A third column is the deviation, a
+/// fourth the time of a seek to a write, settled (the dual seek profiles of Western Digital's DiskSim: valid/dualseek_example).
+/// Returns the curve of reads, and that of writes if there is one.
+fn seek_file(path: &Path, at: &At) -> Result<(Seek, Option<Seek>), String> {
     let text = crate::profile::read_text(path).map_err(|error| format!("{at}: Full seek curve: {}: {error}", path.display()))?;
     let mut points: Vec<(u32, f64)> = Vec::new();
+    let mut of_writes: Vec<(u32, f64)> = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let mut columns = line.split(',').map(str::trim);
-        let distance = columns.next().and_then(|text| text.parse::<u32>().ok());
-        let time = columns.next().and_then(|text| text.parse::<f64>().ok());
-        if columns.nth(1).is_some_and(|text| !text.is_empty()) {
-            return Err(format!(
-                "{}:{}: a fourth column, the seek times of writes, is not supported; leave it out and give what it adds as \
-                 `Add. write settling delay`",
-                path.display(),
-                index + 1
-            ));
+        let wrong = |what: &str| Err(format!("{}:{}: {what}", path.display(), index + 1));
+        let columns: Vec<&str> = line.split(',').map(str::trim).collect();
+        let number = |column: usize| columns.get(column).and_then(|text| text.parse::<f64>().ok()).filter(|time| time.is_finite());
+        match (columns[0].parse::<u32>(), number(1)) {
+            (Ok(0), _) => continue,
+            (Ok(distance), Some(time)) => points.push((distance, time)),
+            _ if index == 0 => continue,
+            _ => return wrong(&format!("`{line}` is not `cylinders, milliseconds`")),
         }
-        match (distance, time) {
-            (Some(0), _) => {}
-            (Some(distance), Some(time)) if time.is_finite() => points.push((distance, time)),
-            _ if index == 0 => {}
-            _ => return Err(format!("{}:{}: `{line}` is not `cylinders, milliseconds`", path.display(), index + 1)),
+        let distance = points[points.len() - 1].0;
+        match columns.get(3).filter(|text| !text.is_empty()) {
+            None if of_writes.is_empty() => {}
+            None => return wrong("the fourth column, the seek time of a write, is missing here; the lines before have it"),
+            Some(_) if of_writes.len() + 1 < points.len() => {
+                return wrong("a fourth column, the seek time of a write, begins here; all lines or none must have it");
+            }
+            Some(text) => match number(3) {
+                Some(time) => of_writes.push((distance, time)),
+                None => {
+                    return wrong(&format!("fourth column, the seek time of a write: `{text}` is not a number of milliseconds"));
+                }
+            },
         }
     }
-    points.sort_by_key(|point| point.0);
-    points.dedup_by_key(|point| point.0);
     if points.is_empty() {
         return Err(format!("{}: holds no line `cylinders, milliseconds`", path.display()));
     }
-    Ok(Seek::Table { points })
+    let table = |mut points: Vec<(u32, f64)>| {
+        points.sort_by_key(|point| point.0);
+        points.dedup_by_key(|point| point.0);
+        Seek::Table { points }
+    };
+    let of_writes = (!of_writes.is_empty()).then(|| table(of_writes));
+    Ok((table(points), of_writes))
 }
 
 fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<CacheSpecification, String> {
@@ -440,6 +451,7 @@ fn cache(fields: &mut Fields, notes: &mut Vec<String>) -> Result<CacheSpecificat
             3 => ReadAhead::Segment,
             _ => ReadAhead::NextTrack,
         },
+        read_ahead_trigger: ReadAheadTrigger::EveryRead,
         read_ahead_min_sectors: fields.integer_or("Minimum read-ahead (blks)", 0, 1 << 30, 0)? as u32,
         read_ahead_max_sectors: fields.integer_or("Maximum read-ahead (blks)", 0, 1 << 30, 0)? as u32,
         read_ahead_over_requested: fields.has("Read-ahead over requested") && fields.signed("Read-ahead over requested")? != 0.0,

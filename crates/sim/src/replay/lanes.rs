@@ -1,7 +1,7 @@
 //! Runs every stream alone on its own disk, to show how much the others slow it down.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use block::{Nanos, StreamId};
 
@@ -11,13 +11,17 @@ use crate::run::{Finished, Issue, Server};
 /// Limit on requests in all lanes together: a stream that overruns even its own disk must not fill the memory.
 const ROOM: usize = 1 << 20;
 
-/// One [`Queue`] per stream.
+/// One [`Queue`] per stream. Lanes are numbered in the order of their streams.
 pub(super) struct Lanes<'a> {
-    lanes: BTreeMap<StreamId, Lane>,
+    /// In ascending order.
+    streams: Vec<StreamId>,
+    lanes: Vec<Option<Lane>>,
     build: &'a dyn Fn() -> Queue,
+    /// The lane of the last request: the next one is often for the same.
+    last: usize,
     /// When each lane next needs to be called; stale entries are dropped when they come up.
-    calls: BinaryHeap<Reverse<(Nanos, StreamId)>>,
-    touched: Vec<StreamId>,
+    calls: BinaryHeap<Reverse<(Nanos, u32)>>,
+    touched: Vec<u32>,
     inside: usize,
 }
 
@@ -29,20 +33,18 @@ struct Lane {
 }
 
 impl<'a> Lanes<'a> {
-    pub(super) fn new(build: &'a dyn Fn() -> Queue) -> Lanes<'a> {
-        Lanes { lanes: BTreeMap::new(), build, calls: BinaryHeap::new(), touched: Vec::new(), inside: 0 }
+    /// Lanes for these streams, in ascending order.
+    pub(super) fn new(streams: Vec<StreamId>, build: &'a dyn Fn() -> Queue) -> Lanes<'a> {
+        let lanes = streams.iter().map(|_| None).collect();
+        Lanes { streams, lanes, build, last: 0, calls: BinaryHeap::new(), touched: Vec::new(), inside: 0 }
     }
 
-    fn call_again(&mut self, stream: StreamId) {
-        let Some(lane) = self.lanes.get_mut(&stream) else { return };
-        let next = lane.queue.next_event();
-        if next == lane.call {
-            return;
+    /// The lane of a stream, which is one of those given.
+    fn find(&mut self, stream: StreamId) -> Option<usize> {
+        if self.streams.get(self.last) != Some(&stream) {
+            self.last = self.streams.binary_search(&stream).ok()?;
         }
-        lane.call = next;
-        if let Some(at) = next {
-            self.calls.push(Reverse((at, stream)));
-        }
+        Some(self.last)
     }
 }
 
@@ -54,10 +56,13 @@ impl Server for Lanes<'_> {
     }
 
     fn admit(&mut self, now: Nanos, issue: Issue) {
-        let lane = self.lanes.entry(issue.stream).or_insert_with(|| Lane { queue: Box::new((self.build)()), call: None });
+        let found = self.find(issue.stream);
+        debug_assert!(found.is_some(), "stream {} has no lane", issue.stream);
+        let Some(number) = found else { return };
+        let lane = self.lanes[number].get_or_insert_with(|| Lane { queue: Box::new((self.build)()), call: None });
         lane.queue.admit(now, issue);
         self.inside += 1;
-        self.touched.push(issue.stream);
+        self.touched.push(number as u32);
     }
 
     fn next_event(&self) -> Option<Nanos> {
@@ -65,26 +70,32 @@ impl Server for Lanes<'_> {
     }
 
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
-        while let Some(&Reverse((at, stream))) = self.calls.peek()
+        while let Some(&Reverse((at, number))) = self.calls.peek()
             && at <= now
         {
             self.calls.pop();
-            if let Some(lane) = self.lanes.get_mut(&stream).filter(|lane| lane.call == Some(at)) {
+            if let Some(lane) = self.lanes[number as usize].as_mut().filter(|lane| lane.call == Some(at)) {
                 lane.call = None;
                 let before = finished.len();
                 lane.queue.advance(now, finished);
                 self.inside -= finished.len() - before;
-                self.touched.push(stream);
+                self.touched.push(number);
             }
         }
     }
 
     fn dispatch(&mut self, now: Nanos) {
-        while let Some(stream) = self.touched.pop() {
-            if let Some(lane) = self.lanes.get_mut(&stream) {
-                lane.queue.dispatch(now);
+        while let Some(number) = self.touched.pop() {
+            let Some(lane) = &mut self.lanes[number as usize] else { continue };
+            lane.queue.dispatch(now);
+            let next = lane.queue.next_event();
+            if next == lane.call {
+                continue;
             }
-            self.call_again(stream);
+            lane.call = next;
+            if let Some(at) = next {
+                self.calls.push(Reverse((at, number)));
+            }
         }
     }
 }
@@ -105,7 +116,7 @@ mod tests {
             let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
             Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default())
         };
-        let mut lanes = Lanes::new(&build);
+        let mut lanes = Lanes::new(vec![1], &build);
         for token in 0..1000 {
             let (op, priority) = (Op::Read, Priority::DEFAULT);
             let issue = Issue { arrival: Nanos::ZERO, lba: token * 1000, sectors: 8, op, sync: true, stream: 1, priority, token };

@@ -82,8 +82,9 @@ pub fn replay_alone(
     measure: Measure,
     watch: &Watch,
 ) -> Result<Measure, RunError> {
-    let mut lanes = Lanes::new(build);
-    let requests = Numbered::only(reader, measure.followed(), watch.stop);
+    let followed = measure.followed();
+    let mut lanes = Lanes::new(followed.clone(), build);
+    let requests = Numbered::only(reader, followed, watch.stop);
     match settings.mode {
         Mode::Open => run(Open::new(requests, placement, settings.speed), &mut lanes, measure, watch, None),
         Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut lanes, measure, watch, None),

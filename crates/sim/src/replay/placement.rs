@@ -1,9 +1,10 @@
 //! The survey of a trace before its replay, and the placement of its devices on the simulated disk.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use block::{Nanos, Op, StreamId};
 
+use crate::keyed::Keyed;
 use crate::trace::{TraceError, TraceReader, TraceRequest};
 
 /// Granularity at which [`Fit::Compact`] removes untouched areas: coarse enough to keep neighbouring requests close.
@@ -29,11 +30,11 @@ pub struct Survey {
     /// From the first arrival to the last.
     pub duration: Nanos,
     /// Per device: the first sector after its highest request.
-    ends: BTreeMap<u32, u64>,
+    ends: Keyed<u32, u64>,
     /// The chunks of [`CHUNK_SECTORS`] that are touched, by device.
-    chunks: BTreeSet<(u32, u64)>,
+    chunks: Keyed<(u32, u64), ()>,
     /// Per stream: requests.
-    streams: BTreeMap<StreamId, u64>,
+    streams: Keyed<StreamId, u64>,
     /// Names of the followed streams.
     names: BTreeMap<StreamId, String>,
 }
@@ -49,16 +50,13 @@ impl Survey {
             survey.writes_without_sync += u64::from(request.op == Op::Write && request.sync.is_none());
             survey.without_response += u64::from(request.response.is_none());
             let end = request.lba.saturating_add(u64::from(request.sectors));
-            let known = survey.ends.entry(request.device).or_default();
-            *known = (*known).max(end);
-            for chunk in request.lba / CHUNK_SECTORS..=(end - 1) / CHUNK_SECTORS {
-                if survey.chunks.len() < COUNTED {
-                    survey.chunks.insert((request.device, chunk));
-                }
+            if let Some(known) = survey.ends.entry(request.device, usize::MAX) {
+                *known = (*known).max(end);
             }
-            if survey.streams.len() < COUNTED {
-                *survey.streams.entry(request.stream).or_default() += 1;
-            } else if let Some(requests) = survey.streams.get_mut(&request.stream) {
+            for chunk in request.lba / CHUNK_SECTORS..=(end - 1) / CHUNK_SECTORS {
+                survey.chunks.entry((request.device, chunk), COUNTED);
+            }
+            if let Some(requests) = survey.streams.entry(request.stream, COUNTED) {
                 *requests += 1;
             }
             if survey.requests.is_multiple_of(8192) && !each(survey.requests) {
@@ -76,7 +74,7 @@ impl Survey {
 
     /// The busiest streams with their requests, busiest first, at most [`FOLLOWED_STREAMS`].
     pub fn followed(&self) -> Vec<(StreamId, u64)> {
-        let mut streams: Vec<_> = self.streams.iter().map(|(&stream, &requests)| (stream, requests)).collect();
+        let mut streams: Vec<_> = self.streams.iter().map(|(stream, &requests)| (stream, requests)).collect();
         streams.sort_by_key(|&(stream, requests)| (std::cmp::Reverse(requests), stream));
         streams.truncate(FOLLOWED_STREAMS);
         streams
@@ -157,15 +155,18 @@ impl Placement {
             if compact > capacity || survey.chunks.len() == COUNTED {
                 return Err(FitError::Compact { needed: compact, capacity });
             }
-            let chunks = survey.chunks.iter().copied().collect();
+            let mut chunks: Vec<(u32, u64)> = survey.chunks.iter().map(|(chunk, ())| chunk).collect();
+            chunks.sort_unstable();
             return Ok(Placement { capacity, layout: Layout::Compact(chunks) });
         }
-        let mut bases = Vec::with_capacity(survey.ends.len());
+        let mut ends: Vec<(u32, u64)> = survey.ends.iter().map(|(device, &end)| (device, end)).collect();
+        ends.sort_unstable();
+        let mut bases = Vec::with_capacity(ends.len());
         let mut needed = 0u64;
-        for (&device, &end) in &survey.ends {
+        for &(device, end) in &ends {
             bases.push((device, needed));
             // The next device starts at a chunk boundary, which preserves alignment.
-            needed = if bases.len() == survey.ends.len() {
+            needed = if bases.len() == ends.len() {
                 needed.saturating_add(end)
             } else {
                 needed.saturating_add(end).div_ceil(CHUNK_SECTORS).saturating_mul(CHUNK_SECTORS)

@@ -166,6 +166,8 @@ pub struct Measure {
     /// Some requests, chosen by their number alone: the same ones in every run of as many requests.
     pub sample: Vec<Transferred>,
     followed: Followed,
+    /// Nothing but the followed streams is measured.
+    only_streams: bool,
     sample_below: u64,
     /// The bin that was filled last: its index, begin and end. Most requests fall into the same bin as the one before, which is then
     /// found without a division.
@@ -188,6 +190,7 @@ impl Measure {
             discards: Responses::new(3),
             streams: BTreeMap::new(),
             followed: Followed::new(followed),
+            only_streams: false,
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
             sample: Vec::new(),
@@ -196,7 +199,18 @@ impl Measure {
         }
     }
 
+    /// Measures these streams and nothing else: what a run gives in which each of them is alone.
+    pub fn of_streams(followed: impl IntoIterator<Item = StreamId>) -> Measure {
+        Measure { only_streams: true, ..Measure::new(followed) }
+    }
+
     pub(crate) fn record(&mut self, finished: &Finished) {
+        if self.only_streams {
+            if let Some(done) = finished.transfer() {
+                self.record_stream(done);
+            }
+            return;
+        }
         let (arrival, at) = (finished.arrival(), finished.at());
         self.first_arrival = self.first_arrival.min(arrival);
         self.last_arrival = self.last_arrival.max(arrival);
@@ -210,22 +224,25 @@ impl Measure {
     fn record_transfer(&mut self, done: &Transferred) {
         let issue = &done.issue;
         let response = done.at - issue.arrival;
-        // A discard moves nothing.
-        let bytes = if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 };
-        let (responses, moved) = match issue.op {
+        let bytes = moved(issue);
+        self.record_stream(done);
+        let (responses, total) = match issue.op {
             Op::Read => (&mut self.reads, &mut self.read_bytes),
             Op::Write => (&mut self.writes, &mut self.written_bytes),
             Op::Discard => (&mut self.discards, &mut 0),
         };
         responses.record(response);
-        *moved += bytes;
-        if let Some(stream) = self.followed.get_mut(issue.stream) {
-            stream.bytes += bytes;
-            stream.responses.record(response);
-        }
+        *total += bytes;
         self.record_bin(done.at, bytes, response);
         if rank(issue) <= self.sample_below {
             self.take_sample(done);
+        }
+    }
+
+    fn record_stream(&mut self, done: &Transferred) {
+        if let Some(stream) = self.followed.get_mut(done.issue.stream) {
+            stream.bytes += moved(&done.issue);
+            stream.responses.record(done.at - done.issue.arrival);
         }
     }
 
@@ -280,6 +297,9 @@ impl Measure {
 
     /// Requests recorded so far.
     pub(crate) fn completed(&self) -> u64 {
+        if self.only_streams {
+            return self.followed.measures.iter().map(|(_, measure)| measure.responses.count()).sum();
+        }
         self.reads.count() + self.writes.count() + self.discards.count()
     }
 
@@ -295,6 +315,11 @@ impl Measure {
     pub fn duration(&self) -> Nanos {
         self.last_completion - self.first_arrival
     }
+}
+
+/// How many bytes a request moves; a discard none.
+fn moved(issue: &Issue) -> u64 {
+    if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 }
 }
 
 /// Where a request stands in the order in which samples are taken.
@@ -344,6 +369,37 @@ mod tests {
         assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
         assert_eq!((measure.read_bytes, measure.written_bytes, measure.streams[&7].bytes), (4096, 4096, 8192));
         assert_eq!((measure.bins.iter().map(|bin| bin.bytes).sum::<u64>(), measure.streams[&7].responses.count()), (8192, 3));
+    }
+
+    #[test]
+    fn of_streams_alone_the_followed_ones_are_measured_as_ever_and_nothing_else() {
+        let (mut all, mut alone) = (Measure::new([7]), Measure::of_streams([7]));
+        for token in 0..100 {
+            let issue = Issue {
+                arrival: Nanos(token * 1_000),
+                lba: 0,
+                sectors: 8,
+                op: Op::Read,
+                sync: true,
+                stream: 7 + (token % 2) as StreamId,
+                priority: block::Priority::DEFAULT,
+                token,
+            };
+            let (dispatched, at) = (issue.arrival, Nanos(token * 2_000 + 1));
+            for measure in [&mut all, &mut alone] {
+                measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
+            }
+        }
+        assert_eq!((all.completed(), alone.completed()), (100, 50));
+        for measure in [&mut all, &mut alone] {
+            measure.finish();
+        }
+        let figures = |measure: &Measure| {
+            let StreamMeasure { bytes, responses } = &measure.streams[&7];
+            (*bytes, responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
+        };
+        assert_eq!(figures(&alone), figures(&all));
+        assert_eq!((alone.all.count(), alone.sample.len()), (0, 0));
     }
 
     #[test]

@@ -3,13 +3,14 @@
 mod footprint;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 
 use block::{Nanos, Op, SEQUENTIAL_GAP, StreamId};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::{TraceError, TraceReader, TraceRequest};
+use crate::keyed::Keyed;
 use footprint::Footprint;
 
 /// Limit on distinct streams, devices and sizes; the rest are counted together, and the result says so.
@@ -212,6 +213,7 @@ pub fn characterise(
             return Ok(None);
         }
     }
+    tally.footprint.settle();
     Ok(Some(tally.info(reader, top)))
 }
 
@@ -251,7 +253,7 @@ struct Stream {
 /// Counters of one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Device {
-    end: u64,
+    end: Option<u64>,
 }
 
 /// Everything counted so far.
@@ -265,7 +267,7 @@ struct Tally {
     sync_known: u64,
     sync: u64,
     size: Histogram<u64>,
-    sizes: BTreeMap<u32, u64>,
+    sizes: Keyed<u32, u64>,
     interarrival: Histogram<u64>,
     interarrival_squares: f64,
     last: Nanos,
@@ -283,9 +285,9 @@ struct Tally {
     max_under_way: usize,
     response: Histogram<u64>,
     response_sum: f64,
-    streams: BTreeMap<StreamId, Stream>,
+    streams: Keyed<StreamId, Stream>,
     streams_complete: bool,
-    devices: BTreeMap<u32, Device>,
+    devices: Keyed<u32, Device>,
 }
 
 /// For numbers up to 2^63, exact to three digits; about half a megabyte.
@@ -307,7 +309,7 @@ impl Tally {
             sync_known: 0,
             sync: 0,
             size: histogram(),
-            sizes: BTreeMap::new(),
+            sizes: Keyed::default(),
             interarrival: histogram(),
             interarrival_squares: 0.0,
             last: Nanos::ZERO,
@@ -325,9 +327,9 @@ impl Tally {
             max_under_way: 0,
             response: histogram(),
             response_sum: 0.0,
-            streams: BTreeMap::new(),
+            streams: Keyed::default(),
             streams_complete: true,
-            devices: BTreeMap::new(),
+            devices: Keyed::default(),
         }
     }
 
@@ -362,8 +364,8 @@ impl Tally {
             return;
         }
         self.size.saturating_record(sectors);
-        if self.sizes.len() < SIZES || self.sizes.contains_key(&request.sectors) {
-            *self.sizes.entry(request.sectors).or_default() += 1;
+        if let Some(requests) = self.sizes.entry(request.sectors, SIZES) {
+            *requests += 1;
         }
     }
 
@@ -388,19 +390,15 @@ impl Tally {
         self.first_lba = self.first_lba.min(request.lba);
         self.end_lba = self.end_lba.max(end);
         self.footprint.add(request.device, request.lba, end);
-        let before = self.devices.get(&request.device).map(|device| device.end);
+        let before = self.devices.entry(request.device, DEVICES).and_then(|device| device.end.replace(end));
         self.order.see(before, request.lba);
-        if before.is_some() || self.devices.len() < DEVICES {
-            self.devices.insert(request.device, Device { end });
-        }
     }
 
     fn see_stream(&mut self, request: &TraceRequest) {
-        if self.streams.len() == STREAMS && !self.streams.contains_key(&request.stream) {
+        let Some(stream) = self.streams.entry(request.stream, STREAMS) else {
             self.streams_complete = false;
             return;
-        }
-        let stream = self.streams.entry(request.stream).or_default();
+        };
         let before = (stream.requests > 0 && stream.device == request.device).then_some(stream.end);
         stream.order.see(before, request.lba);
         self.order_in_stream.see(before, request.lba);
@@ -471,7 +469,7 @@ impl Tally {
     fn sizes(&self) -> Sizes {
         let mean = |sectors: u64, requests: u64| (requests > 0).then(|| kilobytes(sectors) / requests as f64);
         let sectors = self.read_sectors.saturating_add(self.write_sectors);
-        let mut common: Vec<CommonSize> = self.sizes.iter().map(|(&sectors, &requests)| CommonSize { sectors, requests }).collect();
+        let mut common: Vec<CommonSize> = self.sizes.iter().map(|(sectors, &requests)| CommonSize { sectors, requests }).collect();
         common.sort_by_key(|size| (Reverse(size.requests), size.sectors));
         common.truncate(5);
         Sizes {
@@ -480,7 +478,7 @@ impl Tally {
             write_mean_kb: mean(self.write_sectors, self.writes),
             p50_kb: kilobytes(self.size.value_at_quantile(0.5)),
             p95_kb: kilobytes(self.size.value_at_quantile(0.95)),
-            max_kb: kilobytes(self.sizes.keys().next_back().copied().unwrap_or_default().into()),
+            max_kb: kilobytes(self.sizes.iter().map(|(sectors, _)| sectors).max().unwrap_or_default().into()),
             common,
         }
     }
@@ -500,7 +498,7 @@ impl Tally {
     }
 
     fn busiest(&self, reader: &dyn TraceReader, top: usize) -> Vec<StreamInfo> {
-        let mut busiest: Vec<(StreamId, Stream)> = self.streams.iter().map(|(&stream, &known)| (stream, known)).collect();
+        let mut busiest: Vec<(StreamId, Stream)> = self.streams.iter().map(|(stream, &known)| (stream, known)).collect();
         busiest.sort_by_key(|&(stream, known)| (Reverse(known.requests), stream));
         busiest.truncate(top);
         let about = |(stream, known): (StreamId, Stream)| StreamInfo {

@@ -4,6 +4,7 @@
 //!  file --> input: gzip, zstd --> lines or records --> a format --> order: sorted, from zero --> requests
 //!                                                        events: queue, dispatch and completion matched
 //! ```
+//! A trace that is not too long is [kept](Kept) in memory while it is read for the first time.
 
 mod alibaba;
 mod blkparse;
@@ -15,6 +16,7 @@ mod extent;
 mod fio;
 pub mod info;
 mod input;
+mod kept;
 mod lines;
 mod msr;
 mod names;
@@ -31,6 +33,7 @@ use std::path::{Path, PathBuf};
 use block::{Nanos, Op, Priority, StreamId};
 
 pub use input::{Compression, Head, Input};
+pub use kept::{Keeping, Kept, KeptReader};
 
 /// A trace format: how to recognise it and how to read it.
 pub struct Format {

@@ -182,13 +182,11 @@ fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
 /// All jobs of a group are judged by one criterion; fio rejects others.
 fn check_steady(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
     let rule = |job: &Job| (job.options.steady, job.options.steady_seconds, job.options.steady_ramp);
-    for pair in jobs.windows(2).filter(|pair| pair[0].group == pair[1].group && rule(&pair[0]) != rule(&pair[1])) {
-        let place = sections[pair[1].section_number as usize].place_of(&["steadystate", "steadystate_duration"]);
-        let message =
-            format!("steadystate: {} and {} are of one group and must have the same; give new_group", pair[0].name, pair[1].name);
-        return Err((place, message));
-    }
-    Ok(())
+    let differ = |pair: &&[Job]| pair[0].group == pair[1].group && rule(&pair[0]) != rule(&pair[1]);
+    let Some([before, job]) = jobs.windows(2).find(differ) else { return Ok(()) };
+    let place = sections[job.section_number as usize].place_of(&["steadystate", "steadystate_duration"]);
+    let message = format!("steadystate: {} and {} are of one group and must have the same; give new_group", before.name, job.name);
+    Err((place, message))
 }
 
 /// The number of the section that this one names in `wait_for`.

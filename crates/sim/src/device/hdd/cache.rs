@@ -39,6 +39,8 @@ pub struct Segment {
     used: u64,
     /// Up to here the host has its data, and read-ahead may take the room.
     pub released: u64,
+    /// The LBA behind the last read that it served.
+    pub asked: u64,
 }
 
 /// What the arm must know of data that wait for it. Apart from the segments: these are searched for every request.
@@ -93,7 +95,7 @@ impl Cache {
     /// Empty segments.
     pub fn new(spec: &CacheSpecification) -> Cache {
         let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
-        let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0 };
+        let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0, asked: 0 };
         let waiting = Waiting { order: 0, ready: 0, incoming: 0, incoming_since: 0, place };
         Cache {
             segments: vec![empty; spec.segments as usize].into(),
@@ -211,6 +213,12 @@ impl Cache {
         (segment.start, segment.end, segment.released) = (lba, lba, lba);
         (segment.state, segment.written) = (State::Reading, false);
         self.touch(index);
+    }
+
+    /// A read of which some is still in memory ended before `lba`: the reader is sequential.
+    pub fn follows_on(&self, lba: u64) -> bool {
+        let read = |segment: &Segment| matches!(segment.state, State::Clean | State::Reading) && !segment.written;
+        self.segments.iter().any(|segment| read(segment) && segment.asked == lba)
     }
 
     /// The media have been read up to `end`, and the host has what lies before `released`.

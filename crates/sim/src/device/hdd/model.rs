@@ -2,7 +2,7 @@
 
 use super::layout::HddLayout;
 use super::mechanics::{MAX_CYLINDERS, Mechanics, duration};
-use super::spec::{CacheSpecification, HddQueue, HddSpecification};
+use super::spec::{CacheSpecification, HddQueue, HddSpecification, ReadAhead};
 
 /// A checked profile, ready for arithmetic. All times are nanoseconds.
 #[derive(Debug, PartialEq)]
@@ -100,8 +100,8 @@ impl HddModel {
         }
         Ok(HddModel {
             layout: HddLayout::new(geometry, &spec.zones)?,
-            mechanics: Mechanics::new(&spec.mechanics, &spec.seek, geometry)?,
-            cache: spec.cache.clone(),
+            mechanics: Mechanics::new(&spec.mechanics, &spec.seek, spec.write_seek.as_ref(), geometry)?,
+            cache: effective_cache(spec),
             queue: spec.queue.clone(),
             delays: Delays::new(spec)?,
         })
@@ -124,6 +124,17 @@ fn check_cache(cache: &CacheSpecification) -> Result<(), String> {
     } else {
         Err(format!("cache.read_watermark: {} is not within 0 to 1", cache.read_watermark))
     }
+}
+
+/// The cache, without a maximum of read-ahead that would contradict its mode: whole tracks are not read where the maximum is shorter
+/// than a track (DiskSim, `disk_buffer_get_max_readahead`, looks at no maximum in this mode).
+fn effective_cache(spec: &HddSpecification) -> CacheSpecification {
+    let mut cache = spec.cache.clone();
+    let longest_track = spec.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(0);
+    if cache.read_ahead == ReadAhead::NextTrack && cache.read_ahead_max_sectors < longest_track {
+        cache.read_ahead_max_sectors = 0;
+    }
+    cache
 }
 
 impl Delays {

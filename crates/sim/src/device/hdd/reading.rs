@@ -5,7 +5,7 @@ use block::{Nanos, RequestId};
 use super::cache::{Lookup, State};
 use super::mechanics::{Arm, Motion};
 use super::media::Extent;
-use super::spec::{Preseek, ReadAhead};
+use super::spec::{Preseek, ReadAhead, ReadAheadTrigger};
 use super::{Active, Completion, Hdd, Pending};
 
 /// The media being read into a segment, past what was asked for.
@@ -28,7 +28,8 @@ impl Hdd {
         let (_, sent) = self.occupy_bus(start, end - lba, sector);
         self.send_hit(id, sent.saturating_add(self.model.delays.read_completion), true);
         self.cache.touch(segment);
-        let limit = self.read_ahead_limit(segment, lba, end, None);
+        let limit = if self.triggers_read_ahead(lba) { self.read_ahead_limit(segment, lba, end, None) } else { end };
+        self.cache.segments[segment].asked = end;
         match &mut self.stream {
             Some(stream) if stream.segment == segment => stream.limit = stream.limit.max(limit),
             None if self.model.cache.read_ahead_after_hit && self.active.is_none() => self.read_on(start, segment, limit),
@@ -56,6 +57,14 @@ impl Hdd {
         let place = self.model.layout.locate(from);
         let (extent, _) = Extent::reach(&self.model, at, self.arm, from, place, Motion::Fresh, false);
         self.stream = Some(Stream { segment, extent, limit, least: 0, revolution_at: None });
+    }
+
+    /// A read from `lba` makes the drive read on. To be asked before the read changes what is in memory.
+    fn triggers_read_ahead(&self, lba: u64) -> bool {
+        match self.model.cache.read_ahead_trigger {
+            ReadAheadTrigger::EveryRead => true,
+            ReadAheadTrigger::AfterSequence => self.cache.follows_on(lba),
+        }
     }
 
     /// How far the drive reads on after a request for `lba..end`, in which `extent` is being read, if any is.
@@ -124,34 +133,35 @@ impl Hdd {
             return self.serve_hit(from_memory, request.id, segment, lba, end);
         }
         let command_done = request.arrived.saturating_add(delays.read_miss.after(request.after_read));
+        let reads_on = self.triggers_read_ahead(lba);
         if let Lookup::Partial(segment) = found {
             if let Some(stream) = self.stream.filter(|stream| stream.segment == segment) {
-                return self.read_from_stream(at, from_memory, request, stream);
+                return self.read_from_stream(at, from_memory, request, stream, reads_on);
             }
             let free = self.stop_stream(at).max(command_done);
             // Stopping changes nothing here: a segment that is being read belongs to the stream.
             let from = self.cache.segments[segment].end;
             self.cache.segments[segment].state = State::Reading;
             self.cache.touch(segment);
-            return self.read_media(free, request, segment, from, Some(from_memory));
+            return self.read_media(free, request, segment, from, Some(from_memory), reads_on);
         }
         if let Some(stream) = self.stream.filter(|stream| self.is_about_to_read(stream, lba)) {
-            return self.read_from_stream(at, from_memory, request, stream);
+            return self.read_from_stream(at, from_memory, request, stream, reads_on);
         }
         let free = self.stop_stream(at).max(command_done);
         // `choose` lets a read go only if a segment can be had.
         let Some(segment) = self.cache.for_read() else { return self.pending.push(*request) };
         self.cache.begin_read(segment, lba);
-        self.read_media(free, request, segment, lba, None);
+        self.read_media(free, request, segment, lba, None, reads_on);
     }
 
-    /// Reads `from..request.end` from the media into a segment that holds what comes before.
-    fn read_media(&mut self, at: u64, request: &Pending, segment: usize, from: u64, connected: Option<u64>) {
+    /// Reads `from..request.end` from the media into a segment that holds what comes before, and on where `reads_on` says so.
+    fn read_media(&mut self, at: u64, request: &Pending, segment: usize, from: u64, connected: Option<u64>, reads_on: bool) {
         let place = if from == request.lba { request.place } else { self.model.layout.locate(from) };
         let cylinders = self.arm.cylinder.abs_diff(place.cylinder);
         let (extent, positioning) = Extent::reach(&self.model, at, self.arm, from, place, Motion::Fresh, false);
-        let revolution_at = self.keep_sectors_on_the_way(segment, &extent);
-        let limit = self.read_ahead_limit(segment, request.lba, request.end, Some(&extent));
+        let revolution_at = self.keep_sectors_on_the_way(segment, &extent).filter(|_| reads_on);
+        let limit = if reads_on { self.read_ahead_limit(segment, request.lba, request.end, Some(&extent)) } else { request.end };
         let least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
         let stream = Stream { segment, extent, limit, least, revolution_at };
         let (seek, rotation) = (Nanos(positioning.seek), Nanos(positioning.rotation));
@@ -175,8 +185,9 @@ impl Hdd {
     }
 
     /// A read whose beginning is in memory, or about to be, while the media bring the rest.
-    fn read_from_stream(&mut self, at: u64, start: u64, request: &Pending, mut stream: Stream) {
-        stream.limit = stream.limit.max(self.read_ahead_limit(stream.segment, request.lba, request.end, None));
+    fn read_from_stream(&mut self, at: u64, start: u64, request: &Pending, mut stream: Stream, reads_on: bool) {
+        let limit = if reads_on { self.read_ahead_limit(stream.segment, request.lba, request.end, None) } else { request.end };
+        stream.limit = stream.limit.max(limit);
         stream.least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
         self.cache.touch(stream.segment);
         let none = Nanos::ZERO;
@@ -238,6 +249,7 @@ impl Hdd {
         completion.at = Nanos(completed);
         self.arm = Arm::from(&stream.extent.place);
         self.active = Some(Active { until, writing: None });
+        self.cache.segments[stream.segment].asked = request.end;
         self.stream = Some(stream);
         self.release(stream.segment, request.end);
         self.send(completion, true);

@@ -16,6 +16,10 @@ pub struct HddSpecification {
     pub mechanics: MechanicsSpecification,
     /// How long the arm takes.
     pub seek: Seek,
+    /// How long it takes to a write, where that was measured apart. It holds the settling then: `write_settle_ms` is added to it only
+    /// where the arm stays on its cylinder. If absent, a write takes the time of `seek` and settles.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_seek: Option<Seek>,
     /// The way to the host.
     pub bus: Bus,
     /// The drive's memory.
@@ -225,6 +229,18 @@ pub enum ReadAhead {
     NextTrack,
 }
 
+/// Which reads make the drive read on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadAheadTrigger {
+    /// Every one.
+    #[default]
+    EveryRead,
+    /// One that begins where a read that is still in memory ended. Until then the drive does not take the reader for sequential, so
+    /// that the first read that follows on goes to the media.
+    AfterSequence,
+}
+
 /// Which writes the drive reports as done before they are on the media.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -260,10 +276,14 @@ pub struct CacheSpecification {
     /// How far the drive reads on.
     #[serde(default)]
     pub read_ahead: ReadAhead,
+    /// Which reads make it read on.
+    #[serde(default, skip_serializing_if = "is_every_read")]
+    pub read_ahead_trigger: ReadAheadTrigger,
     /// Sectors it reads on before it turns to another request.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub read_ahead_min_sectors: u32,
-    /// Most sectors it reads on; 0: as the segment allows.
+    /// Most sectors it reads on; 0: as the segment allows. With `next-track`, which means whole tracks, a number below the longest
+    /// track does not count.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub read_ahead_max_sectors: u32,
     /// Data already sent to the host make room for read-ahead, which then runs to its maximum.
@@ -420,6 +440,9 @@ fn yes() -> bool {
 }
 fn is_one(value: &u32) -> bool {
     *value == 1
+}
+fn is_every_read(value: &ReadAheadTrigger) -> bool {
+    *value == ReadAheadTrigger::EveryRead
 }
 fn is_zero(value: &u32) -> bool {
     *value == 0

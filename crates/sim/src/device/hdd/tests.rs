@@ -35,6 +35,7 @@ fn tiny() -> HddSpecification {
             minimum_write_seek_ms: 0.0,
         },
         seek: Seek::Table { points: vec![(1, 1.0), (20, 2.9)] },
+        write_seek: None,
         bus: Bus { read_sector_ms: 0.01, write_sector_ms: 0.01 },
         cache: CacheSpecification {
             segments: 2,
@@ -44,6 +45,7 @@ fn tiny() -> HddSpecification {
             keeps_data: true,
             read_hits_on_written_data: true,
             read_ahead: ReadAhead::None,
+            read_ahead_trigger: ReadAheadTrigger::EveryRead,
             read_ahead_min_sectors: 0,
             read_ahead_max_sectors: 0,
             read_ahead_over_requested: false,
@@ -259,6 +261,63 @@ fn a_reader_that_follows_its_read_ahead_loses_no_revolution_where_the_drive_lets
         assert_eq!(first.at, micros(410));
         assert_eq!(serve(&mut disk, first.at, Op::Read, 4, 4).at, micros(second));
     }
+}
+
+#[test]
+fn a_drive_that_reads_ahead_after_a_sequence_hits_only_from_the_third_read_on() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::Segment;
+    for (trigger, expected) in
+        [(ReadAheadTrigger::EveryRead, [false, true, true]), (ReadAheadTrigger::AfterSequence, [false, false, true])]
+    {
+        spec.cache.read_ahead_trigger = trigger;
+        let mut disk = disk(&spec);
+        let hits =
+            [(0, 0), (50, 4), (100, 8)].map(|(millis, lba)| serve(&mut disk, micros(millis * 1000), Op::Read, lba, 4).cache_hit);
+        assert_eq!(hits, expected, "{trigger:?}");
+    }
+}
+
+#[test]
+fn a_write_between_two_reads_does_not_end_their_sequence_but_a_gap_between_them_does() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::Segment;
+    spec.cache.read_ahead_trigger = ReadAheadTrigger::AfterSequence;
+    spec.cache.segments = 3;
+    for (second, hit) in [(4, true), (5, false)] {
+        let mut disk = disk(&spec);
+        serve(&mut disk, micros(0), Op::Read, 0, 4);
+        serve(&mut disk, micros(50_000), Op::Write, 2000, 4);
+        serve(&mut disk, micros(100_000), Op::Read, second, 4);
+        assert_eq!(serve(&mut disk, micros(150_000), Op::Read, second + 4, 4).cache_hit, hit, "second read at {second}");
+    }
+}
+
+#[test]
+fn whole_tracks_are_read_ahead_even_where_the_maximum_is_shorter_than_a_track() {
+    let mut spec = tiny();
+    spec.cache.read_ahead = ReadAhead::NextTrack;
+    spec.cache.segment_sectors = 200;
+    // Below the track of 100 sectors the maximum does not count; from there on it does, for a drive that overwrites what it sent.
+    for (over_requested, most, last, hit) in
+        [(false, 10, 96, true), (true, 10, 96, true), (true, 10, 100, false), (true, 120, 100, true)]
+    {
+        spec.cache.read_ahead_over_requested = over_requested;
+        spec.cache.read_ahead_max_sectors = most;
+        let mut disk = disk(&spec);
+        serve(&mut disk, Nanos::ZERO, Op::Read, 20, 4);
+        assert_eq!(serve(&mut disk, micros(100_000), Op::Read, last, 4).cache_hit, hit, "{over_requested} {most} {last}");
+    }
+}
+
+#[test]
+fn a_seek_curve_of_its_own_for_writes_is_settled_already() {
+    let mut spec = tiny();
+    spec.write_seek = Some(Seek::Table { points: vec![(1, 1.4), (20, 3.3)] });
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Read, 200 + 40, 2).seek, micros(1_000));
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 200 + 40, 2).seek, micros(1_400));
+    // On its own cylinder a write switches heads (0.5 ms) and settles (0.25 ms) as ever.
+    assert_eq!(serve(&mut disk(&spec), Nanos::ZERO, Op::Write, 100, 2).seek, micros(750));
 }
 
 #[test]

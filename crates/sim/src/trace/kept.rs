@@ -1,0 +1,363 @@
+//! A trace kept in memory once it has been read: a few bytes for each request, so that it need not be read and parsed again.
+//!
+//! ```text
+//!  file --> reader --> Keeping --> survey               Kept --> KeptReader --> replay
+//!                         |                              ^
+//!                         '-- differences, up to a limit ┘   (beyond it: none, and the file is read again)
+//! ```
+//!
+//! Each request is written as its difference from the one before: a byte that says what is the same, then a varint (LEB128) for each
+//! number that is not. A random 4 KiB request takes nine bytes, one that goes on where the last one ended five.
+
+use std::sync::Arc;
+
+use block::{Nanos, Op, Priority, PriorityClass, StreamId};
+
+use super::{TraceError, TraceReader, TraceRequest};
+
+/// The most that is kept: some 1.8 million random requests. What a run needs beside it is about as much.
+const KEPT_BYTES: usize = 16 << 20;
+/// Allocated at once, so that growing copies nothing.
+const CHUNK_BYTES: usize = 256 << 10;
+/// The longest encoding of one request: the first byte, numbers of 10, 10, 5, 5, 5 and 10 bytes, two bytes of priority.
+const LONGEST: usize = 48;
+
+// What the first byte says. The lowest two bits are the operation, the next two whether it is synchronous.
+const SYNC_SHIFT: u8 = 2;
+const SAME_SIZE: u8 = 1 << 4;
+const SAME_ISSUER: u8 = 1 << 5;
+const HAS_RESPONSE: u8 = 1 << 6;
+const FOLLOWS_ON: u8 = 1 << 7;
+
+const OPS: [Op; 3] = [Op::Read, Op::Write, Op::Discard];
+const SYNCS: [Option<bool>; 3] = [None, Some(false), Some(true)];
+const CLASSES: [PriorityClass; 3] = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
+
+/// The request before the first: what differences start from.
+const NOTHING: TraceRequest = TraceRequest {
+    arrival: Nanos::ZERO,
+    device: 0,
+    lba: 0,
+    sectors: 0,
+    op: Op::Read,
+    sync: None,
+    stream: 0,
+    priority: Priority::DEFAULT,
+    response: None,
+};
+
+/// The requests of a whole trace.
+#[derive(Debug)]
+pub struct Kept {
+    /// Whole requests each.
+    chunks: Vec<Vec<u8>>,
+}
+
+impl Kept {
+    /// Reads the trace from its beginning. Streams and devices have no names here: whoever kept it has learned them.
+    pub fn reader(self: &Arc<Kept>) -> KeptReader {
+        KeptReader { kept: Arc::clone(self), chunk: 0, at: 0, last: NOTHING }
+    }
+}
+
+/// Keeps what is read through it.
+pub struct Keeping<'a> {
+    reader: &'a mut dyn TraceReader,
+    /// `None` once there was too much, or an error.
+    chunks: Option<Vec<Vec<u8>>>,
+    limit: usize,
+    last: TraceRequest,
+    ended: bool,
+}
+
+impl<'a> Keeping<'a> {
+    /// Keeps the requests of `reader` as they pass.
+    pub fn new(reader: &'a mut dyn TraceReader) -> Keeping<'a> {
+        Keeping::with_limit(reader, KEPT_BYTES)
+    }
+
+    fn with_limit(reader: &'a mut dyn TraceReader, limit: usize) -> Keeping<'a> {
+        Keeping { reader, chunks: Some(Vec::new()), limit, last: NOTHING, ended: false }
+    }
+
+    /// The trace, if it was read to its end and was not too long.
+    pub fn kept(self) -> Option<Arc<Kept>> {
+        self.chunks.filter(|_| self.ended).map(|chunks| Arc::new(Kept { chunks }))
+    }
+
+    fn keep(&mut self, request: &TraceRequest) {
+        let Some(chunks) = &mut self.chunks else { return };
+        if chunks.last().is_none_or(|chunk| chunk.len() + LONGEST > CHUNK_BYTES) {
+            if (chunks.len() + 1) * CHUNK_BYTES > self.limit {
+                self.chunks = None;
+                return;
+            }
+            chunks.push(Vec::with_capacity(CHUNK_BYTES));
+        }
+        if let Some(chunk) = chunks.last_mut() {
+            encode(request, &self.last, chunk);
+        }
+        self.last = *request;
+    }
+}
+
+impl TraceReader for Keeping<'_> {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+        let next = self.reader.next_request();
+        match &next {
+            Some(Ok(request)) => self.keep(request),
+            Some(Err(_)) => self.chunks = None,
+            None => self.ended = true,
+        }
+        next
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.reader.stream_name(stream)
+    }
+
+    fn device_name(&self, device: u32) -> Option<&str> {
+        self.reader.device_name(device)
+    }
+
+    fn omitted(&self) -> u64 {
+        self.reader.omitted()
+    }
+
+    fn skipped(&self) -> u64 {
+        self.reader.skipped()
+    }
+}
+
+fn encode(request: &TraceRequest, last: &TraceRequest, out: &mut Vec<u8>) {
+    let issuer = |of: &TraceRequest| (of.device, of.stream, of.priority);
+    let from = end(last);
+    let same_size = request.sectors == last.sectors;
+    let same_issuer = issuer(request) == issuer(last);
+    let follows_on = request.lba == from;
+    let sync = match request.sync {
+        None => 0,
+        Some(false) => 1,
+        Some(true) => 2,
+    };
+    let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+    out.push(
+        request.op as u8
+            | sync << SYNC_SHIFT
+            | flag(same_size, SAME_SIZE)
+            | flag(same_issuer, SAME_ISSUER)
+            | flag(request.response.is_some(), HAS_RESPONSE)
+            | flag(follows_on, FOLLOWS_ON),
+    );
+    put(out, request.arrival.0 - last.arrival.0);
+    if !follows_on {
+        put(out, zigzag(request.lba.wrapping_sub(from)));
+    }
+    if !same_size {
+        put(out, request.sectors.into());
+    }
+    if !same_issuer {
+        put(out, request.device.into());
+        put(out, request.stream.into());
+        out.extend([request.priority.class as u8, request.priority.level]);
+    }
+    if let Some(response) = request.response {
+        put(out, response.0);
+    }
+}
+
+fn end(request: &TraceRequest) -> u64 {
+    request.lba.wrapping_add(request.sectors.into())
+}
+
+/// Small differences of either sign as small numbers.
+fn zigzag(difference: u64) -> u64 {
+    (difference << 1) ^ (((difference as i64) >> 63) as u64)
+}
+
+fn unzigzag(number: u64) -> u64 {
+    (number >> 1) ^ (number & 1).wrapping_neg()
+}
+
+fn put(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Reads what was kept. Each run has one of its own.
+#[derive(Debug)]
+pub struct KeptReader {
+    kept: Arc<Kept>,
+    chunk: usize,
+    at: usize,
+    last: TraceRequest,
+}
+
+impl KeptReader {
+    /// The next request; `None` at the end.
+    #[inline]
+    fn decode(&mut self) -> Option<TraceRequest> {
+        let mut bytes = self.kept.chunks.get(self.chunk)?.get(self.at..)?;
+        if bytes.is_empty() {
+            (self.chunk, self.at) = (self.chunk + 1, 0);
+            bytes = self.kept.chunks.get(self.chunk)?;
+        }
+        let before = bytes.len();
+        let request = decode(&mut bytes, &self.last)?;
+        self.at += before - bytes.len();
+        self.last = request;
+        Some(request)
+    }
+}
+
+impl TraceReader for KeptReader {
+    fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+        self.decode().map(Ok)
+    }
+}
+
+#[inline]
+fn decode(bytes: &mut &[u8], last: &TraceRequest) -> Option<TraceRequest> {
+    let first = byte(bytes)?;
+    let is = |bit: u8| first & bit != 0;
+    let mut request = *last;
+    request.op = *OPS.get(usize::from(first & 3))?;
+    request.sync = *SYNCS.get(usize::from(first >> SYNC_SHIFT & 3))?;
+    request.arrival = Nanos(last.arrival.0.wrapping_add(take(bytes)?));
+    request.lba = end(last);
+    if !is(FOLLOWS_ON) {
+        request.lba = request.lba.wrapping_add(unzigzag(take(bytes)?));
+    }
+    if !is(SAME_SIZE) {
+        request.sectors = take(bytes)? as u32;
+    }
+    if !is(SAME_ISSUER) {
+        request.device = take(bytes)? as u32;
+        request.stream = take(bytes)? as u32;
+        request.priority = Priority { class: *CLASSES.get(usize::from(byte(bytes)?))?, level: byte(bytes)? };
+    }
+    request.response = if is(HAS_RESPONSE) { Some(Nanos(take(bytes)?)) } else { None };
+    Some(request)
+}
+
+#[inline]
+fn byte(bytes: &mut &[u8]) -> Option<u8> {
+    let (&first, rest) = bytes.split_first()?;
+    *bytes = rest;
+    Some(first)
+}
+
+#[inline]
+fn take(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let next = byte(bytes)?;
+        value |= u64::from(next & 0x7f) << shift;
+        if next < 0x80 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A trace that is in memory anyway.
+    struct List<'a>(std::slice::Iter<'a, TraceRequest>);
+
+    impl TraceReader for List<'_> {
+        fn next_request(&mut self) -> Option<Result<TraceRequest, TraceError>> {
+            self.0.next().copied().map(Ok)
+        }
+    }
+
+    fn all(reader: &mut dyn TraceReader) -> Vec<TraceRequest> {
+        std::iter::from_fn(|| reader.next_request()).collect::<Result<_, _>>().unwrap()
+    }
+
+    fn keep(requests: &[TraceRequest], limit: usize) -> Option<Arc<Kept>> {
+        let mut list = List(requests.iter());
+        let mut keeping = Keeping::with_limit(&mut list, limit);
+        assert!(all(&mut keeping) == requests, "what passes is not changed");
+        keeping.kept()
+    }
+
+    /// A request with a pause before it instead of an arrival.
+    fn request() -> impl Strategy<Value = TraceRequest> {
+        let few = |many: u32| prop_oneof![0..3u32, 0..=many];
+        let place = (prop_oneof![0..64u64, 0..1u64 << 55, any::<u64>()], few(u32::MAX), few(u32::MAX));
+        let kind = (0..3usize, 0..3usize, 0..3usize, 0..8u8);
+        let times = (prop_oneof![0..300u64, 0..1u64 << 50], proptest::option::of(any::<u64>()), few(u32::MAX));
+        (place, kind, times).prop_map(|((lba, sectors, device), (op, sync, class, level), (pause, response, stream))| {
+            TraceRequest {
+                arrival: Nanos(pause),
+                device,
+                lba,
+                sectors,
+                op: OPS[op],
+                sync: SYNCS[sync],
+                stream,
+                priority: Priority { class: CLASSES[class], level },
+                response: response.map(Nanos),
+            }
+        })
+    }
+
+    proptest! {
+        #![proptest_config(crate::cases::cases(64))]
+
+        #[test]
+        fn what_is_kept_is_what_was_read(mut requests in prop::collection::vec(request(), 0..200)) {
+            let mut now = Nanos::ZERO;
+            for at in 0..requests.len() {
+                now += requests[at].arrival;
+                requests[at].arrival = now;
+                // Some go on where the last one ended.
+                if at % 3 == 1 {
+                    requests[at].lba = end(&requests[at - 1]);
+                }
+            }
+            let kept = keep(&requests, KEPT_BYTES).unwrap();
+            prop_assert_eq!(all(&mut kept.reader()), requests.clone());
+            prop_assert_eq!(all(&mut kept.reader()), requests, "a second time");
+        }
+    }
+
+    fn random_requests(count: u64) -> Vec<TraceRequest> {
+        let one = |at: u64| TraceRequest {
+            arrival: Nanos(at * 16_600_000),
+            lba: crate::scramble::scramble(at) % 17_000_000,
+            sectors: 8,
+            op: if at.is_multiple_of(3) { Op::Write } else { Op::Read },
+            ..NOTHING
+        };
+        (0..count).map(one).collect()
+    }
+
+    #[test]
+    fn a_random_request_takes_about_nine_bytes_and_chunks_follow_each_other() {
+        let requests = random_requests(100_000);
+        let kept = keep(&requests, KEPT_BYTES).unwrap();
+        let bytes: usize = kept.chunks.iter().map(Vec::len).sum();
+        assert!((8 * requests.len()..10 * requests.len()).contains(&bytes), "{bytes} bytes");
+        assert!(kept.chunks.len() > 2 && kept.chunks.iter().all(|chunk| chunk.capacity() == CHUNK_BYTES));
+        assert!(all(&mut kept.reader()) == requests);
+    }
+
+    #[test]
+    fn a_trace_that_is_too_long_or_was_not_read_to_its_end_is_not_kept() {
+        let requests = random_requests(100_000);
+        assert!(keep(&requests, 2 * CHUNK_BYTES).is_none());
+        let mut list = List(requests.iter());
+        let mut keeping = Keeping::new(&mut list);
+        keeping.next_request();
+        assert!(keeping.kept().is_none());
+    }
+}
