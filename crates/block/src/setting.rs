@@ -230,9 +230,10 @@ mod tests {
     #[test]
     fn errors_name_what_was_wrong_and_what_would_be_right() {
         assert!(message("cfk").starts_with("there is no scheduler 'cfk'; known are noop, sstf, clook, "));
+        assert!(message("cfk").ends_with("; did you mean cfq?") && !message("zzz").contains("did you mean"));
         assert_eq!(
             message("deadline:read_expires=1"),
-            "deadline has no tunable 'read_expires'; known are read_expire, write_expire, fifo_batch, writes_starved, front_merges"
+            "deadline has no tunable 'read_expires'; known are read_expire, write_expire, fifo_batch, writes_starved, front_merges; did you mean read_expire?"
         );
         assert_eq!(message("noop:quantum=1"), "noop has no tunable 'quantum'; it has none");
         assert_eq!(message("deadline:read_expire=0"), "deadline: read_expire=0 should be a whole number from 1 to 60000 ms");
