@@ -7,9 +7,10 @@ use learn::merit::{Tail, Tails};
 use learn::{Controller, Setting};
 use sim::host::{Host, RunSummary};
 use sim::run::{Measure, StreamMeasure, Watch};
-use sim::workload::{PlacedWorkload, Span, Workload};
+use sim::workload::{PlacedWorkload, Span};
 
 use crate::monitor::Monitor;
+use crate::shipped;
 use crate::steered::{Steered, timed};
 use crate::timed::Stopwatch;
 use crate::world::World;
@@ -38,7 +39,7 @@ impl Bench {
     /// # Errors
     /// The text is no job file, or its files do not fit.
     pub fn new(text: &str, source: &str, world: World, seed: u64) -> anyhow::Result<Bench> {
-        let workload = Workload::parse(text, source)?;
+        let workload = shipped::parse(text, source)?;
         let placed = workload.place(world.profile.capacity_sectors(), seed);
         let placed = placed.with_context(|| format!("{source} on {}", world.profile.name()))?;
         Ok(Bench { world, placed })

@@ -9,10 +9,11 @@ use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue, RunSummary};
 use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Pilot, RunError, Watch};
-use sim::workload::{Job, PlacedWorkload, Workload};
+use sim::workload::{Job, PlacedWorkload};
 
 use super::load::{Build, Load, Row};
 use super::{ALONE, regime};
+use crate::shipped;
 use crate::world::{World, hexadecimal};
 
 /// What the record calls the format.
@@ -30,14 +31,20 @@ pub struct JobsLoad {
 impl JobsLoad {
     /// Reads a job file's text and lays its files out on the disk.
     pub fn new(text: &str, source: &str, seed: u64, world: &World) -> anyhow::Result<JobsLoad> {
-        let workload = Workload::parse(text, source)?;
+        let workload = shipped::parse(text, source)?;
         let capacity = world.profile.capacity_sectors();
         let swap = world.host.swap_mib.unsigned_abs() * 2048;
         ensure!(swap < capacity, "--set swap_mib={}: {} holds {} MiB", world.host.swap_mib, world.profile.name(), capacity / 2048);
         let placed = workload.place(capacity - swap, seed).with_context(|| format!("on {}", world.profile.name()))?;
         // Whether there can be such a host is known once it is built: better now than in the middle of the work.
         Host::new(world.queue(world.scheduler(&regime::scheduler(ALONE)?)), placed.files(), world.host).context("--set")?;
-        Ok(JobsLoad { name: source.to_owned(), sha256: hexadecimal(&sha2::Sha256::digest(text)), placed, host: world.host, seed })
+        Ok(JobsLoad {
+            name: source.to_owned(),
+            sha256: hexadecimal(&sha2::Sha256::digest(workload.text())),
+            placed,
+            host: world.host,
+            seed,
+        })
     }
 
     /// When each stream may begin at the earliest, in seconds.

@@ -9,6 +9,7 @@ mod schemes;
 mod stated;
 
 use anyhow::ensure;
+use block::did_you_mean;
 use learn::{Preference, merit};
 use report::paper::{Replication, SCHEMA};
 
@@ -96,7 +97,8 @@ impl Wanted {
         for only in &self.only {
             let known = figures::ALL.iter().any(|drawing| drawing.id == only) || only == bars::ID;
             let ids: Vec<&str> = figures::ALL.iter().map(|drawing| drawing.id).collect();
-            ensure!(known, "--only {only}: there is no such figure; known are {}, {}", bars::ID, ids.join(", "));
+            let meant = did_you_mean(only, ids.iter().copied().chain([bars::ID]));
+            ensure!(known, "--only {only}: there is no such figure; known are {}, {}{meant}", bars::ID, ids.join(", "));
         }
         let is_wanted = |drawing: &&Drawing| {
             let named = self.only.is_empty() || self.only.iter().any(|only| only == drawing.id);
