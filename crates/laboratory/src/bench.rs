@@ -66,7 +66,7 @@ impl Bench {
         let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
         let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
         let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
-        let watch = Watch { stop: Some(monitor.stop()), completed: None };
+        let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
         let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;
         Ok(Observed {
             outcome: RunSummary { host: Some(host.tally()), ..RunSummary::new(ran.measure, host.queue()) },

@@ -7,7 +7,7 @@ mod trace_help;
 use std::path::Path;
 
 use sim::trace::{OpenOptions, TraceError};
-use trace_help::{error, file, gzip, read, read_as, read_path, read_skipping, shown, zstandard};
+use trace_help::{PACKERS, error, file, gzip, read, read_as, read_path, read_skipping, shown};
 
 const SPC: &str = "0,100,8192,W,0.5\n1,200,512,r,0.6\n0,300,512,R,1.5\n";
 
@@ -48,7 +48,9 @@ fn a_named_format_that_the_file_is_not_says_what_is_wrong_with_it() {
     assert!(error(read_as("blktrace", SPC)).contains("is not a blktrace file"));
     assert_eq!(
         error(read_as("csv", SPC)),
-        "1: the heading has no column for the arrival: name it time_s, time_ms, time_us or time_ns"
+        "1: the heading has no column for the arrival: name it time_s, time_ms, time_us or time_ns; no column for the place: name it lba \
+         or offset_bytes; no column for the size: name it sectors or size_bytes; no column for the direction: name it op or is_read; not \
+         known are \"0\", \"100\", \"8192\", \"W\", \"0.5\""
     );
 }
 
@@ -90,6 +92,27 @@ fn a_value_in_a_message_is_short_and_harmless_on_a_terminal() {
 }
 
 #[test]
+fn a_heading_that_is_not_known_is_told_which_columns_are_missing() {
+    assert_eq!(
+        error(read("Timestamp;LBA;Size;Op\n1;2;3;r\n")),
+        "looks like CSV, but the heading has no column for the arrival: name it time_s, time_ms, time_us or time_ns; no column for the \
+         size: name it sectors or size_bytes; not known are \"Timestamp\", \"Size\""
+    );
+    assert_eq!(
+        error(read("time_ms,lba,device\n1,2,3\n")),
+        "looks like CSV, but the heading has no column for the size: name it sectors or size_bytes; no column for the direction: name \
+         it op or is_read; all its columns are known"
+    );
+    let twice = error(read("time_ms,time_s,lba,sectors,op\n1,2,3,4,r\n"));
+    assert_eq!(twice, "looks like CSV, but the heading has two columns for the arrival: keep one of them");
+    let wide = error(read(format!("{}\n1,2,3\n", "column,".repeat(1_000) + "last")));
+    assert!(wide.ends_with("\"column\", ...") && wide.len() < 600, "{wide}");
+    for text in ["1,2,3,x\n4,5,6,x\n", "some,text\n", "some text, that is none; of them\n"] {
+        assert!(error(read(text)).starts_with("no trace format begins like this"), "{text}");
+    }
+}
+
+#[test]
 fn csv_says_what_its_heading_lacks_or_has_twice() {
     let missing = |heading: &str| error(read_as("csv", format!("{heading}\n1,2,3,r,5\n")));
     assert!(missing("time_ms,lba,sectors").contains("no column for the direction: name it op or is_read"));
@@ -114,7 +137,7 @@ fn fio_logs_say_what_they_do_not_know() {
 #[test]
 fn compression_is_seen_through_also_of_several_members() {
     let parts = [SPC.as_bytes(), b"0,300,512,R,2.5\n"];
-    for compress in [gzip, zstandard] {
+    for (_, compress) in PACKERS {
         let both = [compress(parts[0]), compress(parts[1])].concat();
         let read = read(both).unwrap();
         assert_eq!(shown(&read).last().map(String::as_str), Some("2000000000 0 0 Read 300+1"));
@@ -124,7 +147,8 @@ fn compression_is_seen_through_also_of_several_members() {
 #[test]
 fn a_truncated_or_damaged_compressed_file_says_where() {
     let lines: String = (0..50_000).map(|at| format!("0,{},512,R,{at}\n", at * 7919 % 100_003)).collect();
-    for (name, compressed) in [("gzip", gzip(lines.as_bytes())), ("zstd", zstandard(lines.as_bytes()))] {
+    for (name, compress) in PACKERS {
+        let compressed = compress(lines.as_bytes());
         let message = error(read(&compressed[..compressed.len() / 2]));
         assert!(message.contains(&format!("the {name} file ends too early, at its byte {}", compressed.len() / 2)), "{message}");
         let line: u64 = message.split(':').next().unwrap().parse().unwrap();

@@ -5,7 +5,7 @@
 mod trace_help;
 
 use block::{Nanos, Priority, PriorityClass};
-use trace_help::{read, read_as, shown};
+use trace_help::{error, read, read_as, shown};
 
 #[test]
 fn spc_counts_lba_in_sectors_and_rounds_sizes_up() {
@@ -52,6 +52,37 @@ fn disksim_flags_say_read_and_whether_somebody_waits() {
         "3245000 2 2 Write 5+1 sync=true",
     ];
     assert_eq!(shown(&read), expected);
+}
+
+#[test]
+fn disksim_validation_adds_up_response_and_think_times() {
+    let lines = "R Hit   16904996   8   6040.00000  34702.00000\nW Miss   1541652   4    980.50000      0\nR Doub 7 0 1000 2000\n\
+                 R Trip         0  12    100.00000    100.00000\n";
+    let read = read(lines).unwrap();
+    assert_eq!(read.format, "disksim-validation");
+    let expected = [
+        "0 0 0 Read 16904996+8 sync=true response=6040000",
+        "40742000 0 0 Write 1541652+4 sync=true response=980500",
+        "44722500 0 0 Read 0+12 sync=true response=100000",
+    ];
+    assert_eq!(shown(&read), expected);
+    assert_eq!(read.reader.omitted(), 1, "the request of no sectors takes its time all the same");
+}
+
+#[test]
+fn disksim_validation_says_what_a_line_lacks() {
+    let sound = "R Hit 1 8 6040.0 34702.0\n".repeat(3);
+    for (line, message) in [
+        ("R Hit 1 8 6040.0", "4: lacks the think time: a validation line is R or W, cache action, block, size"),
+        ("R Hit 1 8 6040.0 1 2", "4: has more than six fields"),
+        ("D Hit 1 8 6040.0 1", "4: the direction is \"D\", not R or W"),
+        ("R Hit -1 8 6040.0 1", "4: the block is \"-1\""),
+        ("R Hit 1 8 6040.0 -1", "4: the think time is \"-1\", not a time in us"),
+        ("R Hit 1 8 18446744073709551.0 1", "4: lasts beyond 2^64 ns"),
+    ] {
+        let message_here = error(read(format!("{sound}{line}\n")));
+        assert!(message_here.starts_with(message), "{message_here}");
+    }
 }
 
 #[test]

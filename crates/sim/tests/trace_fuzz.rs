@@ -55,6 +55,14 @@ fn sound(format: &str) -> Vec<u8> {
             )
         }),
         "disksim" => lines("", &|at, place, size, kind| format!("{at}.{place:03} {kind} {place} {size} {:x}", at * 13 % 512)),
+        "disksim-validation" => lines("", &|at, place, size, kind| {
+            format!(
+                "{} {:4} {place:9} {size:3} {:11}.00000 {at}.5",
+                ["R", "W"][(at % 2) as usize],
+                ["Hit", "Miss", "Doub"][kind as usize],
+                at * 100
+            )
+        }),
         "vscsi" => numbers
             .flat_map(|(at, place, size, kind)| {
                 let (serial, length, command) = (at as u32, size as u32 * 512, [0x28_u16, 0x2a, 0x88][kind as usize]);
@@ -173,11 +181,8 @@ impl Case {
     fn file(&self) -> Vec<u8> {
         let mut bytes = self.arbitrary.clone().unwrap_or_else(|| sound(self.format));
         self.changes.iter().for_each(|change| apply(&mut bytes, change));
-        let mut bytes = match self.compression {
-            0 => gzip(&bytes),
-            1 => zstandard(&bytes),
-            _ => return bytes,
-        };
+        let Some((_, pack)) = PACKERS.get(usize::from(self.compression)) else { return bytes };
+        let mut bytes = pack(&bytes);
         self.later_changes.iter().for_each(|change| apply(&mut bytes, change));
         bytes
     }
@@ -207,7 +212,7 @@ fn case() -> impl Strategy<Value = Case> {
     let formats: Vec<&'static str> = ALL.iter().map(|format| format.name).collect();
     let changes = || prop::collection::vec(change(), 0..6);
     let arbitrary = prop::option::weighted(0.15, prop::collection::vec(any::<u8>(), 0..600));
-    (prop::sample::select(formats), any::<bool>(), any::<bool>(), arbitrary, changes(), 0_u8..6, changes()).prop_map(
+    (prop::sample::select(formats), any::<bool>(), any::<bool>(), arbitrary, changes(), 0_u8..10, changes()).prop_map(
         |(format, named, skip_bad, arbitrary, changes, compression, later_changes)| Case {
             format,
             named,
@@ -223,7 +228,8 @@ fn case() -> impl Strategy<Value = Case> {
 #[test]
 fn sound_traces_are_recognised_and_read_whole() {
     for format in ALL.iter().filter(|format| !sound(format.name).starts_with(b"a format without")) {
-        for bytes in [sound(format.name), gzip(&sound(format.name)), zstandard(&sound(format.name))] {
+        let packed = PACKERS.iter().map(|(_, pack)| pack(&sound(format.name)));
+        for bytes in packed.chain([sound(format.name)]) {
             let read = read(bytes).unwrap();
             assert_eq!(read.format, format.name);
             assert!(read.requests.len() >= 10, "{}: {} requests", format.name, read.requests.len());

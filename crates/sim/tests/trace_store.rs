@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::BufWriter;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -213,6 +214,10 @@ fn small_store(folder: &Path) -> Vec<u8> {
 /// Reads to the end or the first error.
 fn read_bytes(path: &Path, bytes: &[u8], options: &OpenOptions) -> Result<usize, TraceError> {
     fs::write(path, bytes).unwrap();
+    read_path(path, options)
+}
+
+fn read_path(path: &Path, options: &OpenOptions) -> Result<usize, TraceError> {
     let mut opened = open(path, options)?;
     let mut requests = 0;
     while let Some(request) = opened.reader.next_request() {
@@ -237,35 +242,89 @@ fn a_store_cut_short_anywhere_is_an_error() {
     }
 }
 
-#[test]
-fn a_store_with_any_byte_changed_is_read_or_refused() {
-    let folder = TempDir::new().unwrap();
-    let bytes = small_store(folder.path());
-    let path = folder.path().join("changed");
-    // What the library asserts is contained, but each panic would fill the test's output.
-    let hook = std::panic::take_hook();
+/// What the library asserts is contained, but each panic would fill the test's output.
+fn without_the_librarys_panics<T>(work: impl FnOnce() -> T) -> T {
+    static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let hook = Arc::new(std::panic::take_hook());
+    let before = Arc::clone(&hook);
     std::panic::set_hook(Box::new(move |panic| {
         if !panic.location().is_some_and(|location| location.file().contains("parquet-")) {
-            hook(panic);
+            before(panic);
         }
     }));
-    let (mut read, mut refused, mut contained) = (0, 0, 0);
-    for at in 0..bytes.len() {
-        let mut changed = bytes.clone();
-        changed[at] ^= [0x01, 0x80, 0xff][at % 3];
-        match read_bytes(&path, &changed, &as_parquet()) {
-            Ok(requests) => {
-                assert!(requests <= 100);
-                read += 1;
+    let result = work();
+    std::panic::set_hook(Box::new(move |panic| hook(panic)));
+    result
+}
+
+/// Whatever is damaged, in the data, in their headers, in the footer or in the checksums themselves.
+#[test]
+fn a_store_with_any_bit_flipped_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let bytes = small_store(folder.path());
+    let path = folder.path().join("flipped");
+    fs::write(&path, &bytes).unwrap();
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    without_the_librarys_panics(|| {
+        for (&byte, at) in bytes.iter().zip(0..) {
+            for bit in 0..8 {
+                file.write_all_at(&[byte ^ 1 << bit], at).unwrap();
+                let error = read_path(&path, &as_parquet()).expect_err("a flipped bit").to_string();
+                assert!(error.contains("flipped: ") || error.contains("flipped:row "), "byte {at}, bit {bit}: {error}");
             }
-            Err(error) => {
-                contained += u32::from(error.to_string().contains("gave up"));
-                refused += 1;
-            }
+            file.write_all_at(&[byte], at).unwrap();
         }
+    });
+    assert_eq!(read_path(&path, &as_parquet()).unwrap(), 100, "as it was");
+}
+
+/// Of a store of several row groups, what comes before the damage is read.
+#[test]
+fn a_row_group_is_checked_before_it_is_read() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    write_trace(&long_trace(), "parquet", &path);
+    let mut bytes = fs::read(&path).unwrap();
+    let (length, bit) = (bytes.len(), 1 << 3);
+    for (at, reads) in [(length / 2, 131_072), (length * 9 / 10, 262_144), (100, 0)] {
+        bytes[at] ^= bit;
+        fs::write(&path, &bytes).unwrap();
+        let mut opened = open(&path, &OpenOptions::default()).unwrap();
+        let mut read = 0;
+        let error = loop {
+            match opened.reader.next_request().unwrap() {
+                Ok(_) => read += 1,
+                Err(error) => break error.to_string(),
+            }
+        };
+        // What is held back to be sorted is lost.
+        assert!((reads - 65_536..=reads).contains(&read) || reads == 0 && read == 0, "{read} requests before byte {at}");
+        assert!(
+            error.contains(&format!("store:row {}: damaged Parquet: row group {}, bytes ", reads + 1, reads / 131_072)),
+            "{error}"
+        );
+        assert!(error.ends_with("is not what was written (CRC-32)"), "{error}");
+        bytes[at] ^= bit;
     }
-    println!("{read} read, {refused} refused, of them {contained} by a panic within the library");
-    assert!(refused > 500, "changed pages' headers and footers are noticed");
+}
+
+/// Neither a file of an earlier version, without checksums, nor one of which a part of them is lost is taken for the other.
+#[test]
+fn a_store_without_checksums_is_read_and_one_that_lost_them_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let earlier = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/trace_help/version-1.parquet");
+    assert_eq!(read_trace(&earlier, "parquet").unwrap().requests.len(), 40);
+    let bytes = small_store(folder.path());
+    let replace = |what: &[u8], with: &[u8]| {
+        let at = bytes.windows(what.len()).position(|window| window == what).unwrap();
+        let mut changed = bytes.clone();
+        changed[at..at + what.len()].copy_from_slice(with);
+        read_bytes(&path, &changed, &OpenOptions::default()).unwrap_err().to_string()
+    };
+    assert!(replace(b"SWCRC32\n", b"swcrc32\n").ends_with("the checksum before its footer is lost"));
+    assert!(replace(b"seekwise.trace.crc32", b"seekwise.trace.crc23").ends_with("its footer has lost the list of checksums"));
 }
 
 proptest! {

@@ -1,7 +1,9 @@
 //! The jobs of an fio job file as a load: processes that ask, wait and think.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, ensure};
-use block::StreamId;
+use block::{Nanos, StreamId};
 use report::record::{Replay, TraceDigest};
 use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue, RunSummary};
@@ -9,7 +11,7 @@ use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Pilot, RunError, Watch};
 use sim::workload::{Job, PlacedWorkload};
 
-use super::load::{Build, Load};
+use super::load::{Build, Load, Row};
 use super::{ALONE, regime};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
@@ -51,6 +53,25 @@ impl JobsLoad {
         self.placed.jobs().iter().map(move |job| (job.stream(), start(job)))
     }
 
+    /// Successive jobs as rows; a job begins one unless it `joins` the one before.
+    fn rows(&self, joins: impl Fn(&Job, &Job) -> bool) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut previous: Option<&Job> = None;
+        for job in self.placed.jobs() {
+            // Of the clones `a.0`, `a.1` together the row is `a`.
+            let clone = if job.options().clones > 1 && job.clone_number() == 1 { ".0" } else { "" };
+            match rows.last_mut() {
+                Some(row) if previous.is_some_and(|previous| joins(previous, job)) => {
+                    row.streams.push(job.stream());
+                    row.name = row.name.strip_suffix(clone).unwrap_or(&row.name).to_owned();
+                }
+                _ => rows.push(Row { name: job.name().to_owned(), group: job.group(), streams: vec![job.stream()] }),
+            }
+            previous = Some(job);
+        }
+        rows
+    }
+
     fn run_on(
         &self,
         queue: Queue,
@@ -59,7 +80,8 @@ impl JobsLoad {
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError> {
         let mut host = Host::new(queue, self.placed.files(), self.host)?;
-        let all = self.placed.jobs().iter().map(|job| job.stream()).take(FOLLOWED_STREAMS);
+        // All of them, for the totals of their groups.
+        let all = self.placed.jobs().iter().map(|job| job.stream());
         let followed = all.filter(|&stream| only.is_none_or(|only| only == stream));
         let only = only.map(|stream| stream as usize);
         let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(followed), watch, pilot)?;
@@ -87,12 +109,37 @@ impl Load for JobsLoad {
         None
     }
 
+    /// Phases follow one another, and each lasts as long as its longest job, if all have a time at which they end.
+    fn expected_end(&self) -> Option<Nanos> {
+        let mut phases: BTreeMap<u32, Nanos> = BTreeMap::new();
+        for job in self.placed.jobs() {
+            let options = job.options();
+            let ends = options.start_delay.1 + options.ramp + options.runtime?;
+            let phase = phases.entry(job.phase()).or_default();
+            *phase = ends.max(*phase);
+        }
+        Some(phases.into_values().fold(Nanos::ZERO, |sum, phase| sum + phase))
+    }
+
     fn stream_count(&self) -> usize {
         self.placed.jobs().len()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
         self.placed.jobs().get(stream as usize).map(|job| job.name())
+    }
+
+    fn follows(&self, stream: StreamId) -> bool {
+        (stream as usize) < FOLLOWED_STREAMS
+    }
+
+    /// As fio does (`__show_run_stats`): with `group_reporting`, a job adds to the row of the job before it in the same group.
+    fn reported(&self) -> Vec<Row> {
+        self.rows(|previous, job| job.options().group_reporting && previous.group() == job.group())
+    }
+
+    fn groups(&self) -> Vec<Row> {
+        self.rows(|previous, job| previous.group() == job.group())
     }
 
     fn alone_parts(&self, _threads: usize) -> Vec<Vec<StreamId>> {
@@ -117,5 +164,21 @@ impl Load for JobsLoad {
 
     fn warnings(&self, _outcome: &RunSummary) -> Vec<String> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_end_by_time_are_expected_to_end_phase_after_phase_and_others_at_no_known_time() {
+        let world = World::new("sata7200", None, None).unwrap();
+        let end = |text: &str| JobsLoad::new(text, "test.fio", 1, &world).unwrap().expected_end();
+        let timed = "[global]\nrw=read\nsize=1g\nruntime=10\n[a]\n[b]\nramp_time=2\nstartdelay=3\n[c]\nstonewall\nruntime=5\n";
+        assert_eq!(end(timed), Some(Nanos::from_millis(20_000)));
+        assert_eq!(end(&format!("{timed}[d]\nstonewall\nruntime=0\n")), None);
     }
 }

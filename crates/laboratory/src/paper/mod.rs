@@ -106,7 +106,7 @@ impl Wanted {
         };
         let drawings: Vec<&Drawing> = figures::ALL.iter().filter(is_wanted).collect();
         let is_something = !drawings.is_empty() || self.wants_bars();
-        ensure!(is_something, "--no-cpu-time: nothing is left of --only {}", self.only.join(" --only "));
+        ensure!(is_something, "--only {}: shows processor time, which needs --cpu-time", self.only.join(" --only "));
         Ok(drawings)
     }
 
@@ -122,8 +122,8 @@ impl Wanted {
         }
         text.push_str(&format!(" --seed {}", self.seed));
         self.only.iter().for_each(|only| text.push_str(&format!(" --only {only}")));
-        if !self.measures_cpu {
-            text.push_str(" --no-cpu-time");
+        if self.measures_cpu {
+            text.push_str(" --cpu-time");
         }
         text + " --output page.html"
     }

@@ -6,6 +6,7 @@ use anyhow::{Context as _, bail};
 use block::did_you_mean;
 use sim::workload::{Iolog, Job};
 
+use crate::number;
 use crate::terminal::{self, Interrupted};
 
 /// Arguments of `seekwise workload requests`.
@@ -18,13 +19,13 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
     /// Stop after this many requests: a job limited only by time has no last one
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = number::within::<usize>(0..=u64::MAX, "requests"))]
     limit: usize,
     /// The disk that holds the files: name of a built-in one, or path of a profile
     #[arg(long, default_value = "sata7200")]
     disk: String,
     /// Seed for jobs with randrepeat=0
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = number::seed)]
     seed: u64,
 }
 

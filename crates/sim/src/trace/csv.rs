@@ -119,29 +119,55 @@ struct Heading {
     separator: u8,
 }
 
+/// The separator, and the names between it, of the content's first line.
+fn names<'a>(head: &Head<'a>) -> Option<(u8, Vec<&'a str>)> {
+    let line = head.lines().next().unwrap_or_default();
+    let text = std::str::from_utf8(line).ok()?;
+    let separator = *b",;\t".iter().max_by_key(|&&sign| (memchr::memchr_iter(sign, line).count(), sign == b',')).unwrap_or(&b',');
+    let names = text.split(char::from(separator)).map(|name| name.trim().trim_matches('"'));
+    Some((separator, names.collect()))
+}
+
 /// Parses the heading from the content's first line.
 fn heading(head: &Head<'_>) -> Result<Heading, String> {
-    let line = head.lines().next().unwrap_or_default();
-    let text = std::str::from_utf8(line).map_err(|_| "the heading is not text: name the columns in it".to_owned())?;
-    let separator = *b",;\t".iter().max_by_key(|&&sign| (memchr::memchr_iter(sign, line).count(), sign == b',')).unwrap_or(&b',');
-    let names = text.split(char::from(separator)).map(|name| name.trim().trim_matches('"').to_ascii_lowercase());
-    let columns: Vec<Column> = names.map(|name| Column::of(&name)).collect();
+    let (separator, names) = names(head).ok_or_else(|| "the heading is not text: name the columns in it".to_owned())?;
+    let columns: Vec<Column> = names.iter().map(|name| Column::of(&name.to_ascii_lowercase())).collect();
     for (at, column) in columns.iter().enumerate() {
         if let Some(role) = column.role().filter(|_| columns[..at].iter().any(|before| before.role() == column.role())) {
             return Err(format!("the heading has two columns for {role}: keep one of them"));
         }
     }
-    for (role, choice) in [
+    let needed = [
         ("the arrival", "time_s, time_ms, time_us or time_ns"),
         ("the place", "lba or offset_bytes"),
         ("the size", "sectors or size_bytes"),
         ("the direction", "op or is_read"),
-    ] {
-        if !columns.iter().any(|column| column.role() == Some(role)) {
-            return Err(format!("the heading has no column for {role}: name it {choice}"));
-        }
+    ];
+    let missing = needed.iter().filter(|(role, _)| !columns.iter().any(|column| column.role() == Some(role)));
+    let missing: Vec<String> = missing.map(|(role, choice)| format!("no column for {role}: name it {choice}")).collect();
+    if missing.is_empty() {
+        return Ok(Heading { columns, separator });
     }
-    Ok(Heading { columns, separator })
+    Err(format!("the heading has {}; {}", missing.join("; "), unknown(&names)))
+}
+
+/// The columns of a heading that mean nothing here, for the message that others are missing.
+fn unknown(names: &[&str]) -> String {
+    const SHOWN: usize = 12;
+    let unknown = || names.iter().filter(|name| Column::of(&name.to_ascii_lowercase()) == Column::Other);
+    let mut text = unknown().take(SHOWN).map(|name| lines::show(name.as_bytes())).collect::<Vec<_>>().join(", ");
+    if unknown().count() > SHOWN {
+        text += ", ...";
+    }
+    if text.is_empty() { "all its columns are known".to_owned() } else { format!("not known are {text}") }
+}
+
+/// What a content lacks that is CSV by its first line but is of no known format: `None` if that line is no heading, which has at least
+/// three columns, all with names that begin with a letter.
+pub(super) fn lacks(head: &Head<'_>) -> Option<String> {
+    let (_, names) = names(head)?;
+    let is_heading = names.len() >= 3 && names.iter().all(|name| name.starts_with(|first: char| first.is_ascii_alphabetic()));
+    heading(head).err().filter(|_| is_heading)
 }
 
 /// A line's values, from which a request is made.

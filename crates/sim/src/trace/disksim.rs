@@ -30,16 +30,10 @@ struct DiskSim;
 
 impl Parser for DiskSim {
     fn line(&mut self, line: &[u8], out: &mut Window) -> Result<(), String> {
-        let mut fields = line.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty());
-        let mut five = [&line[..0]; 5];
-        for (place, what) in five.iter_mut().zip(["the arrival time", "the device", "the block", "the size", "the flags"]) {
-            let missing = || format!("lacks {what}: a DiskSim line is time, device, block, size, flags between blanks");
-            *place = fields.next().ok_or_else(missing)?;
+        let ([arrival, device, block, size, flags], count) = lines::words(line);
+        if count != 5 {
+            return Err(wrong_count(count));
         }
-        if fields.next().is_some() {
-            return Err("has more than five fields: a DiskSim line is time, device, block, size, flags between blanks".into());
-        }
-        let [arrival, device, block, size, flags] = five;
         let arrival = lines::time(arrival, 6, "the arrival time")?;
         let device = lines::unsigned_32(device, "the device")?;
         let (block, size) = (lines::unsigned(block, "the block")?, lines::unsigned(size, "the size")?);
@@ -55,6 +49,15 @@ impl Parser for DiskSim {
             None => out.omit(),
         }
         Ok(())
+    }
+}
+
+#[cold]
+fn wrong_count(count: usize) -> String {
+    const FIELDS: &str = "a DiskSim line is time, device, block, size, flags between blanks";
+    match ["the arrival time", "the device", "the block", "the size", "the flags"].get(count) {
+        Some(what) => format!("lacks {what}: {FIELDS}"),
+        None => format!("has more than five fields: {FIELDS}"),
     }
 }
 

@@ -10,6 +10,10 @@ use super::TraceError;
 const HEAD_BYTES: usize = 64 * 1024;
 /// Size of one read from the file.
 const READ_BYTES: usize = 256 * 1024;
+/// Enough for any magic number.
+const MAGIC_BYTES: usize = 10;
+/// What unpacking xz may take, in KiB: a dictionary of 128 MiB (`xz -9` uses 64) and the decoder's own.
+const XZ_MEMORY_KIB: u32 = (128 << 10) + 1024;
 
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,10 @@ pub enum Compression {
     Gzip,
     /// Zstandard (RFC 8878), of one or more frames, with a window of at most 128 MiB.
     Zstd,
+    /// xz (The .xz File Format, 1.2.1), of one or more streams, with a dictionary of at most 128 MiB.
+    Xz,
+    /// bzip2, of one or more streams.
+    Bzip2,
 }
 
 impl Compression {
@@ -28,6 +36,10 @@ impl Compression {
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Some(Compression::Zstd),
             // A skippable frame, which some writers put first.
             [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Compression::Zstd),
+            [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Some(Compression::Xz),
+            // Before the first block, or before the end of what holds nothing: pi and the square root of pi in decimal digits.
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x31, 0x41, 0x59, 0x26, 0x53, 0x59, ..] => Some(Compression::Bzip2),
+            [b'B', b'Z', b'h', b'1'..=b'9', 0x17, 0x72, 0x45, 0x38, 0x50, 0x90, ..] => Some(Compression::Bzip2),
             _ => None,
         }
     }
@@ -37,6 +49,8 @@ impl Compression {
         match self {
             Compression::Gzip => "gzip",
             Compression::Zstd => "zstd",
+            Compression::Xz => "xz",
+            Compression::Bzip2 => "bzip2",
         }
     }
 }
@@ -64,7 +78,7 @@ impl Input {
             return Err(TraceError::Format { path: path.to_owned(), message: "is a directory; name a trace file".into() });
         }
         let mut file = BufReader::with_capacity(READ_BYTES, file);
-        let start = beginning(&mut file, 4).map_err(io)?;
+        let start = beginning(&mut file, MAGIC_BYTES).map_err(io)?;
         let compression = Compression::of(&start);
         let whole = Cursor::new(start).chain(file);
         let mut stream: Box<dyn Read + Send> = match compression {
@@ -163,6 +177,8 @@ struct Decompressed<R: Read + Send> {
 enum Decoder<R: Read + Send> {
     Gzip(Box<flate2::bufread::MultiGzDecoder<BufReader<Counted<R>>>>),
     Zstd(zstd::stream::read::Decoder<'static, BufReader<Counted<R>>>),
+    Xz(Box<lzma_rust2::XzReader<BufReader<Counted<R>>>>),
+    Bzip2(bzip2::bufread::MultiBzDecoder<BufReader<Counted<R>>>),
 }
 
 impl<R: Read + Send> Decompressed<R> {
@@ -171,6 +187,8 @@ impl<R: Read + Send> Decompressed<R> {
         let decoder = match kind {
             Compression::Gzip => Decoder::Gzip(Box::new(flate2::bufread::MultiGzDecoder::new(file))),
             Compression::Zstd => Decoder::Zstd(zstd::stream::read::Decoder::with_buffer(file)?),
+            Compression::Xz => Decoder::Xz(Box::new(lzma_rust2::XzReader::new_mem_limit(file, true, XZ_MEMORY_KIB))),
+            Compression::Bzip2 => Decoder::Bzip2(bzip2::bufread::MultiBzDecoder::new(file)),
         };
         Ok(Decompressed { kind, decoder })
     }
@@ -180,6 +198,8 @@ impl<R: Read + Send> Decompressed<R> {
         let file = match &self.decoder {
             Decoder::Gzip(decoder) => decoder.get_ref(),
             Decoder::Zstd(decoder) => decoder.get_ref(),
+            Decoder::Xz(decoder) => decoder.inner(),
+            Decoder::Bzip2(decoder) => decoder.get_ref(),
         };
         file.get_ref().bytes.saturating_sub(file.buffer().len() as u64)
     }
@@ -190,6 +210,8 @@ impl<R: Read + Send> Read for Decompressed<R> {
         let result = match &mut self.decoder {
             Decoder::Gzip(decoder) => decoder.read(buffer),
             Decoder::Zstd(decoder) => decoder.read(buffer),
+            Decoder::Xz(decoder) => decoder.read(buffer),
+            Decoder::Bzip2(decoder) => decoder.read(buffer),
         };
         result.map_err(|error| {
             // The operating system's errors are not damage.

@@ -194,6 +194,22 @@ pub(super) fn split<const N: usize>(line: &[u8], separator: u8) -> ([&[u8]; N], 
     (fields, count)
 }
 
+/// The line's first `N` words, between blanks, and its total number of words.
+pub(super) fn words<const N: usize>(line: &[u8]) -> ([&[u8]; N], usize) {
+    let mut words: [&[u8]; N] = [&[]; N];
+    let mut count = 0;
+    let mut rest = line.trim_ascii_start();
+    while !rest.is_empty() {
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        if let Some(word) = words.get_mut(count) {
+            *word = &rest[..end];
+        }
+        count += 1;
+        rest = rest[end..].trim_ascii_start();
+    }
+    (words, count)
+}
+
 /// Whether this line is the column heading that some copies of a trace begin with.
 pub(super) fn is_heading(line: &[u8], heading: &[u8]) -> bool {
     line.first().is_some_and(u8::is_ascii_alphabetic) && line.trim_ascii().eq_ignore_ascii_case(heading)
@@ -267,4 +283,44 @@ fn exponential(field: &[u8], digits: usize) -> Option<u64> {
     let nanos = value * [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].get(digits)?;
     // 2^64 is exact as a floating-point number; -0.0 and tiny negatives of rounding are not times.
     (0.0..18_446_744_073_709_551_616.0).contains(&nanos).then_some((nanos + 0.5) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(crate::cases::cases(256))]
+
+        #[test]
+        fn a_decimal_is_rounded_to_the_digits_that_count(nanos in 0..u64::MAX / 10, digits in 0..10usize, more in 0..100u64) {
+            let unit = 10_u64.pow(digits as u32);
+            let (whole, fraction) = (nanos / unit, nanos % unit);
+            let text = if digits == 0 { format!("{whole}.{more:02}") } else { format!("{whole}.{fraction:0digits$}{more:02}") };
+            prop_assert_eq!(decimal(text.as_bytes(), digits), Some(nanos + u64::from(more >= 50)), "{}", text);
+            prop_assert_eq!(decimal(whole.to_string().as_bytes(), digits), Some(whole * unit));
+        }
+
+        #[test]
+        fn words_are_what_lies_between_blanks(line in "[ a-c\\t]{0,20}") {
+            let (words, count) = words::<3>(line.as_bytes());
+            let expected: Vec<&[u8]> = line.split_ascii_whitespace().map(str::as_bytes).collect();
+            prop_assert_eq!(count, expected.len());
+            prop_assert_eq!(&words[..count.min(3)], &expected[..count.min(3)]);
+        }
+    }
+
+    #[test]
+    fn what_is_no_decimal_is_refused() {
+        for text in ["", ".", "1.2.3", "-1", "+1", "1a", "18446744073709551616", "1,5"] {
+            assert_eq!(decimal(text.as_bytes(), 0), None, "{text}");
+        }
+        assert_eq!(decimal(b"18446744073709551615", 1), None, "beyond 2^64 in the finer unit");
+        assert_eq!(
+            (decimal(b".5", 3), decimal(b"5.", 3), decimal(b"18446744073709551615", 0)),
+            (Some(500), Some(5_000), Some(u64::MAX))
+        );
+    }
 }

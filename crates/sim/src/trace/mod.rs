@@ -1,7 +1,7 @@
 //! Block traces: which requests a disk received, when and from which stream. One file per format, one line each in [`ALL`].
 //!
 //! ```text
-//!  file --> input: gzip, zstd --> lines or records --> a format --> order: sorted, from zero --> requests
+//!  file --> input: unpacked --> lines or records --> a format --> order: sorted, from zero --> requests
 //!                                                        events: queue, dispatch and completion matched
 //! ```
 //! A trace that is not too long is [kept](Kept) in memory while it is read for the first time.
@@ -11,6 +11,7 @@ mod blkparse;
 mod blktrace;
 mod csv;
 mod disksim;
+mod disksim_validation;
 mod events;
 mod extent;
 mod fio;
@@ -68,6 +69,7 @@ pub static ALL: &[&Format] = &[
     &spc::FORMAT,
     &msr::FORMAT,
     &disksim::FORMAT,
+    &disksim_validation::FORMAT,
     &vscsi::FORMAT,
     &alibaba::FORMAT,
     &tencent::FORMAT,
@@ -82,7 +84,7 @@ pub struct Opened {
     pub reader: Box<dyn TraceReader>,
 }
 
-/// Opens a trace: decompresses gzip and zstd, and recognises the format by content unless [`OpenOptions::format`] names it.
+/// Opens a trace: unpacks gzip, zstd, xz and bzip2, and recognises the format by content unless [`OpenOptions::format`] names it.
 ///
 /// A blktrace recording is several files, one per processor; `path` may be any of them, or the part of their names before
 /// `.blktrace.N`. Memory is bounded for traces of any length. `path` may be a pipe, except for formats that need to seek.
@@ -127,11 +129,13 @@ fn detect(input: &Input, formats: &[&'static Format]) -> Result<&'static Format,
         [] if head.bytes.get(257..262) == Some(b"ustar") => {
             Err(input.not_of_format("is a tar archive; extract the trace first (tar --extract --file ...)"))
         }
-        [] => Err(input.not_of_format(format!(
-            "no trace format begins like this ({}); name one with --format: {}",
-            head.describe(),
-            names(formats)
-        ))),
+        [] => Err(input.not_of_format(match csv::lacks(&head) {
+            Some(message) => format!("looks like CSV, but {message}"),
+            None => {
+                let formats = names(formats);
+                format!("no trace format begins like this ({}); name one with --format: {formats}", head.describe())
+            }
+        })),
         _ => Err(input.not_of_format(format!("may be {}: say which with --format", names(&found)))),
     }
 }

@@ -17,9 +17,10 @@
 //! | `response_ns` | int64, null | from arrival to completion, ns |
 //!
 //! Only `arrival_ns`, `lba`, `sectors` and `is_read` are required, in any integer type and order, so traces made with a dataframe
-//! library can be read; compression is zstd, Snappy or none. The file's key-value metadata has [`VERSION_KEY`], [`PROGRAM_KEY`]
-//! and [`SOURCE_KEY`].
+//! library can be read; compression is zstd, Snappy or none. The file's key-value metadata has [`VERSION_KEY`], [`PROGRAM_KEY`],
+//! [`SOURCE_KEY`] and [`CHECKSUMS_KEY`]; checksums are checked where there are any.
 
+mod checksums;
 mod pages;
 mod read;
 mod write;
@@ -49,6 +50,9 @@ pub const VERSION: &str = "1";
 pub const PROGRAM_KEY: &str = "seekwise.program";
 /// Metadata key of the trace the file was made from.
 pub const SOURCE_KEY: &str = "seekwise.trace.source";
+/// Metadata key of the row groups' checksums: for each the byte behind it and the CRC-32 of its bytes in hexadecimal, `end:sum`, between
+/// blanks.
+pub const CHECKSUMS_KEY: &str = "seekwise.trace.crc32";
 
 const CLASSES: [(&str, PriorityClass); 3] =
     [("realtime", PriorityClass::RealTime), ("best-effort", PriorityClass::BestEffort), ("idle", PriorityClass::Idle)];

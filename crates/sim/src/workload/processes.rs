@@ -52,8 +52,23 @@ pub fn run(
     pilot: Option<&mut dyn Pilot>,
 ) -> Result<WorkloadRun, RunError> {
     let mut processes = Processes::new(placed, only);
-    let measure = crate::run::run(&mut processes, server, measure, watch, pilot)?;
-    Ok(WorkloadRun { measure, spans: processes.states.iter().map(State::span).collect() })
+    let mut measure = crate::run::run(&mut processes, server, measure, watch, pilot)?;
+    let spans: Vec<Option<Span>> = processes.states.iter().map(State::span).collect();
+    leave_out_ramps(placed, &spans, &mut measure);
+    Ok(WorkloadRun { measure, spans })
+}
+
+/// A request that was issued during the ramp and done after it is counted, but the time of the ramp is not: what it did then is not
+/// counted either.
+fn leave_out_ramps(placed: &PlacedWorkload, spans: &[Option<Span>], measure: &mut Measure) {
+    for (job, span) in placed.jobs().iter().zip(spans) {
+        if let Some(span) = span {
+            measure.begin_stream(job.stream(), span.measured_from);
+        }
+    }
+    if let Some(first) = spans.iter().flatten().map(|span| span.measured_from).min() {
+        measure.begin(first);
+    }
 }
 
 enum State {

@@ -75,6 +75,25 @@ pub fn zstandard(content: &[u8]) -> Vec<u8> {
     zstd::stream::encode_all(content, 1).unwrap()
 }
 
+pub fn xz(content: &[u8]) -> Vec<u8> {
+    let options = lzma_rust2::XzOptions::with_preset(1);
+    let mut writer = lzma_rust2::XzWriter::new(Vec::new(), options).unwrap();
+    writer.write_all(content).unwrap();
+    writer.finish().unwrap()
+}
+
+pub fn bzip2(content: &[u8]) -> Vec<u8> {
+    let mut encoder = ::bzip2::write::BzEncoder::new(Vec::new(), ::bzip2::Compression::fast());
+    encoder.write_all(content).unwrap();
+    encoder.finish().unwrap()
+}
+
+/// What packs a file.
+pub type Pack = fn(&[u8]) -> Vec<u8>;
+
+/// Each by its name.
+pub const PACKERS: [(&str, Pack); 4] = [("gzip", gzip), ("zstd", zstandard), ("xz", xz), ("bzip2", bzip2)];
+
 /// One record of a blktrace file.
 #[derive(Clone, Debug)]
 pub struct Blk {

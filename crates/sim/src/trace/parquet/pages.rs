@@ -56,6 +56,10 @@ impl Chunk {
         Chunk { file, length }
     }
 
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     fn at(&self, start: u64) -> Result<BufReader<File>> {
         let mut file = self.file.try_clone()?;
         file.seek(SeekFrom::Start(start))?;

@@ -16,6 +16,7 @@ use parquet::schema::types::ColumnDescriptor;
 use super::super::names::NamesByNumber;
 use super::super::order::{Records, Sorted, Window};
 use super::super::{Input, OpenOptions, TraceError, TraceReader, TraceRequest};
+use super::checksums::Checksums;
 use super::pages::{self, Chunk};
 use super::{CLASSES, VERSION, VERSION_KEY};
 
@@ -38,13 +39,19 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
     if !about.is_file() {
         return Err(input.not_of_format("Parquet is read from its end: it must be a file, not a pipe"));
     }
-    let metadata = contain(|| footer(&file, about.len())).map_err(|message| input.not_of_format(message))?;
+    let opened = contain(|| {
+        let (metadata, begin) = footer(&file, about.len())?;
+        let checksums = Checksums::open(&file, about.len(), begin, &metadata)?;
+        Ok((metadata, checksums))
+    });
+    let (metadata, checksums) = opened.map_err(|message| input.not_of_format(message))?;
     let columns = Columns::find(&metadata).map_err(|message| input.not_of_format(message))?;
     compression(&metadata).map_err(|message| input.not_of_format(message))?;
     let records = Rows {
         path: input.path,
         file: Arc::new(Chunk::new(file, about.len())),
         metadata,
+        checksums,
         columns,
         group: None,
         next_group: 0,
@@ -61,12 +68,14 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
 fn contain<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Ok(value),
+        Ok(Err(ParquetError::General(message))) => Err(format!("damaged Parquet: {message}")),
         Ok(Err(error)) => Err(format!("damaged Parquet: {error}")),
         Err(_) => Err("damaged Parquet: the library panicked on it".into()),
     }
 }
 
-fn footer(file: &File, length: u64) -> Result<ParquetMetaData, ParquetError> {
+/// The footer, and the byte at which it begins.
+fn footer(file: &File, length: u64) -> Result<(ParquetMetaData, u64), ParquetError> {
     use std::os::unix::fs::FileExt;
     let mut end = [0; 8];
     let from = length.min(8);
@@ -78,7 +87,7 @@ fn footer(file: &File, length: u64) -> Result<ParquetMetaData, ParquetError> {
             end.escape_ascii()
         )));
     }
-    ParquetMetaDataReader::new().parse_and_finish(file)
+    Ok((ParquetMetaDataReader::new().parse_and_finish(file)?, length - 8 - footer_bytes))
 }
 
 /// The library is built with two codecs: Zstandard, which we write, and Snappy, the default of most dataframe libraries.
@@ -409,6 +418,7 @@ struct Rows {
     path: PathBuf,
     file: Arc<Chunk>,
     metadata: ParquetMetaData,
+    checksums: Checksums,
     columns: Columns,
     group: Option<Group>,
     next_group: usize,
@@ -433,7 +443,10 @@ impl Rows {
             if self.next_group == self.metadata.num_row_groups() {
                 return Ok(false);
             }
-            self.group = Some(contain(|| Group::open(&self.file, &self.metadata, self.next_group, &self.columns))?);
+            self.group = Some(contain(|| {
+                self.checksums.check(self.file.file(), self.next_group)?;
+                Group::open(&self.file, &self.metadata, self.next_group, &self.columns)
+            })?);
             self.next_group += 1;
         }
     }

@@ -14,7 +14,8 @@ use parquet::schema::types::{ColumnPath, Type as Node};
 
 use super::super::write::{About, Out, TraceWriter};
 use super::super::{TraceReader, TraceRequest};
-use super::{CLASSES, PROGRAM_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
+use super::checksums::Summed;
+use super::{CHECKSUMS_KEY, CLASSES, PROGRAM_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
 
 /// Requests per row group, which is held in memory: about 15 MB.
 const GROUP_ROWS: usize = 131_072;
@@ -22,7 +23,8 @@ const GROUP_ROWS: usize = 131_072;
 /// Begins a store.
 pub(in super::super) fn create(out: Out, about: &About) -> io::Result<Box<dyn TraceWriter>> {
     let properties = properties(about).map_err(io_error)?;
-    let file = SerializedFileWriter::new(out, Arc::new(schema().map_err(io_error)?), Arc::new(properties)).map_err(io_error)?;
+    let schema = Arc::new(schema().map_err(io_error)?);
+    let file = SerializedFileWriter::new(Summed::new(out), schema, Arc::new(properties)).map_err(io_error)?;
     Ok(Box::new(Store { file, requests: Vec::new(), stream_names: Vec::new(), device_names: Vec::new() }))
 }
 
@@ -83,7 +85,7 @@ fn io_error(error: ParquetError) -> io::Error {
 
 /// A store being written.
 struct Store {
-    file: SerializedFileWriter<Out>,
+    file: SerializedFileWriter<Summed>,
     requests: Vec<TraceRequest>,
     stream_names: Vec<Option<ByteArray>>,
     device_names: Vec<Option<ByteArray>>,
@@ -110,7 +112,10 @@ impl TraceWriter for Store {
         if !self.requests.is_empty() {
             self.write_group().map_err(io_error)?;
         }
-        self.file.close().map_err(io_error)?;
+        self.file.flush()?;
+        let list = self.file.inner_mut().hold();
+        self.file.append_key_value_metadata(KeyValue::new(CHECKSUMS_KEY.to_owned(), list));
+        self.file.into_inner().map_err(io_error)?.finish()?;
         Ok(None)
     }
 }
@@ -142,6 +147,9 @@ impl Store {
         put::<Int32Type>(&mut group, requests, |request| request.priority.level.into())?;
         put_known::<Int64Type>(&mut group, requests.iter().map(|request| request.response.map(|response| response.0 as i64)))?;
         group.close()?;
+        // What the library still holds back belongs to this group's checksum.
+        self.file.flush()?;
+        self.file.inner_mut().end_part();
         self.requests.clear();
         self.stream_names.clear();
         self.device_names.clear();
@@ -153,7 +161,7 @@ fn class_name(classes: &[(PriorityClass, ByteArray)], class: PriorityClass) -> B
     classes.iter().find(|(known, _)| *known == class).map(|(_, name)| name.clone()).unwrap_or_default()
 }
 
-type Group<'a> = SerializedRowGroupWriter<'a, Out>;
+type Group<'a> = SerializedRowGroupWriter<'a, Summed>;
 
 /// Writes the next column, without nulls.
 fn put<T: DataType>(

@@ -1,0 +1,168 @@
+//! How fast the program is on this machine, as ratios: the processor time, user and system, of whole runs over that of a fixed piece of
+//! work, measured in turn with them, so that neither the machine nor what else it does changes them much.
+//!
+//! `cargo bench --bench ratios`. With `DISKSIM=/path/to/disksim` and `DISKSIM_PARV=/path/to/one_atlas10k.parv` DiskSim gets the first
+//! case's trace too; it takes about a minute. `RATIOS_ROUNDS` (5) says how often everything is measured.
+//!
+//! The fixed work is an event loop with nothing in it: 1,024 events wait in a `std::collections::BinaryHeap`; a million times the first
+//! of them is popped and one is pushed for a request that is drawn as those of the traces are. It does what no simulator can do without.
+
+#![expect(clippy::expect_used, reason = "a benchmark that cannot run should say so at once")]
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+
+const REQUESTS: u64 = 1_000_000;
+const EVENTS: usize = 1_024;
+
+/// A disk, and how many requests it gets: somewhat less than it can serve.
+struct Case {
+    disk: &'static str,
+    per_second: u64,
+}
+
+const CASES: [Case; 3] = [
+    Case { disk: "atlas10k", per_second: 60 },
+    Case { disk: "raid0:disk=atlas10k,disks=8", per_second: 480 },
+    Case { disk: "raid5:disk=atlas10k,disks=9", per_second: 200 },
+];
+
+/// Random 4 KiB requests, two reads to a write, with pauses of any length up to twice the mean.
+struct Draw {
+    state: u64,
+    now_ns: u64,
+    gap_ns: u64,
+    sectors: u64,
+}
+
+/// One of them.
+struct Drawn {
+    at_ns: u64,
+    lba: u64,
+    is_read: bool,
+}
+
+impl Draw {
+    fn new(sectors: u64, per_second: u64) -> Draw {
+        Draw { state: 1, now_ns: 0, gap_ns: 2_000_000_000 / per_second, sectors }
+    }
+
+    /// Xorshift64*: enough randomness for where and when.
+    fn number(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
+    }
+
+    fn next(&mut self) -> Drawn {
+        self.now_ns += self.number() % self.gap_ns;
+        let lba = self.number() % (self.sectors / 8) * 8;
+        Drawn { at_ns: self.now_ns, lba, is_read: !self.number().is_multiple_of(3) }
+    }
+
+    /// A million of them as DiskSim reads them: ms, device, sector, sectors, 1 for a read.
+    fn trace(mut self) -> String {
+        let mut text = String::new();
+        for _ in 0..REQUESTS {
+            let Drawn { at_ns, lba, is_read } = self.next();
+            let (ms, ns) = (at_ns / 1_000_000, at_ns % 1_000_000);
+            writeln!(text, "{ms}.{ns:06} 0 {lba} 8 {}", u8::from(is_read)).expect("memory");
+        }
+        text
+    }
+}
+
+/// Processor time so far, of this process or of its children that have ended.
+fn spent_s(who: UsageWho) -> f64 {
+    let usage = getrusage(who).expect("the system's own account");
+    (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e6
+}
+
+fn reference_s() -> f64 {
+    let before = spent_s(UsageWho::RUSAGE_SELF);
+    let mut draw = Draw::new(1 << 24, 60);
+    let mut events: BinaryHeap<Reverse<(u64, u64, bool)>> = BinaryHeap::with_capacity(EVENTS + 1);
+    for _ in 0..REQUESTS {
+        let Drawn { at_ns, lba, is_read } = draw.next();
+        // Each is done some time later, later ones perhaps before it.
+        events.push(Reverse((at_ns + draw.number() % (EVENTS as u64 * draw.gap_ns), lba, is_read)));
+        if events.len() > EVENTS {
+            black_box(events.pop());
+        }
+    }
+    spent_s(UsageWho::RUSAGE_SELF) - before
+}
+
+fn run_s(command: &mut Command) -> f64 {
+    let before = spent_s(UsageWho::RUSAGE_CHILDREN);
+    let status = command.stdout(Stdio::null()).status();
+    assert!(status.as_ref().is_ok_and(std::process::ExitStatus::success), "{command:?}: {status:?}");
+    spent_s(UsageWho::RUSAGE_CHILDREN) - before
+}
+
+fn seekwise(verb: &str, trace: &Path, disk: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+    command.arg(verb).arg(trace).args(["--disk", disk, "--scheduler", "deadline"]);
+    command
+}
+
+fn median(mut values: Vec<f64>) -> (f64, f64, f64) {
+    values.sort_by(f64::total_cmp);
+    (values[values.len() / 2], values[0], values[values.len() - 1])
+}
+
+fn main() {
+    // `cargo test --benches` builds it and should not wait for it.
+    if !std::env::args().any(|argument| argument == "--bench") {
+        return println!("skipped: cargo bench --bench ratios runs it");
+    }
+    let rounds = std::env::var("RATIOS_ROUNDS").ok().and_then(|text| text.parse().ok()).unwrap_or(5).max(1);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let traces: Vec<PathBuf> = CASES.iter().zip(0..).map(|(case, number)| trace(folder.path(), case, number)).collect();
+    println!(
+        "Processor time of {REQUESTS} random 4 KiB requests under deadline, times that of as many events of a plain event loop"
+    );
+    println!("(median of {rounds} rounds, least, most)\n");
+    let mut first = 0.0;
+    for (case, trace) in CASES.iter().zip(&traces) {
+        for verb in ["simulate", "compare"] {
+            let ratios = (0..rounds).map(|_| run_s(&mut seekwise(verb, trace, case.disk)) / reference_s());
+            let (ratio, least, most) = median(ratios.collect());
+            println!("{verb:8} {:30} {:4}/s  {ratio:6.2}  {least:6.2}  {most:6.2}", case.disk, case.per_second);
+            first = if first == 0.0 { ratio } else { first };
+        }
+    }
+    match (std::env::var_os("DISKSIM"), std::env::var_os("DISKSIM_PARV")) {
+        (Some(program), Some(parv)) => {
+            let ratio = disksim_s(Path::new(&program), Path::new(&parv), &traces[0]) / reference_s();
+            println!("DiskSim  {:30} {:4}/s  {ratio:6.1}: {:.1} times simulate", CASES[0].disk, CASES[0].per_second, ratio / first);
+        }
+        _ => println!("skipped: DISKSIM and DISKSIM_PARV do not name DiskSim's program and its parameters for {}", CASES[0].disk),
+    }
+}
+
+/// Writes a case's trace.
+fn trace(folder: &Path, case: &Case, number: usize) -> PathBuf {
+    let sectors = sim::profile::load(case.disk).expect("a shipped disk").capacity_sectors();
+    let path = folder.join(format!("{number}.disksim"));
+    std::fs::write(&path, Draw::new(sectors, case.per_second).trace()).expect("room for a trace");
+    path
+}
+
+/// `disksim PARAMETERS OUTPUT TRACE-FORMAT TRACE SYNTHETIC`, in the folder of the parameters, which name further files there.
+fn disksim_s(program: &Path, parv: &Path, trace: &Path) -> f64 {
+    let absolute = |path: &Path| path.canonicalize().expect("DISKSIM and DISKSIM_PARV name files");
+    let (program, parv) = (absolute(program), absolute(parv));
+    let mut command = Command::new(program);
+    command.current_dir(parv.parent().unwrap_or(Path::new("/")));
+    command.arg(&parv).arg(trace.with_extension("out")).arg("ascii").arg(trace).arg("0");
+    run_s(&mut command)
+}
