@@ -74,6 +74,10 @@ enum Command {
     #[command(subcommand)]
     Trace(trace::Command),
     /// List, show and randomly generate workloads (fio job files)
+    ///
+    /// Job files mean what they mean in fio 3.33, with `include`, variables such as ${SIZE}, `verify`, `flow`, `exitall`, `rate_min` and
+    /// `steadystate`. Options that change nothing on the disk (logs, buffers, processors) are accepted; engines and options that cannot
+    /// be simulated are errors that say why.
     #[command(subcommand)]
     Workload(workload::Command),
 }
