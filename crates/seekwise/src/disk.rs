@@ -1,4 +1,6 @@
-//! `seekwise disk`: list, show, explain, import and validate disk profiles.
+//! `seekwise disk`: list, show, explain, import, validate and calibrate disk profiles.
+
+mod calibrate;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -51,6 +53,11 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Fit a hard disk's profile to requests measured on the drive
+    ///
+    /// Fits overheads, settling, re-acquisition, bus, seeks of writes and the rules of prefetch, as far as they make requests that
+    /// they were not fitted to truer. Fitted to the first half of the recording, judged on the second.
+    Calibrate(calibrate::Arguments),
 }
 
 /// Runs the command.
@@ -64,6 +71,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
             import(&file, output.as_deref(), options)
         }
         Command::Validate { disk, measured, json } => validate(&disk, &measured, json),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
     }
 }
 

@@ -8,6 +8,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use block::did_you_mean;
+
 use crate::device::hdd::spec::QueuePolicy;
 use crate::device::{Device, KINDS, hdd};
 
@@ -181,7 +183,8 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
     }
     let names = BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let lines: String = KINDS.iter().filter_map(|kind| kind.line.as_ref()).map(|line| format!(", nor {}", line.example)).collect();
-    Err(ProfileError(format!("{source}: neither a file, nor one of the built-in disks ({names}){lines}")))
+    let meant = did_you_mean(&source, BUILT_IN.iter().map(|(name, _)| *name));
+    Err(ProfileError(format!("{source}: neither a file, nor one of the built-in disks ({names}){lines}{meant}")))
 }
 
 /// Reads a text file of bounded size.
@@ -275,7 +278,8 @@ impl ProfileText<'_> {
         found.copied().ok_or_else(|| {
             let (at, value) = key.map_or((0, String::new()), |key| (key.span().start, key.into_inner().to_string()));
             let known: Vec<&str> = KINDS.iter().filter_map(|kind| kind.key).collect();
-            self.error_at(at, format_args!("kind: {value} is none of {}; a hard disk has no such key", known.join(", ")))
+            let meant = did_you_mean(value.trim_matches('"'), known.iter().copied());
+            self.error_at(at, format_args!("kind: {value} is none of {}; a hard disk has no such key{meant}", known.join(", ")))
         })
     }
 }

@@ -129,7 +129,7 @@ impl Hdd {
         Hdd {
             depth,
             policy: policy.unwrap_or(model.queue.policy),
-            cache: Cache::new(&model.cache),
+            cache: Cache::new(&model.cache, model.departures.keeps_overlapped_segment),
             arm: Arm::default(),
             active: None,
             stream: None,

@@ -20,7 +20,29 @@ pub struct HddModel {
     /// A request that has waited for so long goes before any that comes later; none: a drive without ageing.
     pub overdue_after: Option<u64>,
     /// [`HddQueue::aging_ms_per_s`] as a part of the time that goes by, in units of 2⁻³².
-    aging: u64,
+    pub aging: u64,
+    /// Where it does as the measured drives do and not as DiskSim.
+    pub departures: Departures,
+}
+
+/// Where the model does as the drives of the validation traces do and not as DiskSim, in what no profile says. They can be taken
+/// back, so that each drive can be judged with the choices that the others ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departures {
+    /// A drive that takes sectors in any order and keeps those on the way reads the whole track. DiskSim: only up to what was asked.
+    pub reads_whole_track: bool,
+    /// A write leaves the rest of a segment that it overlaps, if reads may hit written data. DiskSim drops the segment.
+    pub keeps_overlapped_segment: bool,
+    /// A drive that left the bus is back on it when enough of a read has come. DiskSim: a reselection later.
+    pub reselects_in_time: bool,
+    /// The least delay of a write runs from when its data are there. DiskSim: from the command.
+    pub delays_from_data: bool,
+}
+
+impl Default for Departures {
+    fn default() -> Departures {
+        Departures { reads_whole_track: true, keeps_overlapped_segment: true, reselects_in_time: true, delays_from_data: true }
+    }
 }
 
 /// A delay that depends on what the drive did before.
@@ -104,6 +126,7 @@ impl HddModel {
             delays: Delays::new(spec)?,
             overdue_after,
             aging: (gain * 2f64.powi(32)).round() as u64,
+            departures: Departures::default(),
         })
     }
 
