@@ -45,7 +45,7 @@ fn the_table_has_a_row_for_every_scheduler_and_a_verdict() {
     let output = run(&["compare", trace.to_str().unwrap()]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = text(&output.stdout);
-    for spec in block::ALL {
+    for spec in learn::sched::all() {
         assert!(table.lines().any(|line| line.trim_start().starts_with(spec.name)), "no row for {} in\n{table}", spec.name);
     }
     for word in ["throughput", "response time", "fairness"] {
@@ -60,19 +60,46 @@ fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
     let trace = trace(folder.path(), 3000);
     let once = |threads: &str, name: &str| {
         let (page, records) = (folder.path().join(format!("{name}.html")), folder.path().join(name));
-        let arguments = ["compare", trace.to_str().unwrap(), "--json", "--no-cpu-time", "--threads", threads, "--html"];
+        let arguments = ["compare", trace.to_str().unwrap(), "--json", "--threads", threads, "--html"];
         let output = seekwise(&arguments).arg(&page).arg("--record").arg(&records).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let mut files: Vec<_> = std::fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        assert_eq!(files.len(), block::ALL.len());
+        assert_eq!(files.len(), learn::sched::all().count());
         let contents: Vec<_> =
             files.iter().map(|file| (file.file_name().unwrap().to_owned(), std::fs::read(file).unwrap())).collect();
         let again = seekwise(&["report", "--json"]).arg(&records).output().unwrap();
         assert!(again.status.success(), "{}", text(&again.stderr));
+        assert!(again.stdout == output.stdout, "a report of the records is not what was compared");
         (output.stdout, again.stdout, std::fs::read(&page).unwrap(), contents)
     };
     assert!(once("1", "one") == once("4", "four"));
+}
+
+#[test]
+fn processor_time_which_differs_from_run_to_run_is_left_out_unless_it_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 600);
+    let with = |more: &[&str]| {
+        let output = seekwise(&["compare", trace.to_str().unwrap(), "--scheduler", "noop"]).args(more).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    assert!(with(&[]) == with(&[]) && !with(&[]).contains("CPU"), "{}", with(&[]));
+    assert!(with(&["--cpu-time"]).contains("CPU"));
+    assert_eq!(run(&["compare", trace.to_str().unwrap(), "--no-cpu-time"]).status.code(), Some(2));
+}
+
+#[test]
+fn the_table_keeps_to_the_columns_that_are_asked_for_in_a_pipe_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = trace(folder.path(), 600);
+    let widest = |columns: &str| {
+        let output = seekwise(&["compare", trace.to_str().unwrap()]).env("COLUMNS", columns).output().unwrap();
+        text(&output.stdout).lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    assert!(widest("80") <= 80, "{} columns", widest("80"));
+    assert!(widest("") > 100 && widest("wide") > 100, "what is no number is not heeded");
 }
 
 #[test]
@@ -107,6 +134,9 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
     let cases: &[(&[&str], &[&str])] = &[
         (&[century.to_str().unwrap(), "--speed", "1e-5"], &["century.csv", "634 years", "--speed 7.0e-5"]),
         (&[good, "--speed", "-1"], &["--speed", "-1", "0.000001 to 1000000"]),
+        (&[good, "--threads", "-1"], &["'-1'", "--threads", "give 1 to 1024 threads"]),
+        (&[good, "--queue-depth", "-1"], &["'-1'", "--queue-depth", "give 1 to 1024 requests"]),
+        (&[good, "--seed", "-1"], &["'-1'", "--seed", "whole number from 0"]),
         (&["/nonexistent/trace"], &["/nonexistent/trace"]),
         (&[folder.path().to_str().unwrap()], &["directory"]),
         (&[empty.to_str().unwrap()], &["empty.csv"]),
@@ -220,7 +250,7 @@ fn the_disks_own_queue_can_be_chosen_and_is_on_record() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 3000);
     let with = |policy: &str| {
-        let arguments = ["compare", trace.to_str().unwrap(), "--speed", "3", "--scheduler", "noop", "--json", "--no-cpu-time"];
+        let arguments = ["compare", trace.to_str().unwrap(), "--speed", "3", "--scheduler", "noop", "--json"];
         let output = seekwise(&arguments).args(["--queue-depth", "16", "--queue-policy", policy]).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -235,7 +265,7 @@ fn memory_does_not_grow_with_the_trace() {
     let folder = tempfile::tempdir().unwrap();
     let peak_kib = |requests: u64| {
         let trace = trace(folder.path(), requests);
-        let arguments = ["compare", trace.to_str().unwrap(), "--threads", "2", "--no-cpu-time"];
+        let arguments = ["compare", trace.to_str().unwrap(), "--threads", "2"];
         let mut child = seekwise(&arguments).stdout(Stdio::null()).spawn().unwrap();
         let mut peak = 0;
         while child.try_wait().unwrap().is_none() {

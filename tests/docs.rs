@@ -27,3 +27,11 @@ fn the_hosts_page_is_current() {
     let printed = String::from_utf8(output.stdout).unwrap();
     assert!(kept == printed, "docs/host.md is out of date: run `seekwise host manual >docs/host.md`");
 }
+
+#[test]
+fn the_page_of_disk_profiles_is_current() {
+    let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["disk", "manual"]).output().unwrap();
+    let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/disks.md")).unwrap();
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert!(kept == printed, "docs/disks.md is out of date: run `seekwise disk manual >docs/disks.md`");
+}

@@ -20,7 +20,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 /// A short exam: one seed, few controllers.
-const SHORT: &[&str] = &["exam", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed", "--no-cpu-time"];
+const SHORT: &[&str] = &["exam", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed"];
 
 #[test]
 fn an_exam_prints_every_controller_beside_every_constant_policy_for_any_number_of_threads() {

@@ -67,7 +67,7 @@ fn the_first_command_prints_the_table_and_writes_the_page() {
     let (_, first) = commands().remove(0);
     let output = run(&first, scratch.path());
     let table = String::from_utf8(output.stdout).unwrap();
-    for spec in block::ALL {
+    for spec in learn::sched::all() {
         assert!(table.contains(spec.name), "{} is missing in\n{table}", spec.name);
     }
     let page = first.split_whitespace().skip_while(|word| *word != "--html").nth(1).expect("the first command writes a page");

@@ -55,7 +55,7 @@ fn trace(folder: &Path) -> PathBuf {
 
 /// `compare` with a knowledge base under these controllers.
 fn compare<'a>(trace: &'a str, kb: &'a str, controllers: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
-    let mut arguments = vec!["compare", trace, "--kb", kb, "--no-cpu-time", "--scheduler", "deadline"];
+    let mut arguments = vec!["compare", trace, "--kb", kb, "--scheduler", "deadline"];
     controllers.iter().for_each(|controller| arguments.extend(["--controller", controller]));
     arguments.extend(more);
     arguments

@@ -22,7 +22,7 @@ fn succeeds(arguments: &[&str]) -> String {
 
 /// The record of a simulation.
 fn record(arguments: &[&str]) -> serde_json::Value {
-    let arguments = [&["simulate", "--json", "--no-cpu-time"], arguments].concat();
+    let arguments = [&["simulate", "--json"], arguments].concat();
     serde_json::from_str(&succeeds(&arguments)).unwrap()
 }
 
@@ -91,14 +91,13 @@ fn jobs_are_compared_under_all_schedulers_and_the_same_on_any_number_of_threads(
     let text_of_job =
         "[global]\nioengine=libaio\ndirect=1\niodepth=4\nsize=64m\nnumber_ios=300\n[reader]\nrw=read\n[writer]\nrw=randwrite\n";
     let job = job(folder.path(), "two.fio", text_of_job);
-    let compare = |threads: &str| {
-        succeeds(&["compare", job.to_str().unwrap(), "--disk", "atlas10k", "--json", "--no-cpu-time", "--threads", threads])
-    };
+    let compare =
+        |threads: &str| succeeds(&["compare", job.to_str().unwrap(), "--disk", "atlas10k", "--json", "--threads", threads]);
     let one = compare("1");
     assert!(one == compare("3"));
     let json: serde_json::Value = serde_json::from_str(&one).unwrap();
     let schedulers = json["schedulers"].as_array().unwrap();
-    assert_eq!(schedulers.len(), block::ALL.len());
+    assert_eq!(schedulers.len(), learn::sched::all().count());
     for scheduler in schedulers {
         assert!(scheduler["figures"]["fairness_jain"].as_f64().unwrap() > 0.0, "{scheduler:#}");
         let names: Vec<&str> =
@@ -113,7 +112,7 @@ fn another_seed_places_files_elsewhere_and_the_same_one_gives_the_same_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let job =
         job(folder.path(), "seeded.fio", "[global]\nioengine=psync\nrw=randread\nsize=16m\nnumber_ios=200\nnrfiles=4\n[a]\n[b]\n");
-    let with = |seed: &str| succeeds(&["simulate", job.to_str().unwrap(), "--json", "--no-cpu-time", "--seed", seed]);
+    let with = |seed: &str| succeeds(&["simulate", job.to_str().unwrap(), "--json", "--seed", seed]);
     assert!(with("5") == with("5"));
     assert!(with("5") != with("6"));
 }
@@ -223,4 +222,107 @@ fn a_job_file_may_have_a_name_that_is_no_text() {
     std::fs::write(&path, "[a]\nrw=read\nsize=1m\n").unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_seekwise")).args(["simulate", "--json"]).arg(&path).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+/// Three phases, of which the last has three jobs and reports them as one.
+const PHASES: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=8\nbs=128k\n[read]\nrw=read\nsize=64m\n[write]\nstonewall\nrw=write\nsize=16m\n\
+                      [random]\nstonewall\nrw=randrw\nbs=4k\nsize=1m\nnumjobs=3\nfsync=32\ngroup_reporting\n";
+
+#[test]
+fn a_job_is_measured_over_its_own_time_and_the_jobs_of_a_group_that_asks_for_it_are_one_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = job(folder.path(), "phases.fio", PHASES);
+    let record = record(&[job.to_str().unwrap()]);
+    let rows = record["jobs"].as_array().unwrap();
+    let row = |index: usize| {
+        (rows[index]["name"].as_str().unwrap(), rows[index]["group"].as_u64().unwrap(), rows[index]["jobs"].as_u64().unwrap())
+    };
+    assert_eq!((rows.len(), row(0), row(1), row(2)), (3, ("read", 0, 1), ("write", 1, 1), ("random", 2, 3)));
+    let whole = record["figures"]["duration_s"].as_f64().unwrap();
+    let durations: Vec<f64> = rows.iter().map(|row| row["service"]["duration_s"].as_f64().unwrap()).collect();
+    // One after the other they take as long as the run, so none of them takes as long as that.
+    assert!((durations.iter().sum::<f64>() / whole - 1.0).abs() < 0.01, "{durations:?} of {whole}");
+    let read = &rows[0]["service"]["reads"];
+    assert_eq!((&read["bytes"], &read["response"]["requests"]), (&(64 << 20).into(), &512.into()));
+    let rate = (64 << 20) as f64 / 1e6 / durations[0];
+    assert!((read["throughput_mb_s"].as_f64().unwrap() / rate - 1.0).abs() < 1e-9 && rate > 100.0, "{rate} MB/s: {read}");
+    let streams = record["streams"].as_array().unwrap();
+    let of = |name: &str| streams.iter().find(|stream| stream["name"] == name).unwrap();
+    assert_eq!(of("read")["throughput_mb_s"], read["throughput_mb_s"]);
+    assert_eq!(streams.len(), 5, "each job is followed by itself");
+    let sum = |kind: &str| -> u64 {
+        let requests = |name: &str| of(name)["service"][kind]["response"]["requests"].as_u64().unwrap();
+        ["random.0", "random.1", "random.2"].into_iter().map(requests).sum()
+    };
+    for kind in ["reads", "writes", "syncs"] {
+        assert_eq!(rows[2]["service"][kind]["response"]["requests"], sum(kind), "{kind}");
+    }
+    assert_eq!(record["groups"], record["jobs"]);
+}
+
+#[test]
+fn the_ramp_of_a_job_counts_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[a]\nioengine=libaio\ndirect=1\niodepth=32\nrw=randread\nbs=4k\nsize=10g\nramp_time=5\nruntime=5\ntime_based\n";
+    let job = job(folder.path(), "ramp.fio", text);
+    let record = record(&[job.to_str().unwrap()]);
+    let figures = &record["figures"];
+    let figure = |name: &str| figures[name].as_f64().unwrap();
+    assert!((0.9..=1.0).contains(&figure("disk_utilisation")), "{figures:#}");
+    assert!(figure("seek_time_share") < 1.0, "{figures:#}");
+    // As many are always under way as the job keeps in flight.
+    assert!((31.0..=32.0).contains(&figure("queue_size_mean")), "{figures:#}");
+    let duration = record["jobs"][0]["service"]["duration_s"].as_f64().unwrap();
+    assert!((5.0..5.5).contains(&duration), "{duration} s");
+}
+
+/// A line without what differs from run to run: figures, units' prefixes, padding, and what only real processes have.
+fn shape(line: &str) -> String {
+    let line = line.split(": pid=").next().unwrap();
+    let mut out = String::new();
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        if letter.is_ascii_digit() {
+            while letters.next_if(|letter| letter.is_ascii_digit() || *letter == '.').is_some() {}
+            letters.next_if(|letter| "kKMG".contains(*letter));
+            letters.next_if_eq(&'i');
+            out.push('#');
+        } else if letter != ' ' || !out.ends_with(['=', '[', ' ']) {
+            out.push(letter);
+        }
+    }
+    ["nsec", "usec", "msec"].iter().fold(out, |out, unit| out.replace(&format!("({unit})"), "(time)"))
+}
+
+#[test]
+fn results_in_the_form_of_fio_have_the_lines_that_fio_prints() {
+    if !Command::new("fio")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        println!("skipped: fio is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // The percentiles that are shown; buffered psync, which any filesystem takes.
+    let text_of_job = PHASES.replace("direct=1\niodepth=8", "percentile_list=50:95:99:99.9").replace("libaio", "psync");
+    let real = job(folder.path(), "real.fio", &text_of_job);
+    let ours = job(folder.path(), "ours.fio", &text_of_job.replace("percentile_list=50:95:99:99.9\n", ""));
+    let fio = Command::new("fio").arg(&real).current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(fio.status.success(), "{}", text(&fio.stderr));
+    let theirs: Vec<String> = text(&fio.stdout).lines().map(shape).collect();
+    let report = succeeds(&["simulate", ours.to_str().unwrap(), "--fio"]);
+    // Every line of ours is one of theirs, in the same order.
+    let mut rest = theirs.iter();
+    for line in report.lines().map(shape) {
+        assert!(rest.any(|other| *other == line), "fio does not print '{line}' there; it prints\n{}", theirs.join("\n"));
+    }
+    for line in ["random: (groupid=2, jobs=3): err= 0", "  fsync/fdatasync/sync_file_range:", "Run status group 2 (all jobs):"] {
+        assert!(report.lines().any(|other| other == line), "no '{line}' in\n{report}");
+    }
+    let refused = run(&["simulate", concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet"), "--fio"]);
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{}", text(&refused.stderr));
 }

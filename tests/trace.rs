@@ -50,6 +50,7 @@ fn info_of_the_shipped_trace_fits_a_terminal_and_names_the_programs() {
     for line in text.lines() {
         assert!(line.chars().count() <= 80, "{line:?} is wider than 80 columns");
     }
+    assert!(text.contains("most common: 4 KiB 44%, 8 KiB 23%, 128 KiB 20%, 24 KiB 5%"), "{text}");
     assert!(text.contains(" sqlite3 ") && text.contains(" postgres "), "{text}");
 }
 

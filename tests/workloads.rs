@@ -176,7 +176,36 @@ fn fio_replays_the_requests_that_the_program_prints() {
 }
 
 #[test]
+fn a_job_file_may_use_the_environment_and_files_beside_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::create_dir(path("parts")).unwrap();
+    std::fs::write(path("job.fio"), "[j]\nsize=${SIZE}\ninclude parts/rest\n").unwrap();
+    std::fs::write(path("parts/rest"), "rw=write\ninclude more\n").unwrap();
+    std::fs::write(path("parts/more"), "bs=8k ; a comment\n").unwrap();
+    let job = path("job.fio");
+    let requests = |size: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+        command.args(["workload", "requests"]).arg(&job).env("SIZE", size).output().unwrap()
+    };
+    let log = String::from_utf8(requests("16k").stdout).unwrap();
+    assert!(log.contains("j.0.0 write 0 8192\nj.0.0 write 8192 8192\nj.0.0 close"), "{log}");
+    let said = |output: Output| String::from_utf8(output.stderr).unwrap();
+    assert!(said(requests("")).contains("job.fio:2: size: the environment variable SIZE is not set"));
+    std::fs::write(path("parts/more"), "\nbs=8x\n").unwrap();
+    assert!(said(requests("16k")).contains("parts/more:2: bs: `8x` has the unknown unit"));
+    std::fs::remove_file(path("parts/more")).unwrap();
+    assert!(said(requests("16k")).contains("parts/rest:2: include: "));
+}
+
+#[test]
 fn what_cannot_be_meant_is_refused_with_what_could() {
+    assert!(complaint(&["workload", "show", "genetic/metdata"]).contains("did you mean genetic/metadata?"));
+    assert!(
+        complaint(&["workload", "requests", "genetic/metadata", "--job", "change", "--disk", "atlsa10k"])
+            .contains("did you mean atlas10k?")
+    );
+    assert!(!complaint(&["workload", "show", "nonsense"]).contains("did you mean"));
     assert!(complaint(&["workload", "show", "self-learning/web"]).contains("seekwise workload list"));
     assert!(complaint(&["workload", "random", "--count", "513"]).contains("1..=512"));
     let said = complaint(&["workload", "requests", "youchoose/locality-0", "--job", "locality"]);

@@ -15,6 +15,7 @@ mod directory;
 pub mod hash_index;
 mod knowledge;
 pub mod list;
+mod nearest;
 pub mod queue;
 mod request;
 pub mod sched;
@@ -24,6 +25,7 @@ mod time;
 mod tunable;
 
 pub use knowledge::{Knowledge, KnowledgeStore};
+pub use nearest::did_you_mean;
 pub use queue::{Limits, Merges};
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, SEQUENTIAL_GAP, StreamId};
 pub use sched::{ALL, Insertion, Patience, Pick, Scheduler, SchedulerSpec, switch};

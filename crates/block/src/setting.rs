@@ -4,6 +4,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
 
+use crate::nearest::did_you_mean;
 use crate::sched::{ALL, SchedulerSpec};
 use crate::tunable::{Tunable, Unit};
 
@@ -151,11 +152,13 @@ impl fmt::Display for SettingError {
         match self {
             SettingError::UnknownScheduler { name, known } => {
                 write!(f, "there is no scheduler '{name}'; known are ")?;
-                list(f, known.iter().copied())
+                list(f, known.iter().copied())?;
+                f.write_str(&did_you_mean(name, known.iter().copied()))
             }
             SettingError::UnknownKey { owner, known, key } => {
                 write!(f, "{owner} has no tunable '{key}'; ")?;
-                list_tunables(f, known)
+                list_tunables(f, known)?;
+                f.write_str(&did_you_mean(key, known.iter().copied()))
             }
             SettingError::NoValue { owner, known, setting } => {
                 write!(f, "{owner}: '{setting}' should be a tunable and its value, key=value; ")?;
@@ -166,7 +169,8 @@ impl fmt::Display for SettingError {
                 let Tunable { name, min, max, unit, .. } = tunable;
                 if let Unit::OneOf(words) = unit {
                     write!(f, "{owner}: {name}={value} should be one of ")?;
-                    return list(f, words.iter().copied());
+                    list(f, words.iter().copied())?;
+                    return f.write_str(&did_you_mean(value, words.iter().copied()));
                 }
                 let space = if unit.symbol().is_empty() { "" } else { " " };
                 write!(f, "{owner}: {name}={value} should be a whole number from {min} to {max}{space}{}", unit.symbol())
@@ -226,9 +230,10 @@ mod tests {
     #[test]
     fn errors_name_what_was_wrong_and_what_would_be_right() {
         assert!(message("cfk").starts_with("there is no scheduler 'cfk'; known are noop, sstf, clook, "));
+        assert!(message("cfk").ends_with("; did you mean cfq?") && !message("zzz").contains("did you mean"));
         assert_eq!(
             message("deadline:read_expires=1"),
-            "deadline has no tunable 'read_expires'; known are read_expire, write_expire, fifo_batch, writes_starved, front_merges"
+            "deadline has no tunable 'read_expires'; known are read_expire, write_expire, fifo_batch, writes_starved, front_merges; did you mean read_expire?"
         );
         assert_eq!(message("noop:quantum=1"), "noop has no tunable 'quantum'; it has none");
         assert_eq!(message("deadline:read_expire=0"), "deadline: read_expire=0 should be a whole number from 1 to 60000 ms");

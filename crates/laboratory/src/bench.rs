@@ -7,9 +7,10 @@ use learn::merit::{Tail, Tails};
 use learn::{Controller, Setting};
 use sim::host::{Host, RunSummary};
 use sim::run::{Measure, StreamMeasure, Watch};
-use sim::workload::{PlacedWorkload, Span, Workload};
+use sim::workload::{PlacedWorkload, Span};
 
 use crate::monitor::Monitor;
+use crate::shipped;
 use crate::steered::{Steered, timed};
 use crate::timed::Stopwatch;
 use crate::world::World;
@@ -38,7 +39,7 @@ impl Bench {
     /// # Errors
     /// The text is no job file, or its files do not fit.
     pub fn new(text: &str, source: &str, world: World, seed: u64) -> anyhow::Result<Bench> {
-        let workload = Workload::parse(text, source)?;
+        let workload = shipped::parse(text, source)?;
         let placed = workload.place(world.profile.capacity_sectors(), seed);
         let placed = placed.with_context(|| format!("{source} on {}", world.profile.name()))?;
         Ok(Bench { world, placed })
@@ -65,7 +66,7 @@ impl Bench {
         let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
         let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
         let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
-        let watch = Watch { stop: Some(monitor.stop()), completed: None };
+        let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
         let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;
         Ok(Observed {
             outcome: RunSummary { host: Some(host.tally()), ..RunSummary::new(ran.measure, host.queue()) },

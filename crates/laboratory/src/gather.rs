@@ -1,6 +1,7 @@
 //! Gathers training data: runs loads on devices under every candidate and records each load's features and results.
 
 use anyhow::Context;
+use block::did_you_mean;
 use learn::controller::Fixed;
 use learn::description::{describe, names};
 use learn::experience::{Case, Experience, FEWEST, Served, WINDOW, noted};
@@ -59,7 +60,10 @@ pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<V
     let mut lessons = Vec::new();
     for (place, (device, world)) in devices.iter().enumerate() {
         for name in &purpose.loads {
-            let family = loads::find(name).with_context(|| format!("{name}: there is no such family of loads"))?;
+            let family = loads::find(name).with_context(|| {
+                let meant = did_you_mean(name, loads::all().map(|family| family.name));
+                format!("{name}: there is no such family of loads{meant}")
+            })?;
             for number in 0..count {
                 let number = place as u32 * count + number;
                 let text = loads::draw(family, seed, number, &Scope::of(world, seconds)).text;

@@ -10,6 +10,7 @@
 //! here. A [`Monitor`] is told how far long work is, and can stop it.
 
 pub mod bench;
+pub mod calibration;
 mod chance;
 pub mod comparison;
 pub mod devices;

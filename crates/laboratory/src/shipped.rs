@@ -5,6 +5,8 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use block::did_you_mean;
+use sim::workload::{Surroundings, Workload, WorkloadError};
 
 /// No job file is longer: the longest here, of a hundred jobs, has 14 KB.
 const MAX_BYTES: u64 = 16 << 20;
@@ -105,15 +107,48 @@ pub fn find(name: &str) -> Option<(String, String)> {
 pub fn file_text(path: &Path) -> anyhow::Result<(String, String)> {
     let name = path.to_string_lossy();
     let file = File::open(path).with_context(|| {
-        format!("{name} is neither a job file nor the name of one that comes with the program (see `seekwise workload list`)")
+        let meant = did_you_mean(&name, ALL.iter().map(|(shipped, _)| *shipped));
+        format!(
+            "{name} is neither a job file nor the name of one that comes with the program (see `seekwise workload list`){meant}"
+        )
     })?;
+    Ok((read_text(file, &name)?, name.into_owned()))
+}
+
+/// Reads a text file of bounded size.
+fn read_text(file: File, name: &str) -> anyhow::Result<String> {
     let mut text = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut text).with_context(|| format!("{name} cannot be read"))?;
     if text.len() as u64 > MAX_BYTES {
         bail!("{name} is longer than {} MiB: that is no job file", MAX_BYTES >> 20);
     }
-    let text = String::from_utf8(text).ok().with_context(|| format!("{name} is not UTF-8 text: a job file of fio is"))?;
-    Ok((text, name.into_owned()))
+    String::from_utf8(text).ok().with_context(|| format!("{name} is not UTF-8 text: a job file of fio is"))
+}
+
+/// Parses a job file's `text`, which errors call `source`. It may use the environment's variables and include files: named from the
+/// working directory or else, as in fio, from the folder of the file that includes them.
+///
+/// # Errors
+/// The text is no job file, or what it refers to is not there.
+pub fn parse(text: &str, source: &str) -> Result<Workload, WorkloadError> {
+    Workload::parse_in(text, source, &ThisMachine)
+}
+
+struct ThisMachine;
+
+impl Surroundings for ThisMachine {
+    fn variable(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok()
+    }
+
+    fn include(&self, file: &str, includer: &str) -> Result<(String, String), String> {
+        let beside = Path::new(includer).with_file_name(file);
+        let path = if Path::new(file).exists() { Path::new(file) } else { &beside };
+        let name = path.to_string_lossy().into_owned();
+        let opened = File::open(path).map_err(|error| format!("{name}: {error}"))?;
+        let text = read_text(opened, &name).map_err(|error| format!("{error:#}"))?;
+        Ok((name, text))
+    }
 }
 
 /// The text of a job file and what errors shall call it; `None` if the path leads to something else, such as a trace.
@@ -131,7 +166,8 @@ pub fn job_text(path: &Path) -> anyhow::Result<Option<(String, String)>> {
     // A trace may be named by less than a file's name, as blktrace's recordings are.
     ensure!(
         sim::trace::files(path).iter().any(|file| file.symlink_metadata().is_ok()),
-        "{name}: neither a file nor a workload that comes with the program; `seekwise workload list` shows those"
+        "{name}: neither a file nor a workload that comes with the program; `seekwise workload list` shows those{}",
+        did_you_mean(&name, ALL.iter().map(|(shipped, _)| *shipped))
     );
     Ok(None)
 }

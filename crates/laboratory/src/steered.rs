@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use block::{KnowledgeStore, Nanos, Request, Scheduler, SchedulerSpec, Tunable};
+use block::{KnowledgeStore, Nanos, Request, Scheduler, SchedulerSpec, Tunable, did_you_mean};
 use learn::plant::Identity;
 use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
 use sim::run::{Issue, Noted, Pilot, Steerable};
@@ -194,7 +194,11 @@ pub fn timed(scheduler: Box<dyn Scheduler>, stopwatch: &Option<Arc<Stopwatch>>) 
 
 fn unknown(name: &str, tunables: &[Tunable]) -> String {
     let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name).collect();
-    format!("host has no tunable '{name}' that can be set here; known are {}", known.join(", "))
+    format!(
+        "host has no tunable '{name}' that can be set here; known are {}{}",
+        known.join(", "),
+        did_you_mean(name, known.iter().copied())
+    )
 }
 
 impl Plant for Simulated<'_> {

@@ -89,6 +89,13 @@ pub static ALL: &[&Figure] = &[
     },
     &MEAN_RESPONSE,
     &Figure {
+        key: "response_stdev_ms",
+        heading: ["std dev", "ms"],
+        better: Better::Lower,
+        meaning: "standard deviation of the response time",
+        get: |r| Some(r.figures.response.stdev_ms),
+    },
+    &Figure {
         key: "response_p50_ms",
         heading: ["p50", "ms"],
         better: Better::Lower,
@@ -124,6 +131,14 @@ pub static ALL: &[&Figure] = &[
         better: Better::Lower,
         meaning: "slowdown of the worst-treated stream: its mean response time over the one it has alone on the disk",
         get: |r| r.figures.worst_slowdown,
+    },
+    &Figure {
+        key: "queue_size_mean",
+        heading: ["queue", "mean"],
+        better: Better::Neither,
+        meaning: "mean number of requests in the queue and at the disk (iostat’s aqu-sz); no best is marked, since processes that get \
+                  answers sooner also ask for more",
+        get: |r| Some(r.figures.queue_size_mean),
     },
     &Figure {
         key: "disk_utilisation_percent",

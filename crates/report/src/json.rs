@@ -8,7 +8,7 @@ use crate::record::{DiskDigest, Replay, TraceDigest};
 use crate::verdict::{self, NEGLIGIBLE_PERCENT, Preference, Ranked, Ranking};
 
 /// The version of this output's layout.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 #[derive(Serialize)]
 struct Output<'a> {
@@ -96,6 +96,8 @@ fn schedulers(comparison: &Comparison) -> Vec<Value> {
             "flash": record.figures.flash,
             "memory": record.figures.memory,
             "streams": record.streams,
+            "jobs": record.jobs,
+            "groups": record.groups,
             "best": best,
         })
     };

@@ -11,6 +11,7 @@ pub mod comparison;
 pub mod exam;
 pub mod explain;
 pub mod figure;
+pub mod fio;
 pub mod json;
 pub mod number;
 pub mod page;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::number::{self, three_digits};
 use crate::plot;
 use crate::text::{printable, wrapped};
+use crate::verdict::NEGLIGIBLE_PERCENT;
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
@@ -91,6 +92,24 @@ impl Unit {
     /// Whether less is better.
     pub fn is_less_better(self) -> bool {
         !matches!(self, Unit::AccuracyPercent | Unit::MegabytesPerSecond)
+    }
+
+    /// The best of some values, and what is as good: within [`NEGLIGIBLE_PERCENT`] of it, percentage points where the unit is one.
+    pub fn best(self, values: &[Option<f64>]) -> Best {
+        let known = || values.iter().enumerate().filter_map(|(index, value)| Some((index, (*value)?)));
+        let sign = if self.is_less_better() { 1.0 } else { -1.0 };
+        let Some((_, best)) = known().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1))) else { return Best::None };
+        let scale = match self {
+            Unit::AccuracyPercent | Unit::BelowBestPercent => 100.0,
+            _ => best.abs(),
+        };
+        let ties = |value: f64| value == best || (value - best).abs() < scale * NEGLIGIBLE_PERCENT / 100.0;
+        let tied: Vec<usize> = known().filter(|(_, value)| ties(*value)).map(|(index, _)| index).collect();
+        match tied.as_slice() {
+            [only] => Best::One(*only),
+            all if all.len() == known().count() => Best::All(all.len()),
+            _ => Best::Some(tied),
+        }
     }
 }
 
@@ -204,11 +223,37 @@ impl Figure {
         *self.panels.get(panel)?.values.get(group)?.get(series)?
     }
 
-    /// The best series of a group in the first panel, among the first `among`.
-    pub fn best(&self, group: usize, among: usize) -> Option<usize> {
-        let sign = if self.unit.is_less_better() { 1.0 } else { -1.0 };
-        let values = (0..among.min(self.series.len())).filter_map(|series| Some((series, sign * self.value(0, group, series)?)));
-        values.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(series, _)| series)
+    /// The best of a group in the first panel, among its first `among` series.
+    pub fn best(&self, group: usize, among: usize) -> Best {
+        let values: Vec<Option<f64>> = (0..among.min(self.series.len())).map(|series| self.value(0, group, series)).collect();
+        self.unit.best(&values)
+    }
+}
+
+/// Who is best among several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Best {
+    /// There is no value.
+    None,
+    /// This one.
+    One(usize),
+    /// These, within [`NEGLIGIBLE_PERCENT`] of each other, and the others behind them.
+    Some(Vec<usize>),
+    /// All that have a value, so that none is better than another.
+    All(usize),
+}
+
+impl Best {
+    /// A tie as text, each that is best named as `name` says; `None` if there is none.
+    pub fn tie(&self, name: impl Fn(usize) -> String) -> Option<String> {
+        match self {
+            Best::None | Best::One(_) => None,
+            Best::All(count) => Some(format!("a tie: all {count} within {NEGLIGIBLE_PERCENT}%")),
+            Best::Some(tied) => {
+                let names: Vec<String> = tied.iter().map(|index| name(*index)).collect();
+                Some(format!("a tie within {NEGLIGIBLE_PERCENT}%: {}", names.join(", ")))
+            }
+        }
     }
 }
 
@@ -296,9 +341,13 @@ fn figure_part(figure: &Figure) -> FigurePart {
     let panel = |(number, panel): (usize, &Panel)| {
         let row = |(group, name): (usize, &String)| {
             let cells: Vec<Option<f64>> = (0..figure.series.len()).map(|series| figure.value(number, group, series)).collect();
-            let best = best_of(&cells, figure.unit.is_less_better());
-            let cell = |value: Option<f64>| Cell { text: shown(value), best: value.is_some() && value == best };
-            (printable(name), cells.into_iter().map(cell).collect())
+            let best = match figure.unit.best(&cells) {
+                Best::None | Best::All(_) => Vec::new(),
+                Best::One(only) => vec![only],
+                Best::Some(tied) => tied,
+            };
+            let cell = |(index, value): (usize, Option<f64>)| Cell { text: shown(value), best: best.contains(&index) };
+            (printable(name), cells.into_iter().enumerate().map(cell).collect())
         };
         PanelPart { name: printable(&panel.name), rows: figure.groups.iter().enumerate().map(row).collect() }
     };
@@ -312,11 +361,6 @@ fn figure_part(figure: &Figure) -> FigurePart {
         panels: figure.panels.iter().enumerate().map(panel).collect(),
         statements: figure.statements.iter().map(statement_row).collect(),
     }
-}
-
-fn best_of(values: &[Option<f64>], less: bool) -> Option<f64> {
-    let values = values.iter().flatten().copied();
-    if less { values.min_by(f64::total_cmp) } else { values.max_by(f64::total_cmp) }
 }
 
 fn statement_row(statement: &Statement) -> StatementRow {
@@ -403,9 +447,27 @@ mod tests {
     #[test]
     fn the_best_of_a_group_is_the_largest_accuracy_and_the_shortest_time() {
         let mut figure = replication().figures.remove(0);
-        assert_eq!((figure.best(0, 2), figure.best(1, 2), figure.best(0, 1)), (Some(1), Some(1), Some(0)));
+        assert_eq!((figure.best(0, 2), figure.best(1, 2), figure.best(0, 1)), (Best::One(1), Best::One(1), Best::One(0)));
         figure.unit = Unit::Milliseconds;
-        assert_eq!(figure.best(0, 2), Some(0));
+        assert_eq!(figure.best(0, 2), Best::One(0));
+    }
+
+    #[test]
+    fn what_is_within_a_hundredth_of_the_best_ties_with_it_and_no_row_of_ties_is_marked() {
+        let best = |unit: Unit, values: &[f64]| unit.best(&values.iter().copied().map(Some).collect::<Vec<_>>());
+        assert_eq!(best(Unit::AccuracyPercent, &[100.0, 100.0, 99.5]), Best::All(3));
+        assert_eq!(best(Unit::AccuracyPercent, &[100.0, 99.5, 80.0]), Best::Some(vec![0, 1]));
+        assert_eq!(best(Unit::Milliseconds, &[8.05, 8.0, 8.2]), Best::Some(vec![0, 1]));
+        assert_eq!(best(Unit::BelowBestPercent, &[0.0, 0.4, 7.0]), Best::Some(vec![0, 1]));
+        assert_eq!(best(Unit::Milliseconds, &[]), Best::None);
+        let names = |index: usize| format!("number {index}");
+        assert_eq!(Best::All(5).tie(names).unwrap(), "a tie: all 5 within 1%");
+        assert_eq!(Best::Some(vec![0, 2]).tie(names).unwrap(), "a tie within 1%: number 0, number 2");
+        let mut page = replication();
+        assert!(page.html().contains("93.0<b>"));
+        page.figures[0].panels[0].values[0] = vec![Some(93.0), Some(92.8)];
+        page.figures[0].panels[0].values[1] = vec![Some(91.0), Some(91.0)];
+        assert!(!page.html().contains("<b>") && page.html().contains("all within 1%"), "{}", page.html());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The version of the record's layout. Readers reject any other.
-pub const SCHEMA: u32 = 3;
+pub const SCHEMA: u32 = 4;
 
 /// One run of one trace or job file on one disk under one scheduler, or under a controller that chooses.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,6 +26,8 @@ pub struct Record {
     pub trace: TraceDigest,
     /// The disk.
     pub disk: DiskDigest,
+    /// Its row in the comparison that it comes from, from 0: the order in which schedulers and controllers were listed.
+    pub position: u32,
     /// The scheduler or controller.
     pub scheduler: SchedulerSetting,
     /// The controller's decisions; `None` for a scheduler.
@@ -38,6 +40,11 @@ pub struct Record {
     pub curves: Curves,
     /// Results by stream, busiest first.
     pub streams: Vec<StreamFigures>,
+    /// Results of a job file's jobs in its order, those of a group as one where it asks for that (`group_reporting`); empty for a
+    /// trace.
+    pub jobs: Vec<JobsFigures>,
+    /// Totals of a job file's groups (`stonewall` and `new_group` begin one); empty for a trace.
+    pub groups: Vec<JobsFigures>,
     /// Warnings about the figures, each a whole sentence.
     pub warnings: Vec<String>,
 }
@@ -224,6 +231,9 @@ pub struct Figures {
     /// Share of the duration in which the arm moved, 0 to 1; for an array, the mean over its disks. `None` for a device without
     /// an arm.
     pub seek_time_share: Option<f64>,
+    /// Mean number of requests in the queue and at the device, after merging: `aqu-sz` of iostat(1).
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub queue_size_mean: f64,
     /// Requests at the device, after merging.
     pub device_requests: u64,
     /// Processor time of the scheduler, and of the controller if there is one, per request of the trace, on the machine that ran
@@ -284,6 +294,12 @@ pub struct ResponseFigures {
     /// Mean.
     #[serde(deserialize_with = "number_or_null::one")]
     pub mean_ms: f64,
+    /// Standard deviation.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub stdev_ms: f64,
+    /// The shortest.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub min_ms: f64,
     /// Median.
     #[serde(deserialize_with = "number_or_null::one")]
     pub p50_ms: f64,
@@ -322,10 +338,16 @@ pub struct Curves {
     pub sample: Vec<SamplePoint>,
 }
 
+/// Requests of the sample come in stretches of this many that were issued one after another: numbers from a multiple of it to the
+/// next. `sim::run::STRETCH`.
+pub const STRETCH: u64 = 64;
+
 /// One request of the sample.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SamplePoint {
+    /// Its number in the order of issue: [`STRETCH`] successive ones are neighbours.
+    pub number: u64,
     /// When it was dispatched to the device.
     #[serde(deserialize_with = "number_or_null::one")]
     pub dispatched_s: f64,
@@ -352,9 +374,12 @@ pub struct StreamFigures {
     pub name: Option<String>,
     /// Its requests.
     pub requests: u64,
-    /// 10^6 bytes per second over the run's duration.
+    /// 10^6 bytes per second of its own time, [`ServiceFigures::duration_s`].
     #[serde(deserialize_with = "number_or_null::one")]
     pub throughput_mb_s: f64,
+    /// Requests per second of its own time.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub iops: f64,
     /// Mean response time.
     #[serde(deserialize_with = "number_or_null::one")]
     pub mean_ms: f64,
@@ -363,4 +388,55 @@ pub struct StreamFigures {
     pub p99_ms: f64,
     /// Mean response time over the one it has alone on the disk; `None` if that was not run.
     pub slowdown: Option<f64>,
+    /// What it got, reads and writes apart.
+    pub service: ServiceFigures,
+}
+
+/// Results of one job of a job file, or of several together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct JobsFigures {
+    /// The job's name; of several the first one's.
+    pub name: String,
+    /// The number of the group, from 0.
+    pub group: u32,
+    /// How many jobs.
+    pub jobs: u32,
+    /// What they got.
+    pub service: ServiceFigures,
+}
+
+/// What one stream got, or several together.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServiceFigures {
+    /// From the first request issued to the last one completed, without ramp times: what all rates here are divided by.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub duration_s: f64,
+    /// Reads, writes and discards together; quantiles of these and the following are exact to 5%.
+    pub all: DirectionFigures,
+    /// Reads; `None` if there are none.
+    pub reads: Option<DirectionFigures>,
+    /// Writes; `None` if there are none.
+    pub writes: Option<DirectionFigures>,
+    /// Discards; `None` if there are none.
+    pub discards: Option<DirectionFigures>,
+    /// Calls of fsync; `None` if there are none.
+    pub syncs: Option<DirectionFigures>,
+}
+
+/// Requests of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectionFigures {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// 10^6 bytes per second.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub throughput_mb_s: f64,
+    /// Requests per second.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub iops: f64,
+    /// Response times.
+    pub response: ResponseFigures,
 }

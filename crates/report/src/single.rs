@@ -1,17 +1,20 @@
 //! One run as text: the load, response times, each stream's service, memory and device.
 
 use crate::comparison::settings;
+use crate::explain::{self, Shown};
 use crate::number::{MISSING, grouped, three_digits};
-use crate::record::{FlashFigures, MemoryFigures, Record, ResponseFigures};
+use crate::record::{DirectionFigures, FlashFigures, JobsFigures, MemoryFigures, Record, ResponseFigures, ServiceFigures};
 use crate::text::{printable, shortened, wrapped};
 
-/// Number of streams shown: the busiest.
+/// Number of streams or jobs shown.
 const STREAM_ROWS: usize = 20;
-/// Longest name of a stream.
-const NAME_WIDTH: usize = 32;
+/// Longest and shortest name of a stream, and the room that its figures need.
+const NAME_WIDTHS: (usize, usize) = (8, 32);
+const FIGURES_WIDTH: usize = 59;
 
-/// The run as text. `width` is the terminal's, in characters; `None`, for a pipe, keeps each sentence on one line.
-pub fn text(record: &Record, width: Option<usize>) -> String {
+/// The run as text. `width` is the terminal's, in characters; `None`, for a pipe, keeps each sentence on one line. With `explained`,
+/// a controller's decisions follow.
+pub fn text(record: &Record, width: Option<usize>, explained: Option<Shown>) -> String {
     let mut out = Lines { text: String::new(), width: width.unwrap_or(usize::MAX).max(20) };
     let Record { trace, disk, scheduler, replay, .. } = record;
     out.sentence(&format!("{} on {} under {}", printable(&trace.name), printable(&disk.name), printable(&scheduler.label)));
@@ -19,16 +22,26 @@ pub fn text(record: &Record, width: Option<usize>) -> String {
     out.sentence(&format!("Host: {}", settings(&replay.host)));
     out.line("");
     responses(&mut out, record);
-    if record.streams.len() > 1 {
-        streams(&mut out, record);
+    if record.jobs.len() > 1 {
+        served(&mut out, "job", record.jobs.iter().map(|jobs| (job_name(jobs), &jobs.service)).collect());
+    } else if record.jobs.is_empty() && record.streams.len() > 1 {
+        served(&mut out, "stream", record.streams.iter().map(|stream| (stream_name(stream), &stream.service)).collect());
+    }
+    if record.groups.len() > 1 && record.groups.len() < record.jobs.len() {
+        served(&mut out, "group", record.groups.iter().map(|group| (group_name(group), &group.service)).collect());
     }
     what_went_on(&mut out, record);
-    if let Some(steering) = &record.steering {
-        let (label, summary) = (printable(&record.scheduler.label), crate::explain::summary(steering));
+    // The decisions begin with the same summary.
+    if let (Some(steering), None) = (&record.steering, explained) {
+        let (label, summary) = (printable(&record.scheduler.label), explain::summary(steering));
         out.sentence(&format!("{label}: {summary}."));
     }
     for warning in &record.warnings {
         out.sentence(&format!("Warning: {}", printable(warning)));
+    }
+    if let Some(shown) = explained {
+        out.line("");
+        out.text.push_str(&explain::text(std::slice::from_ref(record), width, shown));
     }
     out.text
 }
@@ -55,8 +68,9 @@ impl Lines {
 type Row = (&'static str, fn(&ResponseFigures) -> f64);
 
 fn responses(out: &mut Lines, record: &Record) {
-    const ROWS: [Row; 6] = [
+    const ROWS: [Row; 7] = [
         ("response time, mean ms", |response| response.mean_ms),
+        ("standard deviation ms", |response| response.stdev_ms),
         ("p50 ms", |response| response.p50_ms),
         ("p95 ms", |response| response.p95_ms),
         ("p99 ms", |response| response.p99_ms),
@@ -92,22 +106,57 @@ fn responses(out: &mut Lines, record: &Record) {
     out.line("");
 }
 
-fn streams(out: &mut Lines, record: &Record) {
-    let name = |stream: &crate::record::StreamFigures| {
-        let name = stream.name.as_ref().map_or_else(|| format!("stream {}", stream.stream), |name| printable(name));
-        shortened(&name, NAME_WIDTH)
+fn stream_name(stream: &crate::record::StreamFigures) -> String {
+    stream.name.as_ref().map_or_else(|| format!("stream {}", stream.stream), |name| printable(name))
+}
+
+fn job_name(jobs: &JobsFigures) -> String {
+    let name = printable(&jobs.name);
+    if jobs.jobs > 1 { format!("{name}, {} jobs", grouped(u64::from(jobs.jobs))) } else { name }
+}
+
+fn group_name(group: &JobsFigures) -> String {
+    format!("{}: {}", group.group, job_name(group))
+}
+
+/// What each of some streams got of the disk in its own time: a line for each of reads, writes and the like that it had, and for all
+/// of them together if there are several.
+fn served(out: &mut Lines, what: &str, rows: Vec<(String, &ServiceFigures)>) {
+    let limit = out.width.saturating_sub(FIGURES_WIDTH).clamp(NAME_WIDTHS.0, NAME_WIDTHS.1);
+    let shown: Vec<(String, &ServiceFigures)> =
+        rows.iter().take(STREAM_ROWS).map(|(name, service)| (shortened(name, limit), *service)).collect();
+    let width = shown.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max(what.len());
+    let mut line = |name: &str, kind: &str, cells: [String; 5]| {
+        let cells: String = cells.iter().zip([11, 9, 9, 9, 9]).map(|(cell, width)| format!(" {cell:>width$}")).collect();
+        out.line(&format!("{name:width$} {kind:7}{cells}"));
     };
-    let shown = &record.streams[..record.streams.len().min(STREAM_ROWS)];
-    let width = shown.iter().map(|stream| name(stream).chars().count()).max().unwrap_or(0).max("stream".len());
-    out.line(&format!("{:width$} {:>11} {:>9} {:>9} {:>9}", "stream", "requests", "MB/s", "mean ms", "p99 ms"));
-    for stream in shown {
-        let [throughput, mean, p99] = [stream.throughput_mb_s, stream.mean_ms, stream.p99_ms].map(three_digits);
-        out.line(&format!("{:width$} {:>11} {throughput:>9} {mean:>9} {p99:>9}", name(stream), grouped(stream.requests)));
+    line(what, "", ["requests", "IOPS", "MB/s", "mean ms", "p99 ms"].map(str::to_owned));
+    for (name, service) in shown {
+        let mut name = name.as_str();
+        for (kind, figures) in kinds(service) {
+            line(name, kind, cells(figures));
+            name = "";
+        }
     }
-    if record.streams.len() > STREAM_ROWS {
-        out.line(&format!("and {} less busy ones", record.streams.len() - STREAM_ROWS));
+    if rows.len() > STREAM_ROWS {
+        let order = if what == "stream" { "less busy ones" } else { "more" };
+        out.line(&format!("and {} {order}", rows.len() - STREAM_ROWS));
     }
     out.line("");
+}
+
+fn kinds(service: &ServiceFigures) -> Vec<(&'static str, &DirectionFigures)> {
+    let moves = [("reads", &service.reads), ("writes", &service.writes), ("trims", &service.discards)];
+    let moves = moves.into_iter().filter_map(|(kind, figures)| Some((kind, figures.as_ref()?)));
+    let all = (moves.clone().count() != 1).then_some(("all", &service.all));
+    all.into_iter().chain(moves).chain(service.syncs.as_ref().map(|figures| ("fsyncs", figures))).collect()
+}
+
+fn cells(figures: &DirectionFigures) -> [String; 5] {
+    let DirectionFigures { bytes, throughput_mb_s, iops, response } = figures;
+    let throughput = if *bytes > 0 { three_digits(*throughput_mb_s) } else { MISSING.to_owned() };
+    let [iops, mean, p99] = [*iops, response.mean_ms, response.p99_ms].map(three_digits);
+    [grouped(response.requests), iops, throughput, mean, p99]
 }
 
 fn what_went_on(out: &mut Lines, record: &Record) {
@@ -115,6 +164,7 @@ fn what_went_on(out: &mut Lines, record: &Record) {
     let percent = |share: f64| format!("{}%", three_digits(share * 100.0));
     let mut device =
         vec![format!("Duration {} s, disk busy {}", three_digits(figures.duration_s), percent(figures.disk_utilisation))];
+    device.push(format!("mean queue size {}", three_digits(figures.queue_size_mean)));
     device.push(format!("{} requests at the disk after merging", grouped(figures.device_requests)));
     if let (Some(cylinders), Some(share)) = (figures.mean_seek_cylinders, figures.seek_time_share) {
         device.push(format!("mean seek {} cylinders, {} of the time", three_digits(cylinders), percent(share)));

@@ -32,7 +32,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 
 fn regimes(args: &Args) -> anyhow::Result<Vec<Regime>> {
     let mut regimes: Vec<Regime> = if args.schedulers.is_empty() {
-        block::ALL.iter().map(|spec| Regime::Scheduler(Setting::of(spec))).collect()
+        ::learn::sched::all().map(|spec| Regime::Scheduler(Setting::of(spec))).collect()
     } else {
         args.schedulers.iter().map(|text| regime::scheduler(text).map(Regime::Scheduler)).collect::<anyhow::Result<_>>()?
     };

@@ -1,4 +1,6 @@
-//! `seekwise disk`: list, show, import and validate disk profiles.
+//! `seekwise disk`: list, show, explain, import, validate and calibrate disk profiles.
+
+mod calibrate;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -7,6 +9,8 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Context as _;
 use block::Op;
+use sim::device::KINDS;
+use sim::profile::keys::{Key, KeyTable};
 use sim::profile::{BUILT_IN, DeviceOptions, load};
 use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 
@@ -17,7 +21,9 @@ use crate::terminal;
 pub enum Command {
     /// List the built-in disks
     List,
-    /// Print a profile
+    /// Print all keys of profiles as a Markdown page (docs/disks.md)
+    Manual,
+    /// Print a profile, with the units and ranges of its values as comments
     Show {
         /// Name of a built-in disk, path of a profile, or an array such as raid5:disk=atlas10k,disks=5
         disk: String,
@@ -46,18 +52,25 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Fit a hard disk's profile to requests measured on the drive
+    ///
+    /// Fits overheads, settling, re-acquisition, bus, seeks of writes and the rules of prefetch, as far as they make requests that
+    /// they were not fitted to truer. Fitted to the first half of the recording, judged on the second.
+    Calibrate(calibrate::Arguments),
 }
 
 /// Runs the command.
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::List => list(),
-        Command::Show { disk } => Ok(terminal::print(load(&disk)?.text())?),
+        Command::Manual => Ok(terminal::print(&manual())?),
+        Command::Show { disk } => Ok(terminal::print(&load(&disk)?.annotated())?),
         Command::Import { file, output, bus_read_sector_ms, bus_write_sector_ms } => {
             let options = sim::diskspecs::ImportOptions { bus_read_sector_ms, bus_write_sector_ms };
             import(&file, output.as_deref(), options)
         }
         Command::Validate { disk, measured, json } => validate(&disk, &measured, json),
+        Command::Calibrate(arguments) => calibrate::run(&arguments),
     }
 }
 
@@ -68,6 +81,37 @@ fn list() -> anyhow::Result<()> {
         writeln!(text, "{name:17} {:>9.1} GB  {}", profile.capacity_sectors() as f64 * 512.0 / 1e9, profile.description())?;
     }
     Ok(terminal::print(&text)?)
+}
+
+fn manual() -> String {
+    let mut page = "# Disk profiles\n\n\
+        Printed by `seekwise disk manual`. A profile is a TOML file; `seekwise disk list` lists those that come with the program, and\n\
+        `seekwise disk show NAME` prints one, a start for your own: `seekwise disk show sata7200 >my.toml`, then `--disk my.toml`.\n\n\
+        A key without a default must be there. Unknown keys and values out of range are errors that name file, line and key.\n"
+        .to_owned();
+    for kind in KINDS {
+        page += &format!("\n## {}\n", kind.name);
+        page += &kind
+            .key
+            .map_or("\nProfiles without the key `kind`.\n".to_owned(), |key| format!("\nProfiles with `kind = \"{key}\"`.\n"));
+        for table in kind.tables().iter().filter(|table| !table.keys.is_empty()) {
+            page += &table_of_keys(table);
+        }
+    }
+    page
+}
+
+fn table_of_keys(table: &KeyTable) -> String {
+    let heading = if table.heading.is_empty() { "At the top".to_owned() } else { format!("`{}`", table.heading) };
+    let mut text = format!("\n### {heading}\n\n");
+    if !table.meaning.is_empty() {
+        text += &format!("{}\n\n", table.meaning);
+    }
+    text += "| key | unit | range | default | meaning |\n|---|---|---|---|---|\n";
+    for Key { name, unit, values, default, meaning } in &table.keys {
+        text += &format!("| `{name}` | {unit} | {values} | {} | {meaning} |\n", default.as_deref().unwrap_or(""));
+    }
+    text
 }
 
 fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOptions) -> anyhow::Result<()> {

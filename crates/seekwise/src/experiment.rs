@@ -10,6 +10,7 @@ use report::record::Record;
 use sim::device::hdd::spec::QueuePolicy;
 use sim::replay::Fit;
 
+use crate::number;
 use crate::terminal::Terminal;
 
 /// The load, the disk, the host and what is recorded.
@@ -22,14 +23,14 @@ pub struct Arguments {
     #[command(flatten)]
     replay: ReplayArguments,
     /// Seed for job files: where their directories are placed, and the requests of jobs with `randrepeat=0`
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// The disk: a profile's name (`seekwise disk list`) or file, or an array of disks such as
     /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
     #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = "sata7200")]
     disk: String,
     /// Number of requests the disk accepts at once [default: the profile's]
-    #[arg(long, value_name = "REQUESTS", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "REQUESTS", value_parser = number::within::<u32>(1..=1024, "requests"))]
     queue_depth: Option<u32>,
     /// The order in which the disk serves queued requests [default: the profile's]
     #[arg(long, value_enum)]
@@ -57,11 +58,11 @@ pub struct Arguments {
     /// Write one record per scheduler and controller to this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
-    /// Leave out the schedulers' and controllers' processor time, the only figure that differs from run to run
+    /// Measure the schedulers' and controllers' processor time, too: the only figure that differs from run to run
     #[arg(long)]
-    no_cpu_time: bool,
+    cpu_time: bool,
     /// Number of replays to run at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
 }
 
@@ -92,6 +93,11 @@ impl Arguments {
         self.experiment().records(regimes, alone, Crew::new(&terminal, self.threads.map(usize::from)))
     }
 
+    /// Whether the load is a job file and not a trace.
+    pub fn is_job_file(&self) -> anyhow::Result<bool> {
+        Ok(laboratory::shipped::job_text(&self.load)?.is_some())
+    }
+
     fn experiment(&self) -> Experiment {
         let ReplayArguments { format, skip_bad, closed, speed, fit } = &self.replay;
         let (format, skip_bad, closed, speed, fit) = (format.clone(), *skip_bad, *closed, *speed, (*fit).into());
@@ -108,7 +114,7 @@ impl Arguments {
             experience: self.experience.clone(),
             knowledge_base: self.kb.clone(),
             record: self.record.clone(),
-            measures_cpu: !self.no_cpu_time,
+            measures_cpu: self.cpu_time,
         }
     }
 }
@@ -127,7 +133,7 @@ pub struct ReplayArguments {
     #[arg(long)]
     closed: bool,
     /// Speed-up: divide the trace's times by this factor
-    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed, allow_negative_numbers = true)]
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
     speed: f64,
     /// What to do with a trace that reaches beyond the end of the disk
     #[arg(long, value_enum, default_value = "exact")]

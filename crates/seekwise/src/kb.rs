@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use learn::knowledge::{ExchangeError, Knowledge, KnowledgeError, Problem, Retention};
 
+use crate::number;
 use crate::terminal::{self, Interrupted};
 use crate::trace::{counted, eprint_line, figure};
 
@@ -34,16 +35,16 @@ pub struct PruneArgs {
     /// The knowledge base
     file: PathBuf,
     /// Windows to keep for each setting of each device, with their decisions
-    #[arg(long, value_name = "N", default_value_t = Retention::default().windows)]
+    #[arg(long, value_name = "N", default_value_t = Retention::default().windows, value_parser = number::within::<u64>(0..=u64::MAX, "windows"))]
     keep_windows: u64,
     /// Number of requests to keep
-    #[arg(long, value_name = "N", default_value_t = Retention::default().requests)]
+    #[arg(long, value_name = "N", default_value_t = Retention::default().requests, value_parser = number::within::<u64>(0..=u64::MAX, "requests"))]
     keep_requests: u64,
     /// Number of models to keep of each name
-    #[arg(long, value_name = "N", default_value_t = Retention::default().models)]
+    #[arg(long, value_name = "N", default_value_t = Retention::default().models, value_parser = number::within::<u64>(0..=u64::MAX, "models"))]
     keep_models: u64,
     /// Maximum size of the file, in MiB
-    #[arg(long, value_name = "MIB", default_value_t = Retention::default().max_mib)]
+    #[arg(long, value_name = "MIB", default_value_t = Retention::default().max_mib, value_parser = number::within::<u64>(0..=u64::MAX, "MiB"))]
     max_mib: u64,
 }
 

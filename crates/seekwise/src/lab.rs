@@ -7,6 +7,7 @@ use laboratory::exam::{self, Exam};
 use laboratory::pool::Crew;
 use learn::Preference;
 
+use crate::number;
 use crate::output;
 use crate::terminal::{self, Terminal};
 
@@ -23,10 +24,10 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct Args {
     /// First seed for drawing loads and devices
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of seeds
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
     seeds: u32,
     /// Controllers, optionally with tunables, separated by semicolons; may be given several times [default: round-robin,
     /// feedback, two-layer with each learner, seekwise]
@@ -51,11 +52,11 @@ pub struct Args {
     /// Run fewer and shorter loads and no cross-validation: takes a minute or two
     #[arg(long)]
     quick: bool,
-    /// Leave out processor time, the only figure that differs from run to run
+    /// Measure processor time, too: the only figure that differs from run to run
     #[arg(long)]
-    no_cpu_time: bool,
+    cpu_time: bool,
     /// Number of runs at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
     /// Print JSON instead of the tables, with every question
     #[arg(long)]
@@ -87,7 +88,7 @@ fn examine(args: &Args) -> anyhow::Result<()> {
         experience: args.experience.clone(),
         builds: args.build_world,
         is_quick: args.quick,
-        measures_cpu: !args.no_cpu_time,
+        measures_cpu: args.cpu_time,
     };
     let terminal = Terminal::default();
     let report = exam.hold(Crew::new(&terminal, args.threads.map(usize::from)))?;

@@ -13,6 +13,7 @@ use ::learn::model::{self, ALL, Columns, Dataset, Evaluation, Learner, Model, Mo
 use anyhow::{Context as _, ensure};
 use laboratory::loads::mix;
 
+use crate::number;
 use crate::terminal;
 
 /// The subcommands.
@@ -27,10 +28,10 @@ pub enum Command {
         /// Which one: 0 is the first that `gather` runs
         number: u32,
         /// Random seed, as in `gather --seed`
-        #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+        #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
         seed: u64,
         /// Runtime of its jobs
-        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+        #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
         seconds: u32,
     },
     /// List the learners and their hyper-parameters
@@ -70,7 +71,7 @@ pub struct TrainArgs {
     #[arg(long)]
     balanced: bool,
     /// Random seed
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Set a hyper-parameter instead of searching for it; may be given several times
     #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]

@@ -8,6 +8,8 @@ mod host;
 mod kb;
 mod lab;
 mod learn;
+mod manual;
+mod number;
 mod output;
 mod paper;
 mod report;
@@ -21,7 +23,7 @@ mod workload;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Self-tuning disk I/O: runs a block trace or the jobs of an fio job file on simulated storage under every I/O scheduler and
 /// shows which serves it best.
@@ -36,6 +38,8 @@ struct Cli {
 enum Command {
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best
     Compare(compare::Args),
+    /// Print what a shell reads to complete commands and options
+    Completions(manual::Completions),
     /// List controllers, which choose scheduler and settings while a load runs, and their tunables
     #[command(subcommand)]
     Controller(controller::Command),
@@ -54,6 +58,8 @@ enum Command {
     /// Train, evaluate and show models, and gather experience to train on
     #[command(subcommand)]
     Learn(learn::Command),
+    /// Print a command's manual page, or write the pages of all commands
+    Man(manual::Arguments),
     /// Repeat a paper's experiments and show the results beside the paper's
     #[command(subcommand)]
     Paper(paper::Command),
@@ -68,21 +74,36 @@ enum Command {
     #[command(subcommand)]
     Trace(trace::Command),
     /// List, show and randomly generate workloads (fio job files)
+    ///
+    /// Job files mean what they mean in fio 3.33, with `include`, variables such as ${SIZE}, `verify`, `flow`, `exitall`, `rate_min` and
+    /// `steadystate`. Options that change nothing on the disk (logs, buffers, processors) are accepted; engines and options that cannot
+    /// be simulated are errors that say why.
     #[command(subcommand)]
     Workload(workload::Command),
 }
 
+/// Lets every option take `-1` as a value, so that it is refused for its value and not as an unknown option.
+fn takes_negative_numbers(command: clap::Command) -> clap::Command {
+    let is_option = |argument: &clap::Arg| argument.get_long().is_some() && argument.get_action().takes_values();
+    command
+        .mut_args(move |argument| if is_option(&argument) { argument.allow_negative_numbers(true) } else { argument })
+        .mut_subcommands(takes_negative_numbers)
+}
+
 fn main() -> ExitCode {
     terminal::catch_interrupt();
-    let cli = Cli::parse();
+    let mut command = takes_negative_numbers(Cli::command());
+    let cli = Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit());
     let outcome = match cli.command {
         Command::Compare(args) => compare::run(args),
+        Command::Completions(args) => manual::complete(&args, Cli::command()),
         Command::Controller(command) => controller::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Learn(command) => learn::run(command),
+        Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(command) => paper::run(command),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),

@@ -39,14 +39,12 @@ enum Which {
 }
 
 impl Explain {
-    /// The decisions in the records, after an empty line; empty without `--explain`.
-    pub fn text(&self, records: &[Record], width: Option<usize>) -> String {
-        let shown = match self.explain {
-            None => return String::new(),
-            Some(Which::Changes) => Shown::Changes,
-            Some(Which::All) => Shown::All,
-        };
-        format!("\n{}", report::explain::text(records, width, shown))
+    /// Which decisions are wanted; `None` without `--explain`.
+    pub fn shown(&self) -> Option<Shown> {
+        self.explain.map(|which| match which {
+            Which::Changes => Shown::Changes,
+            Which::All => Shown::All,
+        })
     }
 }
 
@@ -76,7 +74,8 @@ pub fn show(records: &[Record], output: &Output) -> anyhow::Result<()> {
     let text = if output.json {
         report::json::text(&comparison)
     } else {
-        report::table::text(&comparison, width, colour) + &output.explain.text(records, width)
+        let decisions = |shown| format!("\n{}", report::explain::text(records, width, shown));
+        report::table::text(&comparison, width, colour) + &output.explain.shown().map(decisions).unwrap_or_default()
     };
     Ok(terminal::print(&text)?)
 }

@@ -7,6 +7,7 @@ use laboratory::paper::{self, Wanted};
 use laboratory::pool::Crew;
 use report::paper::Replication;
 
+use crate::number;
 use crate::output;
 use crate::terminal::{self, Terminal};
 
@@ -29,10 +30,10 @@ pub struct Arguments {
     #[arg(long)]
     quick: bool,
     /// Random seed
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of runs at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
     /// Write a self-contained page
     #[arg(short, long, value_name = "PAGE.html")]
@@ -43,9 +44,9 @@ pub struct Arguments {
     /// Repeat only this figure (`fig-6`), or `bars`; may be given several times
     #[arg(long, value_name = "FIGURE")]
     only: Vec<String>,
-    /// Leave out figures of processor time, the only ones that differ from run to run
+    /// Draw the figures of processor time, too: the only ones that differ from run to run
     #[arg(long)]
-    no_cpu_time: bool,
+    cpu_time: bool,
 }
 
 /// Runs the command.
@@ -62,7 +63,7 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
         is_quick: arguments.quick,
         seed: arguments.seed,
         only: arguments.only.clone(),
-        measures_cpu: !arguments.no_cpu_time,
+        measures_cpu: arguments.cpu_time,
     };
     wanted.check()?;
     for (argument, path) in [("--output", &arguments.output), ("--json", &arguments.json)] {

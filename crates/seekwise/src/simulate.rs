@@ -21,6 +21,9 @@ pub struct Args {
     /// Print the record as JSON instead
     #[arg(long)]
     json: bool,
+    /// Print the results of a job file in the form of fio's own report instead
+    #[arg(long, conflicts_with_all = ["json", "explain"])]
+    fio: bool,
     #[command(flatten)]
     explain: Explain,
 }
@@ -32,6 +35,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         None => Regime::Scheduler(begins_with),
         Some(text) => Regime::Controller { chosen: regime::controller(text)?, begins_with },
     };
+    anyhow::ensure!(!args.fio || args.experiment.is_job_file()?, "--fio: is for job files, and the load is a trace");
     let records = args.experiment.records(vec![regime], false)?;
     let (width, _) = terminal::style();
     let mut text = String::new();
@@ -39,9 +43,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if args.json {
             text.push_str(&serde_json::to_string_pretty(record)?);
             text.push('\n');
+        } else if let Some(report) = args.fio.then(|| report::fio::text(record)).flatten() {
+            text.push_str(&report);
         } else {
-            text.push_str(&report::single::text(record, width));
-            text.push_str(&args.explain.text(&records, width));
+            text.push_str(&report::single::text(record, width, args.explain.shown()));
         }
     }
     Ok(terminal::print(&text)?)

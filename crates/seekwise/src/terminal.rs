@@ -41,11 +41,12 @@ pub fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Standard output's width in characters if it is a terminal, and whether to use colour (respects `NO_COLOR` and the like).
+/// The width of standard output in characters, and whether to use colour (respects `NO_COLOR` and the like). The width is what
+/// `COLUMNS` says, else the terminal's; `None` where neither is known, as in a pipe.
 pub fn style() -> (Option<usize>, bool) {
-    let terminal = console::Term::stdout();
-    let width = terminal.size_checked().map(|(_, columns)| usize::from(columns));
-    (width, width.is_some() && console::colors_enabled())
+    let terminal = console::Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+    let asked = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok()).filter(|&columns| columns > 0);
+    (asked.or(terminal), terminal.is_some() && console::colors_enabled())
 }
 
 /// A progress bar on standard error, drawn only on a terminal. `total` 0 makes a spinner.
@@ -53,7 +54,7 @@ pub fn progress_bar(total: u64, what: &str) -> ProgressBar {
     let (bar, template) = if total == 0 {
         (ProgressBar::new_spinner(), "{spinner} {msg} {human_pos} ({elapsed})")
     } else {
-        (ProgressBar::new(total), "{msg} {wide_bar} {percent:>3}% {eta}")
+        (ProgressBar::new(total), "{msg} {wide_bar} {percent:>3}%, {eta} left")
     };
     // The templates are constants; if one were wrong, the default style would do.
     if let Ok(style) = ProgressStyle::with_template(template) {

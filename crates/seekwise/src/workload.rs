@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use laboratory::shipped::{self, workload_text};
 use sim::workload::random;
 
+use crate::number;
 use crate::terminal;
 
 /// The subcommands.
@@ -31,13 +32,13 @@ pub enum Command {
 #[derive(clap::Args)]
 pub struct RandomArgs {
     /// Random seed: the same seed gives the same mixes
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of mixes, run one after another
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(random::MAX_MIXES)))]
+    #[arg(long, default_value_t = 1, value_parser = number::within::<u32>(1..=u64::from(random::MAX_MIXES), "mixes"))]
     count: u32,
     /// Runtime of each mix
-    #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, default_value_t = 30, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: u32,
     /// Where to write the job file; - is standard output
     #[arg(short, long, value_name = "FILE.fio", default_value = "-")]

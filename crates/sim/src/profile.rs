@@ -6,12 +6,17 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
+
+use block::did_you_mean;
 
 use crate::device::hdd::spec::QueuePolicy;
 use crate::device::{Device, KINDS, hdd};
 
 pub use crate::device::hdd::profile::HddProfile;
+use keys::KeyTable;
+
+pub mod keys;
 
 /// The profiles that come with the program, by name.
 pub static BUILT_IN: &[(&str, &str)] = &[
@@ -63,10 +68,21 @@ pub struct DeviceOptions {
 pub struct DeviceKind {
     /// The value of the key `kind` in its profiles. `None` for the one kind whose profiles lack that key.
     pub key: Option<&'static str>,
-    /// Reads and checks a profile.
+    /// What its devices are called, in the plural.
+    pub name: &'static str,
+    /// The schema of its profiles, see [`keys`].
+    pub schema: LazyLock<serde_json::Value>,
+    /// Reads a profile whose values are within the ranges of their keys, and checks the rest.
     pub parse: fn(&ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError>,
     /// How a profile is written in one line instead of a file, if it can be.
     pub line: Option<OneLine>,
+}
+
+impl DeviceKind {
+    /// The tables of its profiles and their keys.
+    pub fn tables(&self) -> Vec<KeyTable> {
+        keys::tables(&self.schema)
+    }
 }
 
 /// A profile in one line, as people write it in place of a name.
@@ -113,10 +129,11 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
 }
 
 /// A checked disk profile.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Profile {
     text: String,
     device: Arc<dyn DeviceProfile>,
+    kind: &'static DeviceKind,
 }
 
 /// Loads a profile that comes with the program by its name, one from a file, or one in a line, as in
@@ -138,7 +155,7 @@ struct Origin {
 
 fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileError> {
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
-        return Profile::parse_from(text, name, origin);
+        return ProfileText { text, source: name, origin, has_lines: true }.parse();
     }
     let path = origin.folder.join(name_or_path);
     let source = path.to_string_lossy();
@@ -152,21 +169,22 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
             let mut inside = origin.clone();
             inside.folder = path.parent().map(Path::to_owned).unwrap_or_default();
             inside.files.push(file);
-            return Profile::parse_from(&text, &source, &inside);
+            return ProfileText { text: &text, source: &source, origin: &inside, has_lines: true }.parse();
         }
         Err(error) => error,
     };
     // A long line may not even be possible as a file's name, so it is tried after any error.
     if let Some(text) = KINDS.iter().filter_map(|kind| kind.line.as_ref()).find_map(|line| (line.to_text)(name_or_path)) {
         let text = text.map_err(|error| ProfileError(format!("{name_or_path}: {error}")))?;
-        return Profile::parse_from(&text, name_or_path, origin);
+        return ProfileText { text: &text, source: name_or_path, origin, has_lines: false }.parse();
     }
     if error.kind() != std::io::ErrorKind::NotFound {
         return Err(ProfileError(format!("{source}: {error}")));
     }
     let names = BUILT_IN.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
     let lines: String = KINDS.iter().filter_map(|kind| kind.line.as_ref()).map(|line| format!(", nor {}", line.example)).collect();
-    Err(ProfileError(format!("{source}: neither a file, nor one of the built-in disks ({names}){lines}")))
+    let meant = did_you_mean(&source, BUILT_IN.iter().map(|(name, _)| *name));
+    Err(ProfileError(format!("{source}: neither a file, nor one of the built-in disks ({names}){lines}{meant}")))
 }
 
 /// Reads a text file of bounded size.
@@ -185,6 +203,8 @@ pub struct ProfileText<'a> {
     text: &'a str,
     source: &'a str,
     origin: &'a Origin,
+    /// Whether people wrote it, so that its lines mean something to them.
+    has_lines: bool,
 }
 
 impl ProfileText<'_> {
@@ -211,6 +231,9 @@ impl ProfileText<'_> {
 
     /// An error about what stands at this byte.
     fn error_at(&self, byte: usize, message: impl fmt::Display) -> ProfileError {
+        if !self.has_lines {
+            return self.error(message);
+        }
         let before = &self.text.as_bytes()[..byte.min(self.text.len())];
         let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
         ProfileError(format!("{}:{line}: {message}", self.source))
@@ -228,6 +251,20 @@ impl ProfileText<'_> {
         load_from(name, &Origin { nesting, ..self.origin.clone() }).map_err(|error| self.error(error))
     }
 
+    /// Reads and checks it.
+    fn parse(&self) -> Result<Profile, ProfileError> {
+        let kind = self.kind()?;
+        keys::check(&kind.schema, self.text).map_err(|error| self.error_at(error.at, error.message))?;
+        let device = (kind.parse)(self)?;
+        // A digest of the text must change with the text of a part; as comments the parts leave it a profile that loads.
+        let mut text = self.text.to_owned();
+        for (name, part) in device.parts() {
+            text.push_str(&format!("\n# ---- {name} ----\n"));
+            text.extend(part.text.lines().flat_map(|line| ["# ", line, "\n"]));
+        }
+        Ok(Profile { text, device, kind })
+    }
+
     /// The kind of device that it describes.
     fn kind(&self) -> Result<&'static DeviceKind, ProfileError> {
         /// Everything else in a profile is read by its kind's own schema.
@@ -241,8 +278,15 @@ impl ProfileText<'_> {
         found.copied().ok_or_else(|| {
             let (at, value) = key.map_or((0, String::new()), |key| (key.span().start, key.into_inner().to_string()));
             let known: Vec<&str> = KINDS.iter().filter_map(|kind| kind.key).collect();
-            self.error_at(at, format_args!("kind: {value} is none of {}; a hard disk has no such key", known.join(", ")))
+            let meant = did_you_mean(value.trim_matches('"'), known.iter().copied());
+            self.error_at(at, format_args!("kind: {value} is none of {}; a hard disk has no such key{meant}", known.join(", ")))
         })
+    }
+}
+
+impl fmt::Debug for Profile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Profile").field(&self.device).finish()
     }
 }
 
@@ -252,19 +296,7 @@ impl Profile {
     /// # Errors
     /// What is wrong, by source, line and key.
     pub fn parse(text: &str, source: &str) -> Result<Profile, ProfileError> {
-        Profile::parse_from(text, source, &Origin::default())
-    }
-
-    fn parse_from(text: &str, source: &str, origin: &Origin) -> Result<Profile, ProfileError> {
-        let profile = ProfileText { text, source, origin };
-        let device = (profile.kind()?.parse)(&profile)?;
-        // A digest of the text must change with the text of a part; as comments the parts leave it a profile that loads.
-        let mut text = text.to_owned();
-        for (name, part) in device.parts() {
-            text.push_str(&format!("\n# ---- {name} ----\n"));
-            text.extend(part.text.lines().flat_map(|line| ["# ", line, "\n"]));
-        }
-        Ok(Profile { text, device })
+        ProfileText { text, source, origin: &Origin::default(), has_lines: true }.parse()
     }
 
     /// Checks a hard disk's description and writes its text.
@@ -274,7 +306,7 @@ impl Profile {
     pub fn from_hdd(description: &hdd::spec::HddSpecification, source: &str) -> Result<Profile, ProfileError> {
         let text = hdd::profile::to_text(description).map_err(|error| ProfileError(format!("{source}: {error}")))?;
         // What was written must read back as the same: the text is what people keep.
-        let profile = Profile::parse(&text, source)?;
+        let profile = ProfileText { text: &text, source, origin: &Origin::default(), has_lines: false }.parse()?;
         debug_assert_eq!(profile.hdd().map(|hdd| &hdd.specification), Some(description));
         Ok(profile)
     }
@@ -282,6 +314,11 @@ impl Profile {
     /// The whole text, for showing and for digests.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// The text with units and ranges behind the values, still a profile.
+    pub fn annotated(&self) -> String {
+        keys::annotated(&self.kind.schema, &self.text)
     }
 
     /// The profile's name.

@@ -272,7 +272,7 @@ mod tests {
     fn reads_that_are_too_slow_do_not_make_up_for_writes_that_are_too_fast() {
         // Reads take 1 to 2 ms and writes 2 to 3 ms on the drive; in the model it is the other way round.
         let request = |index: u32| {
-            let op = if index % 2 == 0 { Op::Read } else { Op::Write };
+            let op = if index.is_multiple_of(2) { Op::Read } else { Op::Write };
             let response_ms = f64::from(index) / 1000.0 + if op == Op::Read { 1.0 } else { 2.0 };
             MeasuredRequest { lba: 0, sectors: 1, op, response_ms, think: Nanos::ZERO }
         };

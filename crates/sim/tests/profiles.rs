@@ -9,8 +9,10 @@ use std::path::Path;
 use block::{Nanos, Op, Priority, Request};
 use cases::cases;
 use proptest::prelude::*;
+use sim::device::KINDS;
 use sim::device::hdd::spec::Seek;
 use sim::diskspecs::{ImportOptions, import_text};
+use sim::profile::keys::UNSTATED;
 use sim::profile::{BUILT_IN, DeviceOptions, Profile, load};
 
 fn changed(name: &str, from: &str, to: &str) -> String {
@@ -61,12 +63,77 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
         ("write_segments = 1", "write_segments = 11", ["cache.write_segments", "11", "1 to 10"]),
         ("depth = 1", "depth = 0", ["queue.depth", "0", "1 to 1024"]),
         ("track_skew = 63.0", "track_skew = inf", ["zone[0].track_skew", "inf", "0 to"]),
-        ("write_settle_ms = 0.487", "write_settle_ms = -4e6", ["mechanics.write_settle_ms", "-4000000", "-3600000 to 3600000"]),
+        ("write_settle_ms = 0.487", "write_settle_ms = -4e6", ["mechanics.write_settle_ms", "-4000000", "-1000 to 1000 ms"]),
+        ("[[1, 1.245]", "[[1, -1.245]", ["my.toml:26: seek.points[0][1]", "-1.245", "0 to 1000"]),
+        ("[[1, 1.245]", "[[1, nan]", ["my.toml:26: seek.points[0][1]", "NaN", "0 to 1000"]),
+        ("[[1, 1.245]", "[[1, 4e3]", ["my.toml:26: seek.points[0][1]", "4000", "0 to 1000"]),
+        ("request_ms = 0.0", "request_ms = -0.1", ["my.toml:66: overheads.request_ms", "-0.1", "0 to 1000 ms"]),
         ("[[1, 1.245]", "[[3, 1.245]", ["seek.points", "distance 2 follows 3", "ascend"]),
     ] {
         let error = error_of(&changed("atlas10k", from, to));
         assert!(error.starts_with("my.toml") && expected.iter().all(|part| error.contains(part)), "{to}: {error}");
     }
+}
+
+/// The atlas10k with another seek curve.
+fn with_seek(seek: &str) -> String {
+    let text = load("atlas10k").unwrap().text().to_owned();
+    let (start, end) = (text.find("[seek]").unwrap(), text.find("[bus]").unwrap());
+    format!("{}[seek]\n{seek}\n{}", &text[..start], &text[end..])
+}
+
+#[test]
+fn impossible_seek_times_are_errors_that_name_key_value_and_range() {
+    assert!(Profile::parse(&with_seek("kind = 'linear'\nsingle_ms = 1\naverage_ms = 5\nfull_ms = 9"), "my.toml").is_ok());
+    for (seek, expected) in [
+        ("kind = 'constant'\ntime_ms = -1", "seek.time_ms: -1 should be 0 to 1000 ms"),
+        ("kind = 'linear'\nsingle_ms = 0\naverage_ms = 0\nfull_ms = 0", "seek.full_ms: 0 should be 0.001 to 1000 ms"),
+        ("kind = 'curve'\nsingle_ms = -0.5\naverage_ms = 5\nfull_ms = 9", "seek.single_ms: -0.5 should be 0 to 1000 ms"),
+        ("kind = 'curve'\nsingle_ms = 1\naverage_ms = nan\nfull_ms = 9", "seek.average_ms: NaN should be 0 to 1000 ms"),
+        (
+            "kind = 'linear'\nsingle_ms = 1\naverage_ms = 5\nfull_ms = 4",
+            "seek.full_ms: 4 should be at least average_ms, which is 5",
+        ),
+        (
+            "kind = 'linear'\nsingle_ms = 6\naverage_ms = 5\nfull_ms = 9",
+            "seek.average_ms: 5 should be at least single_ms, which is 6",
+        ),
+    ] {
+        let error = error_of(&with_seek(seek));
+        assert!(error.starts_with("my.toml") && error.contains(expected), "{seek}: {error}");
+    }
+}
+
+#[test]
+fn every_key_has_a_meaning_and_says_what_it_is_when_absent() {
+    for (kind, table) in KINDS.iter().flat_map(|kind| kind.tables().into_iter().map(move |table| (kind.name, table))) {
+        for key in &table.keys {
+            let name = format!("{kind} {} {}", table.heading, key.name);
+            assert!(!key.meaning.is_empty(), "{name} has no meaning");
+            assert_ne!(key.default.as_deref(), Some(UNSTATED), "{name} does not say its default");
+        }
+    }
+}
+
+#[test]
+fn a_profile_shown_with_units_is_the_same_profile() {
+    for (name, _) in BUILT_IN {
+        let profile = load(name).unwrap();
+        let shown = profile.annotated();
+        let again = Profile::parse(&shown, name).unwrap();
+        assert_eq!(again.capacity_sectors(), profile.capacity_sectors());
+        let without = |text: &str| text.lines().map(|line| line.split("  # ").next().unwrap().to_owned()).collect::<Vec<_>>();
+        assert_eq!(without(&shown), without(profile.text()), "{name}");
+    }
+    let shown = load("atlas10k").unwrap().annotated();
+    for line in [
+        "head_switch_ms = 0.176  # ms, 0 to 1000",
+        "surfaces = 6  # 1 to 1024",
+        "track_skew = 63.0  # sectors or revolutions, 0 to 1000000",
+    ] {
+        assert!(shown.lines().any(|shown| shown == line), "{line}");
+    }
+    assert!(load("nvme-tlc").unwrap().annotated().contains("# µs, 0 to 1000000"));
 }
 
 #[test]
@@ -338,7 +405,8 @@ fn impossible_values_of_a_flash_device_are_errors_that_name_key_value_and_range(
         ("channel_mb_s = 400.0", "channel_mb_s = 0.0", ["flash.channel_mb_s", "0", "0.1 to 1000000"]),
         ("capacity_sectors = 125045424", "capacity_sectors = 0", ["capacity_sectors", "0", "1 to"]),
         ("capacity_sectors = 125045424", "capacity_sectors = 157286400", ["capacity_sectors", "157286400", "1 to 156"]),
-        ("low_free_blocks = 8", "low_free_blocks = 3", ["garbage_collection.low_free_blocks", "3", "4 to 9600"]),
+        ("low_free_blocks = 8", "low_free_blocks = 3", ["garbage_collection.low_free_blocks", "3", "4 to 1048576"]),
+        ("low_free_blocks = 8", "low_free_blocks = 9601", ["garbage_collection.low_free_blocks", "9601", "4 to 9600"]),
         ("high_free_blocks = 9", "high_free_blocks = 7", ["garbage_collection.high_free_blocks", "7", "8 to 9600"]),
         ("cached_entries = 131072", "cached_entries = 0", ["mapping.cached_entries", "0", "1 to"]),
         ("entries_per_fetch = 1", "entries_per_fetch = 2048", ["mapping.entries_per_fetch", "2048", "1 to 1024"]),
@@ -350,7 +418,7 @@ fn impossible_values_of_a_flash_device_are_errors_that_name_key_value_and_range(
         ("erase_us = 2000.0", "erase_us = 1e9", ["flash.erase_us", "1000000000", "0 to 1000000"]),
         ("transfer_mb_s = 280.0", "transfer_mb_s = inf", ["interface.transfer_mb_s", "inf", "0.1 to 1000000"]),
         ("wear_spread = 1000", "wear_spread = 0", ["garbage_collection.wear_spread", "0", "1 to 1000000"]),
-        ("wear_spread = 1000", "wear_spread = -1", ["my.toml:", "-1", "u32"]),
+        ("wear_spread = 1000", "wear_spread = -1", ["garbage_collection.wear_spread", "-1", "1 to 1000000"]),
         ("pages_per_block = 64", "pages_per_block = 1", ["flash.pages_per_block", "1", "2 to 4096"]),
     ] {
         let error = error_of(&changed("ssd-dftl", from, to));

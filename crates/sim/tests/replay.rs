@@ -258,7 +258,7 @@ fn streams_alone_get_the_same_however_they_are_shared_out_among_replays() {
         let figures = |streams: &std::collections::BTreeMap<StreamId, StreamMeasure>| -> Vec<_> {
             let figures = |(stream, of): (&StreamId, &StreamMeasure)| {
                 let responses = &of.responses;
-                (*stream, of.bytes, responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
+                (*stream, of.bytes(), responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
             };
             streams.iter().map(figures).collect()
         };
@@ -273,7 +273,7 @@ fn a_search_for_one_stream_stops_when_told_to() {
     let settings = Settings { mode: Mode::Open, speed: 1.0 };
     let build = || default_queue(8, 1);
     let stop = AtomicBool::new(true);
-    let watch = Watch { stop: Some(&stop), completed: None };
+    let watch = Watch { stop: Some(&stop), ..Watch::default() };
     let outcome = replay_alone(list(&trace), &placement, &build, &settings, Measure::new([2]), &watch);
     assert!(matches!(outcome, Err(RunError::Interrupted)));
 }
@@ -284,7 +284,7 @@ fn a_replay_stops_when_told_to() {
     let (_, placement) = survey(&trace);
     let stop = AtomicBool::new(true);
     let settings = Settings { mode: Mode::Open, speed: 1.0 };
-    let watch = Watch { stop: Some(&stop), completed: None };
+    let watch = Watch { stop: Some(&stop), ..Watch::default() };
     let outcome = replay(list(&trace), &placement, default_queue(1, 1), &settings, Measure::new([]), &watch, None);
     assert!(matches!(outcome, Err(RunError::Interrupted)));
 }

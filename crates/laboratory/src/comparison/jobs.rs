@@ -1,16 +1,19 @@
 //! The jobs of an fio job file as a load: processes that ask, wait and think.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Context, ensure};
-use block::StreamId;
+use block::{Nanos, StreamId};
 use report::record::{Replay, TraceDigest};
 use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue, RunSummary};
 use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Pilot, RunError, Watch};
-use sim::workload::{Job, PlacedWorkload, Workload};
+use sim::workload::{Job, PlacedWorkload};
 
-use super::load::{Build, Load};
+use super::load::{Build, Load, Row};
 use super::{ALONE, regime};
+use crate::shipped;
 use crate::world::{World, hexadecimal};
 
 /// What the record calls the format.
@@ -28,20 +31,45 @@ pub struct JobsLoad {
 impl JobsLoad {
     /// Reads a job file's text and lays its files out on the disk.
     pub fn new(text: &str, source: &str, seed: u64, world: &World) -> anyhow::Result<JobsLoad> {
-        let workload = Workload::parse(text, source)?;
+        let workload = shipped::parse(text, source)?;
         let capacity = world.profile.capacity_sectors();
         let swap = world.host.swap_mib.unsigned_abs() * 2048;
         ensure!(swap < capacity, "--set swap_mib={}: {} holds {} MiB", world.host.swap_mib, world.profile.name(), capacity / 2048);
         let placed = workload.place(capacity - swap, seed).with_context(|| format!("on {}", world.profile.name()))?;
         // Whether there can be such a host is known once it is built: better now than in the middle of the work.
         Host::new(world.queue(world.scheduler(&regime::scheduler(ALONE)?)), placed.files(), world.host).context("--set")?;
-        Ok(JobsLoad { name: source.to_owned(), sha256: hexadecimal(&sha2::Sha256::digest(text)), placed, host: world.host, seed })
+        Ok(JobsLoad {
+            name: source.to_owned(),
+            sha256: hexadecimal(&sha2::Sha256::digest(workload.text())),
+            placed,
+            host: world.host,
+            seed,
+        })
     }
 
     /// When each stream may begin at the earliest, in seconds.
     pub fn starts_s(&self) -> impl Iterator<Item = (StreamId, f64)> {
         let start = |job: &Job| job.options().start_delay.0.as_secs_f64();
         self.placed.jobs().iter().map(move |job| (job.stream(), start(job)))
+    }
+
+    /// Successive jobs as rows; a job begins one unless it `joins` the one before.
+    fn rows(&self, joins: impl Fn(&Job, &Job) -> bool) -> Vec<Row> {
+        let mut rows: Vec<Row> = Vec::new();
+        let mut previous: Option<&Job> = None;
+        for job in self.placed.jobs() {
+            // Of the clones `a.0`, `a.1` together the row is `a`.
+            let clone = if job.options().clones > 1 && job.clone_number() == 1 { ".0" } else { "" };
+            match rows.last_mut() {
+                Some(row) if previous.is_some_and(|previous| joins(previous, job)) => {
+                    row.streams.push(job.stream());
+                    row.name = row.name.strip_suffix(clone).unwrap_or(&row.name).to_owned();
+                }
+                _ => rows.push(Row { name: job.name().to_owned(), group: job.group(), streams: vec![job.stream()] }),
+            }
+            previous = Some(job);
+        }
+        rows
     }
 
     fn run_on(
@@ -52,7 +80,8 @@ impl JobsLoad {
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError> {
         let mut host = Host::new(queue, self.placed.files(), self.host)?;
-        let all = self.placed.jobs().iter().map(|job| job.stream()).take(FOLLOWED_STREAMS);
+        // All of them, for the totals of their groups.
+        let all = self.placed.jobs().iter().map(|job| job.stream());
         let followed = all.filter(|&stream| only.is_none_or(|only| only == stream));
         let only = only.map(|stream| stream as usize);
         let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(followed), watch, pilot)?;
@@ -80,12 +109,37 @@ impl Load for JobsLoad {
         None
     }
 
+    /// Phases follow one another, and each lasts as long as its longest job, if all have a time at which they end.
+    fn expected_end(&self) -> Option<Nanos> {
+        let mut phases: BTreeMap<u32, Nanos> = BTreeMap::new();
+        for job in self.placed.jobs() {
+            let options = job.options();
+            let ends = options.start_delay.1 + options.ramp + options.runtime?;
+            let phase = phases.entry(job.phase()).or_default();
+            *phase = ends.max(*phase);
+        }
+        Some(phases.into_values().fold(Nanos::ZERO, |sum, phase| sum + phase))
+    }
+
     fn stream_count(&self) -> usize {
         self.placed.jobs().len()
     }
 
     fn stream_name(&self, stream: StreamId) -> Option<&str> {
         self.placed.jobs().get(stream as usize).map(|job| job.name())
+    }
+
+    fn follows(&self, stream: StreamId) -> bool {
+        (stream as usize) < FOLLOWED_STREAMS
+    }
+
+    /// As fio does (`__show_run_stats`): with `group_reporting`, a job adds to the row of the job before it in the same group.
+    fn reported(&self) -> Vec<Row> {
+        self.rows(|previous, job| job.options().group_reporting && previous.group() == job.group())
+    }
+
+    fn groups(&self) -> Vec<Row> {
+        self.rows(|previous, job| previous.group() == job.group())
     }
 
     fn alone_parts(&self, _threads: usize) -> Vec<Vec<StreamId>> {
@@ -110,5 +164,21 @@ impl Load for JobsLoad {
 
     fn warnings(&self, _outcome: &RunSummary) -> Vec<String> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn jobs_that_end_by_time_are_expected_to_end_phase_after_phase_and_others_at_no_known_time() {
+        let world = World::new("sata7200", None, None).unwrap();
+        let end = |text: &str| JobsLoad::new(text, "test.fio", 1, &world).unwrap().expected_end();
+        let timed = "[global]\nrw=read\nsize=1g\nruntime=10\n[a]\n[b]\nramp_time=2\nstartdelay=3\n[c]\nstonewall\nruntime=5\n";
+        assert_eq!(end(timed), Some(Nanos::from_millis(20_000)));
+        assert_eq!(end(&format!("{timed}[d]\nstonewall\nruntime=0\n")), None);
     }
 }

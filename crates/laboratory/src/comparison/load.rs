@@ -1,6 +1,6 @@
 //! What is run: a trace, or the jobs of a job file.
 
-use block::StreamId;
+use block::{Nanos, StreamId};
 use report::record::{Replay, TraceDigest};
 use sim::host::{Queue, RunSummary};
 use sim::run::{Measure, Pilot, RunError, Watch};
@@ -9,6 +9,16 @@ use crate::world::World;
 
 /// Makes a queue in front of a disk at rest.
 pub type Build<'a> = dyn Fn() -> Queue + 'a;
+
+/// A row of a report of jobs.
+pub struct Row {
+    /// The first job's name.
+    pub name: String,
+    /// The reporting group, from 0.
+    pub group: u32,
+    /// Whose results are in it.
+    pub streams: Vec<StreamId>,
+}
 
 /// Something that issues requests, again and again the same ones.
 pub trait Load: Send + Sync {
@@ -21,11 +31,31 @@ pub trait Load: Send + Sync {
     /// How many requests a run has, where that is known before.
     fn expected_requests(&self) -> Option<u64>;
 
+    /// When a run is over in its own time, about, where that is known before and the number of requests is not.
+    fn expected_end(&self) -> Option<Nanos> {
+        None
+    }
+
     /// How many streams there are, followed or not.
     fn stream_count(&self) -> usize;
 
     /// A stream's name, where it has one.
     fn stream_name(&self, stream: StreamId) -> Option<&str>;
+
+    /// Whether a stream that was measured is among those that are told apart.
+    fn follows(&self, _stream: StreamId) -> bool {
+        true
+    }
+
+    /// The jobs as the load asks to have them reported, in its order; none for a load that has no jobs.
+    fn reported(&self) -> Vec<Row> {
+        Vec::new()
+    }
+
+    /// The jobs by group, in order; none for a load that has no jobs.
+    fn groups(&self) -> Vec<Row> {
+        Vec::new()
+    }
 
     /// The followed streams in parts of about the same work, for this many threads.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>>;

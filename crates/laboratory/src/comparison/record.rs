@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, StreamId};
-use report::record::{Curves, Figures, FlashFigures, MemoryFigures, ResponseFigures, SamplePoint, StreamFigures};
+use report::record::{
+    Curves, DirectionFigures, Figures, FlashFigures, JobsFigures, MemoryFigures, ResponseFigures, SamplePoint, ServiceFigures,
+    StreamFigures,
+};
 use sim::device::ssd::FlashTally;
 use sim::host::{HostTally, RunSummary};
-use sim::run::{Measure, Responses, StreamMeasure};
+use sim::run::{Measure, Responses, STRETCH, StreamMeasure};
 
-use super::load::Load;
+use super::load::{Load, Row};
 
 /// Fairness is judged by streams with at least this many requests: of fewer, one lucky cache hit or one unlucky seek decides.
 const JUDGED_REQUESTS: u64 = 100;
@@ -23,7 +26,8 @@ pub fn judged(streams: &[StreamFigures]) -> Vec<&StreamFigures> {
 pub fn figures(outcome: &RunSummary, disks: usize, streams: &[StreamFigures], cpu_ns: Option<u64>) -> Figures {
     let measure = &outcome.measure;
     let seconds = measure.duration().as_secs_f64();
-    let per_second = |count: u64| if seconds > 0.0 { count as f64 / seconds } else { 0.0 };
+    let watched = measure.watched().as_secs_f64();
+    let per_second = |count: u64| rate(count, seconds);
     let mechanical = outcome.tally.mechanical.max(1) as f64;
     let arm = outcome.flash.is_none();
     let slowdowns: Vec<(u32, f64)> = judged(streams).into_iter().filter_map(|s| Some((s.stream, s.slowdown?))).collect();
@@ -43,7 +47,8 @@ pub fn figures(outcome: &RunSummary, disks: usize, streams: &[StreamFigures], cp
         worst_slowdown_stream: worst.map(|(stream, _)| stream),
         disk_utilisation: outcome.utilisation(),
         mean_seek_cylinders: arm.then(|| outcome.tally.seek_cylinders as f64 / mechanical),
-        seek_time_share: arm.then(|| if seconds > 0.0 { outcome.tally.seek.as_secs_f64() / seconds / disks as f64 } else { 0.0 }),
+        seek_time_share: arm.then(|| if watched > 0.0 { outcome.tally.seek.as_secs_f64() / watched / disks as f64 } else { 0.0 }),
+        queue_size_mean: outcome.queue_size(),
         device_requests: outcome.tally.requests,
         scheduler_cpu_ns_per_request: cpu_ns.map(|ns| ns as f64 / measure.all.count().max(1) as f64),
         sustainable_speed: None,
@@ -88,11 +93,17 @@ fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     (count >= 2.0 && squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
+fn rate(count: u64, seconds: f64) -> f64 {
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
+}
+
 fn response_figures(responses: &Responses) -> ResponseFigures {
     let quantile = |q| responses.quantile(q).as_millis_f64();
     ResponseFigures {
         requests: responses.count(),
         mean_ms: responses.mean().as_millis_f64(),
+        stdev_ms: responses.deviation().as_millis_f64(),
+        min_ms: responses.min().as_millis_f64(),
         p50_ms: quantile(0.5),
         p95_ms: quantile(0.95),
         p99_ms: quantile(0.99),
@@ -101,26 +112,60 @@ fn response_figures(responses: &Responses) -> ResponseFigures {
     }
 }
 
+/// What a stream got in its own time, or several streams together.
+fn service(measure: &StreamMeasure) -> ServiceFigures {
+    let seconds = measure.duration().as_secs_f64();
+    let of = |bytes: u64, responses: &Responses| DirectionFigures {
+        bytes,
+        throughput_mb_s: rate(bytes, seconds) / 1e6,
+        iops: rate(responses.count(), seconds),
+        response: response_figures(responses),
+    };
+    let any = |bytes, responses: &Responses| (responses.count() > 0).then(|| of(bytes, responses));
+    ServiceFigures {
+        duration_s: seconds,
+        all: of(measure.bytes(), &measure.responses),
+        reads: any(measure.read_bytes, &measure.reads),
+        writes: any(measure.written_bytes, &measure.writes),
+        discards: any(0, &measure.discards),
+        syncs: any(0, &measure.syncs),
+    }
+}
+
 /// The followed streams, busiest first, with their slowdown against being `alone` where that was run.
 pub fn streams(load: &dyn Load, outcome: &RunSummary, alone: Option<&BTreeMap<StreamId, StreamMeasure>>) -> Vec<StreamFigures> {
-    let seconds = outcome.measure.duration().as_secs_f64();
     let one = |(&stream, here): (&StreamId, &StreamMeasure)| {
         let mean = here.responses.mean();
         let alone = alone.and_then(|alone| alone.get(&stream));
         let mean_alone = alone.map(|alone| alone.responses.mean()).filter(|&mean| mean > Nanos::ZERO);
+        let service = service(here);
         StreamFigures {
             stream,
             name: load.stream_name(stream).map(str::to_owned),
             requests: here.responses.count(),
-            throughput_mb_s: if seconds > 0.0 { here.bytes as f64 / 1e6 / seconds } else { 0.0 },
+            throughput_mb_s: service.all.throughput_mb_s,
+            iops: service.all.iops,
             mean_ms: mean.as_millis_f64(),
             p99_ms: here.responses.quantile(0.99).as_millis_f64(),
             slowdown: mean_alone.map(|alone| mean.0 as f64 / alone.0 as f64),
+            service,
         }
     };
-    let mut streams: Vec<StreamFigures> = outcome.measure.streams.iter().map(one).collect();
+    let followed = outcome.measure.streams.iter().filter(|(stream, _)| load.follows(**stream));
+    let mut streams: Vec<StreamFigures> = followed.map(one).collect();
     streams.sort_by_key(|figures| (std::cmp::Reverse(figures.requests), figures.stream));
     streams
+}
+
+/// Rows of a report: each a stream or several taken together.
+pub fn rows(rows: Vec<Row>, outcome: &RunSummary) -> Vec<JobsFigures> {
+    let one = |Row { name, group, streams }: Row| {
+        let mut measures = streams.iter().filter_map(|stream| outcome.measure.streams.get(stream));
+        let mut sum = measures.next()?.clone();
+        measures.for_each(|measure| sum.add(measure));
+        Some(JobsFigures { name, group, jobs: streams.len() as u32, service: service(&sum) })
+    };
+    rows.into_iter().filter_map(one).collect()
 }
 
 /// The curves of the page.
@@ -129,8 +174,9 @@ pub fn curves(measure: &Measure) -> Curves {
     let bins = &measure.bins[..measure.bins.len().min(used as usize)];
     let width = measure.bin.as_secs_f64();
     let mut sample = measure.sample.clone();
-    sample.sort_by_key(|done| (done.dispatched, done.issue.token));
+    sample.sort_by_key(|done| (done.issue.token / STRETCH, done.dispatched, done.issue.token));
     let point = |done: &sim::run::Transferred| SamplePoint {
+        number: done.issue.token,
         dispatched_s: done.dispatched.as_secs_f64(),
         lba: done.issue.lba,
         sectors: done.issue.sectors,
@@ -150,3 +196,6 @@ pub fn curves(measure: &Measure) -> Curves {
         sample: sample.iter().filter(|done| done.issue.op.transfers()).map(point).collect(),
     }
 }
+
+/// The page looks for the stretches that the runs were sampled in.
+const _: () = assert!(STRETCH == report::record::STRETCH);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use block::StreamId;
+use block::{Nanos, StreamId};
 use learn::Setting;
 use learn::controller::{Brief, Fixed};
 use learn::experience::WINDOW;
@@ -96,14 +96,20 @@ impl Plan {
     /// # Errors
     /// That of the first task that failed, in their order; or the work was interrupted.
     pub fn run(&self, crew: Crew) -> anyhow::Result<Results> {
-        let tasks: Vec<(Task, AtomicU64)> = self.tasks().into_iter().map(|task| (task, AtomicU64::new(0))).collect();
-        let total = self.load.expected_requests().map_or(0, |requests| requests * tasks.len() as u64);
+        let tasks: Vec<(Task, Progress)> = self.tasks().into_iter().map(|task| (task, Progress::default())).collect();
+        let length = match (self.load.expected_requests(), self.load.expected_end()) {
+            (Some(requests), _) => Length::Requests(requests),
+            (None, Some(end)) if end > Nanos::ZERO => Length::Time(end),
+            (None, _) => Length::Unknown,
+        };
         let all_done = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
-            scope.spawn(|| show_progress(crew.monitor, total, &tasks, &all_done));
-            let done = crew.each(&tasks, |(task, completed)| {
-                let watch = Watch { stop: Some(crew.monitor.stop()), completed: Some(completed) };
-                match self.perform(task, &watch) {
+            scope.spawn(|| show_progress(crew.monitor, length, &tasks, &all_done));
+            let done = crew.each(&tasks, |(task, progress)| {
+                let (completed, reached) = (Some(&progress.completed), Some(&progress.reached));
+                let performed = self.perform(task, &Watch { stop: Some(crew.monitor.stop()), completed, reached });
+                progress.is_done.store(true, Ordering::Relaxed);
+                match performed {
                     Err(RunError::Interrupted) => Err(Interrupted.into()),
                     performed => Ok(performed?),
                 }
@@ -170,7 +176,7 @@ impl Plan {
     pub fn records(&self, results: &Results) -> Vec<Record> {
         let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
         let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
-        let one = |(regime, Ran { outcome, cpu_ns, steered }): (&Regime, &Ran)| {
+        let one = |(position, (regime, Ran { outcome, cpu_ns, steered })): (usize, (&Regime, &Ran))| {
             let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
             let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
             figures.sustainable_speed = self.load.sustainable_speed(outcome);
@@ -184,6 +190,7 @@ impl Plan {
                 seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
                 trace: trace.clone(),
                 disk: disk.clone(),
+                position: position as u32,
                 scheduler: regime.record(),
                 steering: steered.as_ref().filter(|_| regime.is_steered()).map(minutes),
                 replay: replay.clone(),
@@ -191,17 +198,67 @@ impl Plan {
                 figures,
                 curves: record::curves(&outcome.measure),
                 streams,
+                jobs: record::rows(self.load.reported(), outcome),
+                groups: record::rows(self.load.groups(), outcome),
             }
         };
-        self.regimes.iter().zip(&results.runs).map(one).collect()
+        self.regimes.iter().zip(&results.runs).enumerate().map(one).collect()
     }
 }
 
-/// Tells the monitor how many requests are done, until all are.
-fn show_progress(monitor: &dyn Monitor, total: u64, tasks: &[(Task, AtomicU64)], all_done: &AtomicBool) {
-    monitor.begin(total, if total == 0 { "simulating, requests:" } else { "replaying" });
+/// How far a task is.
+#[derive(Default)]
+struct Progress {
+    completed: AtomicU64,
+    reached: AtomicU64,
+    is_done: AtomicBool,
+}
+
+/// How much a task has to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Length {
+    /// So many requests.
+    Requests(u64),
+    /// It ends at about this time of its own.
+    Time(Nanos),
+    Unknown,
+}
+
+/// A task that ends by time is shown in so many steps.
+const STEPS: u64 = 1000;
+
+impl Length {
+    /// Steps of one task; 0 if unknown.
+    fn steps(self) -> u64 {
+        match self {
+            Length::Requests(requests) => requests,
+            Length::Time(_) => STEPS,
+            Length::Unknown => 0,
+        }
+    }
+
+    /// How many of them are done.
+    fn done(self, progress: &Progress) -> u64 {
+        let Length::Time(end) = self else { return progress.completed.load(Ordering::Relaxed) };
+        if progress.is_done.load(Ordering::Relaxed) {
+            return STEPS;
+        }
+        let share = progress.reached.load(Ordering::Relaxed) as f64 / end.0 as f64;
+        // What is still in flight at the end takes longer.
+        ((share * STEPS as f64) as u64).min(STEPS)
+    }
+}
+
+/// Tells the monitor how far the tasks are, until all are done.
+fn show_progress(monitor: &dyn Monitor, length: Length, tasks: &[(Task, Progress)], all_done: &AtomicBool) {
+    let what = match length {
+        Length::Requests(_) => "replaying",
+        Length::Time(_) => "simulating",
+        Length::Unknown => "simulating, requests:",
+    };
+    monitor.begin(length.steps() * tasks.len() as u64, what);
     while !all_done.load(Ordering::Relaxed) {
-        monitor.progress(tasks.iter().map(|(_, completed)| completed.load(Ordering::Relaxed)).sum());
+        monitor.progress(tasks.iter().map(|(_, progress)| length.done(progress)).sum());
         std::thread::sleep(Duration::from_millis(20));
     }
     monitor.end();
@@ -218,4 +275,25 @@ fn gather(done: Vec<Done>) -> Results {
     }
     runs.sort_by_key(|&(number, _)| number);
     Results { runs: runs.into_iter().map(|(_, ran)| ran).collect(), alone }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_ends_by_time_is_as_far_as_its_own_clock_and_done_when_it_is_done() {
+        let progress = Progress::default();
+        let done = |length: Length| length.done(&progress);
+        let time = Length::Time(Nanos::from_millis(8000));
+        assert_eq!((time.steps(), done(time)), (1000, 0));
+        progress.reached.store(Nanos::from_millis(2000).0, Ordering::Relaxed);
+        progress.completed.store(77, Ordering::Relaxed);
+        assert_eq!((done(time), done(Length::Requests(100)), done(Length::Unknown)), (250, 77, 77));
+        progress.reached.store(Nanos::from_millis(9000).0, Ordering::Relaxed);
+        assert_eq!(done(time), 1000);
+        progress.reached.store(0, Ordering::Relaxed);
+        progress.is_done.store(true, Ordering::Relaxed);
+        assert_eq!(done(time), 1000, "its jobs ended before their time");
+    }
 }

@@ -246,7 +246,8 @@ impl Load for TraceLoad {
             let speed = (speed / step).floor() * step;
             // Of a burst that no speed there is would spread enough, only the closed replay is left.
             let slower = if SPEEDS.contains(&speed) {
-                format!("it would take the load at --speed {speed} or slower, or replay with --closed")
+                let decimals = (-step.log10().round()).max(0.0) as usize;
+                format!("it would take the load at --speed {speed:.decimals$} or slower, or replay with --closed")
             } else {
                 "replay with --closed".to_owned()
             };

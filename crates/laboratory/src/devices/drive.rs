@@ -106,7 +106,7 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
         bus: bus(class, media_mb_s),
         cache: cache(random, class, is_modern),
         overheads: overheads(random, class),
-        queue: HddQueue { depth, policy, preseek },
+        queue: HddQueue { preseek, ..HddQueue::new(depth, policy) },
         zones,
     };
     // A description of numbers and words can be written; if it could not, the empty text would be no profile.

@@ -222,7 +222,7 @@ impl Exam {
         add("candidates", &self.candidates);
         add("trace", &self.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         add("experience", &self.experience.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
-        for (flag, given) in [("build-world", self.builds), ("quick", self.is_quick), ("no-cpu-time", !self.measures_cpu)] {
+        for (flag, given) in [("build-world", self.builds), ("quick", self.is_quick), ("cpu-time", self.measures_cpu)] {
             if given {
                 text.push_str(&format!(" --{flag}"));
             }

@@ -54,7 +54,7 @@ impl Sitting {
             ends: SLOT,
             slots: Vec::new(),
         };
-        let watch = Watch { stop: Some(monitor.stop()), completed: None };
+        let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
         let ran = question.load.run(queue, &watch, Some(&mut recorder));
         monitor.check()?;
         let measure = ran?.measure;

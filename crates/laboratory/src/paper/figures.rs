@@ -1,13 +1,13 @@
 //! The paper's figures from our runs.
 
 use learn::merit::TOLERANCE;
-use report::paper::{Figure, Panel, Unit};
+use report::paper::{Best, Figure, Panel, Unit};
 
 use super::judge::{Count, Data, JUDGED_BY, Trial, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};
-use super::stated::{Measures, Stated};
+use super::stated::{Measured, Measures, Stated};
 
 /// A figure of the paper that can be asked for.
 pub struct Drawing {
@@ -122,6 +122,15 @@ impl World<'_> {
         self.accuracies(&Under::Scheme(scheme), JUDGED_BY, TOLERANCE)[1]
     }
 
+    /// The most accurate of the fixed schedulers on Table 4, and its accuracy in percent.
+    pub fn best_constant_on_table_4(&self) -> Option<(&'static str, f64)> {
+        let of = |name: &'static str| Some((name, self.accuracies(&Under::Fixed(name), JUDGED_BY, TOLERANCE)[1]?.percent()?));
+        // All are asked for, whatever of them is there already.
+        let all: Vec<Option<(&'static str, f64)>> = SETTINGS.iter().map(|name| of(name)).collect();
+        // Of equals the last one.
+        all.into_iter().collect::<Option<Vec<_>>>()?.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
     fn accuracy_panels(&self, unders: &[Under]) -> Vec<Panel> {
         let panel = |(name, data, tolerance): (&str, Data, f64)| {
             let columns: Vec<[Option<Count>; 3]> = unders.iter().map(|under| self.accuracies(under, data, tolerance)).collect();
@@ -174,9 +183,12 @@ impl World<'_> {
     /// Numbers of the text that belong to a figure and are none of its bars.
     fn measures(&self, figure: &Figure) -> Measures {
         let mut measures = Measures::new();
+        if figure.id == "fig-8" {
+            measures.extend(best_window(figure).map(|window| ("best-window", window)));
+            return measures;
+        }
         let (name, value) = match figure.id.as_str() {
             "fig-4" => ("per-request-share", self.per_request_share()),
-            "fig-8" => ("best-window", best_window(figure)),
             "fig-10" => ("mixed-2-gain", self.gain_over_best("mixed-2", Scheme::TWO_LAYER, aggregated_s)),
             "fig-13" => ("multi-threaded-gain", self.gain_over_best("multi-threaded-access", Scheme::TWO_LAYER, response_ms)),
             "fig-14" => {
@@ -185,7 +197,7 @@ impl World<'_> {
             }
             _ => return measures,
         };
-        measures.extend(value.map(|value| (name, value)));
+        measures.extend(value.map(|value| (name, Measured::Number(value))));
         measures
     }
 
@@ -216,30 +228,53 @@ fn cpu_us_a_second(run: &Summary, _: &Summary) -> Option<f64> {
 }
 
 /// The window of the least geometric mean of response times over the workloads.
-fn best_window(figure: &Figure) -> Option<f64> {
+fn best_window(figure: &Figure) -> Option<Measured> {
     let mean = |series: usize| {
         let values = (0..figure.groups.len()).map(|group| figure.value(0, group, series).map(f64::ln));
-        values.collect::<Option<Vec<f64>>>().map(|values| values.iter().sum::<f64>())
+        let values = values.collect::<Option<Vec<f64>>>()?;
+        Some((values.iter().sum::<f64>() / values.len() as f64).exp())
     };
-    let means = (0..WINDOWS_S.len()).map(mean).collect::<Option<Vec<f64>>>()?;
-    let best = (0..means.len()).min_by(|&a, &b| means[a].total_cmp(&means[b]))?;
-    Some(f64::from(WINDOWS_S[best]))
+    let means: Vec<Option<f64>> = (0..WINDOWS_S.len()).map(mean).collect();
+    means.iter().all(Option::is_some).then_some(())?;
+    match figure.unit.best(&means) {
+        Best::None => None,
+        Best::One(best) => Some(Measured::Number(f64::from(WINDOWS_S[best]))),
+        tie => tie.tie(|index| WINDOW_NAMES[index].to_owned()).map(Measured::Tie),
+    }
 }
 
 const TRAINING: [(&str, Scheme); 4] =
     [("CRRN", Scheme::CRRN), ("TCLO", Scheme::TCLO), ("TCLOO", Scheme::TCLOO), ("seekwise", Scheme::SEEKWISE)];
 const SETS: [&str; 3] = ["Table 3", "Table 4", "10-fold"];
 
+/// Each fixed scheduler from beginning to end, which decides nothing: what a scheme has to be more accurate than.
+fn constants() -> impl Iterator<Item = (String, Under)> {
+    SETTINGS.iter().map(|name| (format!("always {name}"), Under::Fixed(name)))
+}
+
+const CONSTANTS: &str = " Beside them stand the schedulers by themselves, from beginning to end: a scheme is worth something where it is \
+                         more accurate than the best of these.";
+
+/// A figure of accuracies, with the fixed schedulers beside the schemes.
+fn beside_constants(figure: Figure) -> Figure {
+    let mut figure = figure;
+    figure.series.extend(constants().map(|(name, _)| name));
+    figure.method.push_str(CONSTANTS);
+    figure
+}
+
 fn schemes(schemes: &[(&'static str, Scheme)]) -> (Vec<&'static str>, Vec<Under>) {
     schemes.iter().map(|(name, scheme)| (*name, Under::Scheme(*scheme))).unzip()
 }
 
 fn training(drawing: &Drawing, world: &World) -> Figure {
-    let (names, unders) = schemes(&TRAINING);
+    let (names, mut unders) = schemes(&TRAINING);
+    unders.extend(constants().map(|(_, under)| under));
     let method = "Share of all windows’ decisions that were correct. CRRN learns nothing beforehand, TCLO from Table 3, TCLOO also from \
                   what stands for the paper’s day of online training, and on while it runs; under cross-validation both learn from the \
                   other batches. SVM, windows of 100 s, scaled. seekwise is no scheme of the paper’s.";
-    Figure { panels: world.accuracy_panels(&unders), ..drawing.figure(Unit::AccuracyPercent, &names, &SETS, method) }
+    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
+    Figure { panels: world.accuracy_panels(&unders), ..figure }
 }
 
 fn training_cost(drawing: &Drawing, world: &World) -> Figure {
@@ -286,9 +321,11 @@ fn learner(drawing: &Drawing, world: &World) -> Figure {
     let (mut names, mut unders) = learners();
     names.push("seekwise");
     unders.push(Under::Scheme(Scheme::SEEKWISE));
+    unders.extend(constants().map(|(_, under)| under));
     let method = "Share of all windows’ decisions that were correct, of two-layer learning with each learner (TCLOO, windows of 100 s, \
                   scaled). seekwise is no scheme of the paper’s.";
-    Figure { panels: world.accuracy_panels(&unders), ..drawing.figure(Unit::AccuracyPercent, &names, &SETS, method) }
+    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
+    Figure { panels: world.accuracy_panels(&unders), ..figure }
 }
 
 fn learner_cost(drawing: &Drawing, world: &World) -> Figure {
@@ -399,6 +436,7 @@ fn by_workload(drawing: &Drawing, world: &World) -> Figure {
     let (mut names, mut unders) = schemes(&TRAINING);
     names.insert(2, "feedback");
     unders.insert(2, Under::Scheme(Scheme::WORKLOAD_LEVEL));
+    unders.extend(constants().map(|(_, under)| under));
     let panel = |(name, data): (&str, Data)| {
         let row = |name: &&'static str| {
             let one = |under: &Under| {
@@ -413,6 +451,6 @@ fn by_workload(drawing: &Drawing, world: &World) -> Figure {
     let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
     let panels: Vec<Panel> = kinds.into_iter().map(panel).collect();
     let method = "The share of correct decisions of figure 2 on each workload of Table 4 by itself.";
-    let figure = drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method);
+    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method));
     Figure { panels, ..figure }
 }

@@ -9,6 +9,7 @@ mod schemes;
 mod stated;
 
 use anyhow::ensure;
+use block::did_you_mean;
 use learn::{Preference, merit};
 use report::paper::{Replication, SCHEMA};
 
@@ -96,7 +97,8 @@ impl Wanted {
         for only in &self.only {
             let known = figures::ALL.iter().any(|drawing| drawing.id == only) || only == bars::ID;
             let ids: Vec<&str> = figures::ALL.iter().map(|drawing| drawing.id).collect();
-            ensure!(known, "--only {only}: there is no such figure; known are {}, {}", bars::ID, ids.join(", "));
+            let meant = did_you_mean(only, ids.iter().copied().chain([bars::ID]));
+            ensure!(known, "--only {only}: there is no such figure; known are {}, {}{meant}", bars::ID, ids.join(", "));
         }
         let is_wanted = |drawing: &&Drawing| {
             let named = self.only.is_empty() || self.only.iter().any(|only| only == drawing.id);
@@ -104,7 +106,7 @@ impl Wanted {
         };
         let drawings: Vec<&Drawing> = figures::ALL.iter().filter(is_wanted).collect();
         let is_something = !drawings.is_empty() || self.wants_bars();
-        ensure!(is_something, "--no-cpu-time: nothing is left of --only {}", self.only.join(" --only "));
+        ensure!(is_something, "--only {}: shows processor time, which needs --cpu-time", self.only.join(" --only "));
         Ok(drawings)
     }
 
@@ -120,8 +122,8 @@ impl Wanted {
         }
         text.push_str(&format!(" --seed {}", self.seed));
         self.only.iter().for_each(|only| text.push_str(&format!(" --only {only}")));
-        if !self.measures_cpu {
-            text.push_str(" --no-cpu-time");
+        if self.measures_cpu {
+            text.push_str(" --cpu-time");
         }
         text + " --output page.html"
     }

@@ -276,7 +276,7 @@ fn phases(bench: &Bench, observed: &Observed) -> Vec<Option<Phase>> {
         phase.to_s = phase.to_s.max(to_s);
         if let Some(stream) = observed.outcome.measure.streams.get(&job.stream()) {
             phase.tails.extend(tails([(&job.stream(), stream)].into_iter()));
-            phase.bytes += stream.bytes;
+            phase.bytes += stream.bytes();
             phase.calls += stream.responses.count();
             phase.waited_s += stream.responses.mean().as_secs_f64() * stream.responses.count() as f64;
         }

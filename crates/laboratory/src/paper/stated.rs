@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use report::paper::{Figure, Statement};
+use report::paper::{Best, Figure, Statement};
 use serde::Deserialize;
 
 const TEXT: &str = include_str!("../../../../papers/self-learning/paper.toml");
@@ -55,8 +55,17 @@ enum Is {
     Best,
 }
 
-/// Numbers that are no bar of a figure, by name.
-pub type Measures = BTreeMap<&'static str, f64>;
+/// What is no bar of a figure, by name.
+pub type Measures = BTreeMap<&'static str, Measured>;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Measured {
+    /// A number.
+    Number(f64),
+    /// Several are as good as each other: so, in words.
+    Tie(String),
+}
 
 impl Stated {
     /// The paper's.
@@ -77,15 +86,16 @@ impl Said {
         let (group, series) = (place(&figure.groups, &self.group), place(&figure.series, &self.series));
         let bar = group.zip(series);
         let number = match &self.measure {
-            Some(measure) => measures.get(measure.as_str()).copied(),
-            None => bar.and_then(|(group, series)| figure.value(0, group, series)),
+            Some(measure) => measures.get(measure.as_str()).cloned(),
+            None => bar.and_then(|(group, series)| figure.value(0, group, series)).map(Measured::Number),
         }
         // What is not the same quantity is not put beside it.
         .filter(|_| self.comparable);
-        let best = group.and_then(|group| figure.best(group, among)).map(|best| figure.series[best].clone());
-        let (ours, agrees) = match self.is {
-            Is::Best => (best.clone(), best.map(|best| Some(best) == self.name)),
-            is => (number.map(|number| self.with_unit(number)), number.and_then(|number| self.holds(is, number))),
+        let (ours, agrees) = match (self.is, number) {
+            (Is::Best, _) => group.map_or((None, None), |group| self.best_beside(figure, &figure.best(group, among))),
+            (is, Some(Measured::Number(number))) => (Some(self.with_unit(number)), self.holds(is, number)),
+            (_, Some(Measured::Tie(tie))) => (Some(tie), None),
+            (_, None) => (None, None),
         };
         let mark = bar.zip(self.value.filter(|_| self.comparable)).map(|((group, series), value)| (group, series, value));
         Statement {
@@ -96,6 +106,20 @@ impl Said {
             ours,
             agrees,
             mark,
+        }
+    }
+
+    /// Ours where the paper names the best. A tie neither agrees nor contradicts, unless the paper's is not in it.
+    fn best_beside(&self, figure: &Figure, best: &Best) -> (Option<String>, Option<bool>) {
+        let name = |index: usize| figure.series[index].clone();
+        match best {
+            Best::None => (None, None),
+            Best::One(only) => (Some(name(*only)), Some(Some(name(*only)) == self.name)),
+            Best::All(_) => (best.tie(name), None),
+            Best::Some(tied) => {
+                let is_in = tied.iter().any(|index| Some(name(*index)) == self.name);
+                (best.tie(name), (!is_in).then_some(false))
+            }
         }
     }
 
@@ -175,11 +199,29 @@ mod tests {
     fn what_is_another_quantity_is_not_put_beside_the_papers() {
         let stated = Stated::read().unwrap();
         let mut cost = Figure { id: "fig-7".to_owned(), ..figure() };
-        stated.beside(&mut cost, 3, &Measures::from([("best-window", 1.0)]));
+        stated.beside(&mut cost, 3, &Measures::from([("best-window", Measured::Number(1.0))]));
         assert!(cost.statements.len() == 3 && cost.statements.iter().all(|it| it.ours.is_none() && it.mark.is_none()), "{cost:?}");
         let mut said = stated.statements.into_iter().find(|said| said.about.contains("SVM on Table 4")).unwrap();
         said.comparable = false;
         assert_eq!((said.beside(&figure(), 2, &Measures::new()).ours, said.paper()), (None, "89%".to_owned()));
+    }
+
+    #[test]
+    fn a_tie_is_said_as_a_tie_and_neither_agrees_nor_contradicts() {
+        let (stated, mut figure) = (Stated::read().unwrap(), figure());
+        let about = "SVM is the most accurate on the training workloads";
+        let mut beside = |values: [f64; 2]| {
+            figure.panels[0].values[0] = values.map(Some).to_vec();
+            stated.beside(&mut figure, 2, &Measures::new());
+            let statement = figure.statements.iter().find(|statement| statement.about.contains(about)).unwrap();
+            (statement.ours.clone().unwrap(), statement.agrees)
+        };
+        assert_eq!(beside([100.0, 100.0]), ("a tie: all 2 within 1%".to_owned(), None));
+        assert_eq!(beside([90.0, 100.0]), ("SVM".to_owned(), Some(true)));
+        assert_eq!(beside([100.0, 90.0]), ("C4.5".to_owned(), Some(false)));
+        let mut windows = Figure { id: "fig-8".to_owned(), ..figure };
+        stated.beside(&mut windows, 5, &Measures::from([("best-window", Measured::Tie("a tie".to_owned()))]));
+        assert_eq!((windows.statements[0].ours.as_deref(), windows.statements[0].agrees), (Some("a tie"), None));
     }
 
     #[test]

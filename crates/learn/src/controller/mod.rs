@@ -126,7 +126,7 @@ pub struct Chosen {
 #[derive(Debug, thiserror::Error)]
 pub enum ChosenError {
     /// Unknown controller.
-    #[error("there is no controller '{name}'; known are {}", known.join(", "))]
+    #[error("there is no controller '{name}'; known are {}{}", known.join(", "), block::did_you_mean(name, known.iter().copied()))]
     Unknown {
         /// The name given.
         name: String,

@@ -69,7 +69,10 @@ impl TunableValue for &'static dyn Learner {
 pub fn learner(name: &str) -> Result<&'static dyn Learner, ModelError> {
     let known = || NAMES.join(", ");
     let found = ALL.iter().copied().find(|learner| learner.name() == name);
-    found.ok_or_else(|| ModelError::Learner { name: name.to_owned(), known: known() })
+    found.ok_or_else(|| ModelError::Learner {
+        name: name.to_owned(),
+        known: known() + &block::did_you_mean(name, ALL.iter().map(|learner| learner.name())),
+    })
 }
 
 /// How a learner expects its rows.

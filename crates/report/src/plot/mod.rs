@@ -5,17 +5,17 @@
 //! dark mode nor print can change them.
 
 mod in_force;
+mod order;
 mod panel;
 mod response;
 mod scale;
-mod scatter;
 mod series;
 mod streams;
 mod throughput;
 
 pub(crate) use in_force::in_force;
+pub(crate) use order::{Order, order};
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
-pub(crate) use scatter::positions;
 pub(crate) use series::series;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
 pub(crate) use throughput::over_time as throughput_over_time;

@@ -4,7 +4,8 @@ use super::panel::{Axis, Mark, Panel, Size};
 use super::scale::Scale;
 use super::{COLOURS, OUTLINES};
 use crate::number::{self, three_digits};
-use crate::paper::{Figure, Unit};
+use crate::paper::{Best, Figure, Unit};
+use crate::verdict::NEGLIGIBLE_PERCENT;
 
 /// Height of a row, and of the margins above and below the rows.
 const ROW: f64 = 22.0;
@@ -41,8 +42,11 @@ pub(crate) fn series(figure: &Figure, group: usize) -> Option<String> {
         panel.row((row, rows), "", &marks);
     }
     let name = &figure.groups[group];
-    let best = figure
-        .best(group, rows)
-        .map_or_else(String::new, |best| format!("best {}", figure.value(0, group, best).map_or_else(String::new, three_digits)));
+    let best = match figure.best(group, rows) {
+        Best::None => String::new(),
+        Best::All(_) => format!("all within {NEGLIGIBLE_PERCENT}%"),
+        Best::One(best) => format!("best {}", values[best].map_or_else(String::new, three_digits)),
+        Best::Some(tied) => format!("best {} of {rows}, within {NEGLIGIBLE_PERCENT}%", tied.len()),
+    };
     Some(panel.finish("", name, &best, &format!("{}: {name}", figure.title)))
 }

@@ -154,7 +154,7 @@ pub fn read(path: &Path) -> Result<Record, FileError> {
     parse(path, &bytes)
 }
 
-/// Reads the folder's records, in the order of their file names.
+/// Reads the folder's records, in the order of the comparison that wrote them.
 ///
 /// # Errors
 /// Those of [`read`], and [`FileError::NoRecords`].
@@ -171,7 +171,10 @@ pub fn read_dir(dir: &Path) -> Result<Vec<Record>, FileError> {
         return Err(FileError::NoRecords { path: dir.to_owned() });
     }
     paths.sort();
-    paths.iter().map(|path| read(path)).collect()
+    let mut records: Vec<Record> = paths.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+    // Of several comparisons' records, those of the same position stay in the order of their names.
+    records.sort_by_key(|record| record.position);
+    Ok(records)
 }
 
 /// The schema is checked first: for a record of another version, an unknown key would be a misleading error.

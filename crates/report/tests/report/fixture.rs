@@ -1,8 +1,8 @@
 //! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
 
 use report::record::{
-    Curves, Decision, DiskDigest, Figures, FlashFigures, MemoryFigures, Record, Replay, ResponseFigures, SCHEMA, SamplePoint,
-    SchedulerSetting, Steering, StreamFigures, TraceDigest,
+    Curves, Decision, DirectionFigures, DiskDigest, Figures, FlashFigures, JobsFigures, MemoryFigures, Record, Replay,
+    ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures, Steering, StreamFigures, TraceDigest,
 };
 
 const DURATION_S: f64 = 4086.0;
@@ -115,6 +115,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             queue_depth: 1,
             queue_policy: "fifo".into(),
         },
+        position: seed as u32,
         scheduler: SchedulerSetting {
             name: manner.label.split(' ').next().unwrap_or_default().to_owned(),
             label: manner.label.to_owned(),
@@ -141,6 +142,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
             fairness_jain: Some(1.0 - manner.inequality * 0.55),
             worst_slowdown: worst.and_then(|stream| stream.slowdown),
             worst_slowdown_stream: worst.map(|stream| stream.stream),
+            queue_size_mean: 1.7 * manner.factor,
             disk_utilisation: 0.31 + 0.12 * manner.factor,
             mean_seek_cylinders: Some(manner.seek),
             seek_time_share: Some(0.05 + manner.seek / 6000.0),
@@ -152,6 +154,8 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
         },
         curves: curves(manner, &times, points, &mut numbers),
         streams,
+        jobs: Vec::new(),
+        groups: Vec::new(),
         warnings: vec!["412 requests lie beyond the disk's last sector and were folded back onto it.".to_owned()],
     }
 }
@@ -208,6 +212,8 @@ fn response(times: &[f64]) -> ResponseFigures {
     ResponseFigures {
         requests: 60_000,
         mean_ms: times.iter().sum::<f64>() / times.len() as f64,
+        stdev_ms: times[times.len() / 2] * 1.5,
+        min_ms: at(0.0),
         p50_ms: at(0.5),
         p95_ms: at(0.95),
         p99_ms: at(0.99),
@@ -224,10 +230,37 @@ fn stream(i: usize, manner: &Manner, response: &ResponseFigures, numbers: &mut N
         name: name.map(str::to_owned),
         requests: (weight * 1500.0) as u64,
         throughput_mb_s: weight / 6.0,
+        iops: weight * 7.0,
         mean_ms: response.mean_ms * slowdown / (1.0 + manner.factor),
         p99_ms: response.p99_ms * slowdown / (1.0 + manner.factor),
         slowdown: Some(slowdown),
+        service: service(weight, response),
     }
+}
+
+/// Two thirds reads, a third writes.
+fn service(weight: f64, response: &ResponseFigures) -> ServiceFigures {
+    let part = |share: f64| DirectionFigures {
+        bytes: (weight * share * 1e9) as u64,
+        throughput_mb_s: weight * share / 6.0,
+        iops: weight * share * 7.0,
+        response: ResponseFigures { requests: (weight * share * 1500.0) as u64, ..response.clone() },
+    };
+    let (reads, writes) = (Some(part(2.0 / 3.0)), Some(part(1.0 / 3.0)));
+    ServiceFigures { duration_s: 200.0, all: part(1.0), reads, writes, discards: None, syncs: None }
+}
+
+/// As if the record came from a job file of two groups, the second of which reports its three jobs as one.
+#[allow(dead_code, reason = "the example does not use it")]
+pub fn of_jobs(record: &mut Record) {
+    let row = |name: &str, group, jobs, weight| JobsFigures {
+        name: name.to_owned(),
+        group,
+        jobs,
+        service: service(weight, &record.figures.response),
+    };
+    record.jobs = vec![row("prepare", 0, 1, 2.0), row("serve", 1, 3, 9.0)];
+    record.groups = record.jobs.clone();
 }
 
 fn curves(manner: &Manner, times: &[f64], points: usize, numbers: &mut Numbers) -> Curves {
@@ -251,8 +284,12 @@ fn curves(manner: &Manner, times: &[f64], points: usize, numbers: &mut Numbers) 
             (area + numbers.normal() * 300_000.0).max(0.0) as u64
         };
         let read = sequential || numbers.share() < 0.5;
+        // The first of two neighbours goes last under one scheduler, first under another.
+        let stretch = i as u64 / STRETCH;
+        let place = if manner.factor > 2.0 { i as u64 % STRETCH } else { (i as u64 * 37) % STRETCH };
         SamplePoint {
-            dispatched_s: time,
+            number: 7 * stretch * STRETCH + i as u64 % STRETCH,
+            dispatched_s: time + place as f64 * 1e-3,
             lba,
             sectors: 16,
             read,

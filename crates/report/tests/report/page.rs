@@ -216,3 +216,35 @@ fn many_schedulers_points_bins_and_streams_keep_the_page_small() {
     assert!(html.len() < 3_000_000, "{} bytes", html.len());
     assert!(html.contains("less busy streams are not shown"));
 }
+
+#[test]
+fn the_way_over_the_disk_is_shown_where_schedulers_take_different_ways_and_nowhere_else() {
+    let records = fixture::six(1000);
+    let html = html(&records);
+    let page = checked(&html);
+    let panels: Vec<_> = page
+        .descendants()
+        .filter(|node| node.attribute("aria-label").is_some_and(|label| label.starts_with("Order of service")))
+        .collect();
+    assert_eq!(panels.len(), records.len());
+    // A point for each of the same 64 requests.
+    let ways: Vec<&str> = panels
+        .iter()
+        .map(|panel| panel.descendants().find(|node| node.attribute("class").is_some_and(|class| class.contains("way"))).unwrap())
+        .map(|way| way.attribute("d").unwrap())
+        .collect();
+    assert!(ways.iter().all(|way| way.matches(['M', 'L']).count() == 64), "{ways:?}");
+    assert_ne!(ways[0], ways[1], "noop and sstf serve in different orders");
+    assert!(html.contains("64 requests of each run, issued one after another"));
+    let mut other = fixture::six(1000);
+    let sample = other[0].curves.sample.clone();
+    other[1..].iter_mut().for_each(|record| {
+        record.curves.sample = sample.clone();
+        record.curves.sample.iter_mut().for_each(|point| point.dispatched_s = (point.number * 37 % 64) as f64);
+    });
+    assert!(self::html(&other).contains("The same 64 requests, issued one after another"));
+    let mut same = fixture::six(1000);
+    let sample = same[0].curves.sample.clone();
+    same.iter_mut().for_each(|record| record.curves.sample = sample.clone());
+    assert!(!self::html(&same).contains("The way over the disk"));
+}

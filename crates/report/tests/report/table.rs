@@ -21,9 +21,11 @@ fn two() -> Vec<Record> {
         (figures.worst_slowdown, figures.disk_utilisation, figures.seek_time_share) =
             (Some(1.5 * factor), 1.0, Some(0.25 * factor));
         (figures.mean_seek_cylinders, figures.scheduler_cpu_ns_per_request) = (Some(1234.0 / factor), None);
+        figures.queue_size_mean = 3.0 * factor;
         let response = &mut figures.response;
         (response.mean_ms, response.p50_ms, response.p95_ms) = (4.0 * factor, 2.0 * factor, 10.04);
-        (response.p99_ms, response.p999_ms, response.max_ms) = (100.0, 1000.0 * factor, 12_345.6 * factor);
+        (response.p99_ms, response.p999_ms, response.max_ms) = (100.0, 1000.0 * factor, 1_059_600.0 * factor);
+        response.stdev_ms = 0.0009 * factor;
     }
     records[1].figures.response.p95_ms = 10.01;
     records
@@ -31,11 +33,12 @@ fn two() -> Vec<Record> {
 
 #[test]
 fn a_pipe_gets_one_table_of_full_width() {
-    let expected = "          throughput  requests  response   p50   p95  p99  p99.9    max  fairness     worst    disk       seek    seek
-scheduler       MB/s       1/s   mean ms    ms    ms   ms     ms     ms      Jain  slowdown  busy %  cylinders  time %
-───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
-noop            12.0*     1500*     4.00* 2.00* 10.0* 100*  1000* 12300*    0.500*     1.50*    100       1230    25.0
-sstf            6.00      1500*     8.00  4.00  10.0* 100*  2000  24700     0.500*     3.00     100        617*   50.0
+    let expected =
+        "          throughput  requests  response   std dev   p50   p95  p99  p99.9        max  fairness     worst  queue    disk       seek    seek
+scheduler       MB/s       1/s   mean ms        ms    ms    ms   ms     ms         ms      Jain  slowdown   mean  busy %  cylinders  time %
+────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
+noop            12.0*    1,500*     4.00* 0.000900* 2.00* 10.0* 100* 1,000* 1,060,000*    0.500*     1.50*  3.00     100      1,230    25.0
+sstf            6.00     1,500*     8.00   0.00180  4.00  10.0* 100* 2,000  2,120,000     0.500*     3.00   6.00     100        617*   50.0
 * best of its column
 
 Throughput: noop wins with 12.0 MB/s, 100% above sstf; response time: noop wins with a mean of 4.00 ms, 50% below sstf; fairness: no scheduler wins by more than 1%.
@@ -46,17 +49,17 @@ Warning: 412 requests lie beyond the disk's last sector and were folded back ont
 
 #[test]
 fn eighty_columns_get_two_tables_one_below_the_other() {
-    let expected = "          throughput  requests  response   p50   p95  p99  p99.9    max
-scheduler       MB/s       1/s   mean ms    ms    ms   ms     ms     ms
-────────────────────────────────────────────────────────────────────────
-noop            12.0*     1500*     4.00* 2.00* 10.0* 100*  1000* 12300*
-sstf            6.00      1500*     8.00  4.00  10.0* 100*  2000  24700
+    let expected = "          throughput  requests  response   std dev   p50   p95  p99  p99.9
+scheduler       MB/s       1/s   mean ms        ms    ms    ms   ms     ms
+───────────────────────────────────────────────────────────────────────────
+noop            12.0*    1,500*     4.00* 0.000900* 2.00* 10.0* 100* 1,000*
+sstf            6.00     1,500*     8.00   0.00180  4.00  10.0* 100* 2,000
 
-          fairness     worst    disk       seek    seek
-scheduler     Jain  slowdown  busy %  cylinders  time %
-────────────────────────────────────────────────────────
-noop         0.500*     1.50*    100       1230    25.0
-sstf         0.500*     3.00     100        617*   50.0
+                max  fairness     worst  queue    disk       seek    seek
+scheduler        ms      Jain  slowdown   mean  busy %  cylinders  time %
+──────────────────────────────────────────────────────────────────────────
+noop      1,060,000*    0.500*     1.50*  3.00     100      1,230    25.0
+sstf      2,120,000     0.500*     3.00   6.00     100        617*   50.0
 * best of its column
 
 Throughput: noop wins with 12.0 MB/s, 100% above sstf; response time: noop wins
@@ -117,8 +120,8 @@ fn missing_figures_are_dashes_and_columns_of_nothing_are_left_out() {
     let text = text(&records, None, false);
     assert!(!text.contains("Jain") && !text.contains("NaN") && !text.contains("inf"), "{text}");
     let row = |label: &str| text.lines().find(|line| line.starts_with(label)).unwrap().split_whitespace().collect::<Vec<_>>();
-    assert_eq!(row("noop")[2..9], ["1500*", "4.00*", "2.00*", "10.0*", "–", "1000*", "12300*"]);
-    assert_eq!(row("noop")[9], "–");
+    assert_eq!(row("noop")[2..10], ["1,500*", "4.00*", "0.000900*", "2.00*", "10.0*", "–", "1,000*", "1,060,000*"]);
+    assert_eq!(row("noop")[10], "–");
     assert_eq!(row("sstf")[2], "–");
 }
 

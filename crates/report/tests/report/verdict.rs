@@ -111,7 +111,7 @@ fn records_that_differ_in_more_than_the_scheduler_are_refused() {
     assert!(refusal(|record| record.replay.fit = "compact".to_owned()).contains("fit compact"));
     assert!(refusal(|record| record.replay.host[0].1 = 128).starts_with("host: the record of clook has nr_requests = 128"));
     assert!(refusal(|record| record.replay.seed = Some(7)).contains("fit exact, seed 7"));
-    assert!(refusal(|record| record.schema = 4).starts_with("schema: the record of clook has 4"));
+    assert!(refusal(|record| record.schema = 5).starts_with("schema: the record of clook has 5"));
     assert!(refusal(|record| record.scheduler.label = "noop".to_owned()).starts_with("scheduler: two records are of noop"));
     assert_eq!(Comparison::new(&[]).err().unwrap().to_string(), "a comparison needs at least one record; none was given");
 }

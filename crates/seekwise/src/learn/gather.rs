@@ -12,6 +12,7 @@ use laboratory::pool::Crew;
 use laboratory::shipped;
 use laboratory::world::Device;
 
+use crate::number;
 use crate::terminal::Terminal;
 use crate::whole_file::WholeFile;
 
@@ -22,11 +23,11 @@ pub struct Args {
     #[arg(value_name = "JOB.fio|WORKLOAD")]
     workloads: Vec<PathBuf>,
     /// Number of additional random workloads, each with one to three kinds of programs at once
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = number::within::<u32>(0..=10_000, "workloads"))]
     random: u32,
     /// Run only this many loads of each family on each device of the training world (`seekwise lab worlds`); the built-in
     /// experience was gathered this way
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), conflicts_with_all = ["workloads", "random", "disks"])]
+    #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=1000, "loads"), conflicts_with_all = ["workloads", "random", "disks"])]
     world: Option<u32>,
     /// A disk, with its queue depth if not the profile's; may be given several times
     #[arg(long = "disk", value_name = "NAME[@DEPTH]", default_value = "sata7200")]
@@ -35,13 +36,13 @@ pub struct Args {
     #[arg(long = "candidate", value_name = "SETTING")]
     candidates: Vec<String>,
     /// Runtime of each workload's jobs
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: u32,
     /// Seed for random workloads and the placement of files
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
     /// Number of workloads to run at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
     /// Where to write the experience; compressed if the name ends in .zst
     #[arg(short, long, value_name = "FILE.json[.zst]")]

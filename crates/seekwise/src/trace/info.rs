@@ -7,6 +7,7 @@ use serde::Serialize;
 use sim::trace::info::{self, Info, Sizes, StreamInfo};
 
 use super::{counted, figure, grouped, percent};
+use crate::number;
 use crate::terminal::{self, Interrupted};
 
 /// Arguments of `seekwise trace info`.
@@ -24,7 +25,7 @@ pub struct Args {
     #[arg(long)]
     skip_bad: bool,
     /// Number of busiest streams to list
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = number::within::<usize>(0..=u64::MAX, "streams"))]
     top: usize,
 }
 
@@ -75,7 +76,7 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
         figure(info.duration_s)
     )];
     let mut line = |what: &str, text: String| lines.push(format!("  {what:<12}{text}"));
-    let mean = |kb: Option<f64>| kb.map_or_else(String::new, |kb| format!(", {} kB each", figure(kb)));
+    let mean = |kb: Option<f64>| kb.map_or_else(String::new, |kb| format!(", {} each", size_of(kb)));
     line("reads", format!("{}, {} MB{}", percent(info.read_share), figure(info.read_mb), mean(info.size.read_mean_kb)));
     line("writes", format!("{}, {} MB{}", percent(info.write_share), figure(info.written_mb), mean(info.size.write_mean_kb)));
     if info.discard_share > 0.0 {
@@ -89,11 +90,11 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
     line(
         "size",
         format!(
-            "mean {} kB, median {}, p95 {}, max {}",
-            figure(size.mean_kb),
-            figure(size.p50_kb),
-            figure(size.p95_kb),
-            figure(size.max_kb)
+            "mean {}, median {}, p95 {}, max {}",
+            size_of(size.mean_kb),
+            size_of(size.p50_kb),
+            size_of(size.p95_kb),
+            size_of(size.max_kb)
         ),
     );
     line("", format!("most common: {}", common(size, info.requests)));
@@ -143,9 +144,18 @@ fn text(trace: &str, format: &str, info: &Info) -> String {
     lines.join("\n") + "\n" + &streams(info)
 }
 
+/// A size that is given in 10^3 bytes.
+fn size_of(kb: f64) -> String {
+    report::number::size(kb * 1000.0)
+}
+
 fn common(size: &Sizes, requests: u64) -> String {
     let shares = size.common.iter().take(4).map(|common| {
-        format!("{} kB {:.0}%", figure(f64::from(common.sectors) * 0.512), common.requests as f64 * 100.0 / requests as f64)
+        format!(
+            "{} {:.0}%",
+            report::number::size(f64::from(common.sectors) * 512.0),
+            common.requests as f64 * 100.0 / requests as f64
+        )
     });
     shares.collect::<Vec<_>>().join(", ")
 }
@@ -191,8 +201,8 @@ fn streams(info: &Info) -> String {
     let more = if info.streams_complete { "" } else { "more than " };
     let mut text = format!("\n{more}{}; the busiest:\n", counted(info.stream_count, "stream"));
     text += &format!(
-        "  {:>10} {:<16} {:>10} {:>10} {:>6} {:>6} {:>6} {:>6}\n",
-        "stream", "name", "requests", "MB", "reads", "waits", "seq.", "kB"
+        "  {:>10} {:<16} {:>10} {:>10} {:>5} {:>5} {:>5} {:>9}\n",
+        "stream", "name", "requests", "MB", "reads", "waits", "seq.", "size"
     );
     for stream in &info.streams {
         text += &stream_row(stream);
@@ -204,13 +214,13 @@ fn stream_row(stream: &StreamInfo) -> String {
     let name: String = report::printable(stream.name.as_deref().unwrap_or("-")).chars().take(16).collect();
     let whole = |share: f64| format!("{:.0}%", share * 100.0);
     format!(
-        "  {:>10} {name:<16} {:>10} {:>10} {:>6} {:>6} {:>6} {:>6}\n",
+        "  {:>10} {name:<16} {:>10} {:>10} {:>5} {:>5} {:>5} {:>9}\n",
         stream.stream,
         grouped(stream.requests),
         figure(stream.mb),
         whole(stream.read_share),
         whole(stream.sync_share),
         whole(stream.sequential.exact_share),
-        figure(stream.mean_kb)
+        size_of(stream.mean_kb)
     )
 }

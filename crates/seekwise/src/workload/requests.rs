@@ -3,8 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail};
-use sim::workload::{Iolog, Job, Workload};
+use block::did_you_mean;
+use sim::workload::{Iolog, Job};
 
+use crate::number;
 use crate::terminal::{self, Interrupted};
 
 /// Arguments of `seekwise workload requests`.
@@ -17,20 +19,20 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
     /// Stop after this many requests: a job limited only by time has no last one
-    #[arg(long, default_value_t = 10_000, value_name = "N")]
+    #[arg(long, default_value_t = 10_000, value_name = "N", value_parser = number::within::<usize>(0..=u64::MAX, "requests"))]
     limit: usize,
     /// The disk that holds the files: name of a built-in one, or path of a profile
     #[arg(long, default_value = "sata7200")]
     disk: String,
     /// Seed for jobs with randrepeat=0
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = number::seed)]
     seed: u64,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let (text, source) = laboratory::shipped::workload_text(&args.workload)?;
-    let workload = Workload::parse(&text, &source)?;
+    let workload = laboratory::shipped::parse(&text, &source)?;
     let job = chosen(workload.jobs(), args.job.as_deref())?;
     let placed = workload.place(sim::profile::load(&args.disk)?.capacity_sectors(), args.seed)?;
     for piece in Iolog::new(&placed, job, args.limit) {
@@ -53,10 +55,10 @@ fn chosen(jobs: &[Job], name: Option<&str>) -> anyhow::Result<usize> {
         names.join(", ")
     };
     match name {
-        Some(name) => jobs
-            .iter()
-            .position(|job| job.name() == name)
-            .with_context(|| format!("--job {name}: no such job; the file has {}", names())),
+        Some(name) => jobs.iter().position(|job| job.name() == name).with_context(|| {
+            let meant = did_you_mean(name, jobs.iter().map(Job::name));
+            format!("--job {name}: no such job; the file has {}{meant}", names())
+        }),
         None if jobs.len() == 1 => Ok(0),
         None => bail!("there are {} jobs: choose one with --job ({})", jobs.len(), names()),
     }

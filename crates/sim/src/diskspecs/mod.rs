@@ -537,7 +537,7 @@ fn queue(fields: &mut Fields, notes: &mut Vec<String>) -> Result<HddQueue, Strin
             }
         };
     }
-    Ok(HddQueue { depth: depth.clamp(1, 1024) as u32, policy, preseek })
+    Ok(HddQueue { preseek, ..HddQueue::new(depth.clamp(1, 1024) as u32, policy) })
 }
 
 /// The entries of a block that have not been read yet.

@@ -21,7 +21,8 @@ pub struct File {
     pub name: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// Its extents, by offset, without holes, covering every byte of it.
+    /// Its extents, by offset, without holes, covering every byte of it; none if it is not on the device: calls on it move no data and
+    /// are done at once.
     pub extents: Vec<Extent>,
 }
 

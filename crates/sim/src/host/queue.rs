@@ -80,6 +80,9 @@ pub struct DeviceTally {
     pub rotation: Nanos,
     /// Cylinders the arm crossed for them.
     pub seek_cylinders: u64,
+    /// Nanoseconds that each of them was in the queue and at the device, added up; a merged request counts from its first part.
+    /// Divided by the run's length it is the mean queue size, `aqu-sz` of iostat(1).
+    pub in_queue_ns: u128,
 }
 
 /// A request on its way, or, with parts elsewhere, the issue they belong to.
@@ -387,6 +390,7 @@ impl Queue {
         self.active[kind(&head.request)] -= 1;
         self.at_device -= 1;
         self.tally.requests += 1;
+        self.tally.in_queue_ns += u128::from((completion.at - head.request.arrival).0);
         if !completion.cache_hit {
             self.tally.mechanical += 1;
             self.tally.seek += completion.seek;

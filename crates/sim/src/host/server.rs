@@ -183,6 +183,11 @@ impl Host {
         running
     }
 
+    /// Whether a file has no place on the device.
+    fn is_nowhere(&self, file: FileId) -> bool {
+        self.memory.transfers.files().get(file as usize).is_some_and(|file| file.extents.is_empty())
+    }
+
     fn open_file(&mut self, stream: StreamId, file: FileId) -> u32 {
         if let Some(&number) = self.open_file_numbers.get(&(stream, file)) {
             return number;
@@ -367,13 +372,13 @@ impl Server for Host {
     fn admit(&mut self, now: Nanos, call: Call) {
         let running = self.running(now, call);
         let is_empty = running.is_empty();
-        if is_empty && running.is_advice() {
+        if running.is_advice() && (is_empty || self.is_nowhere(call.action.file())) {
             return;
         }
         let id = self.calls.insert(running);
         self.queue_mut().note_down(Noted::Called(now));
-        // Of nothing, or of what is not there: over at once.
-        if is_empty { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
+        // Of nothing, of what is not there, or of a file that is not on the device: over at once.
+        if is_empty || self.is_nowhere(call.action.file()) { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
     }
 
     fn next_event(&self) -> Option<Nanos> {

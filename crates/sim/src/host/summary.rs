@@ -38,7 +38,14 @@ impl RunSummary {
 
     /// The share of the run during which the device was busy.
     pub fn utilisation(&self) -> f64 {
-        ratio(self.busy_in_run, self.measure.duration())
+        ratio(self.busy_in_run, self.measure.watched())
+    }
+
+    /// Mean number of requests in the queue and at the device: `aqu-sz` of iostat(1). Those that wait for room in the queue are not
+    /// in it.
+    pub fn queue_size(&self) -> f64 {
+        let watched = self.measure.watched();
+        if watched == Nanos::ZERO { 0.0 } else { self.tally.in_queue_ns as f64 / watched.0 as f64 }
     }
 
     /// For an open replay at `speed` that the device could not keep up with: the speed at which it just would.

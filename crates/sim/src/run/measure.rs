@@ -6,27 +6,32 @@ use block::{Nanos, Op, StreamId};
 use hdrhistogram::Histogram;
 
 use super::{Finished, Issue, Transferred};
-use crate::scramble::scramble;
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
 const BINS: usize = 240;
-/// Requests kept for the scatter plots, at most; of a run with more, at least about half as many.
+/// Requests kept to show their order of service, at most; of a run with more, at least about half as many.
 const SAMPLE: usize = 6_000;
+/// The sample consists of stretches of this many requests issued one after another: only neighbours show an order.
+pub const STRETCH: u64 = 64;
 
-/// A distribution of response times: exact count, mean and maximum, quantiles to three significant digits.
+/// A distribution of response times: exact count, mean, deviation and extremes, quantiles to some significant digits.
 #[derive(Clone, Debug)]
 pub struct Responses {
     histogram: Histogram<u64>,
     sum: u128,
+    /// Sum of the squares, in ns². Saturates only after 10^18 responses of ten seconds each.
+    squares: u128,
+    min: u64,
     max: u64,
 }
 
 impl Responses {
     fn new(significant_digits: u8) -> Responses {
         // The bounds are constants within the crate's limits (low >= 1, high >= 2 low, digits <= 5); the range grows by itself.
+        // It begins small: of many streams each has several of these, and some stay empty.
         #[expect(clippy::expect_used, reason = "constant arguments, valid by the crate's documentation")]
-        let histogram = Histogram::new_with_bounds(1, 1 << 20, significant_digits).expect("valid bounds");
-        let mut responses = Responses { histogram, sum: 0, max: 0 };
+        let histogram = Histogram::new_with_bounds(1, 2, significant_digits).expect("valid bounds");
+        let mut responses = Responses { histogram, sum: 0, squares: 0, min: u64::MAX, max: 0 };
         responses.histogram.auto(true);
         responses
     }
@@ -36,7 +41,10 @@ impl Responses {
         if self.histogram.record(response.0).is_err() {
             self.histogram.saturating_record(response.0);
         }
-        self.sum += u128::from(response.0);
+        let exact = u128::from(response.0);
+        self.sum += exact;
+        self.squares = self.squares.saturating_add(exact * exact);
+        self.min = self.min.min(response.0);
         self.max = self.max.max(response.0);
     }
 
@@ -46,6 +54,8 @@ impl Responses {
         #[expect(clippy::expect_used, reason = "both grow by themselves")]
         self.histogram.add(&other.histogram).expect("a histogram that grows");
         self.sum += other.sum;
+        self.squares = self.squares.saturating_add(other.squares);
+        self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
     }
 
@@ -57,6 +67,22 @@ impl Responses {
     /// The mean; zero if there are none.
     pub fn mean(&self) -> Nanos {
         Nanos((self.sum / u128::from(self.count().max(1))) as u64)
+    }
+
+    /// The standard deviation of all of them as a population; zero if there are none.
+    pub fn deviation(&self) -> Nanos {
+        let count = u128::from(self.count().max(1));
+        // n · Σx² − (Σx)² is exact and never negative, unless one of its terms is beyond u128: then floating point has to do.
+        let spread = match (count.checked_mul(self.squares), self.sum.checked_mul(self.sum)) {
+            (Some(squares), Some(square)) => squares.saturating_sub(square) as f64,
+            _ => (count as f64 * self.squares as f64 - (self.sum as f64).powi(2)).max(0.0),
+        };
+        Nanos((spread.sqrt() / count as f64).round() as u64)
+    }
+
+    /// The shortest; zero if there are none.
+    pub fn min(&self) -> Nanos {
+        Nanos(self.min.min(self.max))
     }
 
     /// The longest.
@@ -87,13 +113,92 @@ impl Responses {
     }
 }
 
-/// One stream's share of a run.
+/// One stream's share of a run, or several streams' together. Quantiles are to one significant digit (5%).
 #[derive(Clone, Debug)]
 pub struct StreamMeasure {
-    /// Bytes it moved.
-    pub bytes: u64,
-    /// Its response times, quantiles to one significant digit (5%).
+    /// When its first request was issued.
+    pub first_arrival: Nanos,
+    /// When the last one was done.
+    pub last_completion: Nanos,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Response times of its reads, writes and discards. Combined when the run ends.
     pub responses: Responses,
+    /// The reads'.
+    pub reads: Responses,
+    /// The writes'.
+    pub writes: Responses,
+    /// The discards'.
+    pub discards: Responses,
+    /// Its fsyncs', which count nowhere else.
+    pub syncs: Responses,
+}
+
+impl StreamMeasure {
+    fn new() -> StreamMeasure {
+        StreamMeasure {
+            first_arrival: Nanos::MAX,
+            last_completion: Nanos::ZERO,
+            read_bytes: 0,
+            written_bytes: 0,
+            responses: Responses::new(1),
+            reads: Responses::new(1),
+            writes: Responses::new(1),
+            discards: Responses::new(1),
+            syncs: Responses::new(1),
+        }
+    }
+
+    fn record(&mut self, op: Op, arrival: Nanos, at: Nanos, bytes: u64) {
+        self.span(arrival, at);
+        let (responses, moved) = match op {
+            Op::Read => (&mut self.reads, &mut self.read_bytes),
+            Op::Write => (&mut self.writes, &mut self.written_bytes),
+            Op::Discard => (&mut self.discards, &mut 0),
+        };
+        responses.record(at - arrival);
+        *moved += bytes;
+    }
+
+    /// Requests recorded so far.
+    fn transferred(&self) -> u64 {
+        self.reads.count() + self.writes.count() + self.discards.count()
+    }
+
+    fn span(&mut self, arrival: Nanos, at: Nanos) {
+        self.first_arrival = self.first_arrival.min(arrival);
+        self.last_completion = self.last_completion.max(at);
+    }
+
+    fn finish(&mut self) {
+        self.responses = self.reads.clone();
+        self.responses.add(&self.writes);
+        self.responses.add(&self.discards);
+    }
+
+    /// Adds another stream's share, for the total of several.
+    pub fn add(&mut self, other: &StreamMeasure) {
+        self.span(other.first_arrival, other.last_completion);
+        self.read_bytes += other.read_bytes;
+        self.written_bytes += other.written_bytes;
+        self.responses.add(&other.responses);
+        self.reads.add(&other.reads);
+        self.writes.add(&other.writes);
+        self.discards.add(&other.discards);
+        self.syncs.add(&other.syncs);
+    }
+
+    /// Bytes it moved.
+    pub fn bytes(&self) -> u64 {
+        self.read_bytes + self.written_bytes
+    }
+
+    /// From its first request to its last completion: what its rates are to be divided by. Zero if it had no request.
+    pub fn duration(&self) -> Nanos {
+        self.last_completion - self.first_arrival
+    }
 }
 
 /// The followed streams while the run lasts, found by one comparison as long as the same one goes on.
@@ -109,8 +214,7 @@ impl Followed {
         let mut streams: Vec<StreamId> = followed.into_iter().collect();
         streams.sort_unstable();
         streams.dedup();
-        let measure = |stream| (stream, StreamMeasure { bytes: 0, responses: Responses::new(1) });
-        Followed { measures: streams.into_iter().map(measure).collect(), last: 0 }
+        Followed { measures: streams.into_iter().map(|stream| (stream, StreamMeasure::new())).collect(), last: 0 }
     }
 
     fn get_mut(&mut self, stream: StreamId) -> Option<&mut StreamMeasure> {
@@ -139,6 +243,8 @@ pub struct Bin {
 pub struct Measure {
     /// When the first request was issued.
     pub first_arrival: Nanos,
+    /// When the first request of a ramp was issued, which nothing here counts but the device does; `Nanos::MAX` without a ramp.
+    ramp_arrival: Nanos,
     /// When the last one was issued.
     pub last_arrival: Nanos,
     /// When the last one was done.
@@ -163,7 +269,7 @@ pub struct Measure {
     pub bin: Nanos,
     /// The run in bins, from time zero on.
     pub bins: Vec<Bin>,
-    /// Some requests, chosen by their number alone: the same ones in every run of as many requests.
+    /// Some stretches of [`STRETCH`] requests, chosen by their numbers alone: the same ones in every run of as many requests.
     pub sample: Vec<Transferred>,
     followed: Followed,
     /// Nothing but the followed streams is measured.
@@ -179,6 +285,7 @@ impl Measure {
     pub fn new(followed: impl IntoIterator<Item = StreamId>) -> Measure {
         Measure {
             first_arrival: Nanos::MAX,
+            ramp_arrival: Nanos::MAX,
             last_arrival: Nanos::ZERO,
             last_completion: Nanos::ZERO,
             read_bytes: 0,
@@ -217,8 +324,31 @@ impl Measure {
         self.last_completion = self.last_completion.max(at);
         match finished {
             Finished::Transfer(done) => self.record_transfer(done),
-            Finished::Flush(_) => self.syncs.record(at - arrival),
+            Finished::Flush(flushed) => {
+                self.syncs.record(at - arrival);
+                if let Some(stream) = self.followed.get_mut(flushed.stream) {
+                    stream.span(arrival, at);
+                    stream.syncs.record(at - arrival);
+                }
+            }
         }
+    }
+
+    /// Takes note of a request that is not counted.
+    pub(crate) fn pass_over(&mut self, finished: &Finished) {
+        self.ramp_arrival = self.ramp_arrival.min(finished.arrival());
+    }
+
+    /// Takes the time before `from` out of a stream's: it was running already, but its requests were not counted (`ramp_time`).
+    pub(crate) fn begin_stream(&mut self, stream: StreamId, from: Nanos) {
+        if let Some(measure) = self.streams.get_mut(&stream) {
+            measure.first_arrival = measure.first_arrival.max(from);
+        }
+    }
+
+    /// Takes the time before `from` out of the run's: no request was counted yet.
+    pub(crate) fn begin(&mut self, from: Nanos) {
+        self.first_arrival = self.first_arrival.max(from);
     }
 
     fn record_transfer(&mut self, done: &Transferred) {
@@ -241,8 +371,7 @@ impl Measure {
 
     fn record_stream(&mut self, done: &Transferred) {
         if let Some(stream) = self.followed.get_mut(done.issue.stream) {
-            stream.bytes += moved(&done.issue);
-            stream.responses.record(done.at - done.issue.arrival);
+            stream.record(done.issue.op, done.issue.arrival, done.at, moved(&done.issue));
         }
     }
 
@@ -298,7 +427,7 @@ impl Measure {
     /// Requests recorded so far.
     pub(crate) fn completed(&self) -> u64 {
         if self.only_streams {
-            return self.followed.measures.iter().map(|(_, measure)| measure.responses.count()).sum();
+            return self.followed.measures.iter().map(|(_, measure)| measure.transferred()).sum();
         }
         self.reads.count() + self.writes.count() + self.discards.count()
     }
@@ -309,11 +438,17 @@ impl Measure {
         self.all.add(&self.writes);
         self.all.add(&self.discards);
         self.streams = std::mem::take(&mut self.followed.measures).into_iter().collect();
+        self.streams.values_mut().for_each(StreamMeasure::finish);
     }
 
     /// From the first arrival to the last completion.
     pub fn duration(&self) -> Nanos {
         self.last_completion - self.first_arrival
+    }
+
+    /// The same with the ramp: how long the device was watched.
+    pub fn watched(&self) -> Nanos {
+        self.last_completion - self.first_arrival.min(self.ramp_arrival)
     }
 }
 
@@ -322,9 +457,10 @@ fn moved(issue: &Issue) -> u64 {
     if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 }
 }
 
-/// Where a request stands in the order in which samples are taken.
+/// Where a request stands in the order in which samples are taken: with its stretch. Multiples of the golden ratio spread the
+/// stretches evenly over a run of any length (Knuth, The Art of Computer Programming, volume 3, section 6.4).
 fn rank(issue: &Issue) -> u64 {
-    scramble(issue.token.wrapping_add(0x9e37_79b9_7f4a_7c15))
+    (issue.token / STRETCH).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]
@@ -338,7 +474,9 @@ mod tests {
         (1..=1000).for_each(|ms| responses.record(Nanos::from_millis(ms)));
         assert_eq!(responses.count(), 1000);
         assert_eq!(responses.mean(), Nanos::from_micros(500_500));
-        assert_eq!(responses.max(), Nanos::from_millis(1000));
+        assert_eq!((responses.min(), responses.max()), (Nanos::from_millis(1), Nanos::from_millis(1000)));
+        // Of 1 to n, the variance is (n² − 1) / 12.
+        assert_eq!(responses.deviation(), Nanos((999_999f64 / 12.0).sqrt().mul_add(1e6, 0.0).round() as u64));
         for (quantile, ms) in [(0.5, 500.0), (0.99, 990.0), (0.999, 999.0)] {
             let measured = responses.quantile(quantile).as_millis_f64();
             assert!((measured / ms - 1.0).abs() < 0.002, "{quantile}: {measured} ms instead of {ms}");
@@ -367,7 +505,7 @@ mod tests {
         }
         measure.finish();
         assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
-        assert_eq!((measure.read_bytes, measure.written_bytes, measure.streams[&7].bytes), (4096, 4096, 8192));
+        assert_eq!((measure.read_bytes, measure.written_bytes, measure.streams[&7].bytes()), (4096, 4096, 8192));
         assert_eq!((measure.bins.iter().map(|bin| bin.bytes).sum::<u64>(), measure.streams[&7].responses.count()), (8192, 3));
     }
 
@@ -395,8 +533,9 @@ mod tests {
             measure.finish();
         }
         let figures = |measure: &Measure| {
-            let StreamMeasure { bytes, responses } = &measure.streams[&7];
-            (*bytes, responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
+            let stream = &measure.streams[&7];
+            let responses = &stream.responses;
+            (stream.bytes(), responses.count(), responses.mean(), responses.max(), responses.quantile(0.9))
         };
         assert_eq!(figures(&alone), figures(&all));
         assert_eq!((alone.all.count(), alone.sample.len()), (0, 0));
@@ -411,6 +550,45 @@ mod tests {
         assert_eq!((measure.syncs.count(), measure.syncs.max()), (1, Nanos::from_millis(3)));
         assert_eq!((measure.all.count(), measure.writes.count(), measure.streams[&7].responses.count()), (0, 0, 0));
         assert_eq!(measure.last_completion, Nanos::from_millis(3));
+    }
+
+    #[test]
+    fn a_stream_is_measured_over_its_own_time_reads_and_writes_apart() {
+        let mut measure = Measure::new([7, 8]);
+        let mut done = |stream, op, from_ms, to_ms, sectors| {
+            let priority = block::Priority::DEFAULT;
+            let issue = Issue { arrival: Nanos::from_millis(from_ms), lba: 0, sectors, op, sync: true, stream, priority, token: 0 };
+            let (dispatched, at) = (issue.arrival, Nanos::from_millis(to_ms));
+            measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
+        };
+        done(7, Op::Read, 0, 10, 8);
+        done(8, Op::Write, 1000, 1030, 16);
+        done(8, Op::Read, 1040, 1050, 8);
+        measure.finish();
+        let [first, second] = [7, 8].map(|stream| &measure.streams[&stream]);
+        assert_eq!((first.duration(), second.duration()), (Nanos::from_millis(10), Nanos::from_millis(50)));
+        assert_eq!((second.reads.count(), second.read_bytes, second.reads.mean()), (1, 4096, Nanos::from_millis(10)));
+        assert_eq!((second.writes.count(), second.written_bytes, second.writes.mean()), (1, 8192, Nanos::from_millis(30)));
+        assert_eq!((second.responses.count(), second.responses.mean()), (2, Nanos::from_millis(20)));
+        let mut both = first.clone();
+        both.add(second);
+        assert_eq!((both.duration(), both.bytes(), both.responses.count()), (Nanos::from_millis(1050), 16_384, 3));
+    }
+
+    #[test]
+    fn a_sample_has_whole_stretches_of_neighbours() {
+        let mut measure = Measure::new([]);
+        for token in 0..100_000 {
+            let (at, op, priority) = (Nanos(token * 1000), Op::Read, block::Priority::DEFAULT);
+            let issue = Issue { arrival: at, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token };
+            measure.record(&Finished::Transfer(Transferred { issue, dispatched: at, at }));
+        }
+        let tokens: Vec<u64> = measure.sample.iter().map(|kept| kept.issue.token).collect();
+        assert!(
+            tokens
+                .chunks(STRETCH as usize)
+                .all(|stretch| stretch[0].is_multiple_of(STRETCH) && stretch.is_sorted_by(|a, b| a + 1 == *b))
+        );
     }
 
     #[test]

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use block::Nanos;
 
 pub use event::{Finished, Flushed, Issue, Noted, Transferred};
-pub use measure::{Bin, Measure, Responses, StreamMeasure};
+pub use measure::{Bin, Measure, Responses, STRETCH, StreamMeasure};
 pub use pilot::{Pilot, Steerable};
 
 use pilot::Piloted;
@@ -98,10 +98,15 @@ pub struct Watch<'a> {
     pub stop: Option<&'a AtomicBool>,
     /// How many requests have completed so far.
     pub completed: Option<&'a AtomicU64>,
+    /// How far the run's own time has got, in nanoseconds.
+    pub reached: Option<&'a AtomicU64>,
 }
 
 impl Watch<'_> {
-    fn check(&self, measure: &Measure) -> Result<(), RunError> {
+    fn check(&self, measure: &Measure, now: Nanos) -> Result<(), RunError> {
+        if let Some(reached) = self.reached {
+            reached.store(now.0, Ordering::Relaxed);
+        }
         if let Some(completed) = self.completed {
             completed.store(measure.completed(), Ordering::Relaxed);
         }
@@ -143,6 +148,8 @@ pub(crate) fn run<Work>(
             for done in &finished {
                 if source.is_measured(done) {
                     measure.record(done);
+                } else {
+                    measure.pass_over(done);
                 }
                 source.completed(done);
             }
@@ -163,10 +170,10 @@ pub(crate) fn run<Work>(
         until_check -= 1;
         if until_check == 0 {
             until_check = EVENTS_PER_CHECK;
-            watch.check(&measure)?;
+            watch.check(&measure, now)?;
         }
     }
-    watch.check(&measure)?;
+    watch.check(&measure, now)?;
     measure.finish();
     Ok(measure)
 }

@@ -112,7 +112,11 @@ pub fn files(path: &Path) -> Vec<PathBuf> {
 fn named(path: &Path, name: &str) -> Result<&'static Format, TraceError> {
     ALL.iter().copied().find(|format| format.name == name).ok_or_else(|| TraceError::Format {
         path: path.to_owned(),
-        message: format!("there is no trace format {name:?}; the formats are {}", names(ALL)),
+        message: format!(
+            "there is no trace format {name:?}; the formats are {}{}",
+            names(ALL),
+            block::did_you_mean(name, ALL.iter().map(|format| format.name))
+        ),
     })
 }
 

@@ -1,10 +1,12 @@
 //! Jobs: checks a section's options against each other and makes `numjobs` jobs of it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Nanos, Priority, PriorityClass, StreamId};
 
 use super::error::WorkloadError;
+use super::lines::{Complaint, Lines};
 use super::options::{Amount, BlockSizes, DIRECTIONS, Distribution, Engine, Kind, Options, SyncMode};
 use super::sections::{MAX_JOBS, Section};
 
@@ -18,6 +20,7 @@ pub struct Job {
     stream: StreamId,
     phase: u32,
     group: u32,
+    report_row: u32,
     waits_for: Option<u32>,
     section_number: u32,
     options: Arc<Options>,
@@ -54,9 +57,15 @@ impl Job {
         self.phase
     }
 
-    /// Its reporting group, from 0: `stonewall` and `new_group` begin the next one.
+    /// Its group, from 0: `stonewall` and `new_group` begin the next one. `exitall` ends the jobs of a group together.
     pub fn group(&self) -> u32 {
         self.group
+    }
+
+    /// Which row of a report shows it, from 0: the jobs of a group with `group_reporting` share one, every other has its own (fio:
+    /// `__show_run_stats` in stat.c).
+    pub fn report_row(&self) -> u32 {
+        self.report_row
     }
 
     /// The options of its section and of the global sections above it.
@@ -76,10 +85,12 @@ impl Job {
     pub(super) fn depth(&self, files: usize) -> u32 {
         let options = &self.options;
         match options.engine {
+            // Each of the submitting threads has one call in the kernel.
+            _ if options.offload => options.depth,
             Engine::Sync => 1,
             // io_submit(2) of buffered I/O returns when the I/O is done.
             Engine::Libaio if !options.direct => 1,
-            Engine::Libaio | Engine::IoUring => options.depth,
+            Engine::Libaio | Engine::IoUring | Engine::Null => options.depth,
             // In glibc one thread serves the list of each file, so there is one I/O in flight per file.
             Engine::PosixAio => options.depth.min(u32::try_from(files.max(1)).unwrap_or(u32::MAX)),
         }
@@ -102,20 +113,20 @@ impl Job {
 }
 
 /// Makes jobs of sections.
-pub(super) fn jobs(sections: &[Section], source: &str) -> Result<Vec<Job>, WorkloadError> {
-    let fault = |line, message| WorkloadError { source_name: source.to_owned(), line: Some(line), message };
+pub(super) fn jobs(sections: &[Section], lines: &Lines) -> Result<Vec<Job>, WorkloadError> {
+    let fault = |(place, message): Complaint| lines.fault(Some(place), message);
     let (mut jobs, mut phase, mut group) = (Vec::new(), 0, 0);
     for (number, section) in sections.iter().enumerate() {
         let options = &section.options;
-        check(section).map_err(|(line, message)| fault(line, message))?;
+        check(section).map_err(fault)?;
         if number > 0 {
             phase += u32::from(options.stonewall);
             group += u32::from(options.stonewall || options.new_group);
         }
-        let waits_for = waits_for(sections, number).map_err(|(line, message)| fault(line, message))?;
+        let waits_for = waits_for(sections, number).map_err(fault)?;
         if options.clones as usize > MAX_JOBS - jobs.len() {
             let message = format!("numjobs: with these {} there are more than {MAX_JOBS} jobs in all", options.clones);
-            return Err(fault(section.line_of(&["numjobs"]), message));
+            return Err(fault((section.place_of(&["numjobs"]), message)));
         }
         let (shown, shared) = (options.name.as_deref().unwrap_or(&section.name), Arc::new(options.clone()));
         let section_name: Arc<str> = section.name.as_str().into();
@@ -129,17 +140,57 @@ pub(super) fn jobs(sections: &[Section], source: &str) -> Result<Vec<Job>, Workl
                 stream: jobs.len() as StreamId,
                 phase,
                 group,
+                report_row: 0,
                 waits_for,
                 section_number: number as u32,
                 options: shared.clone(),
             });
         }
     }
+    number_report_rows(&mut jobs);
+    check_flows(&jobs, sections).map_err(fault)?;
+    check_steady(&jobs, sections).map_err(fault)?;
     Ok(jobs)
 }
 
+/// A job begins a new row unless it and the one before it are reported together.
+fn number_report_rows(jobs: &mut [Job]) {
+    for index in 1..jobs.len() {
+        let (before, job) = (&jobs[index - 1], &jobs[index]);
+        let together = job.options.group_reporting && before.group == job.group;
+        jobs[index].report_row = before.report_row + u32::from(!together);
+    }
+}
+
+/// Jobs of one flow that do not run at the same time would wait for each other for ever, as they do in fio.
+fn check_flows(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
+    let mut first: BTreeMap<u32, &Job> = BTreeMap::new();
+    for job in jobs.iter().filter(|job| job.options.flow > 0) {
+        let other = *first.entry(job.options.flow_id).or_insert(job);
+        if other.phase != job.phase || other.waits_for != job.waits_for {
+            let message = format!(
+                "flow: {} and {} share flow_id={} but do not run at the same time, so that one waits for the other for ever; give \
+                 them different flow_ids",
+                other.name, job.name, job.options.flow_id
+            );
+            return Err((sections[job.section_number as usize].place_of(&["flow", "flow_id"]), message));
+        }
+    }
+    Ok(())
+}
+
+/// All jobs of a group are judged by one criterion; fio rejects others.
+fn check_steady(jobs: &[Job], sections: &[Section]) -> Result<(), Complaint> {
+    let rule = |job: &Job| (job.options.steady, job.options.steady_seconds, job.options.steady_ramp);
+    let differ = |pair: &&[Job]| pair[0].group == pair[1].group && rule(&pair[0]) != rule(&pair[1]);
+    let Some([before, job]) = jobs.windows(2).find(differ) else { return Ok(()) };
+    let place = sections[job.section_number as usize].place_of(&["steadystate", "steadystate_duration"]);
+    let message = format!("steadystate: {} and {} are of one group and must have the same; give new_group", before.name, job.name);
+    Err((place, message))
+}
+
 /// The number of the section that this one names in `wait_for`.
-fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, (u32, String)> {
+fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, Complaint> {
     let section = &sections[number];
     let Some(name) = section.options.wait_for.as_deref() else { return Ok(None) };
     let mut named = (0..number).filter(|&earlier| sections[earlier].name == name);
@@ -148,15 +199,15 @@ fn waits_for(sections: &[Section], number: usize) -> Result<Option<u32>, (u32, S
         (first, _) => {
             let found = if first.is_none() { "no job" } else { "several jobs" };
             let message = format!("wait_for: {found} above has the name `{name}`; it must name one job further up in the file");
-            Err((section.line_of(&["wait_for"]), message))
+            Err((section.place_of(&["wait_for"]), message))
         }
     }
 }
 
 /// Conflicts between options of one section: the line and what to do.
-fn check(section: &Section) -> Result<(), (u32, String)> {
+fn check(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
-    let fault = |keys: &[&str], message: &str| Err((section.line_of(keys), message.to_owned()));
+    let fault = |keys: &[&str], message: &str| Err((section.place_of(keys), message.to_owned()));
     if options.time_based && options.runtime.is_none() {
         return fault(&["time_based", "runtime"], "time_based: how long is not said; give runtime as well");
     }
@@ -182,20 +233,29 @@ fn check(section: &Section) -> Result<(), (u32, String)> {
     if options.think_every == Some(Nanos::ZERO) {
         return fault(&["thinktime_iotime"], "thinktime_iotime: 0 is out of range; it must be at least 1us");
     }
+    let priorities = &options.command_priorities.rules;
+    if priorities.iter().any(|rules| !rules.is_empty()) && !matches!(options.engine, Engine::Libaio | Engine::IoUring) {
+        let message =
+            "cmdprio: only ioengine=libaio and io_uring give single I/Os a priority; the nearest supported option is prio";
+        return fault(&["cmdprio_percentage", "cmdprio_bssplit", "ioengine"], message);
+    }
+    if options.steady.is_some_and(|steady| steady.slope) && options.steady_seconds == 1 {
+        return fault(&["steadystate_duration"], "steadystate_duration: a slope needs at least 2 seconds");
+    }
     check_alignment(section)
 }
 
 /// O_DIRECT transfers whole sectors.
-fn check_alignment(section: &Section) -> Result<(), (u32, String)> {
+fn check_alignment(section: &Section) -> Result<(), Complaint> {
     let options = &section.options;
-    if !options.direct {
+    if !options.direct || options.engine == Engine::Null {
         return Ok(());
     }
     let whole = |value: u64, keys: &[&str]| {
         if value.is_multiple_of(512) {
             return Ok(());
         }
-        Err((section.line_of(keys), format!("{}: {value} is not a multiple of 512, which direct=1 needs", keys[0])))
+        Err((section.place_of(keys), format!("{}: {value} is not a multiple of 512, which direct=1 needs", keys[0])))
     };
     for direction in (0..DIRECTIONS).filter(|&direction| options.issues(direction)) {
         match &options.block_sizes[direction] {

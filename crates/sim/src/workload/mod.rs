@@ -10,11 +10,15 @@
 //! (`fadvise_hint`), and it creates the files. Before a job starts, its parts of the files are dropped from the page cache
 //! (`invalidate`); fio does so whenever it opens a file, here it is done once, not before each of several `loops`.
 
+mod command_priority;
+mod composite;
 mod distribution;
 mod error;
+mod flow;
 mod iolog;
 mod job;
 mod layout;
+mod lines;
 mod options;
 mod pace;
 mod place;
@@ -22,37 +26,61 @@ mod process;
 mod processes;
 pub mod random;
 mod random_map;
+mod refused;
 mod requests;
 mod sections;
+mod steady;
 mod table;
 mod value;
+mod verify;
 
 use std::sync::Arc;
+
+use lines::Lines;
 
 pub use error::WorkloadError;
 pub use iolog::Iolog;
 pub use job::Job;
+pub use lines::{Alone, Surroundings};
 pub use options::{
-    Amount, BlockSizes, DIRECTIONS, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode, Zones,
+    Amount, BlockSizes, CommandPriorities, CommandPriority, DIRECTIONS, Distribution, Engine, ExitWhat, FileService, Kind, Options,
+    Pattern, Sequencer, Steady, SyncMode, Verify, Zones,
 };
 pub use place::PlacedWorkload;
+pub use process::Ending;
 pub use processes::{Span, WorkloadRun, run};
 
 /// The jobs of an fio job file.
 #[derive(Clone, Debug)]
 pub struct Workload {
     source: Arc<str>,
+    text: Arc<str>,
     jobs: Arc<[Job]>,
 }
 
 impl Workload {
-    /// Parses a job file's text; `source` is its name in errors.
+    /// Parses a job file's text, which must be complete; `source` is its name in errors.
     ///
     /// # Errors
     /// The text is not a job file, or an option is not supported or contradicts another; the error names the line.
     pub fn parse(text: &str, source: &str) -> Result<Workload, WorkloadError> {
-        let sections = sections::read(text, source)?;
-        Ok(Workload { source: source.into(), jobs: job::jobs(&sections, source)?.into() })
+        Workload::parse_in(text, source, &Alone)
+    }
+
+    /// Parses a job file's text, which may include other files and use variables.
+    ///
+    /// # Errors
+    /// As [`parse`](Workload::parse), or what it refers to is not there.
+    pub fn parse_in(text: &str, source: &str, surroundings: &dyn Surroundings) -> Result<Workload, WorkloadError> {
+        let lines = Lines::read(text, source, surroundings)?;
+        let jobs = job::jobs(&sections::read(&lines)?, &lines)?.into();
+        let text = lines.text().map_or_else(|| text.into(), Arc::from);
+        Ok(Workload { source: source.into(), text, jobs })
+    }
+
+    /// The text: as it was parsed, or with everything that it includes and variables replaced. The same text is the same workload.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The jobs in file order, one per process.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{Nanos, PriorityClass};
+use block::{Nanos, Priority, PriorityClass};
 
 /// Reads, writes and trims, in the order in which job files give values for them.
 pub const DIRECTIONS: usize = 3;
@@ -84,6 +84,8 @@ pub enum Engine {
     IoUring,
     /// aio_read(3): glibc serves one request at a time of each file.
     PosixAio,
+    /// It moves no data: every call is done at once, and its files need no place on the device.
+    Null,
 }
 
 /// `sync`.
@@ -93,6 +95,65 @@ pub enum SyncMode {
     None,
     /// O_SYNC or O_DSYNC.
     EachWrite,
+}
+
+/// Which jobs end with the first one that is done: `exit_what`, with `exitall` or `exitall_on_error`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExitWhat {
+    /// Those of its reporting group.
+    Group,
+    /// Those that run now; the next phase goes on.
+    Running,
+    /// All.
+    All,
+}
+
+/// `verify`, `do_verify` and their like: only which reads they cause.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verify {
+    /// `verify` is given, and not 0.
+    pub on: bool,
+    /// `do_verify`: what was written is read back.
+    pub reads: bool,
+    /// `verify_only`: nothing is written before.
+    pub only: bool,
+    /// `verify_backlog`: after so many writes; 0 for at the end of the pass.
+    pub backlog: u32,
+    /// `verify_backlog_batch`: so many reads then; 0 for as many as the backlog.
+    pub batch: u32,
+    /// `experimental_verify`: always in the order of writing.
+    pub experimental: bool,
+}
+
+/// The criterion of `steadystate`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Steady {
+    /// Of bytes a second rather than of I/Os a second.
+    pub bandwidth: bool,
+    /// The slope of the line through the figures rather than the largest distance from their mean.
+    pub slope: bool,
+    /// It must be less than this.
+    pub limit: f64,
+    /// The limit is in percent of the mean.
+    pub percent: bool,
+}
+
+/// Priorities of single I/Os: `cmdprio_percentage`, or `cmdprio_bssplit`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommandPriorities {
+    /// Of reads and of writes.
+    pub rules: [Vec<CommandPriority>; 2],
+}
+
+/// Some of the I/Os have another priority than their process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandPriority {
+    /// Of I/Os of this size in bytes; `None` for any.
+    pub bytes: Option<u32>,
+    /// So many of them in percent.
+    pub share: u8,
+    /// Class and level; `None` for those of `cmdprio_class` and `cmdprio`.
+    pub priority: Option<Priority>,
 }
 
 /// The distribution of random offsets.
@@ -164,6 +225,8 @@ pub struct Options {
     pub directories: Arc<[String]>,
     /// `filename_format`.
     pub file_name_format: Arc<str>,
+    /// `fill_device`: the file takes all the room that is left.
+    pub fill_device: bool,
     /// `numjobs`.
     pub clones: u32,
     /// `iodepth`.
@@ -178,6 +241,8 @@ pub struct Options {
     pub depth_low: u32,
     /// `ioengine`.
     pub engine: Engine,
+    /// `io_submit_mode=offload`: other threads make the calls, so that the job itself waits for none.
+    pub offload: bool,
     /// `direct`.
     pub direct: bool,
     /// `invalidate`: the job's parts of its files leave the page cache when it starts.
@@ -196,6 +261,12 @@ pub struct Options {
     pub rate: [u64; DIRECTIONS],
     /// `rate_iops`; 0 for no limit.
     pub rate_iops: [u64; DIRECTIONS],
+    /// `rate_min` in bytes a second; 0 for none.
+    pub rate_min: [u64; DIRECTIONS],
+    /// `rate_iops_min`; 0 for none.
+    pub rate_iops_min: [u64; DIRECTIONS],
+    /// `rate_cycle`: over which time `rate_min` and `rate_iops_min` are looked at.
+    pub rate_cycle: Nanos,
     /// `rate_process=poisson`.
     pub poisson: bool,
     /// `rate_ignore_thinktime`.
@@ -220,6 +291,26 @@ pub struct Options {
     pub stonewall: bool,
     /// `wait_for`.
     pub wait_for: Option<Arc<str>>,
+    /// `exitall`.
+    pub exit_all: bool,
+    /// `exitall_on_error`.
+    pub exit_all_on_error: bool,
+    /// `exit_what`.
+    pub exit_what: ExitWhat,
+    /// `flow`: its weight among the jobs of one `flow_id`; 0 for none.
+    pub flow: u32,
+    /// `flow_id`.
+    pub flow_id: u32,
+    /// `flow_sleep`.
+    pub flow_sleep: Nanos,
+    /// `steadystate`.
+    pub steady: Option<Steady>,
+    /// `steadystate_duration`, in whole seconds; 0 turns `steadystate` off.
+    pub steady_seconds: u32,
+    /// `steadystate_ramp_time`.
+    pub steady_ramp: Nanos,
+    /// `verify` and its like.
+    pub verify: Verify,
     /// `new_group`.
     pub new_group: bool,
     /// `group_reporting`.
@@ -232,6 +323,8 @@ pub struct Options {
     pub percentage_random: [u8; DIRECTIONS],
     /// `norandommap`.
     pub no_random_map: bool,
+    /// `random_generator=lfsr`: every block is visited once, even with `norandommap`.
+    pub linear_feedback: bool,
     /// `random_distribution`.
     pub distribution: [Distribution; DIRECTIONS],
     /// `zonemode=strided`.
@@ -250,6 +343,12 @@ pub struct Options {
     pub priority_class: Option<PriorityClass>,
     /// `prio`.
     pub priority: Option<u8>,
+    /// `cmdprio_percentage` or `cmdprio_bssplit`.
+    pub command_priorities: CommandPriorities,
+    /// `cmdprio_class`, for reads and for writes.
+    pub command_class: [PriorityClass; 2],
+    /// `cmdprio`, for reads and for writes.
+    pub command_level: [u8; 2],
 }
 
 impl Default for Options {
@@ -275,6 +374,7 @@ impl Default for Options {
             file_names: Arc::new([]),
             directories: Arc::new([]),
             file_name_format: "$jobname.$jobnum.$filenum".into(),
+            fill_device: false,
             clones: 1,
             depth: 1,
             batch_submit: 1,
@@ -282,6 +382,7 @@ impl Default for Options {
             batch_complete_max: 0,
             depth_low: 0,
             engine: Engine::Sync,
+            offload: false,
             direct: false,
             invalidate: true,
             sync: SyncMode::None,
@@ -291,6 +392,9 @@ impl Default for Options {
             fsync_on_close: false,
             rate: [0; DIRECTIONS],
             rate_iops: [0; DIRECTIONS],
+            rate_min: [0; DIRECTIONS],
+            rate_iops_min: [0; DIRECTIONS],
+            rate_cycle: Nanos::from_millis(1000),
             poisson: false,
             rate_ignore_think: false,
             think: Nanos::ZERO,
@@ -303,12 +407,23 @@ impl Default for Options {
             start_delay: (Nanos::ZERO, Nanos::ZERO),
             stonewall: false,
             wait_for: None,
+            exit_all: false,
+            exit_all_on_error: false,
+            exit_what: ExitWhat::Group,
+            flow: 0,
+            flow_id: 0,
+            flow_sleep: Nanos::ZERO,
+            steady: None,
+            steady_seconds: 0,
+            steady_ramp: Nanos::ZERO,
+            verify: Verify { reads: true, ..Verify::default() },
             new_group: false,
             group_reporting: false,
             loops: 1,
             number_ios: None,
             percentage_random: [100; DIRECTIONS],
             no_random_map: false,
+            linear_feedback: false,
             distribution: [Distribution::Uniform, Distribution::Uniform, Distribution::Uniform],
             strided: false,
             zone_size: 0,
@@ -318,6 +433,9 @@ impl Default for Options {
             repeatable: true,
             priority_class: None,
             priority: None,
+            command_priorities: CommandPriorities::default(),
+            command_class: [PriorityClass::RealTime; 2],
+            command_level: [0; 2],
         }
     }
 }
@@ -361,6 +479,7 @@ impl Options {
     pub(super) fn random_map(&self) -> bool {
         let uniform = self.distribution.iter().all(|distribution| *distribution == Distribution::Uniform);
         let aligned = self.block_align.iter().any(Option::is_some);
-        self.pattern.random && !self.no_random_map && uniform && !aligned && !self.strided
+        let once = !self.no_random_map || self.linear_feedback;
+        self.pattern.random && once && uniform && !aligned && !self.strided
     }
 }

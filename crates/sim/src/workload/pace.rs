@@ -67,6 +67,59 @@ impl Rate {
     }
 }
 
+/// What a job has to reach, or it ends with an error: `rate_min`, `rate_iops_min` (fio's `__check_min_rate` in backend.c).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Floor {
+    bytes: [u64; DIRECTIONS],
+    ios: [u64; DIRECTIONS],
+    cycle: Nanos,
+    /// Nothing is expected before.
+    from: Nanos,
+    /// When each direction was last looked at, and what was done by then.
+    last: [Option<(Nanos, Done)>; DIRECTIONS],
+}
+
+/// What is done in one direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    pub(super) ios: u64,
+    pub(super) bytes: u64,
+}
+
+/// fio lets a job settle for so long.
+const SETTLING: Nanos = Nanos::from_millis(2000);
+
+impl Floor {
+    /// For a job that starts at `now`; `None` if nothing is expected of it.
+    pub(super) fn new(options: &Options, now: Nanos) -> Option<Floor> {
+        let (bytes, ios) = (options.rate_min, options.rate_iops_min);
+        let from = now + SETTLING.max(options.ramp);
+        let floor = Floor { bytes, ios, cycle: options.rate_cycle, from, last: [None; DIRECTIONS] };
+        bytes.iter().chain(&ios).any(|least| *least > 0).then_some(floor)
+    }
+
+    /// Whether one direction was too slow since it was last looked at, a cycle or more ago.
+    pub(super) fn is_missed(&mut self, now: Nanos, done: &[Done; DIRECTIONS]) -> bool {
+        if now < self.from {
+            return false;
+        }
+        let mut missed = false;
+        for (direction, done) in done.iter().enumerate().filter(|(_, done)| done.ios > 0) {
+            if let Some((at, before)) = self.last[direction] {
+                let spent = now - at;
+                if spent < self.cycle {
+                    continue;
+                }
+                let per_second = |count: u64| (u128::from(count) * 1_000_000_000 / u128::from(spent.0)) as u64;
+                missed |= per_second(done.bytes - before.bytes) < self.bytes[direction]
+                    || per_second(done.ios - before.ios) < self.ios[direction];
+            }
+            self.last[direction] = Some((now, *done));
+        }
+        missed
+    }
+}
+
 /// Think time of a job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Think {

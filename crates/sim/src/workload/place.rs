@@ -10,7 +10,7 @@ use super::Workload;
 use super::error::WorkloadError;
 use super::job::{Job, trims};
 use super::layout::Layout;
-use super::options::Amount;
+use super::options::{Amount, Engine};
 use super::requests::Requests;
 use crate::host::{Action, File, FileId, Files};
 
@@ -72,7 +72,8 @@ impl PlacedWorkload {
     }
 
     pub(super) fn stream(&self, job: usize) -> Requests {
-        Requests::new(self.jobs[job].options(), &self.plans[job])
+        let (job, plan) = (&self.jobs[job], &self.plans[job]);
+        Requests::new(job.options(), plan, job.depth(plan.targets.len()))
     }
 
     /// The ranges a job drops from the page cache when it opens its files.
@@ -90,35 +91,83 @@ struct Wanted {
     name: String,
     directory: String,
     bytes: u64,
-    device: bool,
+    kind: Kind,
+}
+
+/// What a file's name stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    /// A regular file, with a place on the device.
+    Regular,
+    /// The device.
+    Device,
+    /// Nothing: the null engine moves no data, and /dev/null and its like are no disks. I/O there is done at once.
+    Nothing,
+}
+
+/// Devices of Linux that hold no data.
+const NO_DISKS: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+impl Kind {
+    fn of(job: &Job, name: &str) -> Kind {
+        match name {
+            _ if job.options().engine == Engine::Null || NO_DISKS.contains(&name) => Kind::Nothing,
+            _ if name.starts_with("/dev/") => Kind::Device,
+            _ => Kind::Regular,
+        }
+    }
+}
+
+/// The files of all jobs so far.
+struct Register {
+    wanted: Vec<Wanted>,
+    by_name: BTreeMap<(String, Kind), FileId>,
+    /// How often a job uses one.
+    uses: usize,
+    /// Bytes of the device, and those of it that are free for files.
+    capacity: u64,
+    free: u64,
+}
+
+impl Register {
+    /// Registers a file and gives back its number.
+    fn add(&mut self, name: String, directory: String, bytes: u64, kind: Kind) -> Result<FileId, String> {
+        self.uses += 1;
+        if self.uses > MAX_FILES {
+            return Err(format!("with its files there are more than {MAX_FILES} in all; lower nrfiles"));
+        }
+        let next = self.wanted.len();
+        let id = *self.by_name.entry((name.clone(), kind)).or_insert(next as FileId);
+        if id as usize == next {
+            self.wanted.push(Wanted { name, directory, bytes, kind });
+        }
+        let file = &mut self.wanted[id as usize];
+        file.bytes = file.bytes.max(bytes);
+        Ok(id)
+    }
+
+    /// The size of a file that an earlier job uses.
+    fn size(&self, name: &str, kind: Kind) -> Option<u64> {
+        self.by_name.get(&(name.to_owned(), kind)).map(|&id| self.wanted[id as usize].bytes)
+    }
+
+    /// Bytes that a new file can take.
+    fn room(&self) -> u64 {
+        let taken = self.wanted.iter().filter(|file| file.kind == Kind::Regular).map(|file| file.bytes.next_multiple_of(4096));
+        taken.fold(self.free, u64::saturating_sub)
+    }
 }
 
 /// Lays out all files of `workload` on a device of `capacity_sectors` sectors.
 pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Result<PlacedWorkload, WorkloadError> {
     let capacity_sectors = capacity_sectors.min(MAX_SECTORS);
     let capacity = capacity_sectors * 512;
-    let mut targets = 0;
-    let mut wanted: Vec<Wanted> = Vec::new();
-    let mut by_name: BTreeMap<String, FileId> = BTreeMap::new();
+    let free = Layout::new(capacity_sectors, seed).free_sectors() * 512;
+    let mut register = Register { wanted: Vec::new(), by_name: BTreeMap::new(), uses: 0, capacity, free };
     let (mut plans, mut mapped) = (Vec::new(), 0u64);
     for job in workload.jobs() {
         let fault = |message| job.fault(&workload.source, message);
-        let plan = plan(job, capacity, seed, &mut |name: String, directory, bytes, device| {
-            let next = wanted.len();
-            let id = *by_name.entry(name.clone()).or_insert(next as FileId);
-            if id as usize == next {
-                wanted.push(Wanted { name, directory, bytes, device });
-            }
-            let file = &mut wanted[id as usize];
-            file.bytes = file.bytes.max(bytes);
-            targets += 1;
-            if targets > MAX_FILES {
-                Err(format!("with its files there are more than {MAX_FILES} in all; lower nrfiles"))
-            } else {
-                Ok(id)
-            }
-        });
-        let plan = plan.map_err(fault)?;
+        let plan = plan(job, seed, &mut register).map_err(fault)?;
         if job.options().random_map() {
             let block = u64::from(job.options().all_block_bounds().0);
             mapped = mapped.saturating_add(plan.targets.iter().map(|target| target.bytes / block).sum());
@@ -130,24 +179,29 @@ pub(super) fn place(workload: &Workload, capacity_sectors: u64, seed: u64) -> Re
         }
         plans.push(plan);
     }
-    let files = lay_out(wanted, workload, capacity_sectors, seed)?;
+    let files = lay_out(register.wanted, workload, capacity_sectors, seed)?;
     Ok(PlacedWorkload { jobs: workload.jobs.clone(), plans, files: Arc::new(files) })
 }
 
 /// Allocates every file's extents.
 fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -> Result<Files, WorkloadError> {
     let fault = |message| WorkloadError { source_name: workload.source.to_string(), line: None, message };
-    if let Some(device) = wanted.iter().find(|file| file.device)
-        && let Some(other) = wanted.iter().find(|file| file.name != device.name)
-    {
-        let message =
-            format!("{} is the whole device: there is no room for {} beside it; one device is simulated", device.name, other.name);
-        return Err(fault(message));
+    let mut real = wanted.iter().filter(|file| file.kind != Kind::Nothing);
+    if let Some(device) = wanted.iter().find(|file| file.kind == Kind::Device) {
+        if let Some(other) = real.find(|file| file.name != device.name) {
+            let message = format!(
+                "{} is the whole device: there is no room for {} beside it; one device is simulated",
+                device.name, other.name
+            );
+            return Err(fault(message));
+        }
+        let file = |file: Wanted| match file.kind {
+            Kind::Nothing => File { name: file.name, bytes: file.bytes, extents: Vec::new() },
+            _ => File::device(file.name, capacity),
+        };
+        return Ok(wanted.into_iter().map(file).collect());
     }
-    if wanted.iter().any(|file| file.device) {
-        return Ok(wanted.into_iter().map(|file| File::device(file.name, capacity)).collect());
-    }
-    let needed = wanted.iter().fold(0u64, |sum, file| sum.saturating_add(file.bytes.div_ceil(4096).saturating_mul(4096)));
+    let needed = real.fold(0u64, |sum, file| sum.saturating_add(file.bytes.div_ceil(4096).saturating_mul(4096)));
     let too_large = |free: u64| {
         fault(format!("the files need {needed} bytes, but the device has {free} free for files; lower size or filesize"))
     };
@@ -158,17 +212,17 @@ fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -
     let mut layout = Layout::new(capacity, seed);
     let free = layout.free_sectors() * 512;
     let files = wanted.into_iter().map(|file| {
-        let extents = layout.place(&file.directory, file.bytes).ok_or_else(|| too_large(free))?;
+        let extents = match file.kind {
+            Kind::Nothing => Vec::new(),
+            _ => layout.place(&file.directory, file.bytes).ok_or_else(|| too_large(free))?,
+        };
         Ok(File { name: file.name, bytes: file.bytes, extents })
     });
     files.collect()
 }
 
-/// Registers a file by name, directory, size, and whether it is the device; gives back its number.
-type Register<'a> = dyn FnMut(String, String, u64, bool) -> Result<FileId, String> + 'a;
-
 /// The plan of `job`.
-fn plan(job: &Job, capacity: u64, run_seed: u64, register: &mut Register) -> Result<Plan, String> {
+fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, String> {
     let options = job.options();
     let seed = seed(job, run_seed);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x5eed_f11e);
@@ -177,26 +231,30 @@ fn plan(job: &Job, capacity: u64, run_seed: u64, register: &mut Register) -> Res
     let mut targets = Vec::new();
     for index in 0..number {
         let (name, directory) = name(job, index);
-        let device = name.starts_with("/dev/");
-        if trims(options) && !device {
+        let kind = Kind::of(job, &name);
+        if trims(options) && kind == Kind::Regular {
             return Err(format!("rw: {name} is a regular file, but trims are for devices only; give filename=/dev/sda"));
         }
-        let (whole, start, bytes) = if device {
-            part_of_device(job, capacity)?
-        } else if let Some((low, high)) = options.file_size {
-            let bytes = random.random_range(low..=high);
-            let bytes = if low == high { bytes } else { (bytes - bytes % least).max(low) };
-            part_of_file(job, bytes)?
-        } else {
-            part_by_size(job, number as u64)?
+        let (whole, start, bytes) = match (kind, options.file_size) {
+            (Kind::Device, _) => part_of_device(job, register.capacity)?,
+            _ if options.fill_device => part_of_file(job, register.size(&name, kind).unwrap_or_else(|| register.room()))?,
+            (_, Some((low, high))) => {
+                let bytes = random.random_range(low..=high);
+                part_of_file(job, if low == high { bytes } else { (bytes - bytes % least).max(low) })?
+            }
+            (_, None) => match (options.size, register.size(&name, kind)) {
+                // Without a size it is what an earlier job has left.
+                (None, Some(bytes)) => part_of_file(job, bytes)?,
+                _ => part_by_size(job, number as u64)?,
+            },
         };
         if bytes < least {
             return Err(format!("{name}: {bytes} bytes are less than one block of {least}; give a larger size or a smaller bs"));
         }
-        targets.push(Target { file: register(name, directory, whole, device)?, start, bytes });
+        targets.push(Target { file: register.add(name, directory, whole, kind)?, start, bytes });
     }
     let all = targets.iter().fold(0u64, |sum, target| sum.saturating_add(target.bytes));
-    let size = amount(options.size, all).unwrap_or(all);
+    let size = amount(options.size, all).filter(|_| !options.fill_device).unwrap_or(all);
     // With time_based, fio still counts io_size; only the clock stops the job.
     let limit = amount(options.io_size, size).filter(|limit| *limit > 0).unwrap_or(size).saturating_mul(u64::from(options.loops));
     Ok(Plan { targets, limit, seed })

@@ -12,14 +12,17 @@
 
 use std::collections::VecDeque;
 
-use block::{Nanos, Op};
+use block::{Nanos, Op, Priority};
 
+use super::command_priority::Priorities;
+use super::flow::Flows;
 use super::job::Job;
-use super::options::Engine;
-use super::pace::{Rate, Think};
+use super::options::{DIRECTIONS, Engine};
+use super::pace::{Done, Floor, Rate, Think};
 use super::place::Plan;
 use super::requests::{READ, Requests, TRIM, WRITE};
 use crate::host::Action;
+use crate::run::Finished;
 
 /// The minimum duration of a call, so that time advances even if a server answers at once.
 const LEAST_CALL: Nanos = Nanos::from_micros(1);
@@ -31,6 +34,8 @@ pub(super) enum Next {
     At(Nanos),
     /// It waits for a completion.
     Blocked,
+    /// Its share of a flow is used up: it waits for others, at most until this time.
+    Stalled(Option<Nanos>),
     /// It is done since this time.
     Done(Nanos),
 }
@@ -46,8 +51,23 @@ enum Wait {
     Thinking,
 }
 
+/// Why a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It had done all it had to do, or its time was over.
+    Done,
+    /// Another job was done, and `exitall` or `exitall_on_error` ended this one.
+    Exit,
+    /// Its throughput was steady: `steadystate`.
+    Steady,
+    /// It was slower than `rate_min` or `rate_iops_min`. fio calls that an error.
+    TooSlow,
+}
+
 /// A job that has started.
 pub(super) struct Process {
+    /// Which it is.
+    index: usize,
     requests: Requests,
     rate: Rate,
     think: Think,
@@ -61,6 +81,14 @@ pub(super) struct Process {
     syncs_in_queue: bool,
     measured_from: Nanos,
     ends: Option<Nanos>,
+    ending: Ending,
+    /// Its time is over: only syncs are left.
+    stopped: bool,
+    offload: bool,
+    flow_sleep: Nanos,
+    floor: Option<Floor>,
+    done: [Done; DIRECTIONS],
+    priorities: Priorities,
     not_before: Nanos,
     wait: Wait,
     prepared: Option<Action>,
@@ -81,17 +109,21 @@ impl Process {
         let options = job.options();
         let depth = job.depth(plan.targets.len());
         let or_depth = |value: u32| if value == 0 { depth } else { value.min(depth) };
-        let batch = or_depth(options.batch_submit);
-        let reap_least = options.batch_complete_min.clamp(1, depth);
+        // Of I/Os that other threads submit, each goes out at once, and each completion lets one more follow.
+        let (batch, low, reap_least) = match options.offload {
+            true => (1, depth, 1),
+            // The depth could never drop below a mark of zero.
+            false => (or_depth(options.batch_submit), or_depth(options.depth_low), options.batch_complete_min.clamp(1, depth)),
+        };
         let measured_from = now + options.ramp;
         Process {
+            index: job.stream() as usize,
             requests,
             rate: Rate::new(options, now, plan.seed),
             think: Think::new(options, now),
             rate_ignores_think: options.rate_ignore_think,
             depth_most: depth,
-            // The depth could never drop below a mark of zero.
-            depth_low: or_depth(options.depth_low),
+            depth_low: low,
             batch,
             reap_least,
             reap_most: options.batch_complete_max.max(reap_least),
@@ -99,6 +131,13 @@ impl Process {
             syncs_in_queue: matches!(options.engine, Engine::IoUring | Engine::PosixAio),
             measured_from,
             ends: options.runtime.map(|runtime| measured_from + runtime),
+            ending: Ending::Done,
+            stopped: false,
+            offload: options.offload,
+            flow_sleep: options.flow_sleep,
+            floor: Floor::new(options, now),
+            done: [Done::default(); DIRECTIONS],
+            priorities: Priorities::new(job, plan.seed),
             not_before: now,
             wait: Wait::Nothing,
             prepared: None,
@@ -116,18 +155,57 @@ impl Process {
         now >= self.measured_from
     }
 
-    /// A call that this process made at `arrival` is done.
-    pub(super) fn completed(&mut self, arrival: Nanos, now: Nanos) {
+    /// A call of this process is done.
+    pub(super) fn completed(&mut self, finished: &Finished) {
         self.in_flight -= 1;
         self.unseen += 1;
-        if arrival == now {
-            self.not_before = self.not_before.max(now + LEAST_CALL);
+        if let Finished::Transfer(transfer) = finished {
+            let done = &mut self.done[direction(transfer.issue.op)];
+            done.ios += 1;
+            done.bytes += u64::from(transfer.issue.sectors) * 512;
+        }
+        if finished.arrival() == finished.at() {
+            self.not_before = self.not_before.max(finished.at() + LEAST_CALL);
+        }
+    }
+
+    /// The bytes, or I/Os, that are done.
+    pub(super) fn done(&self, bytes: bool) -> u64 {
+        self.done.iter().map(|done| if bytes { done.bytes } else { done.ios }).sum()
+    }
+
+    /// The priority of `action`.
+    pub(super) fn priority(&mut self, action: &Action) -> Priority {
+        self.priorities.of(action)
+    }
+
+    /// Why it ended, if it has.
+    pub(super) fn ending(&self) -> Ending {
+        self.ending
+    }
+
+    /// Ends it at `now`, as its runtime would.
+    pub(super) fn end(&mut self, now: Nanos, ending: Ending) {
+        if self.ending == Ending::Done {
+            self.ending = ending;
+            self.ends = Some(self.ends.map_or(now, |end| end.min(now)));
+        }
+    }
+
+    /// Ends it at once if it is too slow, as an error would: files are not synced.
+    fn fail_if_too_slow(&mut self, now: Nanos) {
+        if self.ending == Ending::Done && self.floor.as_mut().is_some_and(|floor| floor.is_missed(now, &self.done)) {
+            self.ending = Ending::TooSlow;
+            self.ends = None;
+            self.prepared = None;
+            self.requests.abort();
         }
     }
 
     /// Its next step if nothing else happens.
-    pub(super) fn next(&mut self, now: Nanos) -> Next {
+    pub(super) fn next(&mut self, now: Nanos, flows: &mut Flows) -> Next {
         let real = now;
+        self.fail_if_too_slow(now);
         let mut now = now.max(self.not_before);
         loop {
             if self.going > 0 {
@@ -157,12 +235,25 @@ impl Process {
                 self.ends = None;
                 self.prepared = None;
                 self.requests.stop();
+                self.stopped = true;
                 // The job's end cuts sleep short; I/Os still in flight are waited for.
                 now = end.max(real);
                 self.not_before = now;
             } else if self.think.is_due(now) {
                 self.quiet(Wait::Thinking);
                 continue;
+            }
+            if self.prepared.is_none() && !self.stopped && !flows.admits(self.index) {
+                // What is held back for a batch goes out, and with `flow_sleep` it waits for all that is in flight.
+                if !self.held.is_empty() || self.flow_sleep > Nanos::ZERO && self.in_flight > 0 {
+                    self.quiet(Wait::Quieting);
+                    continue;
+                }
+                if self.flow_sleep == Nanos::ZERO {
+                    return Next::Stalled(self.ends);
+                }
+                self.not_before = now + self.flow_sleep;
+                return Next::At(self.ends.map_or(self.not_before, |end| self.not_before.min(end)));
             }
             match self.prepare(now) {
                 None if self.in_flight == 0 && self.held.is_empty() => return Next::Done(now),
@@ -172,6 +263,9 @@ impl Process {
                     if due <= now {
                         return Next::At(now);
                     }
+                    if self.offload {
+                        return Next::At(self.ends.map_or(due, |end| due.min(end)));
+                    }
                     // fio sleeps only when nothing is in flight.
                     if self.in_flight > 0 || !self.held.is_empty() {
                         self.quiet(Wait::Quieting);
@@ -179,6 +273,7 @@ impl Process {
                         now = due;
                     }
                 }
+                Some(Action::Invalidate { .. }) => return Next::At(now),
                 // A sync.
                 Some(_) if self.in_flight > 0 || !self.held.is_empty() => self.quiet(Wait::Quieting),
                 Some(_) => return Next::At(now),
@@ -186,10 +281,17 @@ impl Process {
         }
     }
 
-    /// Continues at `now`, as [`next`](Process::next) returned. `None` if the I/O waits for its batch.
-    pub(super) fn go(&mut self) -> Option<Action> {
+    /// Continues at `now`, as [`next`](Process::next) returned. `None` if the I/O waits for its batch or for its time.
+    pub(super) fn go(&mut self, now: Nanos) -> Option<Action> {
         if self.going == 0 {
+            if let Some(Action::Access { op, .. }) = self.prepared
+                && self.rate.due(direction(op)) > now
+            {
+                return None;
+            }
             match self.prepared.take()? {
+                // Nothing comes back from it.
+                advice @ Action::Invalidate { .. } => return Some(advice),
                 access @ Action::Access { .. } => self.hold(access),
                 sync => {
                     self.in_flight += 1;

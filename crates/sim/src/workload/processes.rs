@@ -1,14 +1,18 @@
 //! Runs all jobs of a workload as processes: start order and turns.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use block::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
+use super::flow::Flows;
+use super::job::Job;
+use super::options::ExitWhat;
 use super::place::{PlacedWorkload, Target};
-use super::process::{Next, Process};
+use super::process::{Ending, Next, Process};
+use super::steady::Observed;
 use crate::host::{Action, Call};
 use crate::run::{Finished, Measure, Pilot, RunError, Server, Source, Watch};
 
@@ -21,6 +25,8 @@ pub struct Span {
     pub measured_from: Nanos,
     /// When its last I/O completed.
     pub ended: Nanos,
+    /// Why it ended.
+    pub ending: Ending,
 }
 
 /// The result of a run of a workload.
@@ -46,8 +52,23 @@ pub fn run(
     pilot: Option<&mut dyn Pilot>,
 ) -> Result<WorkloadRun, RunError> {
     let mut processes = Processes::new(placed, only);
-    let measure = crate::run::run(&mut processes, server, measure, watch, pilot)?;
-    Ok(WorkloadRun { measure, spans: processes.states.iter().map(State::span).collect() })
+    let mut measure = crate::run::run(&mut processes, server, measure, watch, pilot)?;
+    let spans: Vec<Option<Span>> = processes.states.iter().map(State::span).collect();
+    leave_out_ramps(placed, &spans, &mut measure);
+    Ok(WorkloadRun { measure, spans })
+}
+
+/// A request that was issued during the ramp and done after it is counted, but the time of the ramp is not: what it did then is not
+/// counted either.
+fn leave_out_ramps(placed: &PlacedWorkload, spans: &[Option<Span>], measure: &mut Measure) {
+    for (job, span) in placed.jobs().iter().zip(spans) {
+        if let Some(span) = span {
+            measure.begin_stream(job.stream(), span.measured_from);
+        }
+    }
+    if let Some(first) = spans.iter().flatten().map(|span| span.measured_from).min() {
+        measure.begin(first);
+    }
 }
 
 enum State {
@@ -71,41 +92,71 @@ struct Processes<'a> {
     placed: &'a PlacedWorkload,
     /// State of each job.
     states: Vec<State>,
-    /// Processes that continue at a known time: the time, the order in which they asked, the process.
+    /// Processes that continue at a known time: the time, the order in which they asked, the process. Those whose time has changed
+    /// since are in it twice: `turns` tells which is right.
     ready: BinaryHeap<Reverse<(Nanos, u64, usize)>>,
     order: u64,
-    /// Whether each job is in `ready`.
-    is_ready: Vec<bool>,
+    /// The order in which each job asked for its time in `ready`, if it has one.
+    turns: Vec<Option<u64>>,
     /// Each job's files still to be dropped from the page cache before it begins.
     to_invalidate: Vec<&'a [Target]>,
     calls: u64,
+    flows: Flows,
+    /// Jobs whose share of a flow is used up, in the order in which they asked, and whether each is among them.
+    stalled: VecDeque<usize>,
+    is_stalled: Vec<bool>,
+    /// Jobs that are done and whose end others may follow.
+    exits: Vec<usize>,
+    /// Whether a job that waits for others may start, since it was looked for last.
+    may_start: bool,
+    observed: Vec<Observed>,
+    /// `exitall` of one job is one of all, as in fio.
+    exit_all: bool,
 }
 
 impl<'a> Processes<'a> {
     fn new(placed: &'a PlacedWorkload, only: Option<usize>) -> Processes<'a> {
-        let number = placed.jobs().len();
-        let state = |index| if only.is_none_or(|only| only == index) { State::Waiting } else { State::Left };
+        let jobs = placed.jobs();
+        let number = jobs.len();
+        let runs = |index| only.is_none_or(|only| only == index);
         let mut processes = Processes {
             placed,
-            states: (0..number).map(state).collect(),
+            states: (0..number).map(|index| if runs(index) { State::Waiting } else { State::Left }).collect(),
             ready: BinaryHeap::with_capacity(number),
             order: 0,
-            is_ready: vec![false; number],
+            turns: vec![None; number],
             to_invalidate: (0..number).map(|index| placed.to_invalidate(index)).collect(),
             calls: 0,
+            flows: Flows::new(jobs, runs),
+            stalled: VecDeque::with_capacity(number),
+            is_stalled: vec![false; number],
+            exits: Vec::with_capacity(number),
+            may_start: true,
+            observed: Observed::all(jobs),
+            exit_all: jobs.iter().any(|job| job.options().exit_all),
         };
-        processes.start_those_that_may();
+        processes.start_those_that_may(Nanos::ZERO);
         processes
     }
 
-    /// Starts the jobs that no longer have to wait. A job may be done at once if its files are empty.
-    fn start_those_that_may(&mut self) {
-        while let Some((index, at)) = self.next_start() {
+    /// Starts the jobs that no longer have to wait at `now`. A job may be done at once if its files are empty.
+    fn start_those_that_may(&mut self, now: Nanos) {
+        while std::mem::take(&mut self.may_start)
+            && let Some((index, at)) = self.next_start()
+        {
+            self.may_start = true;
             let (job, plan) = (&self.placed.jobs()[index], self.placed.plan(index));
             let at = at + start_delay(job.options().start_delay, plan.seed);
             let process = Process::start(job, plan, self.placed.stream(index), at);
             self.states[index] = State::Running(Box::new(process), at, at + job.options().ramp);
-            self.go_on(index, at);
+            self.observed.iter_mut().for_each(|observed| observed.begin(index, at));
+            // Its first I/O counts in its flow when it is issued, not before.
+            if at > now && job.options().flow > 0 {
+                self.wake_at(index, at)
+            } else {
+                self.step(index, at)
+            }
+            self.settle(now);
         }
     }
 
@@ -130,22 +181,137 @@ impl<'a> Processes<'a> {
         None
     }
 
-    /// Determines a running process's next step. True if it is done.
-    fn go_on(&mut self, index: usize, now: Nanos) -> bool {
-        let State::Running(process, started, measured_from) = &mut self.states[index] else { return false };
-        match process.next(now) {
-            Next::At(at) => {
-                self.is_ready[index] = true;
-                self.order += 1;
-                self.ready.push(Reverse((at, self.order, index)));
-                false
-            }
-            Next::Blocked => false,
-            Next::Done(ended) => {
-                self.states[index] = State::Done(Span { started: *started, measured_from: *measured_from, ended });
-                true
+    /// Determines a running process's next step, and what follows from it for others.
+    fn go_on(&mut self, index: usize, now: Nanos) {
+        self.step(index, now);
+        self.settle(now);
+    }
+
+    /// Does what follows for others from what processes did.
+    fn settle(&mut self, now: Nanos) {
+        loop {
+            if let Some(done) = self.exits.pop() {
+                self.exit(done, now);
+            } else if self.flows.take_changed() {
+                for _ in 0..self.stalled.len() {
+                    let Some(index) = self.stalled.pop_front() else { break };
+                    self.is_stalled[index] = false;
+                    self.step(index, now);
+                }
+            } else {
+                return;
             }
         }
+    }
+
+    /// Determines a running process's next step.
+    fn step(&mut self, index: usize, now: Nanos) {
+        let State::Running(process, started, measured_from) = &mut self.states[index] else { return };
+        self.turns[index] = None;
+        match process.next(now, &mut self.flows) {
+            Next::At(at) => self.wake_at(index, at),
+            Next::Blocked => {}
+            Next::Stalled(end) => {
+                if !std::mem::replace(&mut self.is_stalled[index], true) {
+                    self.stalled.push_back(index);
+                }
+                if let Some(end) = end {
+                    self.wake_at(index, end);
+                }
+            }
+            Next::Done(ended) => {
+                let options = self.placed.jobs()[index].options();
+                // It still sleeps, and others may wait for its end.
+                if ended > now && (options.flow > 0 || self.exit_all) {
+                    return self.wake_at(index, ended);
+                }
+                let ending = process.ending();
+                let span = Span { started: *started, measured_from: *measured_from, ended, ending };
+                self.states[index] = State::Done(span);
+                self.flows.leave(index);
+                self.may_start = true;
+                if self.exit_all || options.exit_all_on_error && ending == Ending::TooSlow {
+                    self.exits.push(index);
+                }
+            }
+        }
+    }
+
+    fn wake_at(&mut self, index: usize, at: Nanos) {
+        self.order += 1;
+        self.turns[index] = Some(self.order);
+        self.ready.push(Reverse((at, self.order, index)));
+    }
+
+    /// A job that is done ends others, as its `exit_what` says.
+    fn exit(&mut self, done: usize, now: Nanos) {
+        let jobs = self.placed.jobs();
+        let what = jobs[done].options().exit_what;
+        for (index, job) in jobs.iter().enumerate() {
+            let meant = match what {
+                ExitWhat::All => true,
+                ExitWhat::Group => job.group() == jobs[done].group(),
+                ExitWhat::Running => self.runs(index, now),
+            };
+            if meant {
+                self.end(index, now, Ending::Exit);
+            }
+        }
+    }
+
+    /// Whether a job has started by `now`.
+    fn runs(&self, index: usize, now: Nanos) -> bool {
+        matches!(self.states[index], State::Running(_, started, _) if started <= now)
+    }
+
+    /// Ends a job, or keeps it from starting.
+    fn end(&mut self, index: usize, now: Nanos, ending: Ending) {
+        if self.runs(index, now) {
+            if let State::Running(process, ..) = &mut self.states[index] {
+                process.end(now, ending);
+            }
+            self.step(index, now);
+        } else if let State::Waiting | State::Running(..) = self.states[index] {
+            self.states[index] = State::Left;
+            self.turns[index] = None;
+            self.flows.leave(index);
+            self.may_start = true;
+        }
+    }
+
+    /// Looks at the jobs with `steadystate` and ends those that are steady.
+    fn observe(&mut self, now: Nanos) {
+        for number in 0..self.observed.len() {
+            let observed = &mut self.observed[number];
+            let states = &self.states;
+            let process = |job: usize| match &states[job] {
+                State::Running(process, ..) => Some(process.as_ref()),
+                _ => None,
+            };
+            if observed.next().is_none_or(|at| at > now) || !observed.is_steady(now, process) {
+                continue;
+            }
+            let jobs: Vec<usize> = observed.jobs().collect();
+            for job in jobs {
+                self.end(job, now, Ending::Steady);
+            }
+            self.settle(now);
+        }
+    }
+
+    /// The next process to continue, and when.
+    fn next_turn(&mut self) -> Option<(Nanos, usize)> {
+        while let Some(&Reverse((at, order, index))) = self.ready.peek() {
+            if self.turns[index] == Some(order) {
+                return Some((at, index));
+            }
+            self.ready.pop();
+        }
+        None
+    }
+
+    fn next_look(&self) -> Option<Nanos> {
+        self.observed.iter().filter_map(Observed::next).min()
     }
 }
 
@@ -158,37 +324,38 @@ impl Source for &mut Processes<'_> {
     type Work = Call;
 
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
-        Ok(self.ready.peek().map(|Reverse((at, ..))| *at))
+        let look = self.next_look();
+        Ok(self.next_turn().map(|(at, _)| at).into_iter().chain(look).min())
     }
 
     fn take(&mut self, now: Nanos) -> Result<Option<Call>, RunError> {
-        while let Some(&Reverse((at, _, index))) = self.ready.peek()
+        if self.next_look().is_some_and(|at| at <= now) {
+            self.observe(now);
+            self.start_those_that_may(now);
+        }
+        while let Some((at, index)) = self.next_turn()
             && at <= now
         {
-            if let Some((&Target { file, start, bytes }, rest)) = self.to_invalidate[index].split_first() {
+            let job = &self.placed.jobs()[index];
+            if let Some((&Target { file, start, bytes, .. }, rest)) = self.to_invalidate[index].split_first() {
                 self.to_invalidate[index] = rest;
-                let job = &self.placed.jobs()[index];
-                let action = Action::Invalidate { file, offset: start, bytes };
-                // Nothing comes back by the token.
-                return Ok(Some(Call { arrival: now, stream: job.stream(), priority: job.priority(), token: u64::MAX, action }));
+                return Ok(Some(advice(job, now, Action::Invalidate { file, offset: start, bytes })));
             }
             self.ready.pop();
-            self.is_ready[index] = false;
+            self.turns[index] = None;
             let State::Running(process, ..) = &mut self.states[index] else { continue };
-            let action = process.go();
-            if self.go_on(index, now) {
-                self.start_those_that_may();
-            }
-            if let Some(action) = action {
-                let job = &self.placed.jobs()[index];
-                self.calls += 1;
-                return Ok(Some(Call {
-                    arrival: now,
-                    stream: job.stream(),
-                    priority: job.priority(),
-                    token: self.calls - 1,
-                    action,
-                }));
+            let action = process.go(now);
+            let priority = action.map(|action| process.priority(&action));
+            self.go_on(index, now);
+            self.start_those_that_may(now);
+            match action.zip(priority) {
+                Some((action @ Action::Invalidate { .. }, _)) => return Ok(Some(advice(job, now, action))),
+                Some((action, priority)) => {
+                    self.calls += 1;
+                    let token = self.calls - 1;
+                    return Ok(Some(Call { arrival: now, stream: job.stream(), priority, token, action }));
+                }
+                None => {}
             }
         }
         Ok(None)
@@ -197,9 +364,10 @@ impl Source for &mut Processes<'_> {
     fn completed(&mut self, finished: &Finished) {
         let index = finished.stream() as usize;
         let Some(State::Running(process, ..)) = self.states.get_mut(index) else { return };
-        process.completed(finished.arrival(), finished.at());
-        if !self.is_ready[index] && self.go_on(index, finished.at()) {
-            self.start_those_that_may();
+        process.completed(finished);
+        if self.turns[index].is_none() {
+            self.go_on(index, finished.at());
+            self.start_those_that_may(finished.at());
         }
     }
 
@@ -209,4 +377,9 @@ impl Source for &mut Processes<'_> {
             _ => true,
         }
     }
+}
+
+/// Advice to the kernel. Nothing comes back by its token.
+fn advice(job: &Job, now: Nanos, action: Action) -> Call {
+    Call { arrival: now, stream: job.stream(), priority: job.priority(), token: u64::MAX, action }
 }

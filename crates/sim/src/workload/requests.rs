@@ -12,6 +12,7 @@ use super::distribution::{Sampler, below};
 use super::options::{BlockSizes, DIRECTIONS, Distribution, FileService, Kind, Options, Sequencer, SyncMode, Zones};
 use super::place::{Plan, Target};
 use super::random_map::RandomMap;
+use super::verify::{Piece, Written};
 use crate::host::{Access, Action, FileId};
 
 /// Indices of directions.
@@ -42,6 +43,11 @@ pub(super) struct Requests {
     writes: u64,
     pass_ios: u64,
     pass_writes: u64,
+    /// What is still to be read back.
+    written: Option<Written>,
+    /// Whether the last I/O was a read.
+    after_read: bool,
+    read_back: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,8 @@ enum Stage {
     Running,
     /// The pass is over; the files from this one on are still to be synced.
     Closing(usize),
+    /// What was written in the pass is read back.
+    Verifying,
     Ended,
 }
 
@@ -76,6 +84,10 @@ struct Rules {
     limit: u64,
     number_ios: u64,
     largest: u64,
+    /// Nothing but what is read back is issued.
+    verify_only: bool,
+    /// A file is dropped from the page cache when it is opened.
+    invalidate: bool,
 }
 
 enum Sizes {
@@ -142,6 +154,8 @@ struct FileState {
     start: u64,
     bytes: u64,
     finished: bool,
+    /// Whether it was opened anew to be read back.
+    opened: bool,
     /// Where the last I/O of each direction began.
     last_start: [Option<u64>; DIRECTIONS],
     /// Where it ended.
@@ -160,7 +174,7 @@ struct Offset {
 }
 
 impl Requests {
-    pub(super) fn new(options: &Options, plan: &Plan) -> Requests {
+    pub(super) fn new(options: &Options, plan: &Plan, depth: u32) -> Requests {
         let rules = Rules::new(options, plan.limit);
         let file =
             |(index, target): (usize, &Target)| FileState::new(target, &rules, options, plan.seed.wrapping_add(index as u64));
@@ -181,15 +195,19 @@ impl Requests {
             writes: 0,
             pass_ios: 0,
             pass_writes: 0,
+            written: Written::new(options, depth),
+            after_read: false,
+            read_back: 0,
             files,
             rules,
         }
     }
 
-    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync, at the end, or if there is but
-    /// one.
+    /// Draws the direction of the next I/O, if the options leave it open: `None` before a sync or something that is read back, at the
+    /// end, or if there is but one.
     pub(super) fn draw_direction(&mut self) -> Option<usize> {
-        if self.rules.kind != Kind::Mixed || self.stage != Stage::Running || self.sync_due() || self.exhausted() {
+        let open = self.rules.kind == Kind::Mixed && self.stage == Stage::Running;
+        if !open || self.sync_due() || self.exhausted() || self.read_is_due() {
             return None;
         }
         Some(self.mixed_direction())
@@ -201,24 +219,37 @@ impl Requests {
             match self.stage {
                 Stage::Ended => return None,
                 Stage::Closing(at) => match self.files.get(at) {
-                    Some(file) if self.rules.sync_at_end && self.pass_writes > 0 => {
+                    Some(file) if self.rules.sync_at_end && self.pass_writes > 0 && !self.rules.verify_only => {
                         self.stage = Stage::Closing(at + 1);
                         return Some(Action::Sync { file: file.file });
                     }
+                    _ if self.written.is_some() => self.stage = Stage::Verifying,
                     _ => self.next_pass(),
+                },
+                Stage::Verifying => match self.read_back() {
+                    Some(action) => return Some(action),
+                    None => self.next_pass(),
                 },
                 Stage::Running if self.exhausted() => self.stage = Stage::Closing(0),
                 Stage::Running => {
+                    if self.read_is_due()
+                        && let Some(piece) = self.written.as_mut().and_then(Written::take_due)
+                    {
+                        return Some(self.read(piece));
+                    }
                     let Some(index) = self.pick_file() else {
                         self.stage = Stage::Closing(0);
                         continue;
                     };
-                    if self.sync_due() {
+                    if self.sync_due() && !self.rules.verify_only {
                         self.synced_last = true;
                         return Some(Action::Sync { file: self.files[index].file });
                     }
                     let direction = self.direction(index, direction.take());
                     if let Some(action) = self.access(index, direction) {
+                        if self.rules.verify_only {
+                            continue;
+                        }
                         return Some(action);
                     }
                     self.files[index].finished = true;
@@ -231,21 +262,55 @@ impl Requests {
 
     /// After the last I/O: syncs the files if the options say so.
     pub(super) fn stop(&mut self) {
-        if self.stage == Stage::Running {
-            self.stage = Stage::Closing(0);
-        }
+        self.stage = match self.stage {
+            Stage::Running => Stage::Closing(0),
+            Stage::Verifying => Stage::Ended,
+            stage => stage,
+        };
+        self.written = None;
         self.loops_left = 0;
         self.rules.time_based = false;
         self.rules.io_size = false;
     }
 
-    /// Whether fio would stop here, were it not for a time to fill.
+    /// Ends at once.
+    pub(super) fn abort(&mut self) {
+        self.stage = Stage::Ended;
+    }
+
+    /// The next action of reading back after the writes; `None` if all is read.
+    fn read_back(&mut self) -> Option<Action> {
+        let written = self.written.as_mut()?;
+        let piece = written.next()?;
+        let file = &mut self.files[piece.file];
+        if self.rules.invalidate && !std::mem::replace(&mut file.opened, true) {
+            written.put_back(piece);
+            return Some(Action::Invalidate { file: file.file, offset: file.start, bytes: file.bytes });
+        }
+        Some(self.read(piece))
+    }
+
+    fn read(&mut self, piece: Piece) -> Action {
+        let Piece { file, start, bytes } = piece;
+        let FileState { file, start: begin, .. } = self.files[file];
+        self.after_read = true;
+        self.read_back += u64::from(bytes);
+        Action::Access { op: Op::Read, file, offset: begin + start, bytes, access: self.rules.access }
+    }
+
+    /// Whether something that was written is to be read back before the next write.
+    fn read_is_due(&self) -> bool {
+        self.written.as_ref().is_some_and(|written| written.is_due(self.after_read))
+    }
+
+    /// Whether fio would stop here, were it not for a time to fill. A pass in which nothing is issued fills none.
     fn exhausted(&self) -> bool {
-        !self.rules.time_based && (self.bytes >= self.rules.limit || self.ios >= self.rules.number_ios)
+        (!self.rules.time_based || self.rules.verify_only) && (self.bytes >= self.rules.limit || self.ios >= self.rules.number_ios)
     }
 
     fn next_pass(&mut self) {
-        let room = self.rules.io_size && self.rules.limit.saturating_sub(self.bytes) >= self.rules.largest;
+        // fio counts what is read back, too, when it decides about another pass.
+        let room = self.rules.io_size && self.rules.limit.saturating_sub(self.bytes + self.read_back) >= self.rules.largest;
         let again = self.rules.time_based || !self.exhausted() && (self.loops_left > 0 || room);
         // A pass without I/O would be followed by others like it for ever.
         if !again || self.pass_ios == 0 {
@@ -261,6 +326,13 @@ impl Requests {
         self.current = self.files.len() - 1;
         self.left_of_current = 0;
         self.files.iter_mut().for_each(FileState::reset);
+        self.after_read = false;
+        if self.rules.time_based && self.rules.verify_only {
+            (self.ios, self.bytes) = (0, 0);
+        }
+        if let Some(written) = &mut self.written {
+            written.clear();
+        }
         if self.rules.repeatable {
             self.random = Xoshiro256PlusPlus::seed_from_u64(self.seed);
         }
@@ -340,12 +412,16 @@ impl Requests {
         file.last_end[direction] = start + u64::from(bytes);
         file.zone_bytes += u64::from(bytes);
         let action = Action::Access { op: op(direction), file: file.file, offset: file.start + start, bytes, access: rules.access };
+        if let (WRITE, Some(written)) = (direction, &mut self.written) {
+            written.push(Piece { file: index, start, bytes });
+        }
         self.count(direction, bytes);
         Some(action)
     }
 
     fn count(&mut self, direction: usize, bytes: u32) {
         self.synced_last = false;
+        self.after_read = direction == READ;
         self.pass_ios += 1;
         if direction == WRITE {
             self.writes += 1;
@@ -398,6 +474,8 @@ impl Rules {
             limit,
             number_ios: options.number_ios.unwrap_or(u64::MAX),
             largest: u64::from(options.all_block_bounds().1),
+            verify_only: options.verify.on && options.verify.only,
+            invalidate: options.invalidate,
         }
     }
 }
@@ -415,6 +493,7 @@ impl FileState {
             start: target.start,
             bytes: target.bytes,
             finished: false,
+            opened: false,
             last_start: [None; DIRECTIONS],
             last_end: [0; DIRECTIONS],
             zone: 0,
@@ -426,7 +505,7 @@ impl FileState {
 
     /// Resets to the beginning.
     fn reset(&mut self) {
-        self.finished = false;
+        (self.finished, self.opened) = (false, false);
         self.last_start = [None; DIRECTIONS];
         self.last_end = [0; DIRECTIONS];
         (self.zone, self.zone_bytes) = (0, 0);

@@ -1,9 +1,14 @@
 //! Every option of job files, how its value is parsed, and the messages for those that are not simulated.
 
-use block::{Nanos, PriorityClass};
+use block::{Nanos, did_you_mean};
 
-use super::options::{Amount, BlockSizes, Distribution, Engine, FileService, Kind, Options, Pattern, Sequencer, SyncMode};
-use super::value::{Fault, KiloBase, float, integer, range, signed, time, triple};
+use super::composite::{
+    amount, at_least_one, block_size, boolean, choice, command_priorities, count, distributions, file_service, names, pattern,
+    percent, priority_class, split, steady,
+};
+use super::options::{BlockSizes, CommandPriority, ExitWhat, Options, Sequencer, SyncMode};
+use super::refused::{self, REFUSED};
+use super::value::{Fault, KiloBase, integer, range, time, triple};
 
 /// How an option is handled.
 pub(super) enum Take {
@@ -36,7 +41,7 @@ const MEANT: &[Entry] = &[
     (&["bs_unaligned", "blocksize_unaligned"], Flag(|o, on| o.unaligned = on)),
     (&["size"], Value(|o, v, base| { o.size = Some(amount(v, base)?); Ok(()) })),
     (&["io_size", "io_limit"], Value(|o, v, base| { o.io_size = Some(amount(v, base)?); Ok(()) })),
-    (&["offset"], Value(|o, v, base| { o.offset = amount(v, base)?; Ok(()) })),
+    (&["offset", "fileoffset"], Value(|o, v, base| { o.offset = amount(v, base)?; Ok(()) })),
     (&["offset_increment"], Value(|o, v, base| { o.offset_increment = amount(v, base)?; Ok(()) })),
     (&["offset_align"], Value(|o, v, base| { o.offset_align = integer(v, base)?; Ok(()) })),
     (&["filesize"], Value(|o, v, base| { o.file_size = Some(range(v, true, |v| at_least_one(integer(v, base)?))?); Ok(()) })),
@@ -51,7 +56,7 @@ const MEANT: &[Entry] = &[
     (&["iodepth_batch_complete", "iodepth_batch_complete_min"], Value(|o, v, base| { o.batch_complete_min = count(v, base, 0, MAX_DEPTH)?; Ok(()) })),
     (&["iodepth_batch_complete_max"], Value(|o, v, base| { o.batch_complete_max = count(v, base, 0, MAX_DEPTH)?; Ok(()) })),
     (&["iodepth_low"], Value(|o, v, base| { o.depth_low = count(v, base, 0, MAX_DEPTH)?; Ok(()) })),
-    (&["ioengine"], Value(|o, v, _| { o.engine = choice(v, ENGINES)?; Ok(()) })),
+    (&["ioengine"], Value(|o, v, _| { o.engine = refused::engine(v)?; Ok(()) })),
     (&["direct"], Value(|o, v, _| { o.direct = boolean(v)?; Ok(()) })),
     (&["buffered"], Value(|o, v, _| { o.direct = !boolean(v)?; Ok(()) })),
     (&["sync"], Value(|o, v, _| { o.sync = choice(v, SYNC_MODES)?; Ok(()) })),
@@ -68,11 +73,30 @@ const MEANT: &[Entry] = &[
     (&["thinktime_blocks_type"], Value(|o, v, _| { o.think_at_issue = choice(v, &[("complete", false), ("issue", true)])?; Ok(()) })),
     (&["thinktime_iotime"], Value(|o, v, _| { o.think_every = Some(time(v, SECOND)?); Ok(()) })),
     (&["runtime", "timeout"], Value(|o, v, _| { o.runtime = Some(time(v, SECOND)?).filter(|span| *span > Nanos::ZERO); Ok(()) })),
+    (&["rate_min", "ratemin"], Value(|o, v, base| { o.rate_min = triple(v, |v| integer(v, base))?.map(Option::unwrap_or_default); Ok(()) })),
+    (&["rate_iops_min"], Value(|o, v, base| { o.rate_iops_min = triple(v, |v| integer(v, base))?.map(Option::unwrap_or_default); Ok(()) })),
+    (&["rate_cycle", "ratecycle"], Value(|o, v, base| { o.rate_cycle = Nanos::from_millis(u64::from(count(v, base, 1, u32::MAX)?)); Ok(()) })),
     (&["time_based"], Flag(|o, on| o.time_based = on)),
     (&["ramp_time"], Value(|o, v, _| { o.ramp = time(v, SECOND)?; Ok(()) })),
     (&["startdelay"], Value(|o, v, _| { o.start_delay = range(v, true, |v| time(v, SECOND))?; Ok(()) })),
     (&["stonewall", "wait_for_previous"], Flag(|o, on| o.stonewall = on)),
     (&["wait_for"], Value(|o, v, _| { o.wait_for = Some(v.into()); Ok(()) })),
+    (&["exitall"], Flag(|o, on| o.exit_all = on)),
+    (&["exitall_on_error"], Flag(|o, on| o.exit_all_on_error = on)),
+    (&["exit_what"], Value(|o, v, _| { o.exit_what = choice(v, &[("group", ExitWhat::Group), ("stonewall", ExitWhat::Running), ("all", ExitWhat::All)])?; Ok(()) })),
+    (&["flow"], Value(|o, v, base| { o.flow = count(v, base, 0, 1000)?; Ok(()) })),
+    (&["flow_id"], Value(|o, v, base| { o.flow_id = count(v, base, 0, u32::MAX)?; Ok(()) })),
+    (&["flow_sleep"], Value(|o, v, base| { o.flow_sleep = Nanos::from_micros(u64::from(count(v, base, 0, u32::MAX)?)); Ok(()) })),
+    (&["steadystate", "ss"], Value(|o, v, _| { o.steady = Some(steady(v)?); Ok(()) })),
+    (&["steadystate_duration", "ss_dur"], Value(|o, v, _| { o.steady_seconds = whole_seconds(v)?; Ok(()) })),
+    (&["steadystate_ramp_time", "ss_ramp"], Value(|o, v, _| { o.steady_ramp = time(v, SECOND)?; Ok(()) })),
+    (&["verify"], Value(|o, v, _| { o.verify.on = choice(v, refused::CHECKSUMS)?; Ok(()) })),
+    (&["do_verify"], Value(|o, v, _| { o.verify.reads = boolean(v)?; Ok(()) })),
+    (&["verify_only"], Flag(|o, on| o.verify.only = on)),
+    (&["verify_backlog"], Value(|o, v, base| { o.verify.backlog = count(v, base, 0, u32::MAX)?; Ok(()) })),
+    (&["verify_backlog_batch"], Value(|o, v, base| { o.verify.batch = count(v, base, 0, u32::MAX)?; Ok(()) })),
+    (&["experimental_verify"], Value(|o, v, _| { o.verify.experimental = boolean(v)?; Ok(()) })),
+    (&["fill_device", "fill_fs"], Value(|o, v, _| { o.fill_device = boolean(v)?; Ok(()) })),
     (&["new_group"], Flag(|o, on| o.new_group = on)),
     (&["group_reporting"], Flag(|o, on| o.group_reporting = on)),
     (&["loops"], Value(|o, v, base| { o.loops = count(v, base, 0, u32::MAX)?.max(1); Ok(()) })),
@@ -80,7 +104,7 @@ const MEANT: &[Entry] = &[
     (&["percentage_random"], Value(|o, v, _| fill(&mut o.percentage_random, triple(v, percent)?))),
     (&["norandommap"], Flag(|o, on| o.no_random_map = on)),
     (&["random_distribution"], Value(|o, v, base| fill(&mut o.distribution, distributions(v, base)?))),
-    (&["zonemode"], Value(|o, v, _| { o.strided = choice(v, &[("none", false), ("strided", true)])?; Ok(()) })),
+    (&["zonemode"], Value(|o, v, _| { o.strided = refused::zone_mode(v)?; Ok(()) })),
     (&["zonesize"], Value(|o, v, base| { o.zone_size = integer(v, base)?; Ok(()) })),
     (&["zonerange"], Value(|o, v, base| { o.zone_range = integer(v, base)?; Ok(()) })),
     (&["zoneskip"], Value(|o, v, base| { o.zone_skip = integer(v, base)?; Ok(()) })),
@@ -89,10 +113,28 @@ const MEANT: &[Entry] = &[
     (&["allrandrepeat"], Value(|o, v, _| { if boolean(v)? { o.repeatable = true; } Ok(()) })),
     (&["prio"], Value(|o, v, base| { o.priority = Some(count(v, base, 0, 7)? as u8); Ok(()) })),
     (&["prioclass"], Value(|o, v, base| { o.priority_class = priority_class(count(v, base, 0, 3)?); Ok(()) })),
-    // The generator is our own, with the same properties. The others only allow the default, so that the value is checked, not
-    // ignored.
-    (&["random_generator"], Value(|_, v, _| choice(v, &[("tausworthe", ()), ("tausworthe64", ())]))),
-    (&["io_submit_mode"], Value(|_, v, _| choice(v, &[("inline", ())]))),
+    (&["cmdprio_percentage"], Value(|o, v, _| {
+        let shares = triple(v, percent)?;
+        o.command_priorities.rules = [0, 1].map(|i| shares[i].map(|share| CommandPriority { bytes: None, share, priority: None }).into_iter().collect());
+        Ok(())
+    })),
+    (&["cmdprio_bssplit"], Value(|o, v, base| {
+        let rules = triple(v, |v| command_priorities(v, base))?;
+        o.command_priorities.rules = [0, 1].map(|i| rules[i].clone().unwrap_or_default());
+        Ok(())
+    })),
+    (&["cmdprio_class"], Value(|o, v, base| {
+        let [read, write, _] = triple(v, |v| count(v, base, 0, 3).map(priority_class))?;
+        fill(&mut o.command_class, [read.flatten(), write.flatten()])
+    })),
+    (&["cmdprio"], Value(|o, v, base| {
+        let [read, write, _] = triple(v, |v| count(v, base, 0, 7).map(|level| level as u8))?;
+        fill(&mut o.command_level, [read, write])
+    })),
+    // The generator is our own, with the same properties.
+    (&["random_generator"], Value(|o, v, _| { o.linear_feedback = choice(v, &[("tausworthe", false), ("tausworthe64", false), ("lfsr", true)])?; Ok(()) })),
+    (&["io_submit_mode"], Value(|o, v, _| { o.offload = choice(v, &[("inline", false), ("offload", true)])?; Ok(()) })),
+    // Only the default is possible: the value is checked, not ignored.
     (&["fadvise_hint"], Value(|_, v, _| choice(v, &[("0", ()), ("1", ())]))),
     (&["invalidate"], Value(|o, v, _| { o.invalidate = boolean(v)?; Ok(()) })),
 ];
@@ -160,8 +202,20 @@ const WITHOUT_EFFECT: Entry = (
         "hugepage-size",
         "lockmem",
         "write_hint",
+        // How what was read is checked.
+        "verify_offset",
+        "verify_interval",
+        "verify_pattern",
+        "verify_fatal",
+        "verify_dump",
+        "verify_async",
+        "verify_async_cpus",
+        "verify_state_save",
+        "verifysort",
+        "verifysort_nr",
         // Processors, users, the ways of calling the kernel.
         "thread",
+        "threads",
         "nice",
         "cpumask",
         "cpus_allowed",
@@ -171,7 +225,6 @@ const WITHOUT_EFFECT: Entry = (
         "uid",
         "gid",
         "thinktime_spin",
-        "rate_cycle",
         "hipri",
         "fixedbufs",
         "registerfiles",
@@ -193,54 +246,15 @@ const WITHOUT_EFFECT: Entry = (
         "overwrite",
         "unlink",
         "unlink_each_loop",
+        "uncached",
+        "hipri_percentage",
+        "cgroup_nodelete",
+        "comm",
         "continue_on_error",
         "ignore_error",
-        "exitall_on_error",
     ],
     NoEffect,
 );
-
-/// Options of fio that would change the simulation, and what to do instead.
-const REFUSED: &[(&str, &str)] = &[
-    ("lfsr", "leave it out: every block is visited once without it, too"),
-    ("verify", "data is not simulated; use rw=read to read what was written"),
-    ("do_verify", "data is not simulated"),
-    ("verify_only", "data is not simulated"),
-    ("read_iolog", "replay the log itself as a trace"),
-    ("merge_blktrace_file", "replay the trace itself"),
-    ("ioscheduler", "the scheduler is chosen when the workload is run"),
-    ("exitall", "the nearest supported option is runtime with time_based, which ends every job at a given time"),
-    ("exit_what", "the nearest supported option is runtime with time_based"),
-    ("flow", "the nearest supported options are rate and rate_iops"),
-    ("flow_id", "the nearest supported options are rate and rate_iops"),
-    ("rate_min", "the nearest supported option is rate"),
-    ("rate_iops_min", "the nearest supported option is rate_iops"),
-    ("latency_target", "the nearest supported option is iodepth"),
-    ("latency_run", "the nearest supported option is iodepth"),
-    ("max_latency", "the nearest supported option is runtime"),
-    ("steadystate", "the nearest supported option is runtime with ramp_time"),
-    ("ss", "the nearest supported option is runtime with ramp_time"),
-    ("sync_file_range", "the nearest supported option is fdatasync"),
-    ("write_barrier", "the nearest supported option is fsync"),
-    ("file_append", "the nearest supported option is offset"),
-    ("fill_device", "the nearest supported option is size=100% on a /dev file"),
-    ("zonecapacity", "zoned block devices are not simulated; the nearest supported option is zonesize with zonemode=strided"),
-    ("max_open_zones", "zoned block devices are not simulated"),
-    ("openfiles", "all files of a job are open all the time; leave it out"),
-    ("opendir", "the nearest supported options are directory and nrfiles"),
-    ("lockfile", "files are not locked here"),
-    ("pre_read", "the nearest supported way is an earlier job with rw=read and stonewall behind it"),
-    ("create_only", "files are always there"),
-    ("trim_percentage", "the nearest supported option is rw=trimwrite"),
-    ("serialize_overlap", "the nearest supported option is iodepth=1"),
-    ("cmdprio_percentage", "the nearest supported option is prioclass"),
-    ("cgroup", "the nearest supported option is prio"),
-    ("bs_is_seq_rand", "the nearest supported option is bssplit"),
-    ("exec_prerun", "commands are not run"),
-    ("exec_postrun", "commands are not run"),
-    ("profile", "write the profile's jobs out"),
-    ("include", "copy the included lines into this file"),
-];
 
 /// More I/Os in flight than any device or kernel holds.
 const MAX_DEPTH: u32 = 65_536;
@@ -248,17 +262,6 @@ const MAX_DEPTH: u32 = 65_536;
 const MAX_FILES: u32 = 1 << 18;
 const MICROSECOND: Nanos = Nanos::from_micros(1);
 const SECOND: Nanos = Nanos::from_millis(1000);
-
-const ENGINES: &[(&str, Engine)] = &[
-    ("psync", Engine::Sync),
-    ("sync", Engine::Sync),
-    ("vsync", Engine::Sync),
-    ("pvsync", Engine::Sync),
-    ("pvsync2", Engine::Sync),
-    ("libaio", Engine::Libaio),
-    ("io_uring", Engine::IoUring),
-    ("posixaio", Engine::PosixAio),
-];
 
 const SYNC_MODES: &[(&str, SyncMode)] = &[
     ("0", SyncMode::None),
@@ -283,30 +286,21 @@ pub(super) fn set(options: &mut Options, key: &str, value: Option<&str>, base: K
     Ok(names[0])
 }
 
-/// Why an option is rejected, and the nearest one.
+/// Why an option is rejected, and which one may be meant.
 fn unknown(key: &str) -> Fault {
-    if let Some((_, advice)) = REFUSED.iter().find(|(name, _)| *name == key) {
-        return format!("`{key}` is not supported: {advice}");
+    if let Some((_, reason)) = REFUSED.iter().find(|(name, _)| *name == key) {
+        return format!("`{key}` is not supported: {reason}");
     }
-    let names = MEANT.iter().chain([&WITHOUT_EFFECT]).flat_map(|(names, _)| names.iter());
-    let nearest = names.min_by_key(|name| distance(key, name)).copied().unwrap_or("rw");
-    format!("there is no supported option `{key}`; the nearest one is `{nearest}`")
+    let names = MEANT.iter().chain([&WITHOUT_EFFECT]).flat_map(|(names, _)| names.iter().copied());
+    let meant = did_you_mean(key, names.chain(REFUSED.iter().map(|(name, _)| *name)));
+    format!("there is no option `{key}`{meant}")
 }
 
-/// Levenshtein distance of keys, cut to a length that no option reaches.
-fn distance(a: &str, b: &str) -> usize {
-    let a: Vec<char> = a.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.chars().count()).collect();
-    for (i, letter) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, other) in b.chars().enumerate() {
-            let replaced = diagonal + usize::from(*letter != other);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row.last().copied().unwrap_or(0)
+/// fio looks at steady state once a second.
+fn whole_seconds(text: &str) -> Result<u32, Fault> {
+    let span = time(text, SECOND)?;
+    let whole = u32::try_from(span.0 / SECOND.0).ok().filter(|seconds| *seconds <= 86_400 && span.0.is_multiple_of(SECOND.0));
+    whole.ok_or_else(|| format!("`{text}` is out of range; it must be whole seconds, at most a day"))
 }
 
 /// Assigns the values that are given.
@@ -317,202 +311,6 @@ fn fill<T, const N: usize>(places: &mut [T; N], values: [Option<T>; N]) -> Resul
         }
     }
     Ok(())
-}
-
-fn choice<T: Clone>(text: &str, choices: &[(&str, T)]) -> Result<T, Fault> {
-    let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| value.clone());
-    found.ok_or_else(|| {
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
-        match names.as_slice() {
-            [only] => format!("`{text}` is not supported; it must be {only}"),
-            _ => format!("`{text}` is not supported; it must be one of {}", names.join(", ")),
-        }
-    })
-}
-
-fn boolean(text: &str) -> Result<bool, Fault> {
-    choice(text, &[("0", false), ("1", true)])
-}
-
-fn percent(text: &str) -> Result<u8, Fault> {
-    let digits = text.strip_suffix('%').unwrap_or(text);
-    let value = digits.parse::<u8>().ok().filter(|percent| *percent <= 100);
-    value.ok_or_else(|| format!("`{text}` is out of range; it must be a whole number from 0 to 100"))
-}
-
-fn count(text: &str, base: KiloBase, least: u32, most: u32) -> Result<u32, Fault> {
-    let value = integer(text, base)?;
-    let fitting = u32::try_from(value).ok().filter(|value| (least..=most).contains(value));
-    fitting.ok_or_else(|| format!("`{text}` is out of range; it must be from {least} to {most}"))
-}
-
-fn at_least_one(value: u64) -> Result<u64, Fault> {
-    if value == 0 { Err("0 is out of range; it must be at least 1".to_owned()) } else { Ok(value) }
-}
-
-fn block_size(text: &str, base: KiloBase) -> Result<u32, Fault> {
-    let bytes = integer(text, base)?;
-    let fitting = u32::try_from(bytes).ok().filter(|bytes| (1..=1 << 30).contains(bytes));
-    fitting.ok_or_else(|| format!("`{text}` is out of range; it must be from 1 byte to 1g"))
-}
-
-fn amount(text: &str, base: KiloBase) -> Result<Amount, Fault> {
-    match text.strip_suffix('%') {
-        Some(_) => percent(text).map(Amount::Percent),
-        None => integer(text, base).map(Amount::Bytes),
-    }
-}
-
-fn pattern(text: &str, base: KiloBase) -> Result<Pattern, Fault> {
-    const KINDS: &[(&str, (Kind, bool))] = &[
-        ("read", (Kind::Read, false)),
-        ("write", (Kind::Write, false)),
-        ("trim", (Kind::Trim, false)),
-        ("rw", (Kind::Mixed, false)),
-        ("readwrite", (Kind::Mixed, false)),
-        ("randread", (Kind::Read, true)),
-        ("randwrite", (Kind::Write, true)),
-        ("randtrim", (Kind::Trim, true)),
-        ("randrw", (Kind::Mixed, true)),
-        ("trimwrite", (Kind::TrimWrite, false)),
-        ("randtrimwrite", (Kind::TrimWrite, true)),
-    ];
-    let (name, number) = match text.split_once(':') {
-        Some((name, number)) => (name.trim(), Some(number.trim())),
-        None => (text, None),
-    };
-    let (kind, random) = choice(name, KINDS)?;
-    let mut pattern = Pattern { kind, random, every: 1, skip: 0 };
-    match number {
-        Some(number) if random => pattern.every = count(number, base, 0, u32::MAX)?.max(1),
-        Some(number) => pattern.skip = signed(number, base)?,
-        None => {}
-    }
-    Ok(pattern)
-}
-
-fn file_service(text: &str, base: KiloBase) -> Result<(FileService, u32), Fault> {
-    let (name, number) = text.split_once(':').unwrap_or((text, "1"));
-    let kinds = [("roundrobin", FileService::RoundRobin), ("sequential", FileService::Sequential), ("random", FileService::Random)];
-    Ok((choice(name, &kinds)?, count(number, base, 1, u32::MAX)?))
-}
-
-/// Names separated by colons; a backslash before a colon makes it part of the name.
-fn names(text: &str) -> Result<Vec<String>, Fault> {
-    let mut names = vec![String::new()];
-    let mut letters = text.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            ':' => names.push(String::new()),
-            '\\' if letters.peek() == Some(&':') => names.last_mut().into_iter().for_each(|name| name.push(':')),
-            _ => names.last_mut().into_iter().for_each(|name| name.push(letter)),
-        }
-        if letter == '\\' && letters.peek() == Some(&':') {
-            letters.next();
-        }
-    }
-    match names.iter().find(|name| name.is_empty() || *name == "-") {
-        Some(name) => Err(format!("`{text}` holds the name `{name}`; names must not be empty or `-`")),
-        None => Ok(names),
-    }
-}
-
-/// `4k/50:64k/:…`: blank percentages share the remainder.
-fn split(text: &str, base: KiloBase) -> Result<Vec<(u32, u8)>, Fault> {
-    const MOST: usize = 64;
-    let mut sizes = Vec::new();
-    for part in text.split(':').map(str::trim) {
-        let (bytes, share) = part.split_once('/').unwrap_or((part, ""));
-        sizes.push((block_size(bytes, base)?, if share.is_empty() { None } else { Some(percent(share)?) }));
-    }
-    if sizes.len() > MOST {
-        return Err(format!("{} sizes are too many; at most {MOST} are allowed", sizes.len()));
-    }
-    shares(sizes)
-}
-
-/// Fills in blank percentages; they must add up to at most 100, and to exactly 100 if none is blank.
-fn shares<T>(parts: Vec<(T, Option<u8>)>) -> Result<Vec<(T, u8)>, Fault> {
-    let given: u32 = parts.iter().filter_map(|(_, share)| *share).map(u32::from).sum();
-    let blank = parts.iter().filter(|(_, share)| share.is_none()).count() as u32;
-    let left = 100u32.checked_sub(given).ok_or_else(|| format!("the percentages add up to {given}; they must add up to 100"))?;
-    if blank == 0 && left > 0 {
-        return Err(format!("the percentages add up to {given}; they must add up to 100, or leave one blank"));
-    }
-    let mut blanks = 0..blank;
-    let parts = parts.into_iter().map(|(what, share)| {
-        // Rounded so that the blanks together get the whole remainder.
-        let shared = |i: u32| left * (i + 1) / blank - left * i / blank;
-        (what, share.unwrap_or_else(|| blanks.next().map_or(0, shared) as u8))
-    });
-    Ok(parts.collect())
-}
-
-fn distributions(text: &str, base: KiloBase) -> Result<[Option<Distribution>; 3], Fault> {
-    let (name, rest) = text.split_once([':', '=']).unwrap_or((text, ""));
-    match name {
-        "zoned" => triple(rest, |part| zones(part, percent).map(Distribution::Zoned)),
-        "zoned_abs" => triple(rest, |part| zones(part, |v| integer(v, base)).map(Distribution::ZonedAbsolute)),
-        _ => distribution(name, rest).map(|distribution| [0; 3].map(|_| Some(distribution.clone()))),
-    }
-}
-
-fn distribution(name: &str, rest: &str) -> Result<Distribution, Fault> {
-    let mut parts = rest.split(':').map(str::trim).filter(|part| !part.is_empty());
-    let first = parts.next().map(float).transpose()?;
-    let center = parts.next().map(float).transpose()?;
-    if let Some(center) = center.filter(|center| !(0.0..=1.0).contains(center)) {
-        return Err(format!("the centre `{center}` is out of range; it must be from 0 to 1"));
-    }
-    if let Some(part) = parts.next() {
-        return Err(format!("`{part}` is one number too many"));
-    }
-    let inside = |value: f64, right: bool, range: &str| {
-        if right { Ok(value) } else { Err(format!("`{value}` is out of range; {name} needs {range}")) }
-    };
-    match name {
-        "random" if first.is_none() => Ok(Distribution::Uniform),
-        "zipf" => {
-            let theta = first.unwrap_or(1.1);
-            Ok(Distribution::Zipf(
-                inside(theta, theta > 0.0 && theta != 1.0 && theta <= 10.0, "a theta above 0 and at most 10, not 1")?,
-                center,
-            ))
-        }
-        "pareto" => {
-            let h = first.unwrap_or(0.2);
-            Ok(Distribution::Pareto(inside(h, h > 0.0 && h < 1.0, "an h above 0 and below 1")?, center))
-        }
-        "normal" => {
-            let deviation = first.ok_or_else(|| "normal needs a deviation in percent: normal:20".to_owned())?;
-            Ok(Distribution::Normal(
-                inside(deviation, (0.0..100.0).contains(&deviation), "a deviation from 0 to below 100")?,
-                center,
-            ))
-        }
-        _ => Err(format!(
-            "`{name}` is not supported; it must be one of random, zipf:THETA, pareto:H, normal:DEVIATION, zoned:SHARE/SIZE:…, zoned_abs:SHARE/SIZE:…"
-        )),
-    }
-}
-
-/// `60/10:30/20:…`: percentages of the I/Os, sizes.
-fn zones<T>(text: &str, size: impl Fn(&str) -> Result<T, Fault>) -> Result<Vec<(u8, T)>, Fault> {
-    const MOST: usize = 256;
-    let mut zones = Vec::new();
-    for part in text.split(':').map(str::trim) {
-        let (share, zone) = part.split_once('/').ok_or_else(|| format!("`{part}` must be SHARE/SIZE, such as 60/10"))?;
-        zones.push((size(zone)?, if share.is_empty() { None } else { Some(percent(share)?) }));
-    }
-    if zones.len() > MOST {
-        return Err(format!("{} zones are too many; at most {MOST} are allowed", zones.len()));
-    }
-    Ok(shares(zones)?.into_iter().map(|(zone, share)| (share, zone)).collect())
-}
-
-/// fio's numbers are those of ioprio.h: 0 none, 1 real time, 2 best effort, 3 idle.
-fn priority_class(number: u32) -> Option<PriorityClass> {
-    [None, Some(PriorityClass::RealTime), Some(PriorityClass::BestEffort), Some(PriorityClass::Idle)][number as usize]
 }
 
 #[cfg(test)]
@@ -531,23 +329,10 @@ mod tests {
 
     #[test]
     fn a_misspelled_option_is_told_the_nearest_one() {
-        assert!(unknown("iodpeth").contains("`iodepth`"));
-        assert!(unknown("rwmixreads").contains("`rwmixread`"));
-        assert!(unknown("verify").contains("rw=read"));
-    }
-
-    #[test]
-    fn a_colon_behind_a_backslash_is_part_of_a_name() {
-        assert_eq!(names(r"/dev/foo@3,0\:c:b").as_deref(), Ok(&["/dev/foo@3,0:c".to_owned(), "b".to_owned()][..]));
-        assert!(names("a::b").is_err());
-    }
-
-    #[test]
-    fn blank_shares_share_what_is_left() {
-        let base = KiloBase::Old;
-        assert_eq!(split("4k/50:1k/:32k/", base), Ok(vec![(4096, 50), (1024, 25), (32768, 25)]));
-        assert_eq!(split("4k/34:1k:32k:8k", base), Ok(vec![(4096, 34), (1024, 22), (32768, 22), (8192, 22)]));
-        assert!(split("4k/60:8k/60", base).is_err());
-        assert!(split("4k/30:8k/30", base).is_err());
+        assert!(unknown("iodpeth").contains("did you mean iodepth?"));
+        assert!(unknown("rwmixreads").contains("did you mean rwmixread?"));
+        assert!(unknown("max_latencies").contains("did you mean max_latency?"));
+        assert!(!unknown("nfs_url").contains("did you mean"));
+        assert!(unknown("pre_read").contains("rw=read"));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
-use super::{Short, stream};
+use super::Short;
 
 /// What fio issues for a job `j` with these options; `None` if there is no fio.
 fn fio(options: &str) -> Option<Vec<Short>> {
@@ -29,6 +29,11 @@ fn fio(options: &str) -> Option<Vec<Short>> {
         issued.push((letter, file, place.0, place.1));
     }
     Some(issued)
+}
+
+/// What we issue; fio does not log that it drops files from the page cache.
+fn stream(options: &str) -> Vec<Short> {
+    super::stream(options).into_iter().filter(|action| action.0 != 'I').collect()
 }
 
 fn skip() {
@@ -74,6 +79,23 @@ fn streams_without_chance_are_fios_own_action_by_action() {
         "rw=rw rwmixread=100 size=64k",
         "rw=rw rwmixread=0 size=64k bs=4k,8k",
         "rw=read filename=a:b filesize=16k bs=4k",
+        "rw=write size=32k verify=crc32c",
+        "rw=write size=32k verify=null",
+        "rw=write size=32k verify=0",
+        "rw=write size=16k verify=crc32c do_verify=0",
+        "rw=write size=16k verify=crc32c verify_only",
+        "rw=read size=16k verify=crc32c",
+        "rw=write size=16k loops=2 verify=crc32c",
+        "rw=write size=16k nrfiles=2 verify=crc32c",
+        "rw=write size=16k io_size=24k verify=crc32c",
+        "rw=write:4k size=32k verify=crc32c",
+        "rw=write size=16k verify=crc32c fsync=2 end_fsync=1",
+        "rw=write size=64k number_ios=3 verify=meta",
+        "rw=write size=32k verify=md5 verify_backlog=2",
+        "rw=write size=32k verify=md5 verify_backlog=3",
+        "rw=write size=48k verify=md5 verify_backlog=4 verify_backlog_batch=2",
+        "rw=write size=24k verify=md5 verify_backlog=2 loops=2",
+        "rw=write size=24k verify=md5 experimental_verify=1",
     ] {
         let Some(real) = fio(options) else { return skip() };
         assert_eq!(stream(options), real, "{options}");
@@ -82,9 +104,13 @@ fn streams_without_chance_are_fios_own_action_by_action() {
 
 #[test]
 fn blocks_are_trimmed_and_then_written_as_fio_does() {
-    for options in
-        ["rw=trimwrite size=32k", "rw=trimwrite size=32k number_ios=5", "rw=trimwrite size=32k io_size=8k", "rw=trim size=32k"]
-    {
+    for options in [
+        "rw=trimwrite size=16k verify=md5",
+        "rw=trimwrite size=32k",
+        "rw=trimwrite size=32k number_ios=5",
+        "rw=trimwrite size=32k io_size=8k",
+        "rw=trim size=32k",
+    ] {
         let Some(real) = fio(options) else { return skip() };
         assert_eq!(stream(&format!("{options} filename=/dev/sda")), real, "{options}");
     }
@@ -102,6 +128,11 @@ fn random_maps_cover_the_same_blocks_with_as_many_ios() {
         "rw=randread size=1m loops=2",
         "rw=randread size=1m io_size=1536k",
         "rw=randwrite size=1m fsync=5",
+        "rw=randread size=1m random_generator=lfsr",
+        "rw=randwrite size=1m random_generator=lfsr norandommap loops=2",
+        "rw=randwrite size=1m verify=md5",
+        "rw=randwrite size=1m verify=md5 verify_backlog=16",
+        "rw=randwrite size=256k io_size=1m verify=md5",
     ] {
         let Some(real) = fio(options) else { return skip() };
         let ours = stream(options);
@@ -109,6 +140,47 @@ fn random_maps_cover_the_same_blocks_with_as_many_ios() {
         assert_eq!(ours.len(), real.len(), "{options}");
         if !options.contains("io_size") {
             assert_eq!(places(&ours), places(&real), "{options}");
+        }
+    }
+}
+
+#[test]
+fn random_writes_are_read_back_in_the_order_that_fio_reads_them() {
+    for options in [
+        "rw=randwrite size=256k verify=md5",
+        "rw=randwrite size=256k verify=md5 norandommap",
+        "rw=randwrite size=256k verify=md5 norandommap nrfiles=2",
+        "rw=randwrite size=64k io_size=256k verify=md5 norandommap",
+        "rw=randwrite size=256k verify=md5 random_generator=lfsr",
+        "rw=randwrite size=256k verify=md5 random_distribution=zipf:1.2",
+        "rw=randwrite size=256k verify=md5 bsrange=4k-16k",
+        "rw=randwrite size=256k verify=md5 bsrange=4k-16k norandommap",
+        "rw=randwrite size=256k verify=md5 norandommap experimental_verify=1",
+    ] {
+        let Some(real) = fio(options) else { return skip() };
+        for stream in [&stream(options), &real] {
+            let (written, read): (Vec<Short>, Vec<Short>) = stream.iter().partition(|s| s.0 == 'w');
+            let place = |s: &Short| (s.1, s.2, s.3);
+            let read: Vec<_> = read.iter().map(place).collect();
+            let in_order =
+                options.contains("experimental") || !["norandommap", "lfsr", "zipf"].iter().any(|word| options.contains(word));
+            if in_order {
+                assert_eq!(read, written.iter().map(place).collect::<Vec<_>>(), "{options}");
+                continue;
+            }
+            // Sorted, without what was overwritten.
+            let mut last: BTreeMap<(u32, u64), u32> = BTreeMap::new();
+            for &(_, file, offset, bytes) in &written {
+                last.retain(|&(other, at), length| {
+                    other != file || at + u64::from(*length) <= offset || at >= offset + u64::from(bytes)
+                });
+                last.insert((file, offset), bytes);
+            }
+            assert_eq!(
+                read,
+                last.into_iter().map(|((file, offset), bytes)| (file, offset, bytes)).collect::<Vec<_>>(),
+                "{options}"
+            );
         }
     }
 }

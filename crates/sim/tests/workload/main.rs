@@ -3,10 +3,14 @@
 #![expect(clippy::unwrap_used, reason = "a helper of tests may panic, too")]
 
 mod against_fio;
+mod ending;
+mod flows;
 mod invalidating;
+mod options;
 mod parser;
 mod streams;
 mod timing;
+mod verifying;
 
 use block::Op;
 use sim::host::Action;

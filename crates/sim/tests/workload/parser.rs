@@ -44,6 +44,19 @@ fn what_is_well_formed_is_read() {
         ("rate=1m,", |o| o.rate == [1 << 20, 0, 0]),
         ("kb_base=1000\nsize=1k", |o| o.size == Some(sim::workload::Amount::Bytes(1000))),
         ("size=1ki\nkb_base=1000", |o| o.size == Some(sim::workload::Amount::Bytes(1024))),
+        ("random_distribution=zoned:50/5:30/15:20/", |o| {
+            o.distribution[0] == Distribution::Zoned(vec![(50, 5), (30, 15), (20, 80)])
+        }),
+        ("ratemin=10k\nrate_iops_min=5,6", |o| o.rate_min == [10240; 3] && o.rate_iops_min == [5, 6, 6]),
+        ("ss=bw_slope:0.3%\nss_dur=1m\nss_ramp=5", |o| {
+            o.steady.is_some_and(|s| s.bandwidth && s.slope && s.percent) && o.steady_seconds == 60
+        }),
+        ("verify=meta\nverify_pattern=0xff\nverify_backlog=8\ndo_verify=0", |o| {
+            o.verify.on && !o.verify.reads && o.verify.backlog == 8
+        }),
+        ("exitall=1\nexit_what=all", |o| o.exit_all && o.exit_what == sim::workload::ExitWhat::All),
+        ("bs=2*$pagesize", |o| o.block_sizes[0] == BlockSizes::Range(8192, 8192)),
+        ("threads=1\nioengine=null\nfileoffset=4k\nfill_fs=1", |o| o.engine == Engine::Null && o.fill_device),
         ("write_bw_log=x\nthread\nnice=3\nbuffer_compress_percentage=50", |o| o.depth == 1),
         ("prioclass=1\nprio=3", |o| o.priority == Some(3)),
     ] {
@@ -53,27 +66,60 @@ fn what_is_well_formed_is_read() {
 }
 
 #[test]
+fn a_report_shows_a_group_in_one_row_and_others_in_their_own() {
+    let text =
+        "[a]\nnumjobs=2\n[b]\ngroup_reporting\nnumjobs=2\n[c]\ngroup_reporting\nnew_group\n[d]\ngroup_reporting\n[e]\nstonewall\n";
+    let workload = parse(text).unwrap();
+    let of = |number: fn(&sim::workload::Job) -> u32| workload.jobs().iter().map(number).collect::<Vec<_>>();
+    assert_eq!(of(|job| job.group()), [0, 0, 0, 0, 1, 1, 2]);
+    // As in fio: b shares a row with the job before it in its group, though that one does not ask for it.
+    assert_eq!(of(|job| job.report_row()), [0, 1, 1, 1, 2, 2, 3]);
+    assert_eq!(of(|job| job.phase()), [0, 0, 0, 0, 0, 0, 1]);
+}
+
+#[test]
 fn what_is_not_says_line_option_value_and_what_is_right() {
     for (text, words) in [
         ("bs=4k\n", "t.fio:1: `bs=4k` is before the first section; put [global] or [NAME] above it"),
         ("", "t.fio: it holds no job"),
         ("[global]\nbs=4k\n", "holds no job"),
         ("[j\nbs=4k\n", "t.fio:1: `[j` is not a section"),
-        ("[j]\n\niodpeth=4\n", "t.fio:3: there is no supported option `iodpeth`; the nearest one is `iodepth`"),
-        ("[j]\nverify=crc32c\n", "t.fio:2: `verify` is not supported: data is not simulated"),
-        ("[j]\nBS=4k\n", "no supported option `BS`"),
+        ("[j]\n\niodpeth=4\n", "t.fio:3: there is no option `iodpeth`; did you mean iodepth?"),
+        ("[j]\nnfs_url=${URL}\nioengine=nfs\n", "t.fio:3: ioengine: `nfs` is not supported: it uses a network"),
+        ("[j]\nnfs_url=x\n", "t.fio:2: there is no option `nfs_url`"),
+        ("[j]\nverify=crc23\n", "; did you mean crc32?"),
+        ("[j]\nBS=4k\n", "there is no option `BS`"),
         ("[j]\nbs=4x\n", "t.fio:2: bs: `4x` has the unknown unit `x`"),
         ("[j]\nbs=0\n", "bs: `0` is out of range; it must be from 1 byte to 1g"),
         ("[j]\nbs=\n", "t.fio:2: `bs` has no value"),
         ("[j]\ndirect\n", "`direct` needs a value"),
         ("[j]\ndirect=2\n", "direct: `2` is not supported; it must be one of 0, 1"),
         ("[j]\nrw=READ\n", "rw: `READ` is not supported; it must be one of read, write"),
-        ("[j]\nioengine=mmap\n", "ioengine: `mmap` is not supported; it must be one of psync, sync"),
+        (
+            "[j]\nioengine=libiao\n",
+            "it must be one of psync, sync, vsync, pvsync, pvsync2, libaio, io_uring, posixaio, null; did you mean libaio?",
+        ),
+        ("[j]\nioengine=mmap\n", "ioengine: `mmap` is not supported: page faults"),
+        ("[j]\nioengine=sg\n", "ioengine: `sg` is not supported: it passes commands to the drive past the I/O scheduler"),
+        ("[j]\nioengine=librpma_apm_client\n", "`librpma_apm_client` is not supported: it uses a network"),
+        ("[j]\nss=iops\n", "ss: `iops` has no limit; it must be such as iops:2%"),
+        ("[j]\nss=ipos:2%\n", "it must be one of iops, iops_slope, bw, bw_slope; did you mean iops?"),
+        ("[j]\nss=iops_slope:2%\nss_dur=1\n", "t.fio:3: steadystate_duration: a slope needs at least 2 seconds"),
+        ("[j]\nss_dur=1500ms\n", "ss_dur: `1500ms` is out of range; it must be whole seconds"),
+        (
+            "[a]\nss=iops:2%\nss_dur=5\n[b]\n",
+            "t.fio:4: steadystate: a and b are of one group and must have the same; give new_group",
+        ),
+        ("[a]\nflow=1\n[b]\nstonewall\nflow=1\n", "t.fio:5: flow: a and b share flow_id=0 but do not run at the same time"),
+        ("[j]\ncmdprio_percentage=20\n", "t.fio:2: cmdprio: only ioengine=libaio and io_uring"),
+        ("[j]\ncmdprio_bssplit=4k\n", "`4k` must be SIZE/PERCENTAGE or SIZE/PERCENTAGE/CLASS/LEVEL"),
+        ("[j]\nexit_what=everything\n", "it must be one of group, stonewall, all"),
+        ("[j]\nrandom_generator=lsfr\n", "; did you mean lfsr?"),
         ("[j]\niodepth=0\n", "iodepth: `0` is out of range; it must be from 1 to 65536"),
         ("[j]\nrwmixread=101\n", "rwmixread: `101` is out of range"),
-        ("[j]\nsize=${SIZE}\n", "size: `${SIZE}` depends on the machine"),
+        ("[j]\nsize=${SIZE}\n", "t.fio:2: size: the environment variable SIZE is not set"),
         ("[j]\nsize=8*$mb_memory\n", "`$mb_memory` depends on the machine"),
-        ("[j]\ninclude x.fio\n", "copy the lines of x.fio into this file"),
+        ("[j]\ninclude x.fio\n", "t.fio:2: include: x.fio cannot be included here; copy its lines"),
         ("[j]\nrandom_distribution=zipf:1\n", "not 1"),
         ("[j]\nrandom_distribution=zoned:60/10:50/90\n", "add up to 110"),
         ("[j]\nbssplit=4k/60\n", "add up to 60"),
@@ -138,6 +184,14 @@ fn line() -> impl Strategy<Value = String> {
         "norandommap",
         "description",
         "offset_align",
+        "verify",
+        "verify_backlog",
+        "verify_only",
+        "flow",
+        "fill_device",
+        "ioengine",
+        "cmdprio_bssplit",
+        "steadystate",
         "nonsense",
     ]);
     let value = prop_oneof![
@@ -155,6 +209,12 @@ fn line() -> impl Strategy<Value = String> {
             "/dev/sda",
             "a:b",
             "random:2",
+            "null",
+            "libaio",
+            "md5",
+            "iops:2%",
+            "4k/50/1/2:8k/50",
+            "${HOME}",
             "0",
             "1",
             "(2^60*9)",

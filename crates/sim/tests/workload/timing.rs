@@ -10,12 +10,12 @@ use sim::workload::{WorkloadRun, run};
 use super::{placed, short};
 
 /// Serves every call in the same time, as many at once as there are.
-struct Constant {
+pub struct Constant {
     service: Nanos,
     under_way: BinaryHeap<Reverse<(Nanos, u64)>>,
     /// All calls ever made, by number: when, and what.
-    calls: Vec<(Nanos, Call)>,
-    most_under_way: usize,
+    pub calls: Vec<(Nanos, Call)>,
+    pub most_under_way: usize,
 }
 
 impl Constant {
@@ -64,10 +64,10 @@ impl Server for Constant {
     fn dispatch(&mut self, _now: Nanos) {}
 }
 
-const MS: u64 = 1_000_000;
+pub const MS: u64 = 1_000_000;
 
 /// Runs a job file against a server that takes `service_us` for everything.
-fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, WorkloadRun) {
+pub fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, WorkloadRun) {
     let placed = placed(text);
     let mut server = Constant::new(Nanos::from_micros(service_us));
     let outcome = run(&placed, &mut server, only, Measure::new([]), &Watch::default(), None).unwrap();
@@ -75,11 +75,11 @@ fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, W
 }
 
 /// When the calls of `stream` were made, in ms.
-fn times(server: &Constant, stream: u32) -> Vec<f64> {
+pub fn times(server: &Constant, stream: u32) -> Vec<f64> {
     server.calls.iter().filter(|(_, call)| call.stream == stream).map(|(at, _)| at.as_millis_f64()).collect()
 }
 
-fn every(step: f64, number: usize) -> Vec<f64> {
+pub fn every(step: f64, number: usize) -> Vec<f64> {
     (0..number).map(|i| i as f64 * step).collect()
 }
 
@@ -158,6 +158,19 @@ fn a_poisson_process_has_its_mean_and_its_spread() {
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
     assert!((mean - 1.0).abs() < 0.03 && (deviation - 1.0).abs() < 0.04, "mean {mean} ms, deviation {deviation} ms");
+}
+
+#[test]
+fn submission_by_other_threads_keeps_the_rate_whatever_is_in_flight() {
+    // Each call takes 35 ms, one is due every 10 ms: a job that submits by itself waits for what is in flight before it sleeps.
+    let text = |mode: &str| {
+        format!("[j]\nrw=read\nsize=40k\nrate_iops=100\niodepth=8\nioengine=libaio\ndirect=1\nio_submit_mode={mode}\n")
+    };
+    assert_eq!(times(&run_against(&text("offload"), 35_000, None).0, 0), every(10.0, 10));
+    assert_ne!(times(&run_against(&text("inline"), 35_000, None).0, 0), every(10.0, 10));
+    // Even of synchronous calls, as many are under way as the depth.
+    let (server, _) = run_against("[j]\nrw=read\nsize=32k\niodepth=4\nio_submit_mode=offload\n", 1000, None);
+    assert_eq!(times(&server, 0), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]);
 }
 
 #[test]

@@ -48,6 +48,8 @@ pub struct Segment {
 pub struct Waiting {
     /// Position in the order of arrival.
     pub order: u64,
+    /// What it has against requests that came before, see [`super::model::HddModel::handicap`].
+    pub handicap: u64,
     /// When the arm may start at the earliest.
     pub ready: u64,
     /// From this LBA on they may still be on the bus, …
@@ -89,14 +91,15 @@ pub struct Cache {
     dedicated: bool,
     hits_on_written: bool,
     keeps: bool,
+    keeps_overlapped: bool,
 }
 
 impl Cache {
-    /// Empty segments.
-    pub fn new(spec: &CacheSpecification) -> Cache {
+    /// Empty segments. `keeps_overlapped`: see [`super::model::Departures`].
+    pub fn new(spec: &CacheSpecification, keeps_overlapped: bool) -> Cache {
         let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
         let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0, asked: 0 };
-        let waiting = Waiting { order: 0, ready: 0, incoming: 0, incoming_since: 0, place };
+        let waiting = Waiting { order: 0, handicap: 0, ready: 0, incoming: 0, incoming_since: 0, place };
         Cache {
             segments: vec![empty; spec.segments as usize].into(),
             waiting: vec![waiting; spec.segments as usize].into(),
@@ -107,6 +110,7 @@ impl Cache {
             dedicated: spec.dedicated_write_segment,
             hits_on_written: spec.read_hits_on_written_data,
             keeps: spec.keeps_data,
+            keeps_overlapped,
         }
     }
 
@@ -236,7 +240,7 @@ impl Cache {
 
     /// Takes `lba..end` of a write into a segment. Clean copies elsewhere are updated, or dropped where reads may not hit them.
     pub fn begin_write(&mut self, index: usize, lba: u64, end: u64) {
-        if !self.hits_on_written {
+        if !(self.hits_on_written && self.keeps_overlapped) {
             for other in &mut self.segments {
                 if matches!(other.state, State::Clean) && other.start < end && lba < other.end {
                     other.state = State::Empty;

@@ -231,7 +231,7 @@ impl Zone {
             return Err(format!("first_cylinder: {} lies in the zone before; at least {next_cylinder}", spec.first_cylinder));
         }
         if spec.last_cylinder < spec.first_cylinder || spec.last_cylinder >= geometry.cylinders {
-            let (first, last) = (spec.first_cylinder, geometry.cylinders - 1);
+            let (first, last) = (spec.first_cylinder, geometry.cylinders.saturating_sub(1));
             return Err(format!("last_cylinder: {} is not within {first} to {last}", spec.last_cylinder));
         }
         let per_track = spec.sectors_per_track;

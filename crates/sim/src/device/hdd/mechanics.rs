@@ -77,9 +77,6 @@ impl Mechanics {
         write_seek: Option<&Seek>,
         geometry: &Geometry,
     ) -> Result<Mechanics, String> {
-        if !(60.0..=1e6).contains(&spec.rotation_rpm) {
-            return Err(format!("mechanics.rotation_rpm: {} is not within 60 to 1000000", spec.rotation_rpm));
-        }
         let period = (60e9 / spec.rotation_rpm).round() as u64;
         Ok(Mechanics {
             period,
@@ -120,6 +117,12 @@ impl Mechanics {
     pub fn position(&self, at: u64, arm: Arm, place: &SectorLocation, motion: Motion, write: bool) -> Positioning {
         let seek = self.seek_time(arm, place, motion, write);
         Positioning { seek, rotation: self.wait_for(at.saturating_add(seek), place.angle) }
+    }
+
+    /// No access takes longer to reach its first sector.
+    pub fn longest_access(&self) -> u64 {
+        let seek = self.seek.iter().copied().max().map_or(0, u64::from).max(self.head_switch).max(self.reacquire);
+        seek.saturating_add_signed(self.write_settle.max(0)) + self.period
     }
 
     /// Time from `at` until an angle passes the head.

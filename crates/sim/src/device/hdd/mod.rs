@@ -64,6 +64,8 @@ struct Pending {
     order: u64,
     /// When the drive began to look at it.
     arrived: u64,
+    /// What it has against requests that came before, see [`HddModel::handicap`].
+    handicap: u64,
     /// The request before it was a read.
     after_read: bool,
     /// It found the arm at rest: the bus has not been left yet.
@@ -127,7 +129,7 @@ impl Hdd {
         Hdd {
             depth,
             policy: policy.unwrap_or(model.queue.policy),
-            cache: Cache::new(&model.cache),
+            cache: Cache::new(&model.cache, model.departures.keeps_overlapped_segment),
             arm: Arm::default(),
             active: None,
             stream: None,
@@ -224,6 +226,7 @@ impl Hdd {
         }
         // Flushes grow: the last one's writes hold those of all.
         if let Some(flush) = self.flushes.back()
+            && !self.is_overdue(at)
             && let Some((_, segment)) = self.best_segment(at, flush.upto)
         {
             return Some(Work::Destage(segment));
@@ -248,6 +251,14 @@ impl Hdd {
         }
     }
 
+    /// A request that came before the first flush has waited for so long that no later one could be preferred to it: flushes
+    /// that follow each other without end must not keep it waiting either.
+    fn is_overdue(&self, at: u64) -> bool {
+        let (Some(flush), Some(longest)) = (self.flushes.front(), self.model.overdue_after) else { return false };
+        let waits = |request: &Pending| request.order <= flush.upto && at.saturating_sub(request.arrived) >= longest;
+        self.policy == QueuePolicy::Sptf && self.pending.iter().any(waits)
+    }
+
     /// The pending request that the policy prefers among those that can go, with its rank.
     fn best_request(&self, at: u64, full: bool, without_collisions: bool) -> Option<Ranked> {
         let no_room = self.cache.no_room_for_reads();
@@ -268,9 +279,9 @@ impl Hdd {
     #[inline]
     fn rank_request(&self, at: u64, request: &Pending, best: Option<Ranked>) -> Option<Rank> {
         if self.policy == QueuePolicy::Sptf && !request.write && self.stream_brings(request.lba) {
-            return better((0, request.order), best);
+            return better((request.handicap, request.order), best);
         }
-        self.rank(at, request.order, &request.place, request.write, best)
+        self.rank(at, request.order, request.handicap, &request.place, request.write, best)
     }
 
     /// The segment waiting to be written that the policy prefers, with its rank, among those that came no later than `upto`.
@@ -282,9 +293,9 @@ impl Hdd {
             // The arm is just there: written later, it would have to come back for a revolution.
             let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
             let rank = if follows_on {
-                better((0, waiting.order), best)
+                better((waiting.handicap, waiting.order), best)
             } else {
-                self.rank(at, waiting.order, &waiting.place, true, best)
+                self.rank(at, waiting.order, waiting.handicap, &waiting.place, true, best)
             };
             if let Some(rank) = rank {
                 best = Some((rank, index));
@@ -295,7 +306,7 @@ impl Hdd {
 
     /// What the policy minimises, ties going to the older, if it is better than the best so far.
     #[inline]
-    fn rank(&self, at: u64, order: u64, place: &SectorLocation, write: bool, best: Option<Ranked>) -> Option<Rank> {
+    fn rank(&self, at: u64, order: u64, handicap: u64, place: &SectorLocation, write: bool, best: Option<Ranked>) -> Option<Rank> {
         let mechanics = &self.model.mechanics;
         let cost = match self.policy {
             QueuePolicy::Fifo => 0,
@@ -303,10 +314,10 @@ impl Hdd {
             QueuePolicy::Sptf => {
                 // Nothing is there before its sector passes, however short the seek: most need not be looked up in the seek table,
                 // which is larger than a processor's caches.
-                if best.is_some_and(|((cost, _), _)| mechanics.wait_for(at, place.angle) > cost) {
+                if best.is_some_and(|((cost, _), _)| mechanics.wait_for(at, place.angle).saturating_add(handicap) > cost) {
                     return None;
                 }
-                mechanics.position(at, self.arm, place, Motion::Fresh, write).total()
+                mechanics.position(at, self.arm, place, Motion::Fresh, write).total().saturating_add(handicap)
             }
         };
         better((cost, order), best)
@@ -402,6 +413,7 @@ impl Device for Hdd {
             place: self.model.layout.locate(lba),
             order: self.orders,
             arrived,
+            handicap: self.model.handicap(arrived),
             after_read: self.last_was_read,
             connected,
             extra_disconnect: write && connected && !self.last_was_read && lba != self.last_write.0,

@@ -1,8 +1,8 @@
 //! Everything about a disk that does not change while it works: checked once, shared by all instances.
 
 use super::layout::HddLayout;
-use super::mechanics::{MAX_CYLINDERS, Mechanics, duration};
-use super::spec::{CacheSpecification, HddQueue, HddSpecification, ReadAhead};
+use super::mechanics::{Mechanics, duration};
+use super::spec::{CacheSpecification, HddQueue, HddSpecification, ReadAhead, Seek};
 
 /// A checked profile, ready for arithmetic. All times are nanoseconds.
 #[derive(Debug, PartialEq)]
@@ -17,6 +17,32 @@ pub struct HddModel {
     pub queue: HddQueue,
     /// What processor and bus add.
     pub delays: Delays,
+    /// A request that has waited for so long goes before any that comes later; none: a drive without ageing.
+    pub overdue_after: Option<u64>,
+    /// [`HddQueue::aging_ms_per_s`] as a part of the time that goes by, in units of 2⁻³².
+    pub aging: u64,
+    /// Where it does as the measured drives do and not as DiskSim.
+    pub departures: Departures,
+}
+
+/// Where the model does as the drives of the validation traces do and not as DiskSim, in what no profile says. They can be taken
+/// back, so that each drive can be judged with the choices that the others ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departures {
+    /// A drive that takes sectors in any order and keeps those on the way reads the whole track. DiskSim: only up to what was asked.
+    pub reads_whole_track: bool,
+    /// A write leaves the rest of a segment that it overlaps, if reads may hit written data. DiskSim drops the segment.
+    pub keeps_overlapped_segment: bool,
+    /// A drive that left the bus is back on it when enough of a read has come. DiskSim: a reselection later.
+    pub reselects_in_time: bool,
+    /// The least delay of a write runs from when its data are there. DiskSim: from the command.
+    pub delays_from_data: bool,
+}
+
+impl Default for Departures {
+    fn default() -> Departures {
+        Departures { reads_whole_track: true, keeps_overlapped_segment: true, reselects_in_time: true, delays_from_data: true }
+    }
 }
 
 /// A delay that depends on what the drive did before.
@@ -80,31 +106,36 @@ pub struct ExtraDisconnect {
 }
 
 impl HddModel {
-    /// Checks a profile. Errors name the key, its value and what would be right.
+    /// Checks a profile whose values are within the ranges of their keys. Errors name the key, its value and what would be right.
     pub fn new(spec: &HddSpecification) -> Result<HddModel, String> {
         let geometry = &spec.geometry;
-        check("geometry.surfaces", u32::from(geometry.surfaces), 1, 1024)?;
-        check("geometry.cylinders", geometry.cylinders, 1, MAX_CYLINDERS)?;
         check("geometry.sparing_range_cylinders", geometry.sparing_range_cylinders, 1, geometry.cylinders)?;
-        check("queue.depth", spec.queue.depth, 1, 1024)?;
         check_cache(&spec.cache)?;
-        for (index, zone) in spec.zones.iter().enumerate() {
-            let angles = [
-                ("first_sector_offset", zone.first_sector_offset),
-                ("track_skew", zone.track_skew),
-                ("cylinder_skew", zone.cylinder_skew),
-            ];
-            if let Some((key, value)) = angles.iter().find(|(_, value)| !(0.0..=1e6).contains(value)) {
-                return Err(format!("zone[{index}].{key}: {value} is not within 0 to 1000000"));
-            }
+        check_seek("seek", &spec.seek)?;
+        if let Some(write_seek) = &spec.write_seek {
+            check_seek("write_seek", write_seek)?;
         }
+        let mechanics = Mechanics::new(&spec.mechanics, &spec.seek, spec.write_seek.as_ref(), geometry)?;
+        let gain = spec.queue.aging_ms_per_s / 1e3;
+        let overdue_after = (gain > 0.0).then(|| (mechanics.longest_access() as f64 / gain) as u64);
         Ok(HddModel {
             layout: HddLayout::new(geometry, &spec.zones)?,
-            mechanics: Mechanics::new(&spec.mechanics, &spec.seek, spec.write_seek.as_ref(), geometry)?,
+            mechanics,
             cache: effective_cache(spec),
             queue: spec.queue.clone(),
             delays: Delays::new(spec)?,
+            overdue_after,
+            aging: (gain * 2f64.powi(32)).round() as u64,
+            departures: Departures::default(),
         })
+    }
+
+    /// What is added to the access time of a request that arrived at `arrived` when it is compared with others. Each second that
+    /// a request came later costs it [`HddQueue::aging_ms_per_s`]; counted from the beginning of time it need not be
+    /// worked out anew at each comparison.
+    #[inline]
+    pub fn handicap(&self, arrived: u64) -> u64 {
+        ((u128::from(arrived) * u128::from(self.aging)) >> 32) as u64
     }
 }
 
@@ -115,15 +146,23 @@ fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
 fn check_cache(cache: &CacheSpecification) -> Result<(), String> {
     let least = if cache.dedicated_write_segment { 2 } else { 1 };
     check("cache.segments", cache.segments, least, 4096)?;
-    check("cache.segment_sectors", cache.segment_sectors, 1, 1 << 30)?;
     check("cache.write_segments", cache.write_segments, 1, cache.segments)?;
-    check("cache.read_ahead_min_sectors", cache.read_ahead_min_sectors, 0, cache.segment_sectors)?;
-    check("cache.read_ahead_max_sectors", cache.read_ahead_max_sectors, 0, 1 << 30)?;
-    if (0.0..=1.0).contains(&cache.read_watermark) {
-        Ok(())
-    } else {
-        Err(format!("cache.read_watermark: {} is not within 0 to 1", cache.read_watermark))
+    check("cache.read_ahead_min_sectors", cache.read_ahead_min_sectors, 0, cache.segment_sectors)
+}
+
+/// A longer way takes no less time.
+fn check_seek(name: &str, seek: &Seek) -> Result<(), String> {
+    let (Seek::Linear { single_ms, average_ms, full_ms } | Seek::Curve { single_ms, average_ms, full_ms }) = seek else {
+        return Ok(());
+    };
+    for (key, value, shorter, least) in
+        [("average_ms", average_ms, "single_ms", single_ms), ("full_ms", full_ms, "average_ms", average_ms)]
+    {
+        if value < least {
+            return Err(format!("{name}.{key}: {value} should be at least {shorter}, which is {least} ms"));
+        }
     }
+    Ok(())
 }
 
 /// The cache, without a maximum of read-ahead that would contradict its mode: whole tracks are not read where the maximum is shorter
@@ -162,8 +201,8 @@ impl Delays {
             }
         };
         Ok(Delays {
-            read_sector: bus_time("bus.read_sector_ms", spec.bus.read_sector_ms)?,
-            write_sector: bus_time("bus.write_sector_ms", spec.bus.write_sector_ms)?,
+            read_sector: duration("bus.read_sector_ms", spec.bus.read_sector_ms)?,
+            write_sector: duration("bus.write_sector_ms", spec.bus.write_sector_ms)?,
             request: overhead("request_ms", overheads.request_ms)?,
             read_hit: after("read_hit", overheads.read_hit_after_read_ms, overheads.read_hit_after_write_ms)?,
             read_miss: after("read_miss", overheads.read_miss_after_read_ms, overheads.read_miss_after_write_ms)?,
@@ -182,9 +221,4 @@ impl Delays {
             extra_disconnect,
         })
     }
-}
-
-fn bus_time(key: &str, millis: f64) -> Result<u64, String> {
-    // A bus slower than a second a sector is a mistake in the unit.
-    if millis > 1000.0 { Err(format!("{key}: {millis} is not within 0 to 1000")) } else { duration(key, millis) }
 }

@@ -1,15 +1,16 @@
 //! The profile of a hard disk: what it says, and the checked tables made of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::Hdd;
 use super::model::HddModel;
 use super::spec::{HddSpecification, QueuePolicy};
 use crate::device::Device;
-use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 
 /// Hard disks. Their profiles have no `kind`: files from before there were other kinds stay good.
-pub static KIND: DeviceKind = DeviceKind { key: None, parse, line: None };
+pub static KIND: DeviceKind =
+    DeviceKind { key: None, name: "Hard disks", schema: LazyLock::new(keys::schema::<HddSpecification>), parse, line: None };
 
 /// What is particular to the profile of a hard disk.
 #[derive(Clone, Debug)]

@@ -228,7 +228,11 @@ impl Hdd {
             if connected.is_none() && extent.lba < enough && enough <= end {
                 // The drive knows when enough will have come, and is back on the bus by then.
                 let came = if enough < all { extent.passed_at(&self.model, enough) } else { all_passed };
-                let begin = came.max(extent.settled.saturating_add(back));
+                let begin = if self.model.departures.reselects_in_time {
+                    came.max(extent.settled.saturating_add(back))
+                } else {
+                    came.saturating_add(back)
+                };
                 sent = sent.max(begin.saturating_add(takes));
             }
             let off_media = if last == all { all_passed } else { extent.passed_at(&self.model, last) };
@@ -271,7 +275,8 @@ impl Hdd {
             held.start = extent.lba - on_the_way;
             held.released = held.start;
         }
-        (cache.zero_latency_reads && track.sectors_per_track <= cache.segment_sectors)
+        let whole = self.model.departures.reads_whole_track && cache.zero_latency_reads;
+        (whole && track.sectors_per_track <= cache.segment_sectors)
             .then_some(extent.settled.saturating_add(self.model.mechanics.period))
     }
 

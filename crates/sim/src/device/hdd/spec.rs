@@ -1,9 +1,19 @@
 //! The schema of a hard disk's profile, the `disks/*.toml` without `kind`. Key names carry their units; an unknown key is an error.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::mechanics::MAX_CYLINDERS;
+
+/// Longer than any movement of an arm, any step of a controller or any time on a bus: a second.
+const LONGEST_MS: f64 = 1000.0;
+/// More than a revolution holds.
+const MOST_SKEW: f64 = 1e6;
+/// More memory than drives have: half a terabyte.
+const MOST_SEGMENT_SECTORS: u32 = 1 << 30;
+
 /// A hard disk, as its profile describes it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HddSpecification {
     /// The profile's name.
@@ -35,15 +45,18 @@ pub struct HddSpecification {
 }
 
 /// Platters and how LBAs lie on them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
-    /// Recording surfaces, that is heads: 1 to 1024.
+    /// Recording surfaces, that is heads.
+    #[schemars(range(min = 1, max = 1024))]
     pub surfaces: u16,
-    /// Physical cylinders: 1 to 4,194,304.
+    /// Physical cylinders.
+    #[schemars(range(min = 1, max = MAX_CYLINDERS))]
     pub cylinders: u32,
     /// 512-byte sectors the host sees; all that the zones hold if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub capacity_sectors: Option<u64>,
     /// The order in which LBAs use the surfaces.
     #[serde(default)]
@@ -53,14 +66,16 @@ pub struct Geometry {
     pub sparing: Sparing,
     /// Cylinders that share spares, where `sparing` says so.
     #[serde(default = "one", skip_serializing_if = "is_one")]
+    #[schemars(!skip_serializing_if, range(min = 1, max = MAX_CYLINDERS))]
     pub sparing_range_cylinders: u32,
     /// Skews and offsets of the zones are fractions of a revolution instead of sectors.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schemars(!skip_serializing_if)]
     pub skew_in_revolutions: bool,
 }
 
 /// The order in which LBAs use the surfaces of successive cylinders.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mapping {
     /// Every cylinder from the first surface to the last.
@@ -73,7 +88,7 @@ pub enum Mapping {
 }
 
 /// Where spare sectors are kept (DiskSim's sparing schemes 0 to 10, in its order).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sparing {
     /// Nowhere; slips are ignored.
@@ -102,118 +117,154 @@ pub enum Sparing {
 }
 
 /// Cylinders with the same number of sectors per track.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpecification {
     /// First cylinder.
+    #[schemars(range(min = 0, max = MAX_CYLINDERS - 1))]
     pub first_cylinder: u32,
     /// Last cylinder.
+    #[schemars(range(min = 0, max = MAX_CYLINDERS - 1))]
     pub last_cylinder: u32,
     /// Physical sectors on each track.
+    #[schemars(range(min = 1, max = MOST_SEGMENT_SECTORS), extend("x-unit" = "sectors"))]
     pub sectors_per_track: u32,
     /// Where the zone's first sector lies, counted from the index mark of all tracks.
     #[serde(default, skip_serializing_if = "is_zero_f64")]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = MOST_SKEW), extend("x-unit" = "sectors or revolutions"))]
     pub first_sector_offset: f64,
     /// Sectors at the front that hold the drive's own data.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if)]
     pub reserved_sectors: u32,
     /// How far the numbering is turned from one track of a cylinder to the next.
+    #[schemars(range(min = 0.0, max = MOST_SKEW), extend("x-unit" = "sectors or revolutions"))]
     pub track_skew: f64,
     /// How far it is turned from the last track of a cylinder to the first of the next.
+    #[schemars(range(min = 0.0, max = MOST_SKEW), extend("x-unit" = "sectors or revolutions"))]
     pub cylinder_skew: f64,
     /// Spares (sectors or tracks) of each region.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if, extend("x-unit" = "sectors or tracks"))]
     pub spares: u32,
     /// Bad places (sectors or tracks, counted from the zone's start) that the numbering skips.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if, extend("x-unit" = "sectors or tracks"))]
     pub slips: Vec<u32>,
     /// Bad places and those that stand in for them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(!skip_serializing_if, extend("x-unit" = "sectors or tracks"))]
     pub remaps: Vec<(u32, u32)>,
 }
 
 /// Spindle and arm.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MechanicsSpecification {
-    /// Revolutions per minute: 60 to 1,000,000.
+    /// Speed of the spindle.
+    #[schemars(range(min = 60.0, max = 1e6))]
     pub rotation_rpm: f64,
     /// Changing the head while data stream over a track boundary.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub head_switch_ms: f64,
     /// Added for a write whenever the arm or the head moved. Below zero on drives that write sooner than they read (DEC RZ26,
     /// HP C2490A): never so far that less than nothing is left.
     #[serde(default)]
+    #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
     pub write_settle_ms: f64,
     /// Finding the track again for an access that does not go on where the last one ended, though the arm is on the cylinder.
     #[serde(default)]
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub reacquire_ms: f64,
     /// A write that does not follow on waits at least this long before it touches the media.
     #[serde(default, skip_serializing_if = "is_zero_f64")]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = LONGEST_MS))]
     pub minimum_write_seek_ms: f64,
 }
 
 /// How long the arm takes for a distance.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Seek {
     /// Measured points, straight lines between and beyond them.
     Table {
-        /// Distance in cylinders and time in ms, distances ascending.
+        /// Pairs of distance in cylinders and time in ms, distances ascending.
+        #[schemars(with = "Vec<SeekPoint>", extend("x-unit" = "[cylinders, ms]"))]
         points: Vec<(u32, f64)>,
     },
     /// The same for every distance.
     Constant {
         /// Time in ms.
+        #[schemars(range(min = 0.0, max = LONGEST_MS))]
         time_ms: f64,
     },
     /// Straight lines through three points: one cylinder, a third of the disk, all of it.
     Linear {
         /// One cylinder.
+        #[schemars(range(min = 0.0, max = LONGEST_MS))]
         single_ms: f64,
         /// A third of the disk, the average of random seeks.
+        #[schemars(range(min = 0.0, max = LONGEST_MS))]
         average_ms: f64,
         /// From edge to edge.
+        #[schemars(range(min = 0.001, max = LONGEST_MS))]
         full_ms: f64,
     },
     /// a·√(d−1) + b·(d−1) + c through the same three points (Lee and Katz 1993).
     Curve {
         /// One cylinder.
+        #[schemars(range(min = 0.0, max = LONGEST_MS))]
         single_ms: f64,
         /// The average of random seeks.
+        #[schemars(range(min = 0.0, max = LONGEST_MS))]
         average_ms: f64,
         /// From edge to edge.
+        #[schemars(range(min = 0.001, max = LONGEST_MS))]
         full_ms: f64,
     },
     /// Ruemmler and Wilkes (IEEE Computer, March 1994): a root for short seeks, a line for long ones.
     Hpl {
         /// From this distance on the line holds.
+        #[schemars(range(min = 0, max = MAX_CYLINDERS))]
         division_cylinders: u32,
         /// Constant of the root.
+        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
         short_base_ms: f64,
         /// Factor of the root.
+        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
         short_root_ms: f64,
         /// Constant of the line.
+        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
         long_base_ms: f64,
         /// Factor of the line.
+        #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
         long_slope_ms: f64,
         /// Measured times of the first distances, which override the root.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        #[schemars(!skip_serializing_if, inner(range(min = 0.0, max = LONGEST_MS)))]
         first_ms: Vec<f64>,
     },
 }
 
+/// The ranges of a point of a seek table: cylinders and ms.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct SeekPoint(#[schemars(range(min = 0, max = MAX_CYLINDERS))] u32, #[schemars(range(min = 0.0, max = LONGEST_MS))] f64);
+
 /// The way to the host.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Bus {
     /// One sector to the host.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_sector_ms: f64,
     /// One sector from the host.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub write_sector_ms: f64,
 }
 
 /// How far the drive reads on by itself after a read.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAhead {
     /// Not at all.
@@ -230,7 +281,7 @@ pub enum ReadAhead {
 }
 
 /// Which reads make the drive read on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReadAheadTrigger {
     /// Every one.
@@ -242,7 +293,7 @@ pub enum ReadAheadTrigger {
 }
 
 /// Which writes the drive reports as done before they are on the media.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum WriteCache {
     /// None.
@@ -255,17 +306,21 @@ pub enum WriteCache {
 }
 
 /// The drive's memory.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CacheSpecification {
-    /// Segments: 1 to 4,096.
+    /// How many segments it has.
+    #[schemars(range(min = 1, max = 4096))]
     pub segments: u32,
     /// Size of each.
+    #[schemars(range(min = 1, max = MOST_SEGMENT_SECTORS))]
     pub segment_sectors: u32,
     /// Most segments that may hold data not yet on the media.
+    #[schemars(range(min = 1, max = 4096))]
     pub write_segments: u32,
     /// One segment is for writes and nothing else.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schemars(!skip_serializing_if)]
     pub dedicated_write_segment: bool,
     /// Data stay after they were sent, for later hits.
     #[serde(default = "yes")]
@@ -278,13 +333,16 @@ pub struct CacheSpecification {
     pub read_ahead: ReadAhead,
     /// Which reads make it read on.
     #[serde(default, skip_serializing_if = "is_every_read")]
+    #[schemars(!skip_serializing_if)]
     pub read_ahead_trigger: ReadAheadTrigger,
     /// Sectors it reads on before it turns to another request.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if, range(min = 0, max = MOST_SEGMENT_SECTORS))]
     pub read_ahead_min_sectors: u32,
     /// Most sectors it reads on; 0: as the segment allows. With `next-track`, which means whole tracks, a number below the longest
     /// track does not count.
     #[serde(default, skip_serializing_if = "is_zero")]
+    #[schemars(!skip_serializing_if, range(min = 0, max = MOST_SEGMENT_SECTORS))]
     pub read_ahead_max_sectors: u32,
     /// Data already sent to the host make room for read-ahead, which then runs to its maximum.
     #[serde(default)]
@@ -294,6 +352,7 @@ pub struct CacheSpecification {
     pub read_ahead_after_hit: bool,
     /// A read of what is about to be read ahead waits for it.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schemars(!skip_serializing_if)]
     pub joins_read_ahead: bool,
     /// Sectors that pass before the wanted ones are kept.
     #[serde(default)]
@@ -315,49 +374,68 @@ pub struct CacheSpecification {
     pub works_during_media_access: bool,
     /// Read-ahead may be stopped within a sector.
     #[serde(default, skip_serializing_if = "is_false")]
+    #[schemars(!skip_serializing_if)]
     pub stops_in_sector: bool,
-    /// Part of a read that must be in memory before it is sent: 0 to 1.
+    /// Part of a read that must be in memory before it is sent.
     #[serde(default, skip_serializing_if = "is_zero_f64")]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = 1.0))]
     pub read_watermark: f64,
 }
 
 /// What the drive's processor adds, by what it does and what came before.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Overheads {
     /// Every request, on arrival.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub request_ms: f64,
     /// A read that finds its data, after a read.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_hit_after_read_ms: f64,
     /// A read that finds its data, after a write.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_hit_after_write_ms: f64,
     /// A read that does not, after a read.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_miss_after_read_ms: f64,
     /// A read that does not, after a write.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_miss_after_write_ms: f64,
     /// A write reported early, after a read.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub write_hit_after_read_ms: f64,
     /// A write reported early, after a write.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub write_hit_after_write_ms: f64,
     /// A write reported when it is on the media, after a read.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub write_miss_after_read_ms: f64,
     /// A write reported when it is on the media, after a write.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub write_miss_after_write_ms: f64,
     /// Reporting a read.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_completion_ms: f64,
     /// Reporting a write.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub write_completion_ms: f64,
     /// Before data go over the bus.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub data_preparation_ms: f64,
     /// Returning to the bus for the first time.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub first_reselect_ms: f64,
     /// Returning to it again.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub other_reselect_ms: f64,
     /// A read that leaves the bus, after a read.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_disconnect_after_read_ms: f64,
     /// A read that leaves the bus, after a write.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub read_disconnect_after_write_ms: f64,
     /// A write that leaves the bus.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub write_disconnect_ms: f64,
     /// A drive that leaves the bus between the command of a write and its data.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -366,23 +444,28 @@ pub struct Overheads {
 
 /// A drive that leaves the bus between the command of a write and its data, if the write comes after another one that it
 /// does not follow on (seen on the HP C2247A: Worthington, Ganger, Patt and Wilkes 1995).
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExtraWriteDisconnect {
     /// In place of the write overheads.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub command_ms: f64,
     /// Leaving the bus the first time.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub disconnect_ms: f64,
     /// Until it returns.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub gap_ms: f64,
     /// Leaving the bus after the data.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub second_disconnect_ms: f64,
     /// From the end of the command to the start of the arm.
+    #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub seek_delay_ms: f64,
 }
 
 /// The order in which the drive serves what it holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueuePolicy {
     /// As they came.
@@ -406,7 +489,7 @@ impl QueuePolicy {
 }
 
 /// When the arm may turn to the next request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Preseek {
     /// When the last one is reported done.
@@ -419,17 +502,43 @@ pub enum Preseek {
 }
 
 /// The drive's own queue.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HddQueue {
-    /// Requests it holds at once: 1 to 1,024.
+    /// Requests it holds at once.
+    #[schemars(range(min = 1, max = 1024))]
     pub depth: u32,
     /// In which order they are served.
     #[serde(default)]
     pub policy: QueuePolicy,
+    /// With `sptf`, what a request gains on the others for each second that it has waited: so much less counts of the time
+    /// until it is under the head (Jacobson and Wilkes 1991, ASATF; Worthington, Ganger and Patt 1994, ASPTF). With 0 a
+    /// request may wait for ever.
+    #[serde(default = "aging", skip_serializing_if = "is_usual_aging")]
+    #[schemars(!skip_serializing_if, range(min = 0.0, max = LONGEST_MS), extend("x-unit" = "ms/s"))]
+    pub aging_ms_per_s: f64,
     /// When the arm may turn to the next.
     #[serde(default)]
     pub preseek: Preseek,
+}
+
+/// Makers do not publish how their drives age, so the weight is ours, in the unit of DiskSim's `Timeout time/weight`. On the profile
+/// sata7200 with 32 random reads at a time, 6 ms/s bring the longest response from 2.1 to 0.8 s for 0.1 to 0.3% of the throughput;
+/// 12 cost 3%, 30 cost 14%. No request waits longer than about 4 s and the service of a full queue, far less than the 30 s after
+/// which Linux gives up.
+fn aging() -> f64 {
+    6.0
+}
+
+fn is_usual_aging(aging_ms_per_s: &f64) -> bool {
+    *aging_ms_per_s == aging()
+}
+
+impl HddQueue {
+    /// A queue with the usual ageing, whose arm turns to the next request when the last one is done.
+    pub fn new(depth: u32, policy: QueuePolicy) -> HddQueue {
+        HddQueue { depth, policy, aging_ms_per_s: aging(), preseek: Preseek::AfterCompletion }
+    }
 }
 
 fn one() -> u32 {

@@ -61,7 +61,7 @@ fn tiny() -> HddSpecification {
             read_watermark: 0.0,
         },
         overheads: Overheads::default(),
-        queue: HddQueue { depth: 8, policy: QueuePolicy::Fifo, preseek: Preseek::AfterCompletion },
+        queue: HddQueue::new(8, QueuePolicy::Fifo),
         zones: vec![zone(0, 19, 100)],
     }
 }
@@ -380,7 +380,7 @@ fn consecutive_writes_share_a_segment_and_go_to_the_media_in_one_piece() {
 fn shortest_positioning_first_serves_a_batch_sooner_than_arrival_order() {
     let last = |policy| {
         let mut spec = tiny();
-        spec.queue = HddQueue { depth: 8, policy, preseek: Preseek::BeforeCompletion };
+        spec.queue = HddQueue { preseek: Preseek::BeforeCompletion, ..HddQueue::new(8, policy) };
         let mut disk = disk(&spec);
         for (id, lba) in [3900, 10, 3500, 240, 3000, 60, 2200, 900].into_iter().enumerate() {
             disk.submit(Nanos::ZERO, &request(id as u32, Op::Read, lba, 2));
@@ -481,7 +481,7 @@ prop_compose! {
         watermark in prop::sample::select(vec![0.0, 0.5, 1.0]),
     ) -> HddSpecification {
         let mut spec = tiny();
-        spec.queue = HddQueue { depth, policy, preseek };
+        spec.queue = HddQueue { preseek, ..HddQueue::new(depth, policy) };
         spec.bus = Bus { read_sector_ms: bus, write_sector_ms: bus };
         let cache = &mut spec.cache;
         (cache.segments, cache.write_segments) = (segments, 1 + u32::from(flags[0]));

@@ -115,7 +115,8 @@ impl Hdd {
             self.stop_stream(start);
         }
         self.cache.begin_write(segment, lba, end);
-        self.cache.waiting[segment] = Waiting { order, ready, incoming: lba, incoming_since: begun, place };
+        let handicap = self.model.handicap(ready);
+        self.cache.waiting[segment] = Waiting { order, handicap, ready, incoming: lba, incoming_since: begun, place };
     }
 
     fn overlaps(&self, segment: usize, lba: u64, end: u64) -> bool {
@@ -168,8 +169,9 @@ impl Hdd {
         if !follows_on && self.model.mechanics.minimum_write_seek > 0 {
             let seek = self.model.mechanics.seek_time(self.arm, &place, motion, true);
             if seek < self.model.mechanics.minimum_write_seek {
-                least = self.model.mechanics.minimum_write_seek;
-                at = at.saturating_add(least - seek);
+                let minimum = self.model.mechanics.minimum_write_seek;
+                at = at.saturating_add(minimum - seek);
+                least = if self.model.departures.delays_from_data { minimum } else { 0 };
             }
         }
         let (extent, positioning) = Extent::reach(&self.model, at, self.arm, lba, place, motion, true);

@@ -1,17 +1,22 @@
 //! The profile of an array: its disks are found, and checked whether they make one.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::Raid;
 use super::layout::{ArrayLayout, MAX_MEMBERS};
 use super::spec::{ArraySettings, ArraySpecification};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
-use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText, keys};
 
 /// Arrays of devices.
-pub static KIND: DeviceKind =
-    DeviceKind { key: Some("raid"), parse, line: Some(OneLine { example: "an array as in raid5:disk=atlas10k,disks=5", to_text }) };
+pub static KIND: DeviceKind = DeviceKind {
+    key: Some("raid"),
+    name: "Arrays",
+    schema: LazyLock::new(keys::schema::<ArraySpecification>),
+    parse,
+    line: Some(OneLine { example: "an array as in raid5:disk=atlas10k,disks=5", to_text }),
+};
 
 #[derive(Debug)]
 struct RaidProfile {

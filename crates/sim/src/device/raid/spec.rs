@@ -1,20 +1,24 @@
 //! The schema of an array's profile, as TOML or in one line: `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`.
 
 use block::Nanos;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::layout::{ArrayLayout, Level, level};
+use super::layout::{ArrayLayout, Level, MAX_MEMBERS, level};
 use super::{LEVELS, MemberFailure, RebuildRate};
 
 /// KiB of a stripe unit if the profile says none.
 const STRIPE_UNIT_KIB: f64 = 4.0;
+
+/// The largest stripe unit: more than any disk holds.
+const MAX_STRIPE_UNIT_KIB: f64 = (1u64 << 49) as f64;
 
 /// A failure later than this, 100 years, is a slip of the pen.
 const MAX_FAIL_AT_S: f64 = 3.2e9;
 
 /// The schema of an array's profile. Disks are named as everywhere: built-in ones by their names, others by their files, which are
 /// looked for beside the file that names them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpecification {
     /// `"raid"`.
@@ -23,7 +27,8 @@ pub struct ArraySpecification {
     pub name: Option<String>,
     /// One line for people; made up if absent.
     pub description: Option<String>,
-    /// 0, 1, 5 or 10.
+    /// The RAID level.
+    #[schemars(extend("enum" = LEVELS.iter().map(|level| level.number()).collect::<Vec<_>>()))]
     pub level: u32,
     /// The disks, if they differ.
     pub members: Option<Vec<String>>,
@@ -32,18 +37,24 @@ pub struct ArraySpecification {
     pub disk: Option<String>,
     /// How many of `disk`.
     #[serde(alias = "count")]
+    #[schemars(range(min = 2, max = MAX_MEMBERS))]
     pub disks: Option<u64>,
-    /// What goes to one disk before the next has its turn (md: chunk), in steps of half a KiB; 4 if absent. RAID 1 has none.
+    /// What goes to one disk before the next has its turn (md: chunk). RAID 1 has none.
+    #[schemars(range(min = 0.5, max = MAX_STRIPE_UNIT_KIB), extend("multipleOf" = 0.5, "default" = STRIPE_UNIT_KIB))]
     pub stripe_unit_kib: Option<f64>,
     /// The member that fails, counted from 0.
+    #[schemars(range(min = 0, max = MAX_MEMBERS - 1))]
     pub failed: Option<u64>,
-    /// When it fails, in seconds; from the start if absent.
+    /// When it fails.
+    #[schemars(range(min = 0.0, max = MAX_FAIL_AT_S), extend("default" = 0.0))]
     pub fail_at_s: Option<f64>,
     /// The disk that takes the place of the failed member.
     pub spare: Option<String>,
-    /// KiB of the spare that are rebuilt in a second at most (md: `speed_limit_max`); 200,000 if absent.
+    /// How fast the spare is rebuilt at most (md: `speed_limit_max`).
+    #[schemars(range(min = 1), extend("default" = RebuildRate::default().idle_kib_s))]
     pub rebuild_kib_s: Option<u64>,
-    /// The same while the host has requests in the array (md: `speed_limit_min`); 1,000 if absent, or all if that is less.
+    /// The same while the host has requests in the array (md: `speed_limit_min`): at most as fast as `rebuild_kib_s`.
+    #[schemars(range(min = 1), extend("default" = RebuildRate::default().busy_kib_s))]
     pub rebuild_busy_kib_s: Option<u64>,
 }
 
@@ -108,12 +119,8 @@ impl ArraySpecification {
         let names = match (&self.members, &self.disk, self.disks) {
             (Some(members), None, None) => members.iter().map(String::as_str).collect(),
             (None, Some(disk), Some(count)) => {
-                let most = super::layout::MAX_MEMBERS;
-                let count = usize::try_from(count).ok().filter(|&count| count <= most);
-                vec![
-                    disk.as_str();
-                    count.ok_or_else(|| format!("disks: {} is too many: {most} is the most", self.disks.unwrap_or(0)))?
-                ]
+                // The range of `disks` was checked when it was read.
+                vec![disk.as_str(); usize::try_from(count).map_or(MAX_MEMBERS, |count| count.min(MAX_MEMBERS))]
             }
             (None, Some(_), None) => return Err("disks is missing: how many of `disk` there are".to_owned()),
             (None, None, Some(_)) => return Err("disk is missing: a disk's name or file".to_owned()),
@@ -125,7 +132,7 @@ impl ArraySpecification {
         Ok(names)
     }
 
-    /// Checks all that can be checked without knowing the disks.
+    /// Checks all that can be checked without knowing the disks, of values that are within the ranges of their keys.
     ///
     /// # Errors
     /// What is wrong, by key and value, and what would be right.
@@ -133,13 +140,9 @@ impl ArraySpecification {
         let level = level(self.level).ok_or_else(|| format!("level: {} is none of {}", self.level, numbers()))?;
         let members = self.member_names()?.len();
         let kib = self.stripe_unit_kib.unwrap_or(STRIPE_UNIT_KIB);
-        let sectors = kib * 2.0;
-        if !(sectors >= 1.0 && sectors <= 2f64.powi(50) && sectors.fract() == 0.0) {
-            return Err(format!("stripe_unit_kib: {kib} should be a multiple of 0.5, from 0.5 to the size of the smallest disk"));
-        }
         // Too few or too many members are worth knowing before their files are read.
         ArrayLayout::new(level, members, 1, u64::MAX)?;
-        Ok(ArraySettings { level, members, unit: sectors as u64, failure: self.failure(level, members)?, rate: self.rate()? })
+        Ok(ArraySettings { level, members, unit: (kib * 2.0) as u64, failure: self.failure(level, members)?, rate: self.rate()? })
     }
 
     fn failure(&self, level: &dyn Level, members: usize) -> Result<Option<MemberFailure>, String> {
@@ -157,9 +160,6 @@ impl ArraySpecification {
         let member = usize::try_from(failed).ok().filter(|&member| member < members);
         let member = member.ok_or_else(|| format!("failed: {failed} should be 0 to {}, the number of a member", members - 1))?;
         let at = self.fail_at_s.unwrap_or(0.0);
-        if !(0.0..=MAX_FAIL_AT_S).contains(&at) {
-            return Err(format!("fail_at_s: {at} should be 0 to {MAX_FAIL_AT_S} seconds"));
-        }
         Ok(Some(MemberFailure { member, at: Nanos::from_secs_f64(at) }))
     }
 
@@ -167,10 +167,7 @@ impl ArraySpecification {
         let default = RebuildRate::default();
         let idle_kib_s = self.rebuild_kib_s.unwrap_or(default.idle_kib_s);
         let busy_kib_s = self.rebuild_busy_kib_s.unwrap_or(default.busy_kib_s.min(idle_kib_s));
-        if idle_kib_s == 0 {
-            return Err("rebuild_kib_s: 0 would never end; 1 or more is right".to_owned());
-        }
-        if busy_kib_s == 0 || busy_kib_s > idle_kib_s {
+        if busy_kib_s > idle_kib_s {
             return Err(format!("rebuild_busy_kib_s: {busy_kib_s} should be 1 to {idle_kib_s}, which is rebuild_kib_s"));
         }
         Ok(RebuildRate { idle_kib_s, busy_kib_s })

@@ -94,7 +94,7 @@ pub struct Parameters {
 }
 
 impl SsdModel {
-    /// Checks a profile. Errors name the key, its value and what would be right.
+    /// Checks a profile whose values are within the ranges of their keys. Errors name the key, its value and what would be right.
     pub fn new(spec: &SsdSpecification) -> Result<SsdModel, String> {
         let flash = &spec.flash;
         check_counts(spec)?;
@@ -133,13 +133,13 @@ impl SsdModel {
             by_units: Reciprocal32::new(units),
             by_pages: Reciprocal32::new(flash.pages_per_block),
             cached_groups,
-            read: micros("flash.read_us", flash.read_us)?,
-            program: micros("flash.program_us", flash.program_us)?,
-            erase: micros("flash.erase_us", flash.erase_us)?,
-            channel_sector_ps: sector_ps("flash.channel_mb_s", flash.channel_mb_s)?,
+            read: micros(flash.read_us),
+            program: micros(flash.program_us),
+            erase: micros(flash.erase_us),
+            channel_sector_ps: sector_ps(flash.channel_mb_s),
             link_out: usize::from(spec.interface.full_duplex),
-            link_sector_ps: sector_ps("interface.transfer_mb_s", spec.interface.transfer_mb_s)?,
-            overhead: micros("interface.overhead_us", spec.interface.overhead_us)?,
+            link_sector_ps: sector_ps(spec.interface.transfer_mb_s),
+            overhead: micros(spec.interface.overhead_us),
             low_free: spec.garbage_collection.low_free_blocks,
             high_free: spec.garbage_collection.high_free_blocks,
             wear_spread: spec.garbage_collection.wear_spread,
@@ -162,27 +162,15 @@ fn check(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
     if (min..=max).contains(&value) { Ok(()) } else { Err(format!("{key}: {value} is not within {min} to {max}")) }
 }
 
+/// What depends on more than one key.
 fn check_counts(spec: &SsdSpecification) -> Result<(), String> {
-    let flash = &spec.flash;
-    check("flash.channels", flash.channels, 1, 64)?;
-    check("flash.dies_per_channel", flash.dies_per_channel, 1, 64)?;
-    check("flash.planes_per_die", flash.planes_per_die, 1, 16)?;
-    check("flash.blocks_per_plane", flash.blocks_per_plane, 8, 1 << 20)?;
-    check("flash.pages_per_block", flash.pages_per_block, 2, 4096)?;
-    power_of_two("flash.page_bytes", flash.page_bytes, 512, 32_768)?;
-    power_of_two("mapping.entries_per_fetch", spec.mapping.entries_per_fetch, 1, 1024)?;
-    if let Some(entries) = spec.mapping.cached_entries {
+    let (flash, map, collection) = (&spec.flash, &spec.mapping, &spec.garbage_collection);
+    if let Some(entries) = map.cached_entries {
         // With less room than one request to each plane could need, nothing would ever be found again.
-        check("mapping.cached_entries", entries, spec.mapping.entries_per_fetch, 1 << 30)?;
+        check("mapping.cached_entries", entries, map.entries_per_fetch, 1 << 30)?;
     }
-    let collection = &spec.garbage_collection;
     check("garbage_collection.low_free_blocks", collection.low_free_blocks, 4, flash.blocks_per_plane)?;
-    check("garbage_collection.high_free_blocks", collection.high_free_blocks, collection.low_free_blocks, flash.blocks_per_plane)?;
-    if let Some(spread) = collection.wear_spread {
-        check("garbage_collection.wear_spread", spread, 1, 1_000_000)?;
-    }
-    check("write_buffer.pages", spec.write_buffer.pages, 0, 65_536)?;
-    check("queue.depth", spec.queue.depth, 1, 1024)
+    check("garbage_collection.high_free_blocks", collection.high_free_blocks, collection.low_free_blocks, flash.blocks_per_plane)
 }
 
 /// Logical and translation pages of a plane, if all of them and the spare blocks fit.
@@ -215,23 +203,10 @@ fn check_capacity(spec: &SsdSpecification, planes: u32, page_sectors: u32, entri
     Ok((logical, translation))
 }
 
-fn power_of_two(key: &str, value: u32, min: u32, max: u32) -> Result<(), String> {
-    if value.is_power_of_two() && (min..=max).contains(&value) {
-        return Ok(());
-    }
-    Err(format!("{key}: {value} is not a power of two within {min} to {max}"))
+fn micros(micros: f64) -> u64 {
+    (micros * 1e3).round() as u64
 }
 
-fn micros(key: &str, micros: f64) -> Result<u64, String> {
-    if (0.0..=1e6).contains(&micros) {
-        return Ok((micros * 1e3).round() as u64);
-    }
-    Err(format!("{key}: {micros} is not within 0 to 1000000"))
-}
-
-fn sector_ps(key: &str, mb_s: f64) -> Result<u64, String> {
-    if (0.1..=1e6).contains(&mb_s) {
-        return Ok((512.0 * 1e6 / mb_s).round() as u64);
-    }
-    Err(format!("{key}: {mb_s} is not within 0.1 to 1000000"))
+fn sector_ps(mb_s: f64) -> u64 {
+    (512.0 * 1e6 / mb_s).round() as u64
 }

@@ -1,15 +1,21 @@
 //! The profile of a flash device: what it says, and the checked parameters made of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::Ssd;
 use super::model::SsdModel;
 use super::spec::SsdSpecification;
 use crate::device::Device;
-use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText};
+use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 
 /// Flash devices.
-pub static KIND: DeviceKind = DeviceKind { key: Some("ssd"), parse, line: None };
+pub static KIND: DeviceKind = DeviceKind {
+    key: Some("ssd"),
+    name: "Flash devices",
+    schema: LazyLock::new(keys::schema::<SsdSpecification>),
+    parse,
+    line: None,
+};
 
 #[derive(Debug)]
 struct SsdProfile {

@@ -1,10 +1,17 @@
 //! The schema of a flash device's profile, the `disks/*.toml` with `kind = "ssd"`. Key names carry their units; an unknown key is an
 //! error.
 
-use serde::Deserialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// More cannot be simulated: 2 TiB.
+const MOST_SECTORS: u64 = 1 << 32;
+
+/// Longer than anything flash does: a second.
+const LONGEST_US: f64 = 1e6;
 
 /// A flash device, as its profile describes it.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SsdSpecification {
     /// `"ssd"`.
@@ -14,6 +21,7 @@ pub struct SsdSpecification {
     /// One line for people: maker, model, class.
     pub description: String,
     /// 512-byte sectors the host sees. What the flash has more is spare.
+    #[schemars(range(min = 1, max = MOST_SECTORS))]
     pub capacity_sectors: u64,
     /// What lies on the flash at the beginning.
     pub initial_state: InitialState,
@@ -34,7 +42,7 @@ pub struct SsdSpecification {
 }
 
 /// What lies on the flash at the beginning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InitialState {
     /// Nothing: every block is erased, and reads find nothing to read.
@@ -47,55 +55,69 @@ pub enum InitialState {
 }
 
 /// The chips and how they are wired.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Flash {
-    /// Buses between controller and chips: 1 to 64.
+    /// Buses between controller and chips.
+    #[schemars(range(min = 1, max = 64))]
     pub channels: u32,
-    /// Dies on each channel: 1 to 64.
+    /// Dies on each channel.
+    #[schemars(range(min = 1, max = 64))]
     pub dies_per_channel: u32,
-    /// Planes of a die: 1 to 16.
+    /// Planes of a die.
+    #[schemars(range(min = 1, max = 16))]
     pub planes_per_die: u32,
     /// The planes of a die work at the same time, each on its own page; otherwise a die does one thing at a time.
     #[serde(default)]
     pub planes_in_parallel: bool,
-    /// Erase blocks of a plane: 8 to 1,048,576.
+    /// Erase blocks of a plane.
+    #[schemars(range(min = 8, max = 1 << 20))]
     pub blocks_per_plane: u32,
-    /// Pages of an erase block: 2 to 4,096.
+    /// Pages of an erase block.
+    #[schemars(range(min = 2, max = 4096))]
     pub pages_per_block: u32,
-    /// Bytes of a page, which is also the unit of the map: a power of two within 512 to 32,768.
+    /// Bytes of a page, which is also the unit of the map.
+    #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
     pub page_bytes: u32,
     /// From the cells to the plane's register, in microseconds.
+    #[schemars(range(min = 0.0, max = LONGEST_US))]
     pub read_us: f64,
     /// From the register to the cells.
+    #[schemars(range(min = 0.0, max = LONGEST_US))]
     pub program_us: f64,
     /// Erasing a block.
+    #[schemars(range(min = 0.0, max = LONGEST_US))]
     pub erase_us: f64,
     /// Speed of a channel in 10^6 bytes a second.
+    #[schemars(range(min = 0.1, max = 1e6))]
     pub channel_mb_s: f64,
 }
 
 /// The way to the host.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
     /// Speed of the link in 10^6 bytes a second.
+    #[schemars(range(min = 0.1, max = 1e6))]
     pub transfer_mb_s: f64,
     /// It carries data both ways at once, as PCIe does; SATA and SAS in one direction at a time (each way has that speed).
     pub full_duplex: bool,
     /// What the controller adds to every request, in microseconds. It delays a request but keeps no other waiting.
+    #[schemars(range(min = 0.0, max = LONGEST_US))]
     pub overhead_us: f64,
 }
 
 /// Where the map is.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapSpecification {
     /// Entries of the map held in memory, DFTL's cached mapping table; the rest is in translation pages on the flash. Absent: all.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 1 << 30))]
     pub cached_entries: Option<u32>,
-    /// Neighbouring entries that are brought in, and thrown out, together: 1 is DFTL as published. A power of two up to 1,024.
+    /// Neighbouring entries that are brought in, and thrown out, together: 1 is DFTL as published.
     #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1024), extend("x-power-of-two" = true))]
     pub entries_per_fetch: u32,
 }
 
@@ -106,32 +128,37 @@ impl Default for MapSpecification {
 }
 
 /// When and what garbage collection collects.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GarbageCollection {
-    /// A plane with fewer free blocks than this collects: at least 4, which is what a collection itself may need.
+    /// A plane with fewer free blocks than this collects: what a collection itself may need is 4.
+    #[schemars(range(min = 4, max = 1 << 20))]
     pub low_free_blocks: u32,
     /// Until it has this many.
+    #[schemars(range(min = 4, max = 1 << 20))]
     pub high_free_blocks: u32,
     /// The least worn block of a plane is collected, regardless of its content, once the most worn has been erased this many times more.
     /// Absent: wear is levelled only by taking the least worn free block.
     #[serde(default)]
+    #[schemars(range(min = 1, max = 1000000))]
     pub wear_spread: Option<u32>,
 }
 
 /// Memory that takes writes before the flash does.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WriteBufferSpecification {
-    /// Pages it holds: 0 (none: a write is done when it is on the flash) to 65,536.
+    /// Pages it holds (0: a write is done when it is on the flash).
+    #[schemars(range(min = 0, max = 65536))]
     pub pages: u32,
 }
 
 /// The queue.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SsdQueue {
-    /// Requests the device holds at once: 1 to 1,024.
+    /// Requests the device holds at once.
+    #[schemars(range(min = 1, max = 1024))]
     pub depth: u32,
 }
 

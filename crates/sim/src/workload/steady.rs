@@ -1,0 +1,114 @@
+//! `steadystate`: ends jobs once their throughput is steady (fio's steadystate.c).
+
+use std::collections::VecDeque;
+
+use block::Nanos;
+
+use super::job::Job;
+use super::options::Steady;
+use super::process::Process;
+
+const SECOND: Nanos = Nanos::from_millis(1000);
+
+/// Jobs whose throughput is judged together: those of a reporting group, or one alone.
+pub(super) struct Observed {
+    members: Vec<Member>,
+    rule: Steady,
+    /// The window, in figures of a second each.
+    length: usize,
+    ramp: Nanos,
+    window: VecDeque<f64>,
+    /// When to look next; `None` before they begin and after they end.
+    next: Option<Nanos>,
+}
+
+struct Member {
+    job: usize,
+    started: Option<Nanos>,
+    /// What it had done when it was last looked at.
+    before: u64,
+}
+
+impl Observed {
+    /// All that are to be judged among `jobs`.
+    pub(super) fn all(jobs: &[Job]) -> Vec<Observed> {
+        let mut all: Vec<(Option<u32>, Observed)> = Vec::new();
+        for (job, options) in jobs.iter().map(Job::options).enumerate() {
+            let Some(rule) = options.steady.filter(|_| options.steady_seconds > 0) else { continue };
+            let group = options.group_reporting.then_some(jobs[job].group());
+            let member = Member { job, started: None, before: 0 };
+            if let Some((_, observed)) = all.iter_mut().find(|(other, _)| group.is_some() && *other == group) {
+                observed.members.push(member);
+                continue;
+            }
+            let length = options.steady_seconds as usize;
+            let window = VecDeque::with_capacity(length);
+            all.push((group, Observed { members: vec![member], rule, length, ramp: options.steady_ramp, window, next: None }));
+        }
+        all.into_iter().map(|(_, observed)| observed).collect()
+    }
+
+    /// When to look at them again.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.next
+    }
+
+    /// A job begins.
+    pub(super) fn begin(&mut self, job: usize, now: Nanos) {
+        if let Some(member) = self.members.iter_mut().find(|member| member.job == job) {
+            member.started = Some(now);
+            self.next.get_or_insert(now + SECOND);
+        }
+    }
+
+    /// Looks at them at `now`, where `process` gives those that run. True if they are steady: then they are looked at no more.
+    pub(super) fn is_steady<'a>(&mut self, now: Nanos, process: impl Fn(usize) -> Option<&'a Process>) -> bool {
+        let (mut sum, mut running, mut counts) = (0, false, false);
+        for member in &mut self.members {
+            let Some((process, started)) = process(member.job).zip(member.started) else { continue };
+            running = true;
+            let done = process.done(self.rule.bandwidth);
+            // Figures begin a second after the ramp.
+            if self.ramp == Nanos::ZERO || now >= started + self.ramp + SECOND {
+                sum += done - member.before;
+                counts = true;
+            }
+            member.before = done;
+        }
+        self.next = running.then_some(now + SECOND);
+        if counts {
+            if self.window.len() == self.length {
+                self.window.pop_front();
+            }
+            self.window.push_back(sum as f64);
+        }
+        let steady = counts && self.window.len() == self.length && self.criterion() < self.rule.limit;
+        if steady {
+            self.next = None;
+        }
+        steady
+    }
+
+    /// The jobs.
+    pub(super) fn jobs(&self) -> impl Iterator<Item = usize> {
+        self.members.iter().map(|member| member.job)
+    }
+
+    /// What is compared with the limit.
+    fn criterion(&self) -> f64 {
+        let n = self.window.len() as f64;
+        let mean = self.window.iter().sum::<f64>() / n;
+        let value = if self.rule.slope {
+            let middle = (n - 1.0) / 2.0;
+            let (mut products, mut squares) = (0.0, 0.0);
+            for (x, y) in self.window.iter().enumerate() {
+                products += (x as f64 - middle) * y;
+                squares += (x as f64 - middle).powi(2);
+            }
+            (products / squares).abs()
+        } else {
+            self.window.iter().map(|y| (y - mean).abs()).fold(0.0, f64::max)
+        };
+        if self.rule.percent { 100.0 * value / mean } else { value }
+    }
+}

@@ -1,0 +1,135 @@
+//! What a job with `verify` has written and still has to read back (fio: `log_io_piece` in iolog.c, `get_next_verify` in verify.c,
+//! `check_get_verify` in io_u.c).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::options::Options;
+
+/// A piece that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Which of the job's files.
+    pub(super) file: usize,
+    /// Where, from the start of the job's part of the file.
+    pub(super) start: u64,
+    /// How much.
+    pub(super) bytes: u32,
+}
+
+/// The log of writes.
+pub(super) struct Written {
+    log: Log,
+    /// `verify_backlog`: reads begin whenever so many pieces are in the log; 0 for not before the end.
+    backlog: usize,
+    /// `verify_backlog_batch`: so many are read then.
+    batch: usize,
+    /// Reads left of the current batch.
+    left: usize,
+    /// So many of the latest writes may still be in flight and are not read yet.
+    unsettled: u64,
+    /// Writes so far.
+    writes: u64,
+}
+
+/// In both, each piece has its number, from 0.
+enum Log {
+    /// In the order of writing, when no block is written twice.
+    Ordered(VecDeque<(Piece, u64)>),
+    /// By file and start, each with its bytes; a later write displaces those that it overlaps.
+    Sorted(BTreeMap<(usize, u64), (u32, u64)>),
+}
+
+impl Written {
+    /// The log of a job that keeps `depth` I/Os in flight, if it reads back what it writes.
+    pub(super) fn new(options: &Options, depth: u32) -> Option<Written> {
+        let verify = &options.verify;
+        let ordered = verify.experimental || options.random_map() && !options.linear_feedback;
+        let log = if ordered { Log::Ordered(VecDeque::new()) } else { Log::Sorted(BTreeMap::new()) };
+        let backlog = verify.backlog as usize;
+        let batch = if verify.batch == 0 { backlog } else { verify.batch as usize };
+        let unsettled = u64::from(depth) - 1;
+        (verify.on && verify.reads).then_some(Written { log, backlog, batch, left: 0, unsettled, writes: 0 })
+    }
+
+    fn len(&self) -> usize {
+        match &self.log {
+            Log::Ordered(pieces) => pieces.len(),
+            Log::Sorted(pieces) => pieces.len(),
+        }
+    }
+
+    /// A piece is written.
+    pub(super) fn push(&mut self, piece: Piece) {
+        let number = self.writes;
+        self.writes += 1;
+        let Piece { file, start, bytes } = piece;
+        match &mut self.log {
+            Log::Ordered(pieces) => pieces.push_back((piece, number)),
+            Log::Sorted(pieces) => {
+                let end = start + u64::from(bytes);
+                // No two of the log overlap, so that those that this one overlaps come directly before its end.
+                while let Some((&(other_file, other), &(length, _))) = pieces.range(..(file, end)).next_back()
+                    && other_file == file
+                    && other + u64::from(length) > start
+                {
+                    pieces.remove(&(other_file, other));
+                }
+                pieces.insert((file, start), (bytes, number));
+            }
+        }
+    }
+
+    /// Whether it is time to read a piece back amid the writes; `after_read` says that the last I/O was a read.
+    pub(super) fn is_due(&self, after_read: bool) -> bool {
+        let length = self.len();
+        if self.backlog == 0 || length == 0 {
+            return false;
+        }
+        let begins = !after_read && length.is_multiple_of(self.backlog);
+        (self.left > 0 || begins) && self.first_number().is_some_and(|number| number + self.unsettled < self.writes)
+    }
+
+    /// That piece.
+    pub(super) fn take_due(&mut self) -> Option<Piece> {
+        let left = if self.left == 0 { self.batch } else { self.left };
+        self.left = left - 1;
+        self.next()
+    }
+
+    /// The next piece to read back after the writes.
+    pub(super) fn next(&mut self) -> Option<Piece> {
+        match &mut self.log {
+            Log::Ordered(pieces) => pieces.pop_front().map(|(piece, _)| piece),
+            Log::Sorted(pieces) => {
+                let ((file, start), (bytes, _)) = pieces.pop_first()?;
+                Some(Piece { file, start, bytes })
+            }
+        }
+    }
+
+    /// Puts a piece back that [`next`](Written::next) gave.
+    pub(super) fn put_back(&mut self, piece: Piece) {
+        match &mut self.log {
+            Log::Ordered(pieces) => pieces.push_front((piece, 0)),
+            Log::Sorted(pieces) => {
+                pieces.insert((piece.file, piece.start), (piece.bytes, 0));
+            }
+        }
+    }
+
+    fn first_number(&self) -> Option<u64> {
+        match &self.log {
+            Log::Ordered(pieces) => pieces.front().map(|(_, number)| *number),
+            Log::Sorted(pieces) => pieces.first_key_value().map(|(_, (_, number))| *number),
+        }
+    }
+
+    /// Forgets everything: another pass begins.
+    pub(super) fn clear(&mut self) {
+        self.left = 0;
+        match &mut self.log {
+            Log::Ordered(pieces) => pieces.clear(),
+            Log::Sorted(pieces) => pieces.clear(),
+        }
+    }
+}

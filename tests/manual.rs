@@ -1,0 +1,44 @@
+//! Completions for shells, and manual pages.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod program;
+
+use std::process::{Command, Stdio};
+
+use program::{refused, succeeds};
+
+#[test]
+fn completions_are_printed_for_every_shell_and_bash_takes_them() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let script = succeeds(&["completions", shell]);
+        assert!(script.contains("validate") && script.contains("queue-depth"), "{shell}: {script}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let script = folder.path().join("seekwise.bash");
+    std::fs::write(&script, succeeds(&["completions", "bash"])).unwrap();
+    let check = "source \"$0\"; COMP_WORDS=(seekwise trace c); COMP_CWORD=2; _seekwise seekwise c trace; echo \"${COMPREPLY[@]}\"";
+    let output = Command::new("bash").args(["-c", check]).arg(&script).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(program::text(&output.stdout), "convert\n", "{}", program::text(&output.stderr));
+    assert!(refused(&["completions", "cmd"]).contains("bash"));
+}
+
+#[test]
+fn every_command_has_a_manual_page_that_names_its_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().to_str().unwrap();
+    succeeds(&["man", "--output", path]);
+    let page = std::fs::read_to_string(folder.path().join("seekwise-compare.1")).unwrap();
+    assert!(page.contains(".TH SEEKWISE-COMPARE 1") && page.contains("\\-\\-queue\\-depth"), "{page}");
+    assert_eq!(succeeds(&["man", "compare"]), page);
+    assert_eq!(succeeds(&["man"]), std::fs::read_to_string(folder.path().join("seekwise.1")).unwrap());
+    let convert = succeeds(&["man", "trace", "convert"]);
+    assert_eq!(convert, std::fs::read_to_string(folder.path().join("seekwise-trace-convert.1")).unwrap());
+    assert!(convert.contains("seekwise trace convert"), "{convert}");
+}
+
+#[test]
+fn what_has_no_page_and_no_folder_is_said() {
+    assert!(refused(&["man", "trace", "nothing"]).contains("trace nothing: there is no such command"));
+    assert!(refused(&["man", "--output", "/no/such/folder"]).contains("/no/such/folder: there is no such folder"));
+}
