@@ -7,9 +7,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use block::Op;
 use sim::device::KINDS;
+use sim::device::raid::spec::ArraySpecification;
 use sim::profile::keys::{Key, KeyTable};
 use sim::profile::{BUILT_IN, DeviceOptions, load};
 use sim::validate::{ResponseComparison, ResponseSummary, Validation};
@@ -32,7 +33,7 @@ pub enum Command {
     Import {
         /// The parameter file; files it refers to are looked up in its folder
         file: PathBuf,
-        /// Where to write the profile [default: standard output]
+        /// Where to write the profile [default: standard output]; of an array its disk's too, to FILE-disk.toml
         #[arg(short, long, value_name = "FILE.toml")]
         output: Option<PathBuf>,
         /// Time the host's bus takes per sector read, if slower than the file says
@@ -120,10 +121,28 @@ fn import(file: &Path, output: Option<&Path>, options: sim::diskspecs::ImportOpt
         // Notes are advice: a closed standard error must not lose the profile.
         let _ = writeln!(std::io::stderr(), "note: {}", report::printable(note));
     }
-    let text = imported.profile.text();
-    match output {
-        None => Ok(terminal::print(text)?),
-        Some(path) => report::record::replace(path, text.as_bytes()).with_context(|| format!("{}", path.display())),
+    let write =
+        |path: &Path, text: &str| report::record::replace(path, text.as_bytes()).with_context(|| path.display().to_string());
+    let disk = imported.profile.text();
+    match (imported.array, output) {
+        (None, None) => Ok(terminal::print(disk)?),
+        (None, Some(path)) => write(path, disk),
+        (Some(array), None) => bail!(
+            "{}: holds an array, RAID {} of {} disks, and an array's profile names the file of its disk: write both with \
+             -o ARRAY.toml, which writes ARRAY-disk.toml too",
+            file.display(),
+            array.level,
+            array.disks.unwrap_or(0)
+        ),
+        (Some(array), Some(path)) => {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            let member = format!("{stem}-disk.toml");
+            let array = ArraySpecification { name: Some(stem.into_owned()), disk: Some(member.clone()), ..array };
+            let text = array.to_text().map_err(anyhow::Error::msg)?;
+            // The disk first: an array without it would be no profile.
+            write(&path.with_file_name(member), disk)?;
+            write(path, &text)
+        }
     }
 }
 

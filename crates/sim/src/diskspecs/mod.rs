@@ -1,8 +1,9 @@
 //! Imports disks from DiskSim 4 parameter files (`.diskspecs`, or a whole `.parv` with its buses) as profiles.
 //!
 //! Parameters and their meaning: DiskSim's `disk.modspec`, `layout_g1.modspec`, `layout_g1_zone.modspec`, `mech_g1.modspec`.
-//! A parameter without a counterpart here is noted if it changes nothing, and an error with file and line if it would change results.
+//! Several disks under a `disksim_logorg` are an array (`array.rs`). A parameter without a counterpart here is noted if it changes nothing, and an error with file and line if it would change results.
 
+mod array;
 pub mod grammar;
 
 use std::path::Path;
@@ -13,13 +14,16 @@ use crate::device::hdd::spec::{
     Bus, CacheSpecification, ExtraWriteDisconnect, Geometry, HddQueue, HddSpecification, Mapping, MechanicsSpecification,
     Overheads, Preseek, QueuePolicy, ReadAhead, ReadAheadTrigger, Seek, Sparing, WriteCache, ZoneSpecification,
 };
+use crate::device::raid::spec::ArraySpecification;
 use crate::profile::{Profile, ProfileError};
 
-/// A disk from DiskSim, and what was left out.
+/// A disk from DiskSim, the array of such disks if there is one, and what was left out.
 #[derive(Clone, Debug)]
 pub struct Imported {
     /// The disk.
     pub profile: Profile,
+    /// The array that the file makes of several such disks, if it does; which disk that is must still be said.
+    pub array: Option<ArraySpecification>,
     /// Parameters that have no counterpart and change nothing, with file and line.
     pub notes: Vec<String>,
 }
@@ -58,7 +62,9 @@ fn import_blocks(
     let [disk] = disks[..] else { return Err(ProfileError::new(not_one_disk(&disks, blocks, file))) };
     let mut notes = Vec::new();
     let spec = convert(disk, blocks, name, folder, options, &mut notes).map_err(ProfileError::new)?;
-    Ok(Imported { profile: Profile::from_hdd(&spec, file)?, notes })
+    let profile = Profile::from_hdd(&spec, file)?;
+    let array = array::array(blocks, profile.capacity_sectors(), &mut notes).map_err(ProfileError::new)?;
+    Ok(Imported { profile, array, notes })
 }
 
 /// The error when a file does not hold exactly one disk: what it holds, and where.

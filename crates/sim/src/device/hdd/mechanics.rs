@@ -121,8 +121,10 @@ impl Mechanics {
 
     /// No access takes longer to reach its first sector.
     pub fn longest_access(&self) -> u64 {
-        let seek = self.seek.iter().copied().max().map_or(0, u64::from).max(self.head_switch).max(self.reacquire);
-        seek.saturating_add_signed(self.write_settle.max(0)) + self.period
+        let longest = |table: &[u32]| table.iter().copied().max().map_or(0, u64::from);
+        let write = self.write_seek.as_deref().map_or(0, longest);
+        let settled = longest(&self.seek).max(self.head_switch).max(self.reacquire).saturating_add_signed(self.write_settle.max(0));
+        settled.max(write) + self.period
     }
 
     /// Time from `at` until an angle passes the head.

@@ -36,7 +36,7 @@ fn to_text(line: &str) -> Option<Result<String, String>> {
     if !says_array(line) {
         return None;
     }
-    Some(ArraySpecification::parse_line(line).and_then(|spec| toml::to_string(&spec).map_err(|error| error.to_string())))
+    Some(ArraySpecification::parse_line(line).and_then(|spec| spec.to_text()))
 }
 
 /// Whether this is meant as an array: `raid5`, or `raid` and anything before a colon.

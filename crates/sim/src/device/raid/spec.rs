@@ -18,7 +18,7 @@ const MAX_FAIL_AT_S: f64 = 3.2e9;
 
 /// The schema of an array's profile. Disks are named as everywhere: built-in ones by their names, others by their files, which are
 /// looked for beside the file that names them.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpecification {
     /// `"raid"`.
@@ -109,6 +109,14 @@ impl ArraySpecification {
         table.insert("kind".to_owned(), "raid".into());
         table.insert("level".to_owned(), i64::from(number).into());
         ArraySpecification::deserialize(table).map_err(|error| error.to_string().trim().replace('\n', " "))
+    }
+
+    /// Writes it as the text of a profile.
+    ///
+    /// # Errors
+    /// None that its types could cause.
+    pub fn to_text(&self) -> Result<String, String> {
+        toml::to_string(self).map_err(|error| error.to_string())
     }
 
     /// The disks by name, in order.

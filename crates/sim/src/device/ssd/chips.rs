@@ -24,6 +24,10 @@ pub(super) enum Owner {
     Request(u32),
     /// The buffered page in this slot.
     Buffered(u32),
+    /// The buffered page in this slot, to be completed by what the flash has of it.
+    Completed(u32),
+    /// The buffered pages that share a flash page, of which this slot is the first.
+    Packed(u32),
 }
 
 #[derive(Clone, Copy, Debug)]

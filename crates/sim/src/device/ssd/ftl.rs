@@ -1,7 +1,7 @@
 //! The flash translation layer: page mapping with DFTL's cached map, garbage collection and wear levelling.
 //!
 //! ```text
-//! logical page ──┬─▶ plane = page mod planes          every plane is a translation layer of its own:
+//! logical page ──┬─▶ plane = page mod planes (flash pages, where several pages share one)          every plane is a translation layer of its own:
 //!                └─▶ local = page div planes          data, its map and garbage never leave it
 //!
 //!   plane:  [data][data][open data] … [map][open map] … [free][free][free]
@@ -15,6 +15,12 @@
 //! written anew, with all its cached dirty entries (batched update). Collection takes the block with the fewest valid pages, data or
 //! map; moved pages whose entries are cached only dirty them (lazy copying), the others' translation pages are written anew, each
 //! once for a block. Pages of data and of the map go to blocks of their own.
+//!
+//! Where the unit of the map is smaller than a flash page, as on drives of today, "page" means the unit here. Those of the host fill
+//! the flash page that is open on their plane, a program for each that is full; collection reads each flash page with something
+//! valid in it once and packs what it moves into flash pages of its own, so that the two never share one. What is packed anew
+//! must cross the channel, which takes its time but is not kept from others meanwhile. Collection is paced by the host, as drives do
+//! to keep their response times steady: its time is spread evenly over the programs that the freed room is for.
 //!
 //! What differs: pages are spread over planes statically, so a collection stays within its plane; the LRU list is not segmented;
 //! pages move by copy-back within the plane and occupy no channel. A map that is wholly in memory is never written to the flash.
@@ -67,6 +73,29 @@ impl Steps {
     }
 }
 
+/// What is written to a block of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stream {
+    /// What the host writes; and what collection moves, unless pages share flash pages.
+    Data = 0,
+    Map = 1,
+    /// What collection moves, where pages share flash pages.
+    Moved = 2,
+}
+
+impl Stream {
+    fn content(self) -> Content {
+        if self == Stream::Map { Content::Map } else { Content::Data }
+    }
+}
+
+/// Collection that a plane must still do, and in how many programs of the host.
+#[derive(Clone, Copy, Debug, Default)]
+struct Owed {
+    time: u64,
+    programs: u32,
+}
+
 /// The block that is being written, and its next page; beyond the last if it is full.
 #[derive(Clone, Copy, Debug)]
 struct Open {
@@ -87,8 +116,10 @@ pub(super) struct Ftl {
     /// DFTL's global translation directory. By plane and translation page: the page and one, or 0.
     directory: Table<u32>,
     pub(super) blocks: Blocks,
-    /// By plane: for data, for the map.
-    open: Vec<[Open; 2]>,
+    /// By plane and [`Stream`].
+    open: Vec<[Open; 3]>,
+    /// By plane, where pages share flash pages: collection still to be done.
+    owed: Vec<Owed>,
     cache: Option<CachedMap>,
     /// Translation pages of a plane to be written anew, and a bit for each that is among them; empty between collections.
     stale: Vec<u32>,
@@ -115,7 +146,8 @@ impl Ftl {
             valid: Table::new(pages.div_ceil(64)),
             directory: Table::new(map_pages),
             blocks: Blocks::new(model),
-            open: vec![[Open { block: None, next: model.pages }; 2]; planes],
+            open: vec![[Open { block: None, next: model.pages }; 3]; planes],
+            owed: vec![Owed::default(); planes],
             cache: model.cached_groups.map(|capacity| CachedMap::new(capacity, groups_of_plane(model) * planes, map_pages)),
             stale: Vec::new(),
             moving: Vec::new(),
@@ -152,6 +184,7 @@ impl Ftl {
             directory: self.directory.share(),
             blocks: self.blocks.share(),
             open: self.open.clone(),
+            owed: self.owed.clone(),
             cache: self.cache.clone(),
             stale: Vec::new(),
             moving: Vec::new(),
@@ -216,9 +249,75 @@ impl Ftl {
         if let Some(old) = self.lookup(plane, local) {
             self.invalidate(plane, old);
         }
-        self.program(plane, Content::Data, &[local]);
+        self.program(plane, Stream::Data, &[local]);
         steps.push(Step { unit, sectors, program: true, collection });
         steps
+    }
+
+    /// What completes a logical page of which not all was written, where pages share flash pages; at most one read.
+    pub fn complete(&mut self, logical: u32, whole: bool) -> Steps {
+        let mut steps = Steps::default();
+        let (plane, local) = self.split(logical);
+        if !whole && self.lookup(plane, local).is_some() {
+            self.tally.data_reads += 1;
+            steps.push(Step { unit: self.model.unit_of(plane), sectors: self.model.page_sectors, ..Step::default() });
+        }
+        steps
+    }
+
+    /// Gives a logical page the next place in its plane's open flash page; the program of that, if it is full now.
+    pub fn place(&mut self, logical: u32) -> Option<Steps> {
+        let (plane, local) = self.split(logical);
+        let freed = self.blocks.free(plane);
+        let time = self.collect_if_needed(plane);
+        if time > 0 {
+            let freed = ((self.blocks.free(plane) - freed) * self.model.pages) >> self.model.packed_bits;
+            let owed = &mut self.owed[plane as usize];
+            *owed = Owed { time: owed.time + time, programs: freed.max(1) };
+        }
+        self.tally.data_programs += 1;
+        if let Some(old) = self.lookup(plane, local) {
+            self.invalidate(plane, old);
+        }
+        self.program(plane, Stream::Data, &[local]);
+        (self.packed(plane, Stream::Data) == 0).then(|| self.program_packed(plane))
+    }
+
+    /// Fills up a plane's open flash page, which holds something, with nothing; its program.
+    pub fn pad(&mut self, plane: u32) -> Steps {
+        let rest = (1 << self.model.packed_bits) - self.packed(plane, Stream::Data);
+        self.open[plane as usize][Stream::Data as usize].next += rest;
+        self.tally.data_programs += u64::from(rest);
+        self.program_packed(plane)
+    }
+
+    fn program_packed(&mut self, plane: u32) -> Steps {
+        let mut steps = Steps::default();
+        let owed = &mut self.owed[plane as usize];
+        let collection = owed.time / u64::from(owed.programs.max(1));
+        *owed = Owed { time: owed.time - collection, programs: owed.programs.saturating_sub(1) };
+        let sectors = self.model.page_sectors << self.model.packed_bits;
+        steps.push(Step { unit: self.model.unit_of(plane), sectors, program: true, collection });
+        steps
+    }
+
+    /// How many pages are in a plane's open flash page.
+    fn packed(&self, plane: u32, stream: Stream) -> u32 {
+        self.open[plane as usize][stream as usize].next & ((1 << self.model.packed_bits) - 1)
+    }
+
+    /// The plane that a logical page lives on.
+    pub fn plane_of(&self, logical: u32) -> u32 {
+        self.split(logical).0
+    }
+
+    /// Whether both logical pages are in the same flash page.
+    pub fn share_flash_page(&self, one: u32, other: u32) -> bool {
+        let at = |logical| {
+            let (plane, local) = self.split(logical);
+            self.lookup(plane, local).map(|page| (plane, page >> self.model.packed_bits))
+        };
+        at(one).is_some_and(|place| at(other) == Some(place))
     }
 
     /// Pieces of a discard of logical pages from `first` to before `end`: each is what [`Ftl::discard`] takes at once.
@@ -238,7 +337,11 @@ impl Ftl {
         let (plane, number) = (piece % planes, (self.split(first).1 >> bits) + piece / planes);
         let whole = number << bits..((number + 1) << bits).min(self.model.logical);
         // The first local page of this plane that is not before a logical one.
-        let local = |logical: u32| logical.saturating_sub(plane).div_ceil(planes);
+        let local = |logical: u32| {
+            let (chunk, within) = (logical >> self.model.packed_bits, logical & ((1 << self.model.packed_bits) - 1));
+            let before = chunk.saturating_sub(plane).div_ceil(planes) << self.model.packed_bits;
+            before + if chunk % planes == plane { within } else { 0 }
+        };
         let range = whole.start.max(local(first))..whole.end.min(local(end));
         let map_page = self.directory_index(plane, number);
         let (mut forgotten, mut unknown) = (0, false);
@@ -315,7 +418,7 @@ impl Ftl {
     /// one to read.
     fn write_map_page(&mut self, plane: u32, number: u32) -> bool {
         let existed = self.retire_map_page(plane, number);
-        self.program(plane, Content::Map, &[number]);
+        self.program(plane, Stream::Map, &[number]);
         existed
     }
 
@@ -342,16 +445,16 @@ impl Ftl {
     }
 
     /// Writes these to the next pages of the open block, and of those that follow it.
-    fn program(&mut self, plane: u32, content: Content, mut numbers: &[u32]) {
+    fn program(&mut self, plane: u32, stream: Stream, mut numbers: &[u32]) {
         while !numbers.is_empty() {
-            let (block, next) = self.open_block(plane, content);
+            let (block, next) = self.open_block(plane, stream);
             let (now, later) = numbers.split_at(numbers.len().min((self.model.pages - next) as usize));
             let (page, count) = (block * self.model.pages + next, now.len() as u32);
-            self.open[plane as usize][content as usize].next = next + count;
+            self.open[plane as usize][stream as usize].next = next + count;
             self.set_all_valid(plane, page, count);
             self.blocks.gain(plane, block, count);
             for (page, &number) in (page..).zip(now) {
-                self.point(plane, content, number, page);
+                self.point(plane, stream.content(), number, page);
             }
             numbers = later;
         }
@@ -374,16 +477,16 @@ impl Ftl {
     }
 
     /// The open block and its next page; a full one is closed and the least worn free block opened.
-    fn open_block(&mut self, plane: u32, content: Content) -> (u32, u32) {
-        let open = self.open[plane as usize][content as usize];
+    fn open_block(&mut self, plane: u32, stream: Stream) -> (u32, u32) {
+        let open = self.open[plane as usize][stream as usize];
         match open.block {
             Some(block) if open.next < self.model.pages => (block, open.next),
             full => {
                 if let Some(full) = full {
                     self.blocks.close(plane, full);
                 }
-                let block = self.blocks.take_least_worn(plane, content);
-                self.open[plane as usize][content as usize] = Open { block: Some(block), next: 0 };
+                let block = self.blocks.take_least_worn(plane, stream.content());
+                self.open[plane as usize][stream as usize] = Open { block: Some(block), next: 0 };
                 (block, 0)
             }
         }
@@ -409,11 +512,14 @@ impl Ftl {
             // What has not changed for so long will hardly change soon: it rests in the most worn block there is.
             Some(spared) => {
                 let content = self.blocks.content(plane, spared);
+                let stream = self.stream_of_moved(content);
                 let worn = self.blocks.take_most_worn(plane, content);
                 let rest = Open { block: Some(worn), next: 0 };
-                let open = std::mem::replace(&mut self.open[plane as usize][content as usize], rest);
-                let time = self.empty(plane, spared);
-                self.open[plane as usize][content as usize] = open;
+                let open = std::mem::replace(&mut self.open[plane as usize][stream as usize], rest);
+                let mut time = self.empty(plane, spared);
+                // The block is closed: what its last flash page holds must be programmed, too.
+                time += if self.packed(plane, stream) > 0 { self.model.program } else { 0 };
+                self.open[plane as usize][stream as usize] = open;
                 self.blocks.close(plane, worn);
                 time
             }
@@ -424,15 +530,28 @@ impl Ftl {
         }
     }
 
+    fn stream_of_moved(&self, content: Content) -> Stream {
+        match content {
+            Content::Map => Stream::Map,
+            Content::Data if self.model.packed_bits > 0 => Stream::Moved,
+            Content::Data => Stream::Data,
+        }
+    }
+
     /// Moves what is valid in a block to open blocks and erases it; says how long that takes.
     fn empty(&mut self, plane: u32, victim: u32) -> u64 {
         let content = self.blocks.content(plane, victim);
         self.blocks.drain(plane, victim);
         let mut moving = std::mem::take(&mut self.moving);
-        self.take_valid(plane, victim, &mut moving);
-        self.program(plane, content, &moving);
-        self.tally.pages_moved += moving.len() as u64;
-        let (mut reads, mut programs) = (moving.len() as u64, moving.len() as u64);
+        let mut reads = self.take_valid(plane, victim, &mut moving);
+        let stream = self.stream_of_moved(content);
+        let begun = u64::from(self.packed(plane, stream));
+        self.program(plane, stream, &moving);
+        let moved = moving.len() as u64;
+        self.tally.pages_moved += moved;
+        let mut programs = (begun + moved) >> self.model.packed_bits;
+        // Packed anew, they cross the channel twice; whole flash pages stay in their plane.
+        let crossings = if self.model.packed_bits > 0 { 2 * moved * u64::from(self.model.page_sectors) } else { 0 };
         if content == Content::Data {
             self.note_moves(plane, &moving);
             let mut stale = std::mem::take(&mut self.stale);
@@ -440,7 +559,7 @@ impl Ftl {
                 self.is_stale[number as usize / 64] = 0;
                 reads += u64::from(self.retire_map_page(plane, number));
             }
-            self.program(plane, Content::Map, &stale);
+            self.program(plane, Stream::Map, &stale);
             programs += stale.len() as u64;
             stale.clear();
             self.stale = stale;
@@ -449,14 +568,15 @@ impl Ftl {
         self.moving = moving;
         self.tally.erases += 1;
         self.blocks.erased(plane, victim);
-        reads * self.model.read + programs * self.model.program + self.model.erase
+        let transfers = crossings * self.model.channel_sector_ps / 1000;
+        reads * self.model.read + programs * self.model.program + transfers + self.model.erase
     }
 
-    /// Lists what the valid pages of a block hold, which then are valid no more.
-    fn take_valid(&mut self, plane: u32, block: u32, into: &mut Vec<u32>) {
+    /// Lists what the valid pages of a block hold, which then are valid no more; says how many flash pages they are in.
+    fn take_valid(&mut self, plane: u32, block: u32, into: &mut Vec<u32>) -> u64 {
         let first = self.page_index(plane, block * self.model.pages);
         let end = first + self.model.pages as usize;
-        let mut from = first;
+        let (mut from, mut flash_pages, mut last) = (first, 0, usize::MAX);
         while from < end {
             let to = end.min((from / 64 + 1) * 64);
             // Other blocks may share the word.
@@ -468,10 +588,13 @@ impl Ftl {
                 let index = from / 64 * 64 + valid.trailing_zeros() as usize;
                 valid &= valid - 1;
                 let page = block * self.model.pages + (index - first) as u32;
+                flash_pages += u64::from(index >> self.model.packed_bits != last);
+                last = index >> self.model.packed_bits;
                 into.push(self.owner_of.get(index).checked_sub(1).unwrap_or(page));
             }
             from = to;
         }
+        flash_pages
     }
 
     /// Sees to it that the map learns of moved pages: cached entries are dirty now, other translation pages stale.
@@ -512,8 +635,9 @@ impl Ftl {
 
     #[inline]
     fn split(&self, logical: u32) -> (u32, u32) {
-        let local = self.model.by_planes.quotient(logical);
-        (logical - local * self.model.planes, local)
+        let (bits, within) = (self.model.packed_bits, logical & ((1 << self.model.packed_bits) - 1));
+        let row = self.model.by_planes.quotient(logical >> bits);
+        ((logical >> bits) - row * self.model.planes, (row << bits) | within)
     }
 
     #[inline]

@@ -10,11 +10,20 @@
 //! once, in the order in which pages are let in; the chips then take their time. There is no faster mode of the cells for writes that
 //! come in bursts, and no work in idle time.
 //!
+//! Where the unit of the map is smaller than a flash page, buffered pages are packed: they stay in the buffer until there are
+//! enough for a flash page of their plane, or a flush cannot wait.
+//!
 //! The write buffer is volatile, as those of client drives are: a flush sends all of it to the flash. Changes of the map in memory,
 //! which real drives also write down then, cost nothing here.
 //!
 //! A discard unmaps the pages that lie in it wholly; as on real drives, parts of pages stay. It costs what the map costs: nothing if
 //! all of that is in memory. What was discarded is read without the flash.
+//!
+//! Under collection the mean response depends on what waits for it. Here that is the plane or die at work, and responses are those of
+//! a queue in order of arrival for each. In MQSim (Tavakkol and others, FAST 2018; GC_and_WL_Unit_Page_Level.cpp, TSU_OutofOrder.cpp)
+//! it is the whole chip, unless collection may be preempted: as long as any of its planes has pages to move or a block to
+//! erase, host reads of the chip wait, and host writes go only with a plane that happens to be at the same page. There, moved
+//! pages cross the channel twice by default. A chip that collects in one plane and serves others, as dies can, is nearer to this one.
 
 mod blocks;
 mod cached_map;
@@ -63,6 +72,16 @@ struct Ticket {
     flash: bool,
 }
 
+/// The buffered pages that wait for a flash page of a plane, oldest first; slots and one, 0 for none.
+#[derive(Clone, Copy, Debug, Default)]
+struct Packing {
+    first: u32,
+    last: u32,
+    waiting: u32,
+    /// Flash pages being programmed.
+    under_way: u32,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// The request in this slot is in the controller, with its data if it writes.
@@ -90,8 +109,12 @@ pub struct Ssd {
     to_chips: VecDeque<u32>,
     /// Requests with pages that must still go to the buffer.
     to_buffer: VecDeque<u32>,
-    /// Buffered pages on their way to the flash.
+    /// Programs and reads under way for buffered pages.
     leaving: usize,
+    /// Of these, reads that complete pages.
+    completing: usize,
+    /// By plane, where several pages share a flash page.
+    packing: Vec<Packing>,
     /// Flushes that the host has not heard of.
     flushes: usize,
     /// When each way of the link is free again: that of writes, and the other one if there is another.
@@ -115,6 +138,8 @@ impl Ssd {
             to_chips: VecDeque::with_capacity(depth),
             to_buffer: VecDeque::with_capacity(depth),
             leaving: 0,
+            completing: 0,
+            packing: vec![Packing::default(); if model.packed_bits > 0 { model.planes as usize } else { 0 }],
             flushes: 0,
             link_free: [0; 2],
             busy: 0,
@@ -172,6 +197,18 @@ impl Ssd {
                     self.leaving -= 1;
                     self.buffer.remove(slot);
                 }
+                Some(Owner::Completed(slot)) => {
+                    self.leaving -= 1;
+                    self.completing -= 1;
+                    self.pack(now, slot);
+                }
+                Some(Owner::Packed(first)) => {
+                    self.leaving -= 1;
+                    let plane = self.ftl.plane_of(self.buffer.page(first));
+                    self.packing[plane as usize].under_way -= 1;
+                    self.buffer.remove_packed(first);
+                    self.program_packed(now, plane);
+                }
                 Some(Owner::Request(slot)) => {
                     self.tickets[slot as usize].open -= 1;
                     self.finish_if_complete(now, slot);
@@ -203,11 +240,28 @@ impl Ssd {
             self.to_buffer.pop_front();
             self.finish_if_complete(now, slot);
         }
-        // One page for each unit keeps them all at work; more would only make reads wait.
-        while self.leaving < self.model.units as usize {
+        // One page for each unit keeps them all at work; more would only make reads wait. Packed pages wait by plane.
+        while self.model.packed_bits > 0 || self.leaving < self.model.units as usize {
             let Some((slot, page)) = self.buffer.leave(self.page_mask()) else { break };
-            let steps = self.ftl.write(page.page, page.sectors == self.page_mask());
-            self.leaving += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
+            let whole = page.sectors == self.page_mask();
+            if self.model.packed_bits == 0 {
+                let steps = self.ftl.write(page.page, whole);
+                self.leaving += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
+                continue;
+            }
+            let steps = self.ftl.complete(page.page, whole);
+            if self.chips.start(now, Owner::Completed(slot), steps) {
+                self.leaving += 1;
+                self.completing += 1;
+            } else {
+                self.pack(now, slot);
+            }
+        }
+        if self.completing == 0
+            && !self.packing.is_empty()
+            && let Some(before) = self.buffer.flush_waits_for_leaving()
+        {
+            self.pad(now, before);
         }
         while let Some(id) = self.buffer.flushed() {
             self.schedule(now, Event::Flushed(id));
@@ -222,6 +276,55 @@ impl Ssd {
             if self.tickets[slot as usize].next == self.tickets[slot as usize].pages_end {
                 self.to_chips.pop_front();
                 self.finish_if_complete(now, slot);
+            }
+        }
+    }
+
+    /// Puts a buffered page behind those that wait for a flash page of its plane.
+    fn pack(&mut self, now: u64, slot: u32) {
+        let plane = self.ftl.plane_of(self.buffer.page(slot));
+        let packing = &mut self.packing[plane as usize];
+        match packing.last {
+            0 => packing.first = slot + 1,
+            last => self.buffer.pack_behind(last - 1, slot + 1),
+        }
+        packing.last = slot + 1;
+        packing.waiting += 1;
+        self.program_packed(now, plane);
+    }
+
+    /// Programs the flash pages of a plane that can be filled. The one behind that under way is ready when its turn comes.
+    fn program_packed(&mut self, now: u64, plane: u32) {
+        let all = 1 << self.model.packed_bits;
+        while self.packing[plane as usize].waiting >= all && self.packing[plane as usize].under_way < 2 {
+            self.program_first(now, plane, all);
+        }
+    }
+
+    /// Programs a flash page with the first `count` pages that wait for one, at least one and at most what it holds.
+    fn program_first(&mut self, now: u64, plane: u32, count: u32) {
+        let Some(first) = self.packing[plane as usize].first.checked_sub(1) else { return };
+        let (mut last, mut full) = (first, self.ftl.place(self.buffer.page(first)));
+        for _ in 1..count {
+            last = self.buffer.packed_behind(last).saturating_sub(1);
+            full = self.ftl.place(self.buffer.page(last));
+        }
+        let steps = full.unwrap_or_else(|| self.ftl.pad(plane));
+        let packing = &mut self.packing[plane as usize];
+        packing.first = self.buffer.packed_behind(last);
+        packing.last = if packing.first == 0 { 0 } else { packing.last };
+        packing.waiting -= count;
+        packing.under_way += 1;
+        self.buffer.pack_behind(last, 0);
+        self.leaving += usize::from(self.chips.start(now, Owner::Packed(first), steps));
+    }
+
+    /// Programs flash pages as full as they get: a flush waits for pages numbered below `before`, and cannot wait for more to come.
+    fn pad(&mut self, now: u64, before: u64) {
+        for plane in 0..self.packing.len() {
+            let Packing { first, waiting, under_way, .. } = self.packing[plane];
+            if first > 0 && under_way == 0 && self.buffer.number(first - 1) < before {
+                self.program_first(now, plane as u32, waiting);
             }
         }
     }
@@ -245,19 +348,38 @@ impl Ssd {
     fn start_page(&mut self, now: u64, slot: u32) {
         let ticket = self.tickets[slot as usize];
         let (page, sectors) = (ticket.next, self.sectors_of_next(&ticket));
+        let mut read = 1;
         let started = if ticket.op == Op::Write {
             let steps = self.ftl.write(page, sectors == self.page_mask());
             self.chips.start(now, Owner::Request(slot), steps)
         } else if self.model.buffer_pages > 0 && self.buffer.holds(page, sectors) {
             false
         } else {
-            let steps = self.ftl.read(page, sectors.count_ones());
+            let (pages, sectors) = self.read_at_once(ticket, sectors);
+            read = pages;
+            let steps = self.ftl.read(page, sectors);
             self.chips.start(now, Owner::Request(slot), steps)
         };
         let ticket = &mut self.tickets[slot as usize];
-        ticket.next += 1;
+        ticket.next += read;
         ticket.open += u32::from(started);
         ticket.flash |= started;
+    }
+
+    /// How many pages of a request, from its next one on, come from one flash page, and the sectors of them.
+    fn read_at_once(&self, mut ticket: Ticket, sectors: u64) -> (u32, u32) {
+        let (first, mut all) = (ticket.next, sectors.count_ones());
+        loop {
+            ticket.next += 1;
+            if self.model.packed_bits == 0 || ticket.next == ticket.pages_end || !self.ftl.share_flash_page(first, ticket.next) {
+                return (ticket.next - first, all);
+            }
+            let sectors = self.sectors_of_next(&ticket);
+            if self.buffer.holds(ticket.next, sectors) {
+                return (ticket.next - first, all);
+            }
+            all += sectors.count_ones();
+        }
     }
 
     /// Logical pages that lie in a discard wholly: the first, and the one behind the last.

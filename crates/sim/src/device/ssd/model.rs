@@ -10,8 +10,8 @@ use crate::device::reciprocal::Reciprocal32;
 /// Bytes of an entry of the map: four, as DFTL has it (Gupta, Kim, Urgaonkar: ASPLOS 2009, section 3).
 const ENTRY_BYTES: u32 = 4;
 
-/// More physical pages would take more than 512 MiB of maps.
-const MAX_PAGES: u64 = 1 << 26;
+/// More physical pages would take more than 1 GiB of maps.
+const MAX_PAGES: u64 = 1 << 27;
 
 /// Blocks of a plane beyond data, map and free blocks: one open for data, one for the map, and room for garbage.
 const LEAST_GARBAGE_BLOCKS: u32 = 4;
@@ -32,7 +32,8 @@ impl Deref for SsdModel {
     }
 }
 
-/// A profile's parameters in the units the simulation counts in. Times are nanoseconds.
+/// A profile's parameters in the units the simulation counts in. Times are nanoseconds. A "page" is a unit of the map here and in the
+/// translation layer; where it is smaller than what the chips program at once, that is a "flash page".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameters {
     /// 512-byte sectors the host sees.
@@ -51,6 +52,8 @@ pub struct Parameters {
     pub pages: u32,
     /// 512-byte sectors of a page.
     pub page_sectors: u32,
+    /// Of the number of pages in a flash page the binary logarithm.
+    pub packed_bits: u32,
     /// Logical pages that live on a plane.
     pub logical: u32,
     /// Translation pages that live on a plane; none if the whole map is in memory.
@@ -100,12 +103,14 @@ impl SsdModel {
         check_counts(spec)?;
         let dies = flash.channels * flash.dies_per_channel;
         let planes = dies * flash.planes_per_die;
-        let plane_pages = u64::from(flash.blocks_per_plane) * u64::from(flash.pages_per_block);
+        let (unit_bytes, packed) = check_unit(spec, planes)?;
+        let pages = flash.pages_per_block * packed;
+        let plane_pages = u64::from(flash.blocks_per_plane) * u64::from(pages);
         if plane_pages * u64::from(planes) > MAX_PAGES {
             let total = plane_pages * u64::from(planes);
             return Err(format!("flash: {total} pages in all; more than {MAX_PAGES} cannot be simulated"));
         }
-        let page_sectors = flash.page_bytes / 512;
+        let page_sectors = unit_bytes / 512;
         let entries_per_page = flash.page_bytes / ENTRY_BYTES;
         let entries_per_fetch = spec.mapping.entries_per_fetch;
         if entries_per_fetch > entries_per_page {
@@ -114,7 +119,7 @@ impl SsdModel {
             ));
         }
         let cached_groups = spec.mapping.cached_entries.map(|entries| entries / entries_per_fetch);
-        let (logical, translation) = check_capacity(spec, planes, page_sectors, entries_per_page)?;
+        let (logical, translation) = check_capacity(spec, planes, page_sectors, packed, entries_per_page)?;
         let units = if flash.planes_in_parallel { planes } else { dies };
         let parameters = Parameters {
             capacity_sectors: spec.capacity_sectors,
@@ -123,15 +128,16 @@ impl SsdModel {
             units,
             planes,
             blocks: flash.blocks_per_plane,
-            pages: flash.pages_per_block,
+            pages,
             page_sectors,
+            packed_bits: packed.ilog2(),
             logical,
             translation,
             entries_bits: entries_per_page.ilog2(),
             fetch_bits: entries_per_fetch.ilog2(),
             by_planes: Reciprocal32::new(planes),
             by_units: Reciprocal32::new(units),
-            by_pages: Reciprocal32::new(flash.pages_per_block),
+            by_pages: Reciprocal32::new(pages),
             cached_groups,
             read: micros(flash.read_us),
             program: micros(flash.program_us),
@@ -143,7 +149,7 @@ impl SsdModel {
             low_free: spec.garbage_collection.low_free_blocks,
             high_free: spec.garbage_collection.high_free_blocks,
             wear_spread: spec.garbage_collection.wear_spread,
-            buffer_pages: spec.write_buffer.pages,
+            buffer_pages: spec.write_buffer.pages * packed,
             depth: spec.queue.depth,
         };
         Ok(SsdModel { parameters: Arc::new(parameters), initial: OnceLock::new() })
@@ -173,12 +179,41 @@ fn check_counts(spec: &SsdSpecification) -> Result<(), String> {
     check("garbage_collection.high_free_blocks", collection.high_free_blocks, collection.low_free_blocks, flash.blocks_per_plane)
 }
 
+/// Bytes of a unit of the map, and how many share a flash page.
+fn check_unit(spec: &SsdSpecification, planes: u32) -> Result<(u32, u32), String> {
+    let page_bytes = spec.flash.page_bytes;
+    let unit_bytes = spec.mapping.unit_bytes.unwrap_or(page_bytes);
+    if unit_bytes > page_bytes {
+        return Err(format!("mapping.unit_bytes: {unit_bytes} should be 512 to {page_bytes}, which is flash.page_bytes"));
+    }
+    let packed = page_bytes / unit_bytes;
+    if packed == 1 {
+        return Ok((unit_bytes, packed));
+    }
+    if spec.mapping.cached_entries.is_some() {
+        return Err(format!(
+            "mapping.cached_entries: a map of units of {unit_bytes} bytes should be in memory as a whole, without it"
+        ));
+    }
+    // Each plane fills a flash page of its own, whose units stay in the buffer until it is full.
+    check("write_buffer.pages", spec.write_buffer.pages, planes, 65_536)
+        .map_err(|error| format!("{error}: a page for each plane, since mapping.unit_bytes is less than flash.page_bytes"))?;
+    check("flash.pages_per_block", spec.flash.pages_per_block, 2, u32::from(u16::MAX) / packed)?;
+    Ok((unit_bytes, packed))
+}
+
 /// Logical and translation pages of a plane, if all of them and the spare blocks fit.
-fn check_capacity(spec: &SsdSpecification, planes: u32, page_sectors: u32, entries_per_page: u32) -> Result<(u32, u32), String> {
+fn check_capacity(
+    spec: &SsdSpecification,
+    planes: u32,
+    page_sectors: u32,
+    packed: u32,
+    entries_per_page: u32,
+) -> Result<(u32, u32), String> {
     let flash = &spec.flash;
     let spare = spec.garbage_collection.high_free_blocks.saturating_add(LEAST_GARBAGE_BLOCKS);
     let usable = flash.blocks_per_plane.saturating_sub(spare);
-    let pages = u64::from(usable) * u64::from(flash.pages_per_block);
+    let pages = u64::from(usable) * u64::from(flash.pages_per_block) * u64::from(packed);
     // Of `pages` pages, one in `entries_per_page + 1` holds the map of the others; a part of one counts as one.
     let largest = match spec.mapping.cached_entries {
         None => pages,
@@ -198,7 +233,7 @@ fn check_capacity(spec: &SsdSpecification, planes: u32, page_sectors: u32, entri
             spec.capacity_sectors, flash.blocks_per_plane
         ));
     }
-    let logical = spec.capacity_sectors.div_ceil(row) as u32;
+    let logical = spec.capacity_sectors.div_ceil(row * u64::from(packed)) as u32 * packed;
     let translation = if spec.mapping.cached_entries.is_some() { logical.div_ceil(entries_per_page) } else { 0 };
     Ok((logical, translation))
 }

@@ -76,7 +76,7 @@ pub struct Flash {
     /// Pages of an erase block.
     #[schemars(range(min = 2, max = 4096))]
     pub pages_per_block: u32,
-    /// Bytes of a page, which is also the unit of the map.
+    /// Bytes of a page: what is read and programmed at once.
     #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
     pub page_bytes: u32,
     /// From the cells to the plane's register, in microseconds.
@@ -111,6 +111,11 @@ pub struct Interface {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapSpecification {
+    /// Bytes that the map places together, at most a page; units smaller than that share a page, and are packed into it as they
+    /// come from the write buffer, which must be there then, as must the whole map in memory. Absent: a page.
+    #[serde(default)]
+    #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
+    pub unit_bytes: Option<u32>,
     /// Entries of the map held in memory, DFTL's cached mapping table; the rest is in translation pages on the flash. Absent: all.
     #[serde(default)]
     #[schemars(range(min = 1, max = 1 << 30))]
@@ -123,7 +128,7 @@ pub struct MapSpecification {
 
 impl Default for MapSpecification {
     fn default() -> MapSpecification {
-        MapSpecification { cached_entries: None, entries_per_fetch: 1 }
+        MapSpecification { unit_bytes: None, cached_entries: None, entries_per_fetch: 1 }
     }
 }
 

@@ -26,7 +26,12 @@ impl Ftl {
         let cached = self.model.cached_groups.map_or(0, |groups| u64::from(groups) * 2);
         let pages = self.logical_pages();
         for _ in 0..pages.div_ceil(SETTLING).max(cached.min(pages)) {
-            self.write(random.random_range(0..pages) as u32, true);
+            let page = random.random_range(0..pages) as u32;
+            if self.model.packed_bits > 0 {
+                self.place(page);
+            } else {
+                self.write(page, true);
+            }
         }
     }
 

@@ -7,11 +7,11 @@ use block::Nanos;
 pub struct FlashTally {
     /// 512-byte sectors that the host wrote.
     pub host_sectors_written: u64,
-    /// 512-byte sectors of a page.
+    /// 512-byte sectors of a page, which is what the map places together.
     pub page_sectors: u32,
     /// Pages read for the host, or to be completed by it.
     pub data_reads: u64,
-    /// Pages programmed for the host.
+    /// Pages programmed for the host; of flash pages that several share, those left empty are counted, too.
     pub data_programs: u64,
     /// Translation pages read, collection's included.
     pub map_reads: u64,

@@ -18,6 +18,8 @@ pub(super) struct Buffered {
     /// Its sectors that were written, one bit each.
     pub sectors: u64,
     leaving: bool,
+    /// The slot behind it in its flash page, or among those that wait for one, and one; 0: none.
+    packed_behind: u32,
     /// How many pages came before it.
     number: u64,
     /// Its neighbours in the order of arrival, until it leaves.
@@ -91,7 +93,7 @@ impl WriteBuffer {
         if self.slots.len() == self.capacity {
             return false;
         }
-        let buffered = Buffered { page, sectors, leaving: false, number: self.entered, links: Links::default() };
+        let buffered = Buffered { page, sectors, leaving: false, packed_behind: 0, number: self.entered, links: Links::default() };
         let slot = self.slots.insert(buffered) as u32;
         self.entered += 1;
         self.by_page.insert(u64::from(page), slot);
@@ -143,6 +145,42 @@ impl WriteBuffer {
         buffered.leaving = true;
         self.staying.pop_front(&mut self.slots);
         Some((slot, self.slots[slot as usize]))
+    }
+
+    /// Notes which page, a slot and one, or 0, waits for a flash page behind a leaving one.
+    pub fn pack_behind(&mut self, slot: u32, next: u32) {
+        self.slots[slot as usize].packed_behind = next;
+    }
+
+    /// The page that waits behind a leaving one, a slot and one, or 0.
+    pub fn packed_behind(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].packed_behind
+    }
+
+    /// Frees the slots of pages that share a flash page, which is on the flash now, from the first one on.
+    pub fn remove_packed(&mut self, first: u32) {
+        let mut next = first + 1;
+        while let Some(slot) = next.checked_sub(1) {
+            next = self.packed_behind(slot);
+            self.remove(slot);
+        }
+    }
+
+    /// If the last flush waits only for pages that have begun to leave: those numbered below this.
+    pub fn flush_waits_for_leaving(&self) -> Option<u64> {
+        let flush = self.flushes.back()?;
+        let staying = self.staying.first().map(|slot| self.slots[slot as usize].number);
+        staying.is_none_or(|number| number >= flush.before).then_some(flush.before)
+    }
+
+    /// How many pages came before the one in a slot.
+    pub fn number(&self, slot: u32) -> u64 {
+        self.slots[slot as usize].number
+    }
+
+    /// The logical page in a slot.
+    pub fn page(&self, slot: u32) -> u32 {
+        self.slots[slot as usize].page
     }
 
     /// Frees the slot of a page that is on the flash, or discarded.
