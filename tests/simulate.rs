@@ -224,42 +224,6 @@ fn a_job_file_may_have_a_name_that_is_no_text() {
     assert!(output.status.success(), "{}", text(&output.stderr));
 }
 
-#[test]
-fn an_array_of_a_disksim_file_becomes_two_profiles_that_run() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let file = path("system.parv");
-    std::fs::write(
-        &file,
-        "disksim_disk Test { Model = dm_disk T { Number of data surfaces = 2, Number of cylinders = 100,
-            Mechanical Model = dm_mech_g1 { Seek type = linear, Single cylinder seek time = 1.0, Average seek time = 5.0,
-               Full strobe seek time = 9.0, Add. write settling delay = 0.5, Head switch time = 1.0,
-               Rotation speed (in rpms) = 6000 },
-            Layout Model = dm_layout_g1 { LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0,
-               Zones = [ dm_layout_g1_zone { First cylinder number = 0, Last cylinder number = 99, Blocks per track = 100,
-                  Skew for track switch = 10.0, Skew for cylinder switch = 20.0 } ] } },
-            Bulk sector transfer time = 0.1, Max queue length = 1, Number of buffer segments = 2,
-            Segment size (in blks) = 100, Maximum number of write segments = 1, Fast write level = 2 }
-         instantiate [ disk0 .. disk2 ] as Test
-         disksim_logorg org0 { Addressing mode = Array, Distribution scheme = Striped, Redundancy scheme = Parity_rotated,
-            devices = [ disk0 .. disk2 ], Stripe unit = 32, Parity stripe unit = 32, Parity rotation type = 1 }",
-    )
-    .unwrap();
-    let refused = run(&["disk", "import", &file]);
-    let error = text(&refused.stderr);
-    assert!(refused.status.code() == Some(2) && refused.stdout.is_empty());
-    assert!(error.contains("RAID 5 of 3 disks") && error.contains("-o ARRAY.toml"), "{error}");
-    succeeds(&["disk", "import", &file, "-o", &path("array.toml")]);
-    let shown = succeeds(&["disk", "show", &path("array.toml")]);
-    for line in ["level = 5", "disk = \"array-disk.toml\"", "disks = 3", "stripe_unit_kib = 16.0"] {
-        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{shown}");
-    }
-    let job = path("job.fio");
-    std::fs::write(&job, "[job]\nrw=randread\ndirect=1\nsize=1m\nnumber_ios=20\n").unwrap();
-    let table = succeeds(&["simulate", &job, "--disk", &path("array.toml")]);
-    assert!(table.contains("job.fio on array"), "{table}");
-}
-
 /// Three phases, of which the last has three jobs and reports them as one.
 const PHASES: &str = "[global]\nioengine=libaio\ndirect=1\niodepth=8\nbs=128k\n[read]\nrw=read\nsize=64m\n[write]\nstonewall\nrw=write\nsize=16m\n\
                       [random]\nstonewall\nrw=randrw\nbs=4k\nsize=1m\nnumjobs=3\nfsync=32\ngroup_reporting\n";
@@ -361,4 +325,40 @@ fn results_in_the_form_of_fio_have_the_lines_that_fio_prints() {
     }
     let refused = run(&["simulate", concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet"), "--fio"]);
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(2), 0), "{}", text(&refused.stderr));
+}
+
+#[test]
+fn an_array_of_a_disksim_file_becomes_two_profiles_that_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let file = path("system.parv");
+    std::fs::write(
+        &file,
+        "disksim_disk Test { Model = dm_disk T { Number of data surfaces = 2, Number of cylinders = 100,
+            Mechanical Model = dm_mech_g1 { Seek type = linear, Single cylinder seek time = 1.0, Average seek time = 5.0,
+               Full strobe seek time = 9.0, Add. write settling delay = 0.5, Head switch time = 1.0,
+               Rotation speed (in rpms) = 6000 },
+            Layout Model = dm_layout_g1 { LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0,
+               Zones = [ dm_layout_g1_zone { First cylinder number = 0, Last cylinder number = 99, Blocks per track = 100,
+                  Skew for track switch = 10.0, Skew for cylinder switch = 20.0 } ] } },
+            Bulk sector transfer time = 0.1, Max queue length = 1, Number of buffer segments = 2,
+            Segment size (in blks) = 100, Maximum number of write segments = 1, Fast write level = 2 }
+         instantiate [ disk0 .. disk2 ] as Test
+         disksim_logorg org0 { Addressing mode = Array, Distribution scheme = Striped, Redundancy scheme = Parity_rotated,
+            devices = [ disk0 .. disk2 ], Stripe unit = 32, Parity stripe unit = 32, Parity rotation type = 1 }",
+    )
+    .unwrap();
+    let refused = run(&["disk", "import", &file]);
+    let error = text(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && refused.stdout.is_empty());
+    assert!(error.contains("RAID 5 of 3 disks") && error.contains("-o ARRAY.toml"), "{error}");
+    succeeds(&["disk", "import", &file, "-o", &path("array.toml")]);
+    let shown = succeeds(&["disk", "show", &path("array.toml")]);
+    for line in ["level = 5", "disk = \"array-disk.toml\"", "disks = 3", "stripe_unit_kib = 16.0"] {
+        assert!(shown.lines().any(|shown| shown.starts_with(line)), "{shown}");
+    }
+    let job = path("job.fio");
+    std::fs::write(&job, "[job]\nrw=randread\ndirect=1\nsize=1m\nnumber_ios=20\n").unwrap();
+    let table = succeeds(&["simulate", &job, "--disk", &path("array.toml")]);
+    assert!(table.contains("job.fio on array"), "{table}");
 }

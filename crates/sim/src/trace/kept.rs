@@ -15,8 +15,8 @@ use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 
 use super::{TraceError, TraceReader, TraceRequest};
 
-/// The most that is kept: some 1.8 million random requests. What a run needs beside it is about as much.
-const KEPT_BYTES: usize = 16 << 20;
+/// The most that is kept: some 1.1 million random requests.
+const KEPT_BYTES: usize = 10 << 20;
 /// Allocated at once, so that growing copies nothing.
 const CHUNK_BYTES: usize = 256 << 10;
 /// The longest encoding of one request: the first byte, numbers of 10, 10, 5, 5, 5 and 10 bytes, two bytes of priority.
