@@ -171,7 +171,7 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| job(folder.path(), name, text).to_str().unwrap().to_owned();
     let good = file("good.fio", BUFFERED_READERS);
-    let unknown = file("unknown.fio", "[a]\nrw=read\nsize=1m\nverify=crc32c\n");
+    let unknown = file("unknown.fio", "[a]\nrw=read\nsize=1m\nlatency_target=10ms\n");
     let impossible = file("impossible.fio", "[a]\nrw=sideways\nsize=1m\n");
     let large = file("large.fio", "[a]\nrw=read\nsize=100g\n");
     let empty = file("empty.fio", "");
@@ -179,7 +179,7 @@ fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
     let array = "raid5:disk=atlas10k,disks=2";
     let cases: &[(&[&str], &[&str])] = &[
         (&["no-such-load"], &["no-such-load", "seekwise workload list"]),
-        (&[&unknown], &["unknown.fio:4", "verify"]),
+        (&[&unknown], &["unknown.fio:4", "latency_target"]),
         (&[&impossible], &["impossible.fio:2", "sideways"]),
         (&[&large, "--disk", "atlas10k"], &["large.fio", "atlas10k"]),
         (&[&empty], &["empty.fio"]),
