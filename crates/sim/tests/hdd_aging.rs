@@ -128,10 +128,44 @@ fn aging_costs_random_reads_little_and_halves_their_longest_response() {
     assert!(at(&after, 1.0) < 0.5 * at(&before, 1.0) && at(&after, 0.999) < 0.7 * at(&before, 0.999));
 }
 
+/// The longest response in ms to readers in order, random requests, writes and flushes in the mixture that `weights` say: 12 s of
+/// it, longer than any request may wait.
+fn longest_of_mixture(depth: usize, seed: u64, weights: [u64; 5], sectors: u32, spread: u64) -> f64 {
+    let (mut number, mut next) = (numbers(seed), [1_000_000u64, 6_000_000_000]);
+    let total = weights.iter().sum::<u64>().max(1);
+    let ask = || {
+        let mut draw = number() % total;
+        let kind = weights.iter().position(|&weight| {
+            let here = draw < weight;
+            draw = draw.saturating_sub(weight);
+            here
+        });
+        let lba = number() % spread;
+        match kind {
+            Some(reader @ (0 | 1)) => {
+                next[reader] += u64::from(sectors);
+                Ask::Read(next[reader], sectors)
+            }
+            Some(2) => Ask::Write(lba, sectors),
+            Some(3) => Ask::Flush,
+            _ => Ask::Read(lba, sectors),
+        }
+    };
+    let profile = load("sata7200").unwrap();
+    let options = DeviceOptions { queue_depth: Some(depth as u32), queue_policy: None };
+    let (took, _) = responses(&mut *profile.build(options), depth, 12.0, ask);
+    took.last().copied().unwrap_or(0.0)
+}
+
+#[test]
+fn writes_to_the_sectors_of_a_read_that_waits_do_not_go_before_it() {
+    let longest = longest_of_mixture(23, 1_461_552_719_018_867_918, [2, 7, 7, 6, 1], 512, 1_000);
+    assert!(longest < bound_ms(23), "{longest} ms");
+}
+
 proptest! {
     #![proptest_config(cases(24))]
 
-    /// Readers in order, random requests, writes and flushes in any mixture: 12 s of it, longer than any request may wait.
     #[test]
     fn no_request_waits_longer_than_the_bound_under_any_load(
         depth in 2usize..64,
@@ -140,30 +174,7 @@ proptest! {
         sectors in prop::sample::select(vec![1u32, 8, 64, 512, 2048]),
         spread in prop::sample::select(vec![1_000u64, 1_000_000, 7_000_000_000]),
     ) {
-        let (mut number, mut next) = (numbers(seed), [1_000_000u64, 6_000_000_000]);
-        let total = weights.iter().sum::<u64>().max(1);
-        let ask = || {
-            let mut draw = number() % total;
-            let kind = weights.iter().position(|&weight| {
-                let here = draw < weight;
-                draw = draw.saturating_sub(weight);
-                here
-            });
-            let lba = number() % spread;
-            match kind {
-                Some(reader @ (0 | 1)) => {
-                    next[reader] += u64::from(sectors);
-                    Ask::Read(next[reader], sectors)
-                }
-                Some(2) => Ask::Write(lba, sectors),
-                Some(3) => Ask::Flush,
-                _ => Ask::Read(lba, sectors),
-            }
-        };
-        let profile = load("sata7200").unwrap();
-        let options = DeviceOptions { queue_depth: Some(depth as u32), queue_policy: None };
-        let (took, _) = responses(&mut *profile.build(options), depth, 12.0, ask);
-        let longest = took.last().copied().unwrap_or(0.0);
+        let longest = longest_of_mixture(depth, seed, weights, sectors, spread);
         prop_assert!(longest < bound_ms(depth), "{longest} ms at depth {depth}");
     }
 }

@@ -21,7 +21,7 @@ pub struct Reported {
 impl Hdd {
     /// Takes a write into memory and reports it, if the drive may.
     pub(super) fn take_write(&mut self, arrived: u64, order: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
-        if !self.reports_early() {
+        if !self.reports_early() || self.overtakes(order, lba, end) {
             return false;
         }
         let delays = &self.model.delays;
@@ -39,6 +39,12 @@ impl Hdd {
         let sent = self.bus_free;
         self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
         true
+    }
+
+    /// Whether a request that waits came before and is of the same sectors: it should not see what is written after it, and writes
+    /// that go before it again and again would keep it waiting for ever.
+    fn overtakes(&self, order: u64, lba: u64, end: u64) -> bool {
+        self.pending.iter().any(|pending| pending.order < order && pending.lba < end && lba < pending.end)
     }
 
     /// Memory has become free at `at`: writes that waited for it come in, the oldest first, instead of waiting for the arm as well.
