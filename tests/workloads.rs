@@ -207,7 +207,7 @@ fn what_cannot_be_meant_is_refused_with_what_could() {
     );
     assert!(!complaint(&["workload", "show", "nonsense"]).contains("did you mean"));
     assert!(complaint(&["workload", "show", "self-learning/web"]).contains("seekwise workload list"));
-    assert!(complaint(&["workload", "random", "--count", "513"]).contains("1..=512"));
+    assert!(complaint(&["workload", "random", "--count", "513"]).contains("give 1 to 512"));
     let said = complaint(&["workload", "requests", "youchoose/locality-0", "--job", "locality"]);
     assert!(said.contains("--job locality") && said.contains("locality-0"), "{said}");
     assert!(complaint(&["workload", "requests", "fairio/illustration-2"]).contains("--job (class-2, class-1.00, "));
