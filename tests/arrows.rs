@@ -11,8 +11,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["block"]),
     ("learn", &["block"]),
     ("report", &["block"]),
-    ("laboratory", &["block", "sim", "learn", "report"]),
-    ("seekwise", &["block", "sim", "learn", "report", "laboratory"]),
+    ("twin", &["block", "sim", "learn"]),
+    ("laboratory", &["block", "sim", "learn", "twin", "report"]),
+    ("seekwise", &["block", "sim", "learn", "twin", "report", "laboratory"]),
 ];
 
 fn dependencies(manifest: &Path) -> Vec<String> {

@@ -1,0 +1,15 @@
+//! The twin of a plant: replays what was observed against every candidate in the simulator.
+//!
+//! ```text
+//! learn::Event ──▶ Recording ──▶ load: what the streams would ask ──┐
+//!                      │                                            ├──▶ tried in sim under each candidate
+//!                      └───────▶ device: what serves them ──────────┘
+//! ```
+//! It knows only what a Linux device's block tracepoints tell: when requests were queued, dispatched and completed. Nothing comes from
+//! inside a simulated device.
+
+#![forbid(unsafe_code)]
+
+pub mod recording;
+
+pub use recording::{Recording, Seen};
