@@ -375,8 +375,12 @@ impl Server for Host {
         if running.is_advice() && (is_empty || self.is_nowhere(call.action.file())) {
             return;
         }
+        let is_advice = running.is_advice();
         let id = self.calls.insert(running);
-        self.queue_mut().note_down(Noted::Called(now));
+        // Nobody waits for the end of an advice, so none is told of.
+        if !is_advice {
+            self.queue_mut().note_down(Noted::Called(now));
+        }
         // Of nothing, of what is not there, or of a file that is not on the device: over at once.
         if is_empty || self.is_nowhere(call.action.file()) { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }
     }

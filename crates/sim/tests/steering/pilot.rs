@@ -163,6 +163,9 @@ fn a_host_is_steered_with_all_its_tunables() {
     let outcome = run(Some(&mut pilot));
     assert!(pilot.looks.len() > 10, "{:?}", pilot.looks);
     assert!(pilot.noted.len() > 100);
+    // Of advice, which fio's jobs give first, a pilot is not told: nobody waits for it, and it never returns.
+    let calls = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Called(_))).count();
+    assert_eq!(calls, pilot.noted.iter().filter(|noted| matches!(noted, Noted::Returned(_))).count());
     assert_eq!(pilot.values[0], (Some(256), Some(128)));
     assert_eq!(pilot.values[1], (Some(64), Some(128)));
     assert!(outcome.spans.iter().all(Option::is_some));
