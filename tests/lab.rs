@@ -72,6 +72,28 @@ fn among_other_candidates_only_those_are_chosen() {
 }
 
 #[test]
+fn the_twins_promises_stand_beside_what_real_runs_gave_for_any_number_of_threads() {
+    let asked = |more: &[&str]| succeeds(&[&["twin", "--quick", "--seeds", "1", "--seed", "26", "--build-world"], more].concat());
+    let json = asked(&["--json", "--threads", "1"]);
+    assert_eq!(json, asked(&["--json", "--threads", "3"]));
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let loads = report["loads"].as_array().unwrap();
+    let sum = |key: &str| loads.iter().map(|load| load["by_requests"][key].as_u64().unwrap()).sum::<u64>();
+    assert!(sum("differ") > 20 && 10 * sum("alike") >= 9 * sum("differ"), "{} of {}", sum("alike"), sum("differ"));
+    for setting in loads.iter().flat_map(|load| load["settings"].as_array().unwrap()).filter(|it| it["setting"] == "deadline") {
+        // It was seen under deadline, so that is what it must reproduce.
+        let of = |what: &str| setting[what]["mb_s"].as_f64().unwrap();
+        assert!((of("requests_promised") / of("requests_measured") - 1.0).abs() < 0.05, "{setting}");
+    }
+    let table = asked(&[]);
+    assert!(
+        table.contains("Ranked alike: by requests ")
+            && table.contains("seekwise lab twin --seed 26 --seeds 1 --build-world --quick"),
+        "{table}"
+    );
+}
+
+#[test]
 fn the_worlds_are_listed() {
     let list = succeeds(&["worlds"]);
     for word in ["learn:", "build:", "report:", "drawn:", "shipped:self-learning", "phases"] {

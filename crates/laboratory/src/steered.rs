@@ -8,10 +8,11 @@
 
 use std::sync::Arc;
 
-use block::{KnowledgeStore, Nanos, Request, Scheduler, SchedulerSpec, Tunable, did_you_mean};
+use block::{KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable, did_you_mean};
 use learn::plant::Identity;
 use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
-use sim::run::{Issue, Noted, Pilot, Steerable};
+use sim::run::{Noted, Pilot, Steerable};
+use twin::event;
 
 use crate::comparison::Requests;
 use crate::timed::{Stopwatch, Timed};
@@ -117,22 +118,6 @@ impl Pilot for Steered {
         // A refusal may have undone something.
         steering.decided()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
     }
-}
-
-pub(crate) fn event(noted: &Noted) -> Event {
-    match noted {
-        Noted::Issued(issue) => Event::Queued(request(issue)),
-        Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
-        Noted::Called(at) => Event::Called(*at),
-        Noted::Returned(done) => {
-            Event::Returned { bytes: done.transfer().map_or(0, |done| u64::from(done.issue.sectors) * 512), at: done.at() }
-        }
-    }
-}
-
-fn request(issue: &Issue) -> Request {
-    let &Issue { arrival, lba, sectors, op, sync, stream, priority, .. } = issue;
-    Request { id: 0, stream, op, sync, priority, sectors, lba, arrival }
 }
 
 /// The simulated host for the moment in which it is looked at.

@@ -1,6 +1,6 @@
 //! Events that a plant reports while it runs.
 
-use block::{Nanos, Request};
+use block::{Nanos, Op, Request, StreamId};
 
 /// An event of a request in the block layer. Events are in order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,8 +21,14 @@ pub enum Event {
     Called(Nanos),
     /// The call returned.
     Returned {
+        /// The process.
+        stream: StreamId,
+        /// Whether it read or wrote; an fsync counts as a write of nothing.
+        op: Op,
         /// The data read or written for it.
         bytes: u64,
+        /// When it was issued.
+        called: Nanos,
         /// When it returned.
         at: Nanos,
     },

@@ -21,6 +21,7 @@ pub mod record;
 pub mod single;
 pub mod table;
 mod text;
+pub mod twin;
 pub mod verdict;
 
 pub use text::printable;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use laboratory::exam::ceiling::{Ceiling, World};
 use laboratory::exam::{self, Exam};
 use laboratory::pool::Crew;
 use learn::Preference;
@@ -16,6 +17,8 @@ use crate::terminal::{self, Terminal};
 pub enum Command {
     /// Evaluate controllers on unseen loads and devices, against every constant policy
     Exam(Args),
+    /// Replay recordings of loads under every scheduler, and compare what that promises with real runs
+    Twin(TwinArgs),
     /// List the three worlds: training (learning), validation (design choices) and test (reported results)
     Worlds,
 }
@@ -70,6 +73,7 @@ pub struct Args {
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Exam(args) => examine(&args),
+        Command::Twin(args) => ask_the_twin(&args),
         Command::Worlds => Ok(terminal::print(&exam::worlds_text()?)?),
     }
 }
@@ -95,6 +99,45 @@ fn examine(args: &Args) -> anyhow::Result<()> {
     if let Some(html) = &args.html {
         report::record::replace(html, report.html().as_bytes()).with_context(|| format!("cannot write {}", html.display()))?;
     }
+    let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}
+
+/// Arguments of `seekwise lab twin`.
+#[derive(clap::Args)]
+pub struct TwinArgs {
+    /// First seed for drawing loads and devices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
+    seeds: u32,
+    /// Use the validation world, on which design choices are made, instead of the test world, which is only reported
+    #[arg(long)]
+    build_world: bool,
+    /// Use the training world
+    #[arg(long, conflicts_with = "build_world")]
+    learn_world: bool,
+    /// Run fewer and shorter loads
+    #[arg(long)]
+    quick: bool,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+    /// Print JSON instead of the table, with every setting's promise and measurement
+    #[arg(long)]
+    json: bool,
+}
+
+fn ask_the_twin(args: &TwinArgs) -> anyhow::Result<()> {
+    let world = match (args.learn_world, args.build_world) {
+        (true, _) => World::Learn,
+        (_, true) => World::Build,
+        _ => World::Report,
+    };
+    let ceiling = Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick };
+    let terminal = Terminal::default();
+    let report = ceiling.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;
     let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }

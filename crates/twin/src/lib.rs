@@ -10,6 +10,12 @@
 
 #![forbid(unsafe_code)]
 
+pub mod above;
+pub mod load;
 pub mod recording;
+pub mod trial;
 
+pub use above::Above;
+pub use load::Load;
 pub use recording::{Recording, Seen};
+pub use trial::{Slots, Tried, event};

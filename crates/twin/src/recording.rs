@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use block::{Nanos, Request};
+use block::{Nanos, Op, Request, StreamId};
 use learn::Event;
 
-/// What a recording may take: 64 MiB.
+/// What a recording may take: 64 MiB, half of it for calls.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A request that was queued, dispatched and completed.
@@ -31,10 +31,26 @@ impl Seen {
     }
 }
 
-/// A ring of the latest requests, in the order in which they completed.
+/// A call of a process that returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// The process.
+    pub stream: StreamId,
+    /// Whether it read or wrote; an fsync counts as a write of nothing.
+    pub op: Op,
+    /// The data read or written.
+    pub bytes: u64,
+    /// When it was issued.
+    pub called: Nanos,
+    /// When it returned.
+    pub returned: Nanos,
+}
+
+/// Rings of the latest requests and calls, in the order in which they were done.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     seen: VecDeque<Seen>,
+    calls: VecDeque<Call>,
 }
 
 impl Recording {
@@ -43,23 +59,27 @@ impl Recording {
         Recording::default()
     }
 
-    /// Takes an event in; only completions are kept.
+    /// Takes an event in; what is not done is not kept.
     pub fn event(&mut self, event: &Event) {
-        let Event::Completed { request, dispatched, at } = *event else { return };
-        if self.seen.len() >= MOST_BYTES / size_of::<Seen>() {
-            self.seen.pop_front();
+        match *event {
+            Event::Completed { request, dispatched, at } => {
+                push(&mut self.seen, Seen { request, dispatched, completed: at });
+            }
+            Event::Returned { stream, op, bytes, called, at } => {
+                push(&mut self.calls, Call { stream, op, bytes, called, returned: at });
+            }
+            Event::Queued(_) | Event::Called(_) => {}
         }
-        self.seen.push_back(Seen { request, dispatched, completed: at });
-    }
-
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.seen.clear();
     }
 
     /// The requests, in the order in which they completed.
     pub fn seen(&self) -> impl DoubleEndedIterator<Item = &Seen> + ExactSizeIterator {
         self.seen.iter()
+    }
+
+    /// The calls, in the order in which they returned; none where calls cannot be seen.
+    pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> + ExactSizeIterator {
+        self.calls.iter()
     }
 
     /// Those that were queued at or after `from`, in the order in which they were queued.
@@ -68,6 +88,13 @@ impl Recording {
         seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
         seen
     }
+}
+
+fn push<T>(ring: &mut VecDeque<T>, last: T) {
+    if ring.len() >= MOST_BYTES / 2 / size_of::<T>() {
+        ring.pop_front();
+    }
+    ring.push_back(last);
 }
 
 #[cfg(test)]

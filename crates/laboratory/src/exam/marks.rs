@@ -67,12 +67,13 @@ pub struct Marks {
 
 impl Key {
     /// From the runs under each of the fixed settings, by their texts; `candidates` are the ones that controllers may choose, and
-    /// `default` what they find.
+    /// `default` what they find. The first `settles_s` seconds of each phase are not judged.
     pub fn new(
         question: &Question,
         fixed: &BTreeMap<String, &Sitting>,
         candidates: &[String],
         default: &str,
+        settles_s: f64,
         preference: &Preference,
     ) -> Option<Key> {
         let standard = fixed.get(default)?;
@@ -97,7 +98,7 @@ impl Key {
         let mut from_s = 0.0;
         for (number, &to_s) in question.phase_ends_s.iter().enumerate() {
             let to_s = to_s.min(end_s);
-            let ranked = named(&scores(from_s, to_s, (question.phase_ends_s.len() > 1).then_some(number)));
+            let ranked = named(&scores(from_s + settles_s, to_s, (question.phase_ends_s.len() > 1).then_some(number)));
             let chosen_from = of_candidates(&ranked);
             if let Some(best) = highest(&chosen_from) {
                 let worst = chosen_from.iter().copied().fold(best, f64::min);
@@ -116,6 +117,11 @@ impl Key {
             tails: standard.tails.clone(),
             end_s,
         })
+    }
+
+    /// Each phase: from and to in seconds, and the settings with their scores by which they are ranked.
+    pub fn phases(&self) -> impl Iterator<Item = (f64, f64, &BTreeMap<String, f64>)> {
+        self.phases.iter().map(|phase| (phase.from_s, phase.to_s, &phase.ranked))
     }
 
     /// Marks a run.

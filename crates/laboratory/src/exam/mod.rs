@@ -7,6 +7,7 @@
 //! marks of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
 
+pub mod ceiling;
 mod cross_validation;
 mod marks;
 mod question;
@@ -163,7 +164,7 @@ impl Exam {
         let left_alone = policies.iter().zip(sittings).filter(|(policy, _)| matches!(policy, Policy::Always(_)));
         let fixed: BTreeMap<String, &Sitting> = left_alone.map(|(policy, sitting)| (policy.label(), sitting)).collect();
         let candidates: Vec<String> = candidates.iter().map(Setting::to_string).collect();
-        let key = Key::new(question, &fixed, &candidates, regime::FOUND, &self.preference)?;
+        let key = Key::new(question, &fixed, &candidates, regime::FOUND, 0.0, &self.preference)?;
         Some(sittings.iter().map(|sitting| key.mark(sitting, &self.preference)).collect())
     }
 
@@ -296,11 +297,11 @@ fn run(question: &Question, policy: &Policy, brief: &Brief, measures_cpu: bool, 
     match policy {
         Policy::Always(setting) => {
             let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
-            Sitting::of(question, setting, fixed, measures_cpu, crew.monitor)
+            Sitting::of(question, setting, fixed, measures_cpu, None, crew.monitor)
         }
         Policy::Chooses(chosen) => {
             let begins_with = regime::scheduler(regime::FOUND)?;
-            Sitting::of(question, &begins_with, chosen.build(brief), measures_cpu, crew.monitor)
+            Sitting::of(question, &begins_with, chosen.build(brief), measures_cpu, None, crew.monitor)
         }
     }
 }

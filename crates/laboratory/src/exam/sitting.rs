@@ -5,24 +5,22 @@ use std::sync::Arc;
 use block::Nanos;
 use learn::experience::Served;
 use learn::merit::Tails;
-use learn::window::Tally;
-use learn::{Controller, Event, Setting, WindowOutcome};
+use learn::{Controller, Setting};
 use sim::run::{Noted, Pilot, Steerable, Watch};
+use twin::{Recording, Slots};
 
 use super::question::Question;
 use crate::bench::tails;
 use crate::monitor::Monitor;
-use crate::steered::{self, Steered, timed};
+use crate::steered::{Steered, timed};
 use crate::timed::Stopwatch;
-
-/// Length of the slots in which a run is recorded: a phase of a drawn load is many times as long.
-const SLOT: Nanos = Nanos::from_millis(500);
 
 /// What is kept of a run.
 #[derive(Clone, Debug)]
 pub struct Sitting {
-    /// How each slot was served.
-    pub slots: Vec<WindowOutcome>,
+    slots: Slots,
+    /// The same by requests alone, whether calls were seen or not.
+    requests: Slots,
     /// What was in force, from when on, in seconds; the first from the beginning.
     pub in_force: Vec<(f64, String)>,
     /// When the run ended, in seconds.
@@ -34,7 +32,7 @@ pub struct Sitting {
 }
 
 impl Sitting {
-    /// Runs the question's load under `controller`, which finds `begins_with` in force.
+    /// Runs the question's load under `controller`, which finds `begins_with` in force. What happens goes into `keep`, too.
     ///
     /// # Errors
     /// The load cannot be run, or the work was interrupted.
@@ -43,6 +41,7 @@ impl Sitting {
         begins_with: &Setting,
         controller: Box<dyn Controller>,
         measures_cpu: bool,
+        keep: Option<&mut Recording>,
         monitor: &dyn Monitor,
     ) -> anyhow::Result<Sitting> {
         let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
@@ -50,19 +49,21 @@ impl Sitting {
         let queue = world.queue(timed(world.scheduler(begins_with), &stopwatch));
         let mut recorder = Recorder {
             steered: Steered::new(controller, begins_with, &world.device(), stopwatch.clone()),
-            tally: Tally::new(),
-            ends: SLOT,
-            slots: Vec::new(),
+            slots: Slots::new(),
+            requests: Slots::new(),
+            keep,
         };
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
         let ran = question.load.run(queue, &watch, Some(&mut recorder));
         monitor.check()?;
         let measure = ran?.measure;
         let ended = measure.last_completion;
-        recorder.until(ended);
+        recorder.slots.until(ended);
+        recorder.requests.until(ended);
         let decided = recorder.steered.steering().decided();
         Ok(Sitting {
             slots: recorder.slots,
+            requests: recorder.requests,
             in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
             ended_s: ended.as_secs_f64(),
             tails: tails(measure.streams.iter()),
@@ -72,9 +73,12 @@ impl Sitting {
 
     /// How it was served between these times, in seconds; `None` if nothing was done.
     pub fn served(&self, from_s: f64, to_s: f64) -> Option<Served> {
-        let slot = |time_s: f64| (time_s / SLOT.as_secs_f64()).round() as usize;
-        let to = slot(to_s).min(self.slots.len());
-        Served::of(self.slots.get(slot(from_s).min(to)..to)?)
+        self.slots.served(from_s, to_s)
+    }
+
+    /// The same by requests alone.
+    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Served> {
+        self.requests.served(from_s, to_s)
     }
 
     /// What was in force between these times, piece by piece: from, to and what.
@@ -92,36 +96,27 @@ impl Sitting {
 }
 
 /// Records in slots of its own, whatever windows the controller looks at.
-struct Recorder {
+struct Recorder<'a> {
     steered: Steered,
-    tally: Tally,
-    /// When the slot that is open ends.
-    ends: Nanos,
-    slots: Vec<WindowOutcome>,
+    slots: Slots,
+    requests: Slots,
+    keep: Option<&'a mut Recording>,
 }
 
-impl Recorder {
-    /// Closes the slots that end by `now`.
-    fn until(&mut self, now: Nanos) {
-        while self.ends <= now {
-            self.slots.push(self.tally.close(SLOT));
-            self.ends += SLOT;
-        }
-    }
-}
-
-impl Pilot for Recorder {
+impl Pilot for Recorder<'_> {
     fn begin(&mut self, plant: &mut dyn Steerable) {
         self.steered.begin(plant);
     }
 
     fn events(&mut self, noted: &[Noted]) {
-        for event in noted.iter().map(steered::event) {
-            // An issue that had to wait for room in the queue is told of later than it arrived.
-            if !matches!(event, Event::Queued(_)) {
-                self.until(event.at());
+        for event in noted.iter().map(twin::event) {
+            self.slots.event(&event);
+            if matches!(event, learn::Event::Queued(_) | learn::Event::Completed { .. }) {
+                self.requests.event(&event);
             }
-            self.tally.event(&event);
+            if let Some(recording) = &mut self.keep {
+                recording.event(&event);
+            }
         }
         self.steered.events(noted);
     }

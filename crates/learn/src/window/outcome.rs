@@ -199,7 +199,7 @@ impl Tally {
                 self.sees_calls = true;
                 self.calls.queued(*at);
             }
-            Event::Returned { bytes, at } => {
+            Event::Returned { bytes, at, .. } => {
                 self.call_bytes = self.call_bytes.saturating_add(*bytes);
                 self.calls.over(*at);
             }

@@ -425,7 +425,7 @@ impl Measure {
     }
 
     /// Requests recorded so far.
-    pub(crate) fn completed(&self) -> u64 {
+    pub fn completed(&self) -> u64 {
         if self.only_streams {
             return self.followed.measures.iter().map(|(_, measure)| measure.transferred()).sum();
         }

@@ -22,14 +22,20 @@ use pilot::Piloted;
 const EVENTS_PER_CHECK: u32 = 4096;
 
 /// Decides what is issued next, and when.
-pub(crate) trait Source {
+pub trait Source {
     /// What it issues.
     type Work;
 
     /// When the next work is issued; `None` if none is before something completes, or ever.
+    ///
+    /// # Errors
+    /// What it reads from failed.
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError>;
 
     /// What [`next_at`](Source::next_at) announced, issued at `now`, which may be later if the server had no room.
+    ///
+    /// # Errors
+    /// What it reads from failed.
     fn take(&mut self, now: Nanos) -> Result<Option<Self::Work>, RunError>;
 
     /// Learns of a completion.
@@ -119,7 +125,10 @@ impl Watch<'_> {
 
 /// The loop. There are four kinds of events: an arrival, a completion, the end of a scheduler's wait, and a pilot's step. The earliest
 /// comes first. The run is over when only pilot's steps are left.
-pub(crate) fn run<Work>(
+///
+/// # Errors
+/// The source failed, or the run was asked to stop.
+pub fn run<Work>(
     mut source: impl Source<Work = Work>,
     server: &mut impl Server<Work = Work>,
     mut measure: Measure,

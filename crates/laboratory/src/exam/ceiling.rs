@@ -1,0 +1,303 @@
+//! How well a twin can rank settings at best: a recording under the default is replayed under every candidate on the true device, and
+//! what that promises is compared with real runs. What a twin gets wrong here, it has misunderstood of the load.
+//!
+//! ```text
+//! question ─▶ run under the default ──▶ recording ─▶ load ─▶ tried under each candidate ──▶ promised ──┐
+//!          └▶ run under each candidate ─────────────────────────────────────────────────▶ measured ──┴▶ pairs ranked alike
+//! ```
+
+use std::collections::BTreeMap;
+
+use block::Nanos;
+use learn::controller::Fixed;
+use learn::experience::{Served, WINDOW};
+use learn::merit::{self, Tails};
+use learn::{Preference, Setting};
+use report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
+use sim::run::Watch;
+use twin::load::Understood;
+use twin::{Above, Load, Recording, Seen, Tried};
+
+use super::marks::{Key, WORTH_DECIDING};
+use super::question::{self, Extent, Question};
+use super::sitting::Sitting;
+use crate::comparison::regime;
+use crate::pool::Crew;
+use crate::worlds::{Purpose, worlds};
+
+/// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
+const SETTLES: Nanos = Nanos::from_millis(2000);
+
+/// What is asked of the twin.
+#[derive(Clone, Debug)]
+pub struct Ceiling {
+    /// The first seed; the others follow it.
+    pub seed: u64,
+    /// How many.
+    pub seeds: u32,
+    /// The world to draw from.
+    pub world: World,
+    /// Fewer and shorter loads.
+    pub is_quick: bool,
+}
+
+/// Which of the three worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum World {
+    /// What is learned from.
+    Learn,
+    /// What choices are made on.
+    Build,
+    /// What is only reported.
+    Report,
+}
+
+impl World {
+    fn flag(self) -> Option<&'static str> {
+        match self {
+            World::Learn => Some("--learn-world"),
+            World::Build => Some("--build-world"),
+            World::Report => None,
+        }
+    }
+
+    fn about(self) -> &'static str {
+        match self {
+            World::Learn => "that controllers learn from",
+            World::Build => "used for choices during development",
+            World::Report => "that is only reported",
+        }
+    }
+
+    fn purpose(self) -> anyhow::Result<&'static Purpose> {
+        let worlds = worlds()?;
+        Ok(match self {
+            World::Learn => &worlds.learn,
+            World::Build => &worlds.build,
+            World::Report => &worlds.report,
+        })
+    }
+}
+
+impl Ceiling {
+    /// Asks the twin, and runs everything.
+    ///
+    /// # Errors
+    /// A run fails, or the work was interrupted.
+    pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
+        let purpose = self.world.purpose()?;
+        let (loads, shipped, seconds) = if self.is_quick { (3, 1, 20) } else { (usize::MAX, 2, 60) };
+        let extent = Extent { loads, shipped, seconds, traces: Vec::new() };
+        let seeds: Vec<u64> = (0..u64::from(self.seeds)).map(|number| self.seed.wrapping_add(number)).collect();
+        let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| question::draw(purpose, &extent, *seed, crew.monitor))?;
+        let questions: Vec<Question> = drawn.into_iter().flatten().collect();
+        let candidates = (learn::candidates::SETS[0].settings)();
+        let loads =
+            crew.map("asking the twin, loads:", &questions, |question| Asked::new(question, &candidates, crew)?.rankings(crew))?;
+        Ok(Report {
+            schema: SCHEMA,
+            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command(),
+            setup: self.setup(questions.len()),
+            loads: loads.into_iter().flatten().collect(),
+        })
+    }
+
+    fn command(&self) -> String {
+        let mut text = format!("seekwise lab twin --seed {} --seeds {}", self.seed, self.seeds);
+        for flag in [self.world.flag(), self.is_quick.then_some("--quick")].into_iter().flatten() {
+            text += &format!(" {flag}");
+        }
+        text
+    }
+
+    fn setup(&self, questions: usize) -> Vec<(String, String)> {
+        let last = self.seed + u64::from(self.seeds) - 1;
+        let facts = [
+            (
+                "Loads",
+                format!(
+                    "{questions}, drawn from seeds {} to {last}, each on a device of the world {}.",
+                    self.seed,
+                    self.world.about()
+                ),
+            ),
+            (
+                "Twin",
+                format!(
+                    "It sees each load under {} and replays it under every candidate on the true model of the device. Real runs and \
+                     trials are judged after their first {} s.",
+                    regime::FOUND,
+                    SETTLES.as_secs_f64()
+                ),
+            ),
+            (
+                "Pairs",
+                format!(
+                    "Of candidates that really differ by more than {}%: by what requests got, and by merit, which goes by what processes \
+                     got and ranks settings that starve a stream behind all others.",
+                    100.0 * WORTH_DECIDING
+                ),
+            ),
+        ];
+        facts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+}
+
+/// A load that was run under every candidate.
+struct Asked<'a> {
+    question: &'a Question,
+    candidates: &'a [Setting],
+    /// By candidate.
+    sittings: BTreeMap<String, Sitting>,
+    /// What the twin sees.
+    recording: Recording,
+    preference: Preference,
+}
+
+impl<'a> Asked<'a> {
+    fn new(question: &'a Question, candidates: &'a [Setting], crew: Crew) -> anyhow::Result<Asked<'a>> {
+        let mut recording = Recording::new();
+        let mut sittings = BTreeMap::new();
+        for setting in candidates {
+            let name = setting.to_string();
+            let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
+            let keep = (name == regime::FOUND).then_some(&mut recording);
+            sittings.insert(name, Sitting::of(question, setting, fixed, false, keep, crew.monitor)?);
+        }
+        Ok(Asked { question, candidates, sittings, recording, preference: Preference::default() })
+    }
+
+    /// Of each phase of the load.
+    fn rankings(&self, crew: Crew) -> anyhow::Result<Vec<Ranking>> {
+        let names: Vec<String> = self.sittings.keys().cloned().collect();
+        let fixed = self.sittings.iter().map(|(name, sitting)| (name.clone(), sitting)).collect();
+        let key = Key::new(self.question, &fixed, &names, regime::FOUND, SETTLES.as_secs_f64(), &self.preference);
+        let Some(key) = key else { return Ok(Vec::new()) };
+        let seen: Vec<Seen> = self.recording.seen().copied().collect();
+        let mut rankings = Vec::new();
+        for (from_s, to_s, merits) in key.phases() {
+            let (from, to) = (Nanos::from_secs_f64(from_s), Nanos::from_secs_f64(to_s));
+            let load = Load::infer(&seen, from, to);
+            if load.requests() > 0 && to - from > SETTLES {
+                let tried = self.tried(&load, (from, to), crew)?;
+                rankings.extend(self.ranking(&tried, merits, (from_s, to_s), &load));
+            }
+        }
+        Ok(rankings)
+    }
+
+    fn tried(&self, load: &Load, (from, to): (Nanos, Nanos), crew: Crew) -> anyhow::Result<BTreeMap<String, Tried>> {
+        let above = Above::infer(self.recording.calls(), self.recording.seen(), from + SETTLES, to);
+        let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+        let world = &self.question.world;
+        let lasts = load.span() - SETTLES;
+        let one = |setting: &Setting| {
+            let tried = Tried::of(load, world.queue(world.scheduler(setting)), (SETTLES, lasts), above.as_ref(), &watch);
+            crew.monitor.check()?;
+            Ok((setting.to_string(), tried?))
+        };
+        self.candidates.iter().map(one).collect()
+    }
+
+    fn ranking(
+        &self,
+        tried: &BTreeMap<String, Tried>,
+        merits: &BTreeMap<String, f64>,
+        (from_s, to_s): (f64, f64),
+        load: &Load,
+    ) -> Option<Ranking> {
+        let standard = (&self.sittings.get(regime::FOUND)?.tails, &tried.get(regime::FOUND)?.tails);
+        let score = |served: Option<Served>| served.map_or(f64::NEG_INFINITY, |served| served.score(&self.preference));
+        let with_starving = tried.values().map(|one| (score(one.calls), merit::starves(&one.tails, standard.1)));
+        let promised: Vec<f64> = merit::ranked(with_starving);
+        let (mut by_requests, mut by_merit, mut settings) = (Vec::new(), Vec::new(), Vec::new());
+        for ((name, tried), promised) in tried.iter().zip(promised) {
+            let sitting = self.sittings.get(name)?;
+            let after_s = from_s + SETTLES.as_secs_f64();
+            let (measured, requests) = (sitting.served(after_s, to_s), sitting.requests(after_s, to_s));
+            by_requests.push((score(requests), score(tried.served)));
+            by_merit.push((*merits.get(name)?, promised));
+            settings.push(Promise {
+                setting: name.clone(),
+                requests_measured: outcome(requests),
+                requests_promised: outcome(tried.served),
+                measured: outcome(measured),
+                promised: outcome(tried.calls),
+                p99_by_bound_measured: finite(&sitting.tails, standard.0),
+                p99_by_bound_promised: finite(&tried.tails, standard.1),
+            });
+        }
+        let phase = if self.question.phase_ends_s.len() > 1 { format!(", {from_s:.0} to {to_s:.0} s") } else { String::new() };
+        Some(Ranking {
+            load: format!("{}{phase}", self.question.name),
+            requests: load.requests() as u64,
+            streams: load.streams().map(|stream| understood(&stream)).collect(),
+            by_requests: pairs(&by_requests),
+            by_merit: pairs(&by_merit),
+            regret_percent: 100.0 * regret(&by_merit),
+            settings,
+        })
+    }
+}
+
+fn understood(stream: &Understood) -> Stream {
+    Stream {
+        stream: stream.stream,
+        pace: stream.pace.name(),
+        requests: stream.requests as u64,
+        in_flight: stream.in_flight,
+        thought_ms: stream.thought.map(Nanos::as_millis_f64),
+    }
+}
+
+/// A stream that was never served is as far beyond its bound as JSON can say.
+fn finite(tails: &Tails, standard: &Tails) -> f64 {
+    merit::worst_by_bound(tails, standard).min(f64::MAX)
+}
+
+fn outcome(served: Option<Served>) -> Outcome {
+    let of = |get: fn(&Served) -> f32| served.as_ref().map_or(0.0, |served| f64::from(get(served)));
+    Outcome {
+        mb_s: of(|served| served.throughput) / 1e6,
+        response_ms: 1e3 * of(|served| served.response_s),
+        fairness: of(|served| served.fairness),
+    }
+}
+
+/// Of scores, measured and promised: the pairs whose measured ones differ by more than 5%.
+fn pairs(scores: &[(f64, f64)]) -> Pairs {
+    let worth = -(1.0 - WORTH_DECIDING).ln();
+    let all = scores.iter().enumerate().flat_map(|(number, a)| scores[..number].iter().map(move |b| (a, b)));
+    let differ = all.filter(|(a, b)| (a.0 - b.0).abs() > worth);
+    differ.fold(Pairs::default(), |sum, (a, b)| Pairs {
+        differ: sum.differ + 1,
+        alike: sum.alike + u64::from((a.0 > b.0) == (a.1 > b.1) && a.1 != b.1),
+    })
+}
+
+/// How far the setting that promises most is below the best.
+fn regret(scores: &[(f64, f64)]) -> f64 {
+    let best = scores.iter().map(|(measured, _)| *measured).fold(f64::NEG_INFINITY, f64::max);
+    let chosen = scores.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    chosen.map_or(0.0, |(measured, _)| 1.0 - (measured - best).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_that_hardly_differ_are_not_counted_and_a_tie_is_no_ranking() {
+        let scores = [(1.0, 5.0), (1.01, 4.0), (2.0, 5.0), (3.0, 6.0)];
+        // 1 and 1.01 do not differ; the twin puts 1 and 2 level.
+        assert_eq!(pairs(&scores), Pairs { differ: 5, alike: 4 });
+    }
+
+    #[test]
+    fn the_choice_regrets_what_it_is_below_the_best() {
+        let half = 0.5_f64.ln();
+        assert_eq!(regret(&[(0.0, 1.0), (half, 2.0)]), 0.5);
+        assert_eq!(regret(&[(0.0, 2.0), (half, 1.0)]), 0.0);
+    }
+}

@@ -1,0 +1,114 @@
+//! The load, understood from the times of its requests: which of them wait for answers, which come by the clock, and where they go on.
+//!
+//! ```text
+//! requests of a stream, in order of arrival
+//!   ├─▶ pace:   issued after so many completions and some thought, or a while after the one before
+//!   └─▶ places: runs that continue in order, others drawn from where the stream was seen
+//! ```
+//! A recording ends, and a better setting gets further than what was seen: a stream that comes to its end begins again, with its runs
+//! going on from where they were and its other places drawn anew, so that no cache is hit that would not be.
+
+mod pace;
+mod places;
+mod source;
+
+use std::collections::BTreeMap;
+
+use block::{Nanos, StreamId};
+
+use crate::recording::Seen;
+pub use pace::Pace;
+use pace::Step;
+use places::Places;
+pub use source::Replayed;
+
+/// What the streams would ask of any device.
+#[derive(Clone, Debug)]
+pub struct Load {
+    streams: Vec<Stream>,
+    span: Nanos,
+}
+
+/// A stream of the load.
+#[derive(Clone, Debug)]
+struct Stream {
+    id: StreamId,
+    pace: Pace,
+    steps: Vec<Step>,
+    /// From the last step until it begins again.
+    pause: Nanos,
+    places: Places,
+}
+
+impl Load {
+    /// Understands what was queued between `from` and `to`; `seen` holds every request that was under way at any time between them, in
+    /// any order.
+    pub fn infer(seen: &[Seen], from: Nanos, to: Nanos) -> Load {
+        let mut by_stream: BTreeMap<StreamId, Vec<&Seen>> = BTreeMap::new();
+        for seen in seen.iter().filter(|seen| seen.request.arrival < to && seen.completed >= from) {
+            by_stream.entry(seen.request.stream).or_default().push(seen);
+        }
+        let highest = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(0);
+        let streams = by_stream.into_iter().filter_map(|(id, mut seen)| {
+            seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
+            let (steps, pause) = pace::steps(&seen, from, to);
+            let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
+            let places = Places::new(asked, id, highest);
+            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, pause, places })
+        });
+        Load { streams: streams.collect(), span: to - from }
+    }
+
+    /// The length of what it was inferred from.
+    pub fn span(&self) -> Nanos {
+        self.span
+    }
+
+    /// How many requests it was inferred from.
+    pub fn requests(&self) -> usize {
+        self.streams.iter().map(|stream| stream.steps.len()).sum()
+    }
+
+    /// Its streams.
+    pub fn streams(&self) -> impl Iterator<Item = Understood> {
+        self.streams.iter().map(|stream| stream.understood(self.span))
+    }
+}
+
+/// What was understood of a stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Understood {
+    /// Which.
+    pub stream: StreamId,
+    /// How it comes.
+    pub pace: Pace,
+    /// Requests that it had.
+    pub requests: usize,
+    /// How many of them it has under way at once, most of the time that it asks for one more.
+    pub in_flight: u32,
+    /// What it takes a stream that waits for answers to ask again, in the median; `None` if it never did.
+    pub thought: Option<Nanos>,
+    /// Requests a second.
+    pub rate: f64,
+}
+
+impl Stream {
+    fn understood(&self, span: Nanos) -> Understood {
+        let mut under_way: Vec<u32> = self.steps.iter().map(|step| step.under_way).collect();
+        let mut thoughts: Vec<Nanos> = self.steps.iter().filter_map(|step| step.thought).collect();
+        let thought = (!thoughts.is_empty()).then(|| *middle(&mut thoughts));
+        Understood {
+            stream: self.id,
+            pace: self.pace,
+            requests: self.steps.len(),
+            in_flight: *middle(&mut under_way) + 1,
+            thought,
+            rate: self.steps.len() as f64 / span.as_secs_f64(),
+        }
+    }
+}
+
+fn middle<T: Ord>(values: &mut [T]) -> &T {
+    let middle = values.len() / 2;
+    values.select_nth_unstable(middle).1
+}

@@ -1,0 +1,164 @@
+//! When a stream asks: after answers, or by the clock.
+//!
+//! For each request it is known how many requests of its stream were under way when it came, and how much earlier the last of the
+//! others had been completed or had come. A stream that waits for answers comes when no more than so many are under way, after some
+//! thought; one that comes by the clock comes a while after its last request, however these are served.
+//!
+//! Which of the two holds shows in how the *gap* between requests and the *thought* after the last completion vary. They differ by the
+//! time until that completion, which depends on the device. Whatever the stream decides by itself does not depend on it, so it is the
+//! one of the two that varies less: a process that waits has a gap that varies with the device, and a clock has a thought that does.
+//!
+//! Where a clock ticks at random that is too little to tell. But one that waits for its answers is late now and then: its next request
+//! was due before the answer came, so it follows at once, and the longer the answer took the more often. Of a process that asks several
+//! times before it thinks, some requests follow at once as well, however long the answers take.
+
+use block::{Nanos, Op, Priority};
+
+use crate::recording::Seen;
+
+/// A request that follows an answer so soon was due before it came: a process that thinks takes longer.
+const AT_ONCE_S: f64 = 0.2e-3;
+/// A smaller share says nothing.
+const RARE: f64 = 0.02;
+
+/// How a stream comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It waits for answers.
+    Closed,
+    /// It comes by the clock.
+    Open,
+    /// It comes by the clock, but never before the answers that it had when it was seen.
+    Paced,
+}
+
+/// A request of a stream, as far as the stream decides it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub op: Op,
+    pub sync: bool,
+    pub priority: Priority,
+    pub sectors: u32,
+    /// Requests of the stream that were under way just before.
+    pub under_way: u32,
+    /// Since the stream's request before.
+    pub gap: Nanos,
+    /// Since the stream's last completion, if one came after the request before.
+    pub thought: Option<Nanos>,
+}
+
+/// The steps that begin within the window, of a stream's requests in order of arrival; and how much time passes after the last one
+/// before the stream begins again.
+pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Nanos) {
+    let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
+    completions.sort_unstable();
+    let mut before = None;
+    let mut done = 0;
+    let mut end = None;
+    let mut steps: Vec<Step> = Vec::new();
+    for (number, seen) in seen.iter().enumerate() {
+        let request = &seen.request;
+        let arrival = request.arrival;
+        done += completions[done..].iter().take_while(|&&at| at <= arrival).count();
+        if arrival >= from {
+            let last: Option<Nanos> = done.checked_sub(1).map(|last| completions[last]);
+            // Requests that were merged are completed together, and it does not show for which of them the stream waited. Who reads in
+            // order needs the first of them to go on: that is what read-ahead is for. Others need them all.
+            let reads_on = request.op == Op::Read && end == Some(request.lba);
+            let needed = match last {
+                Some(last) if reads_on => completions[..done].partition_point(|&at| at < last) + 1,
+                _ => done,
+            };
+            let since = before.unwrap_or(from).max(from);
+            steps.push(Step {
+                op: request.op,
+                sync: request.sync,
+                priority: request.priority,
+                sectors: request.sectors,
+                // Of the requests that came before the window only those are known that were under way in it.
+                under_way: number.saturating_sub(needed) as u32,
+                gap: arrival - since,
+                thought: last.filter(|&last| before.is_none_or(|before| last > before)).map(|last| arrival - last),
+            });
+        }
+        before = Some(arrival);
+        end = Some(request.end());
+    }
+    (steps, to - before.unwrap_or(to))
+}
+
+impl Pace {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pace::Closed => "closed",
+            Pace::Open => "open",
+            Pace::Paced => "paced",
+        }
+    }
+
+    pub(super) fn of(steps: &[Step]) -> Pace {
+        // The first has no request before it that is known.
+        let answered: Vec<(f64, f64)> =
+            steps.iter().skip(1).filter_map(|step| Some((step.gap.as_secs_f64(), step.thought?.as_secs_f64()))).collect();
+        if answered.is_empty() {
+            return Pace::Open;
+        }
+        // What one call asks for at once tells nothing of how calls follow each other.
+        let apart = |step: &&Step| step.gap.as_secs_f64() >= AT_ONCE_S;
+        let overlapping = steps.iter().filter(apart).filter(|step| step.under_way > 0).count();
+        let overlaps = overlapping as f64 > RARE * steps.len() as f64;
+        if !overlaps {
+            return if is_paced(&answered) { Pace::Paced } else { Pace::Closed };
+        }
+        // Of a stream by the clock a completion is as old, when a request comes, as at any other time: between two completions that are
+        // a gap apart, half a gap.
+        let mean = |values: &mut dyn Iterator<Item = f64>| values.sum::<f64>() / answered.len() as f64;
+        let age = mean(&mut answered.iter().map(|(_, thought)| *thought));
+        let gap = mean(&mut answered.iter().map(|(gap, _)| *gap));
+        if age <= gap / 4.0 { Pace::Closed } else { Pace::Open }
+    }
+}
+
+/// Whether a stream that has one request under way comes by the clock, from its gaps and thoughts in seconds.
+fn is_paced(answered: &[(f64, f64)]) -> bool {
+    let waits: Vec<(f64, bool)> = answered.iter().map(|(gap, thought)| (gap - thought, *thought < AT_ONCE_S)).collect();
+    let at_once = waits.iter().filter(|(_, at_once)| *at_once).count();
+    let share = at_once as f64 / waits.len() as f64;
+    if share <= RARE {
+        let gaps = spread(answered.iter().map(|(gap, _)| *gap).collect());
+        let thoughts = spread(answered.iter().map(|(_, thought)| *thought).collect());
+        return gaps < thoughts;
+    }
+    if share >= 1.0 - RARE {
+        return false;
+    }
+    // How likely what was seen is if requests are due at random, by how likely it is if the answers have nothing to do with it.
+    let rate = rate_of_being_late(&waits, at_once as f64);
+    let likelihood = |(wait_s, at_once): &(f64, bool)| {
+        let in_time = (-rate * wait_s).exp().clamp(1e-9, 1.0 - 1e-9);
+        if *at_once { ((1.0 - in_time) / share).ln() } else { (in_time / (1.0 - share)).ln() }
+    };
+    waits.iter().map(likelihood).sum::<f64>() > 0.0
+}
+
+/// The rate of requests due at random, a second, at which so many of them are due before these answers have come.
+fn rate_of_being_late(waits: &[(f64, bool)], late: f64) -> f64 {
+    let expected = |rate: f64| waits.iter().map(|(wait_s, _)| 1.0 - (-rate * wait_s).exp()).sum::<f64>();
+    let (mut low, mut high) = (0.0, 1e6);
+    for _ in 0..60 {
+        let middle = f64::midpoint(low, high);
+        if expected(middle) < late { low = middle } else { high = middle }
+    }
+    high
+}
+
+/// How far the middle nine tenths of the values are from their mean, squared: a few long pauses must not hide the rest.
+fn spread(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let cut = values.len() / 20;
+    let (low, high) = (values[cut], values[values.len() - 1 - cut]);
+    let clamped = || values.iter().map(|value| value.clamp(low, high));
+    let mean = clamped().sum::<f64>() / values.len() as f64;
+    clamped().map(|value| (value - mean).powi(2)).sum()
+}

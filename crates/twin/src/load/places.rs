@@ -1,0 +1,126 @@
+//! Where a stream asks: runs in order, and places that they begin at.
+
+use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
+
+/// Runs of a stream that a request may continue: a process reads and writes a few files at once.
+const HEADS: usize = 16;
+/// A run of as many requests is no coincidence.
+const LONG: u32 = 4;
+
+/// The places of a stream's requests.
+#[derive(Clone, Debug)]
+pub(super) struct Places {
+    /// By request: its run, and the sectors from the run's begin.
+    within: Vec<(u32, u64)>,
+    runs: Vec<Run>,
+    /// Where runs begin that do not go on, ascending.
+    starts: Vec<u64>,
+    /// Sectors between the first and the last of these, if they follow one another upwards.
+    drift: Option<u64>,
+    highest: u64,
+    seed: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u64,
+    end: u64,
+    op: Op,
+    requests: u32,
+    first: usize,
+    last: usize,
+    /// It spans the recording, so it goes on after it.
+    goes_on: bool,
+}
+
+impl Places {
+    pub fn new<'a>(requests: impl Iterator<Item = &'a Request>, stream: StreamId, highest: u64) -> Places {
+        let mut runs: Vec<Run> = Vec::new();
+        let mut heads: Vec<usize> = Vec::new();
+        let mut within = Vec::new();
+        for (number, request) in requests.enumerate() {
+            let continues = |&run: &usize| {
+                let run: &Run = &runs[run];
+                run.op == request.op && request.lba >= run.end && request.lba - run.end <= SEQUENTIAL_GAP
+            };
+            let head = heads.iter().rposition(continues);
+            let run = match head {
+                Some(head) => heads.remove(head),
+                None => {
+                    runs.push(Run {
+                        start: request.lba,
+                        end: request.lba,
+                        op: request.op,
+                        requests: 0,
+                        first: number,
+                        last: number,
+                        goes_on: false,
+                    });
+                    runs.len() - 1
+                }
+            };
+            heads.push(run);
+            if heads.len() > HEADS {
+                heads.remove(0);
+            }
+            within.push((run as u32, request.lba - runs[run].start));
+            let run = &mut runs[run];
+            (run.end, run.last) = (request.end(), number);
+            run.requests += 1;
+        }
+        let count = within.len();
+        for run in &mut runs {
+            run.goes_on = run.requests >= LONG && run.first <= count / 4 && run.last >= count - 1 - count / 4;
+        }
+        let starts: Vec<u64> = runs.iter().filter(|run| !run.goes_on).map(|run| run.start).collect();
+        let upwards = starts.windows(2).filter(|pair| pair[1] > pair[0]).count();
+        let drift = match (starts.first(), starts.last()) {
+            (Some(first), Some(last)) if starts.len() > 2 && last > first && upwards * 5 >= (starts.len() - 1) * 4 => {
+                Some(last - first)
+            }
+            _ => None,
+        };
+        let mut starts = starts;
+        starts.sort_unstable();
+        Places { within, runs, starts, drift, highest: highest.max(1), seed: u64::from(stream) }
+    }
+
+    /// The first sector of request `number` when the stream goes through its requests for the `pass`th time, from 0.
+    pub fn lba(&self, number: usize, sectors: u32, pass: u64) -> u64 {
+        let (run, offset) = self.within[number];
+        let begin = self.begin(run as usize, pass);
+        let lba = begin + offset;
+        let room = self.highest.saturating_sub(u64::from(sectors)).max(1);
+        if lba > room { lba % room / 8 * 8 } else { lba }
+    }
+
+    fn begin(&self, number: usize, pass: u64) -> u64 {
+        let run = &self.runs[number];
+        if pass == 0 {
+            return run.start;
+        }
+        if run.goes_on {
+            return run.start + pass * (run.end - run.start);
+        }
+        if let Some(drift) = self.drift {
+            return run.start + pass * drift;
+        }
+        // Somewhere between two neighbours of the places that it was seen at: as dense as they are.
+        let draw = mix(self.seed ^ mix(pass) ^ mix(number as u64).rotate_left(17));
+        let between = self.starts.len().saturating_sub(1) as u64;
+        if between == 0 {
+            return run.start + pass * (run.end - run.start);
+        }
+        let low = (draw % between) as usize;
+        let (from, to) = (self.starts[low], self.starts[low + 1]);
+        from + mix(draw) % (to - from).max(1) / 8 * 8
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

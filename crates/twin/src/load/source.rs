@@ -1,0 +1,201 @@
+//! The load as a source of requests for the simulator.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use block::Nanos;
+use sim::run::{Finished, Issue, RunError, Source};
+
+use super::{Load, Pace, Stream};
+
+/// Issues the requests of a load until a time.
+pub struct Replayed<'a> {
+    streams: Vec<Going<'a>>,
+    /// Streams whose next request can be issued: when, and which.
+    ready: BinaryHeap<Reverse<(Nanos, usize)>>,
+    until: Nanos,
+    /// Requests of all streams.
+    issued: u64,
+}
+
+/// A stream on its way through its steps, again and again.
+struct Going<'a> {
+    stream: &'a Stream,
+    /// Requests issued.
+    issued: u64,
+    last_issue: Nanos,
+    /// When the completions came that a coming request may wait for; the number of the first of them.
+    completions: VecDeque<Nanos>,
+    first: u64,
+    is_announced: bool,
+}
+
+impl Going<'_> {
+    /// When the next request comes; `None` while it waits for an answer.
+    fn next_at(&mut self) -> Option<Nanos> {
+        let steps = &self.stream.steps;
+        let number = (self.issued % steps.len() as u64) as usize;
+        let step = &steps[number];
+        let begins_again = number == 0 && self.issued > 0;
+        let by_clock = self.last_issue + step.gap + if begins_again { self.stream.pause } else { Nanos::ZERO };
+        if self.stream.pace == Pace::Open {
+            return Some(by_clock);
+        }
+        let answered = match self.issued.saturating_sub(u64::from(step.under_way)).checked_sub(1) {
+            Some(last) => {
+                let skip = last.saturating_sub(self.first).min(self.completions.len() as u64);
+                self.completions.drain(..skip as usize);
+                self.first += skip;
+                *self.completions.front().filter(|_| self.first == last)?
+            }
+            None => Nanos::ZERO,
+        };
+        Some(match step.thought {
+            Some(thought) if self.stream.pace == Pace::Closed => self.last_issue.max(answered + thought),
+            _ => by_clock.max(answered),
+        })
+    }
+}
+
+impl<'a> Replayed<'a> {
+    /// From the beginning of the load, until this much time has passed.
+    pub fn new(load: &'a Load, until: Nanos) -> Replayed<'a> {
+        let going = |stream: &'a Stream| Going {
+            stream,
+            issued: 0,
+            last_issue: Nanos::ZERO,
+            completions: VecDeque::new(),
+            first: 0,
+            is_announced: false,
+        };
+        let mut replayed =
+            Replayed { streams: load.streams.iter().map(going).collect(), ready: BinaryHeap::new(), until, issued: 0 };
+        (0..replayed.streams.len()).for_each(|index| replayed.announce(index));
+        replayed
+    }
+
+    fn announce(&mut self, index: usize) {
+        let going = &mut self.streams[index];
+        if !going.is_announced
+            && let Some(at) = going.next_at()
+        {
+            going.is_announced = true;
+            if at < self.until {
+                self.ready.push(Reverse((at, index)));
+            }
+        }
+    }
+}
+
+impl Source for Replayed<'_> {
+    type Work = Issue;
+
+    fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
+        Ok(self.ready.peek().map(|Reverse((at, _))| *at))
+    }
+
+    fn take(&mut self, now: Nanos) -> Result<Option<Issue>, RunError> {
+        let Some(Reverse((at, index))) = self.ready.pop() else { return Ok(None) };
+        let going = &mut self.streams[index];
+        let count = going.stream.steps.len() as u64;
+        let number = (going.issued % count) as usize;
+        let step = going.stream.steps[number];
+        let lba = going.stream.places.lba(number, step.sectors, going.issued / count);
+        going.issued += 1;
+        // A clock goes on while the queue has no room; a process that waits for room does not.
+        let arrival = if going.stream.pace == Pace::Open { at } else { now };
+        (going.last_issue, going.is_announced) = (arrival, false);
+        let stream = going.stream.id;
+        self.announce(index);
+        // Measures draw a sample by these numbers, so no two are the same.
+        let token = self.issued * self.streams.len() as u64 + index as u64;
+        self.issued += 1;
+        Ok(Some(Issue {
+            arrival,
+            lba,
+            sectors: step.sectors,
+            op: step.op,
+            sync: step.sync,
+            stream,
+            priority: step.priority,
+            token,
+        }))
+    }
+
+    fn completed(&mut self, finished: &Finished) {
+        let index = (finished.token() % self.streams.len().max(1) as u64) as usize;
+        let going = &mut self.streams[index];
+        if going.stream.pace != Pace::Open {
+            going.completions.push_back(finished.at());
+            self.announce(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::collections::BTreeSet;
+
+    use block::{Op, Priority, Request};
+    use sim::run::Transferred;
+
+    use super::*;
+    use crate::recording::Seen;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    /// Two streams that read in order, each answered after 4 ms and asking again after 6.
+    fn load() -> Load {
+        let seen = |stream: u32, number: u64| {
+            let (op, sync, priority, sectors, arrival) = (Op::Read, true, Priority::DEFAULT, 8, MS(10 * number));
+            let request =
+                Request { id: 0, stream, op, sync, priority, sectors, lba: u64::from(stream) * 10_000 + 8 * number, arrival };
+            Seen { request, dispatched: arrival, completed: arrival + MS(4) }
+        };
+        let all: Vec<Seen> = (0..20).flat_map(|number| [seen(1, number), seen(2, number)]).collect();
+        Load::infer(&all, Nanos::ZERO, MS(200))
+    }
+
+    /// What is issued until `until` if each request takes `response`.
+    fn issued(load: &Load, response: Nanos, until: Nanos) -> Vec<Issue> {
+        let mut source = Replayed::new(load, until);
+        let mut under_way: VecDeque<Issue> = VecDeque::new();
+        let mut issued = Vec::new();
+        loop {
+            let arrival = source.next_at().unwrap();
+            let done = under_way.front().map(|issue| issue.arrival + response);
+            match (arrival, done) {
+                (Some(arrival), done) if done.is_none_or(|done| arrival < done) => {
+                    let issue = source.take(arrival).unwrap().unwrap();
+                    under_way.push_back(issue);
+                    issued.push(issue);
+                }
+                (_, Some(at)) => {
+                    let issue = under_way.pop_front().unwrap();
+                    source.completed(&Finished::Transfer(Transferred { issue, dispatched: issue.arrival, at }));
+                }
+                (_, None) => return issued,
+            }
+        }
+    }
+
+    #[test]
+    fn who_is_answered_sooner_asks_sooner_and_goes_on_in_order_beyond_what_was_seen() {
+        let load = load();
+        let issued = issued(&load, MS(1), MS(280));
+        let of_one: Vec<&Issue> = issued.iter().filter(|issue| issue.stream == 1).collect();
+        // 6 ms of thought and 1 ms of waiting; when it begins again, it thinks as long.
+        assert!((38..=41).contains(&of_one.len()), "{}", of_one.len());
+        assert!(of_one.windows(2).all(|pair| pair[1].lba == pair[0].lba + 8), "{of_one:?}");
+    }
+
+    #[test]
+    fn no_two_requests_have_the_same_number() {
+        let load = load();
+        let issued = issued(&load, MS(3), MS(400));
+        let numbers: BTreeSet<u64> = issued.iter().map(|issue| issue.token).collect();
+        assert_eq!(numbers.len(), issued.len());
+    }
+}

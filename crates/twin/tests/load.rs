@@ -1,0 +1,103 @@
+//! What is understood of jobs whose parameters are known, from the times of their requests alone.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use block::Nanos;
+use sim::host::{Host, HostSettings, Queue, QueueSettings};
+use sim::profile::DeviceOptions;
+use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
+use sim::workload::Workload;
+use twin::load::{Pace, Understood};
+use twin::{Above, Load, Recording, Seen, Tried};
+
+/// Everything begins at once, and is no measure.
+const FROM: Nanos = Nanos::from_millis(2_000);
+const TO: Nanos = Nanos::from_millis(20_000);
+
+/// Records, and changes nothing.
+#[derive(Default)]
+struct Observer(Recording);
+
+impl Pilot for Observer {
+    fn begin(&mut self, _plant: &mut dyn Steerable) {}
+    fn events(&mut self, noted: &[Noted]) {
+        noted.iter().for_each(|noted| self.0.event(&twin::event(noted)));
+    }
+    fn next_step(&self) -> Option<Nanos> {
+        None
+    }
+    fn step(&mut self, _now: Nanos, _plant: &mut dyn Steerable) -> bool {
+        false
+    }
+}
+
+fn queue(scheduler: &str) -> Queue {
+    let spec = block::find(scheduler).unwrap();
+    let settings = QueueSettings::default();
+    let profile = sim::profile::load("sata7200").unwrap();
+    Queue::new((spec.build)(&settings.limits(), &spec.defaults()), profile.build(DeviceOptions::default()), settings)
+}
+
+/// What is seen of 20 seconds of these jobs on a hard disk.
+fn recorded(jobs: &str, scheduler: &str) -> Recording {
+    let text = format!("[global]\ndirect=1\nsize=2g\nruntime=20\ntime_based\nnorandommap\n{jobs}");
+    let workload = Workload::parse(&text, "known.fio").unwrap();
+    let placed = workload.place(sim::profile::load("sata7200").unwrap().capacity_sectors(), 1).unwrap();
+    let mut host = Host::new(queue(scheduler), placed.files(), HostSettings::default()).unwrap();
+    let mut observer = Observer::default();
+    let (measure, watch) = (Measure::new([]), Watch::default());
+    sim::workload::run(&placed, &mut host, None, measure, &watch, Some(&mut observer)).unwrap();
+    observer.0
+}
+
+fn load(recording: &Recording) -> Load {
+    let seen: Vec<Seen> = recording.seen().copied().collect();
+    Load::infer(&seen, FROM, TO)
+}
+
+fn understood(jobs: &str) -> Vec<Understood> {
+    load(&recorded(jobs, "deadline")).streams().collect()
+}
+
+#[test]
+fn a_process_that_thinks_is_told_from_one_that_comes_by_the_clock() {
+    let streams = understood(
+        "[thinks]\nrw=randread\nthinktime=30000\n[clock]\nrw=randread\nrate_iops=20\n[poisson]\nrw=randread\nrate_iops=20\nrate_process=poisson\n\
+         [greedy]\nrw=randread\n",
+    );
+    let paces: Vec<Pace> = streams.iter().map(|stream| stream.pace).collect();
+    assert_eq!(paces, [Pace::Closed, Pace::Paced, Pace::Paced, Pace::Closed], "{streams:?}");
+    let near = |value: f64, truth: f64| (value / truth - 1.0).abs() < 0.1;
+    assert!(near(streams[0].thought.unwrap().as_millis_f64(), 30.0), "{:?}", streams[0]);
+    assert!(near(streams[1].rate, 20.0), "{:?}", streams[1]);
+    assert!(near(streams[2].rate, 20.0), "{:?}", streams[2]);
+    assert!(streams[3].thought.unwrap() < Nanos::from_millis(1), "{:?}", streams[3]);
+}
+
+#[test]
+fn how_many_requests_are_in_flight_at_once_is_found() {
+    for depth in [1, 4, 16] {
+        let streams = understood(&format!("[deep]\nioengine=libaio\nrw=randread\niodepth={depth}\n"));
+        assert_eq!((streams[0].in_flight, streams[0].pace), (depth, Pace::Closed), "{streams:?}");
+    }
+}
+
+#[test]
+fn what_was_seen_under_one_scheduler_says_what_another_would_give() {
+    // One that reads in order beside three at random: the schedulers differ by a factor of two and more.
+    let jobs = "[scan]\nrw=read\nbs=256k\n[look-up]\nrw=randread\nbs=8k\nthinktime=5000\nnumjobs=3\n";
+    let recording = recorded(jobs, "deadline");
+    let load = load(&recording);
+    let above = Above::infer(recording.calls(), recording.seen(), FROM, TO);
+    for scheduler in ["noop", "clook", "anticipatory"] {
+        let lasts = TO - FROM;
+        let promised = Tried::of(&load, queue(scheduler), (FROM, lasts), above.as_ref(), &Watch::default()).unwrap();
+        let real = recorded(jobs, scheduler);
+        let bytes: u64 = real.calls().filter(|call| call.returned >= FROM).map(|call| call.bytes).sum();
+        let (promised, measured) = (f64::from(promised.calls.unwrap().throughput), bytes as f64 / lasts.as_secs_f64());
+        assert!(
+            (promised / measured - 1.0).abs() < 0.1,
+            "{scheduler}: {promised:.0} promised, {measured:.0} bytes a second measured"
+        );
+    }
+}
