@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod device;
 pub mod recording;
 
+pub use device::{Finding, FitError, Fitted, fit};
 pub use recording::{Recording, Seen};

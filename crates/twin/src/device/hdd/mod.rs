@@ -1,0 +1,142 @@
+//! A hard disk from times: turn, seeks, tracks, memory, queue.
+//!
+//! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not tell (only
+//! sequential reads tell of no seek, buffered writes of nothing but the buffer) the prior stays, and the finding says so.
+
+mod memory;
+mod queue;
+mod refine;
+mod specification;
+mod tracks;
+mod turn;
+
+use super::access::Access;
+use super::findings::Finding;
+use super::seek::{self, Curve, Way};
+use memory::Memory;
+use queue::Queue;
+use tracks::Tracks;
+use turn::Turn;
+
+/// Fewer ways of the arm make no curve.
+const FEWEST_WAYS: usize = 30;
+/// So many are looked at: more hardly tell more, and cost.
+const MOST_WAYS: usize = 800;
+/// Blocks that are left out one at a time, to see how sure the curve is; 95% of Student's distribution with one degree less.
+const BLOCKS: usize = 5;
+const STUDENT: f64 = 2.776;
+/// What writing adds to settle: makers say 0.1 to 1 ms more than for reads.
+const USUAL_SETTLE_MS: f64 = 0.4;
+
+/// A hard disk, as far as it shows.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    capacity: u64,
+    turn: Turn,
+    tracks: Tracks,
+    memory: Memory,
+    queue: Queue,
+    curve: Curve,
+    curve_error: Curve,
+    ways: usize,
+    settle_ms: f64,
+    settled: usize,
+}
+
+/// Estimates a disk of so many sectors.
+pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
+    let write_cache = memory::buffers_writes(accesses);
+    // Tracks and turn need each other only a little: transfers are short beside turns.
+    let mut tracks = Tracks::usual(capacity);
+    let turn = turn::find(accesses, &ways(accesses, &tracks, turn::USUAL_MS, write_cache.value, false), write_cache.value);
+    tracks.fit(accesses, &turn);
+    let reads = ways(accesses, &tracks, turn.ms, write_cache.value, false);
+    let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, turn.ms, false, true) };
+    let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
+    let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
+    let (mut curve, curve_error) = fit_curve(&told, turn.ms);
+    let mut settle = (USUAL_SETTLE_MS, 0);
+    if by_writes {
+        curve.short_ms -= USUAL_SETTLE_MS.min(curve.short_ms / 2.0);
+        curve.long_ms -= USUAL_SETTLE_MS;
+    } else if writes.len() >= FEWEST_WAYS {
+        let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), turn.ms, &curve, (-1.0, 4.0), USUAL_SETTLE_MS);
+        settle = (shift, writes.len());
+    }
+    let memory = Memory::fit(accesses, &tracks, &turn, write_cache, &curve);
+    let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
+    let queue = Queue::fit(accesses);
+    let estimate =
+        Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 };
+    refine::refine(estimate, accesses)
+}
+
+fn fit_curve(ways: &[Way], turn_ms: f64) -> (Curve, Curve) {
+    let curve = seek::fit_shape(ways, turn_ms);
+    let mut error = Curve { short_ms: 0.0, long_ms: 0.0, division: 0.0 };
+    let size = ways.len().div_ceil(BLOCKS).max(1);
+    for block in 0..BLOCKS {
+        let without: Vec<Way> = ways.iter().enumerate().filter(|(index, _)| index / size != block).map(|(_, way)| *way).collect();
+        let other = seek::fit(&without, turn_ms, &[curve.division]).0;
+        error.short_ms += (other.short_ms - curve.short_ms).powi(2);
+        error.long_ms += (other.long_ms - curve.long_ms).powi(2);
+    }
+    // The jackknife's variance; and no curve is surer than the softness of the band.
+    let blocks = BLOCKS as f64;
+    let of = |squares: f64| (STUDENT * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * turn_ms);
+    (curve, Curve { short_ms: of(error.short_ms), long_ms: of(error.long_ms), division: 0.0 })
+}
+
+/// The ways of the arm to reads, or to writes, that came from the media. Behind a write that is still in memory nobody knows where
+/// the arm is.
+fn ways(accesses: &[Access], tracks: &Tracks, turn_ms: f64, write_cache: bool, of_writes: bool) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for access in accesses.iter().filter(|access| access.write == of_writes && !access.may_hit) {
+        let Some((from, _, wrote)) = access.before else { continue };
+        if wrote && write_cache {
+            continue;
+        }
+        let transfer_ms = access.sectors as f64 * turn_ms / tracks.sectors_a_turn(access.lba);
+        let part = (tracks.part(access.lba) - tracks.part(from)).abs();
+        ways.push(Way { part, ms: access.service_ms() - transfer_ms });
+    }
+    ways
+}
+
+impl Estimate {
+    /// Everything that was found.
+    pub fn findings(&self, capacity_known: bool) -> Vec<Finding> {
+        let cylinder_errors = &self.curve_error;
+        let overhead = self.memory.overhead_ms;
+        let mut all = vec![
+            Finding::choice("kind of device", "hard disk", self.turn.accesses.max(self.ways)),
+            Finding::number(
+                "capacity",
+                self.capacity as f64 * 512.0 / 1e9,
+                "GB",
+                if capacity_known { 0.0 } else { self.capacity as f64 * 512.0 / 1e9 },
+                usize::from(capacity_known),
+            ),
+        ];
+        all.extend(self.turn.findings());
+        all.push(Finding::number(
+            "short seek (0.5% of the stroke)",
+            (self.curve.short_ms - overhead).max(0.0),
+            "ms",
+            cylinder_errors.short_ms,
+            self.ways,
+        ));
+        all.push(Finding::number(
+            "long seek (half of the stroke)",
+            (self.curve.long_ms - overhead).max(0.0),
+            "ms",
+            cylinder_errors.long_ms,
+            self.ways,
+        ));
+        all.push(Finding::number("settling of writes", self.settle_ms, "ms", 0.1 * self.turn.ms, self.settled));
+        all.extend(self.tracks.findings(&self.turn));
+        all.extend(self.memory.findings());
+        all.extend(self.queue.findings());
+        all
+    }
+}
