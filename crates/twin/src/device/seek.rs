@@ -10,9 +10,10 @@
 const SOFT: f64 = 0.02;
 /// Share of accesses of which nothing is known: they wait for something else.
 const STRANGE: f64 = 0.05;
-/// How much likelier a short wait is than a long one, as the exponent over a turn: where a scheduler or the drive goes by rotation,
-/// nothing but this says that the lower edge is at the shortest times.
-const TILT: f64 = 0.5;
+/// Tilt where nothing goes by rotation, see [`Band`].
+pub const SLIGHT: f64 = 0.5;
+/// Tilts where something may.
+pub const TILTS: [f64; 3] = [SLIGHT, 2.0, 4.0];
 /// Parts of the stroke at which the curve is told: a short way and a long one.
 const SHORT: f64 = 0.005;
 const LONG: f64 = 0.5;
@@ -31,8 +32,10 @@ const HALVINGS: usize = 8;
 pub struct Way {
     /// As a part of the stroke.
     pub part: f64,
-    /// Time without the transfer, in ms.
+    /// What it took, in ms.
     pub ms: f64,
+    /// The part of it that was the transfer, at the rate that is supposed.
+    pub transfer_ms: f64,
 }
 
 /// Overhead and seek by distance.
@@ -44,12 +47,19 @@ pub struct Curve {
     pub long_ms: f64,
     /// Where the root becomes a line.
     pub division: f64,
+    /// Transfers take so many times as long as supposed.
+    pub slower: f64,
 }
 
 impl Curve {
     /// What drives usually take.
     pub fn usual() -> Curve {
-        Curve { short_ms: USUAL[0].0, long_ms: USUAL[1].0, division: USUAL_DIVISION }
+        Curve { short_ms: USUAL[0].0, long_ms: USUAL[1].0, division: USUAL_DIVISION, slower: 1.0 }
+    }
+
+    /// What a way took beyond the curve and the transfer, in ms: the wait for the sector.
+    fn wait_ms(&self, way: &Way) -> f64 {
+        way.ms - self.slower * way.transfer_ms - self.ms(way.part)
     }
 
     /// Time of a way that is this part of the stroke, in ms.
@@ -64,31 +74,51 @@ fn shape(part: f64, division: f64) -> f64 {
     if part < division { part.sqrt() } else { (division + part) / (2.0 * division.sqrt()) }
 }
 
-/// The likeliest curve for turns of this length, and the logarithm of its likelihood.
-pub fn fit(ways: &[Way], turn_ms: f64, divisions: &[f64]) -> (Curve, f64) {
+/// What the search for a curve goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Band {
+    /// Its height: a turn, in ms.
+    pub turn_ms: f64,
+    /// How sure the rate of transfers is.
+    pub rate_error: f64,
+    /// How much likelier a short wait is than a long one, as the exponent over a turn: where a scheduler or the drive goes by rotation,
+    /// nothing but this says that the lower edge is at the shortest times.
+    pub tilt: f64,
+}
+
+/// The likeliest curve with one of these divisions, and the logarithm of its likelihood.
+pub fn fit(ways: &[Way], band: Band, divisions: &[f64]) -> (Curve, f64) {
     let few = thin(ways, FEWEST);
+    // Where transfers are short their rate makes no difference.
+    let mean_ms = ways.iter().map(|way| way.transfer_ms).sum::<f64>() / ways.len().max(1) as f64;
+    let starts: &[f64] = if mean_ms * band.rate_error < SOFT * band.turn_ms { &[1.0] } else { &[0.65, 1.0, 1.5] };
     let mut best = (Curve::usual(), f64::NEG_INFINITY);
-    for &division in divisions {
-        for short in 0..12 {
-            for long in 0..14 {
-                let curve = Curve { short_ms: 0.25 * 1.35f64.powi(short), long_ms: 2.5 * 1.2f64.powi(long), division };
-                let likely = likelihood(&few, turn_ms, &curve);
-                if likely > best.1 {
-                    best = (curve, likely);
-                }
+    for (&division, &slower) in divisions.iter().flat_map(|division| starts.iter().map(move |slower| (division, slower))) {
+        for (short, long) in (0..10).flat_map(|short| (0..11).map(move |long| (short, long))) {
+            let curve = Curve { short_ms: 0.3 * 1.4f64.powi(short), long_ms: 2.5 * 1.25f64.powi(long), division, slower };
+            let likely = likelihood(&few, band, &curve);
+            if likely > best.1 {
+                best = (curve, likely);
             }
         }
     }
-    best.1 = likelihood(ways, turn_ms, &best.0);
+    best.1 = likelihood(ways, band, &best.0);
+    climb(ways, band, best)
+}
+
+/// Steps that become shorter, as long as one makes it likelier.
+fn climb(ways: &[Way], band: Band, mut best: (Curve, f64)) -> (Curve, f64) {
+    const WAYS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
     let mut step = 0.15;
     for _ in 0..HALVINGS {
         for _ in 0..4 {
             let before = best.1;
-            for (short, long) in [(step, 0.0), (-step, 0.0), (0.0, step), (0.0, -step), (step, step), (-step, -step)] {
+            for ([short, long, slower], sign) in WAYS.iter().flat_map(|way| [(way, step), (way, -step)]) {
                 let mut curve = best.0;
-                curve.short_ms *= 1.0 + short;
-                curve.long_ms *= 1.0 + long;
-                let likely = likelihood(ways, turn_ms, &curve);
+                curve.short_ms *= 1.0 + sign * short;
+                curve.long_ms *= 1.0 + sign * long;
+                curve.slower *= 1.0 + sign * slower;
+                let likely = likelihood(ways, band, &curve);
                 if likely > best.1 {
                     best = (curve, likely);
                 }
@@ -103,25 +133,31 @@ pub fn fit(ways: &[Way], turn_ms: f64, divisions: &[f64]) -> (Curve, f64) {
 }
 
 /// As [`fit`], over all shapes.
-pub fn fit_shape(ways: &[Way], turn_ms: f64) -> Curve {
-    fit(ways, turn_ms, &DIVISIONS).0
+pub fn fit_shape(ways: &[Way], band: Band) -> Curve {
+    let division = DIVISIONS.map(|division| (division, fit(ways, band, &[division]).1));
+    let best = division.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(USUAL_DIVISION, |best| best.0);
+    fit(ways, band, &[best]).0
 }
 
-/// The likeliest of these lengths of a turn, and by how much the logarithm of its likelihood exceeds the next one's.
-pub fn turn(ways: &[Way], turns_ms: &[f64]) -> Option<(f64, f64)> {
-    let few = thin(ways, 3 * FEWEST);
-    let mut judged: Vec<(f64, f64)> = turns_ms.iter().map(|&ms| (ms, fit(&few, ms, &[USUAL_DIVISION]).1)).collect();
-    judged.sort_by(|a, b| b.1.total_cmp(&a.1));
+/// The likeliest of these lengths of a turn, each with the logarithm of how usual it is; and by how much it is likelier than the next.
+pub fn turn(ways: &[Way], turns: &[(f64, f64)], rate_error: f64, tilts: &[f64]) -> Option<(f64, f64, f64)> {
+    let mut judged: Vec<(f64, f64, f64)> = Vec::new();
+    for &(turn_ms, usual) in turns {
+        let by_tilt = tilts.iter().map(|&tilt| (tilt, fit(ways, Band { turn_ms, rate_error, tilt }, &[USUAL_DIVISION]).1));
+        let (tilt, likely) = by_tilt.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        judged.push((turn_ms, tilt, likely + usual));
+    }
+    judged.sort_by(|a, b| b.2.total_cmp(&a.2));
     let best = judged.first()?;
-    Some((best.0, best.1 - judged.get(1).map_or(best.1, |next| next.1)))
+    Some((best.0, best.1, best.2 - judged.get(1).map_or(best.2, |next| next.2)))
 }
 
 /// What is added to the curve's times for these ways, within these bounds: the likeliest, 0 if there is nothing to tell.
-pub fn shift(ways: &[Way], turn_ms: f64, curve: &Curve, (least, most): (f64, f64), usual: f64) -> f64 {
+pub fn shift(ways: &[Way], band: Band, curve: &Curve, (least, most): (f64, f64), usual: f64) -> f64 {
     let steps = 60;
     let value = |step: i32| least + (most - least) * f64::from(step) / f64::from(steps);
     let judge = |shift: f64| {
-        let moved: f64 = ways.iter().map(|way| density(way.ms - curve.ms(way.part) - shift, turn_ms)).sum();
+        let moved: f64 = ways.iter().map(|way| density(curve.wait_ms(way) - shift, band)).sum();
         moved - ((shift - usual) / (most - least) * 2.0).powi(2)
     };
     let judged = (0..=steps).map(|step| (judge(value(step)), value(step)));
@@ -133,17 +169,18 @@ pub fn thin(ways: &[Way], most: usize) -> Vec<Way> {
     ways.iter().step_by(ways.len().div_ceil(most).max(1)).copied().collect()
 }
 
-fn likelihood(ways: &[Way], turn_ms: f64, curve: &Curve) -> f64 {
-    if curve.long_ms < curve.short_ms || curve.ms(0.0) < 0.05 {
+fn likelihood(ways: &[Way], band: Band, curve: &Curve) -> f64 {
+    if curve.long_ms < 1.2 * curve.short_ms || curve.ms(0.0) < 0.05 {
         return f64::NEG_INFINITY;
     }
-    let told: f64 = ways.iter().map(|way| density(way.ms - curve.ms(way.part), turn_ms)).sum();
+    let told: f64 = ways.iter().map(|way| density(curve.wait_ms(way), band)).sum();
     let prior = |value: f64, (usual, deviation): (f64, f64)| ((value / usual).ln() / deviation).powi(2) / 2.0;
-    told - prior(curve.short_ms, USUAL[0]) - prior(curve.long_ms, USUAL[1])
+    told - prior(curve.short_ms, USUAL[0]) - prior(curve.long_ms, USUAL[1]) - prior(curve.slower, (1.0, band.rate_error))
 }
 
 /// Logarithm of the density of what is left over the curve.
-fn density(left_ms: f64, turn_ms: f64) -> f64 {
+fn density(left_ms: f64, band: Band) -> f64 {
+    let Band { turn_ms, tilt, .. } = band;
     let turns = left_ms / turn_ms;
     // Logistic steps at both edges; far off them nothing needs to be computed.
     let step = |at: f64| {
@@ -157,7 +194,7 @@ fn density(left_ms: f64, turn_ms: f64) -> f64 {
         }
     };
     let within = (step(turns) - step(turns - 1.0)).max(0.0);
-    let norm = TILT / (1.0 - (-TILT).exp());
-    let tilted = if within > 0.0 { within * norm * (-TILT * turns).exp() } else { 0.0 };
+    let norm = tilt / (1.0 - (-tilt).exp());
+    let tilted = if within > 0.0 { within * norm * (-tilt * turns).exp() } else { 0.0 };
     ((1.0 - STRANGE) * tilted / turn_ms + STRANGE / (8.0 * turn_ms)).ln()
 }

@@ -66,15 +66,15 @@ pub fn buffers_writes(accesses: &[Access]) -> Told<bool> {
 impl Memory {
     /// What follows on, and how fast.
     pub fn fit(accesses: &[Access], tracks: &Tracks, turn: &Turn, write_cache: Told<bool>, curve: &Curve) -> Memory {
-        let bus_sector_ms = turn.ms / tracks.sectors_a_turn(0) / BUS_TO_MEDIA;
+        let bus_sector_ms = tracks.transfer_ms(0, 1) / BUS_TO_MEDIA;
         let net = |access: &Access| access.service_ms() - access.sectors as f64 * bus_sector_ms;
         let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
         // A miss that follows on waits for the rest of a turn: by then the sector has passed.
-        let is_hit = |access: &Access| net(access) < 0.35 * turn.ms;
+        let is_hit = |access: &Access| access.service_ms() - tracks.transfer_ms(access.lba, access.sectors) < 0.35 * turn.ms;
         let hits = following.iter().filter(|access| is_hit(access)).count();
         let told = following.len() >= FEWEST;
         let reads_ahead = Told { value: !told || 2 * hits >= following.len(), accesses: if told { following.len() } else { 0 } };
-        let mut quick: Vec<f64> = following.iter().map(|access| net(access)).filter(|ms| *ms < 0.35 * turn.ms).collect();
+        let mut quick: Vec<f64> = following.iter().filter(|access| is_hit(access)).map(|access| net(access)).collect();
         let mut early: Vec<f64> = accesses
             .iter()
             .filter(|access| write_cache.value && access.write && access.others == 0 && net(access) < 0.35 * turn.ms)

@@ -12,7 +12,7 @@ mod turn;
 
 use super::access::Access;
 use super::findings::Finding;
-use super::seek::{self, Curve, Way};
+use super::seek::{self, Band, Curve, Way};
 use memory::Memory;
 use queue::Queue;
 use tracks::Tracks;
@@ -46,23 +46,25 @@ pub struct Estimate {
 /// Estimates a disk of so many sectors.
 pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let write_cache = memory::buffers_writes(accesses);
-    // Tracks and turn need each other only a little: transfers are short beside turns.
     let mut tracks = Tracks::usual(capacity);
-    let turn = turn::find(accesses, &ways(accesses, &tracks, turn::USUAL_MS, write_cache.value, false), write_cache.value);
-    tracks.fit(accesses, &turn);
-    let reads = ways(accesses, &tracks, turn.ms, write_cache.value, false);
-    let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, turn.ms, false, true) };
+    tracks.fit(accesses);
+    let reads = ways(accesses, &tracks, write_cache.value, false);
+    let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, false, true) };
     let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
     let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
-    let (mut curve, curve_error) = fit_curve(&told, turn.ms);
+    let turn = turn::find(accesses, &told, tracks.rate_error(), write_cache.value);
+    tracks.fit_line(&turn);
+    let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), tilt: turn.tilt };
+    let (mut curve, curve_error) = fit_curve(&told, band);
     let mut settle = (USUAL_SETTLE_MS, 0);
     if by_writes {
         curve.short_ms -= USUAL_SETTLE_MS.min(curve.short_ms / 2.0);
         curve.long_ms -= USUAL_SETTLE_MS;
     } else if writes.len() >= FEWEST_WAYS {
-        let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), turn.ms, &curve, (-1.0, 4.0), USUAL_SETTLE_MS);
+        let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), band, &curve, (-1.0, 4.0), USUAL_SETTLE_MS);
         settle = (shift, writes.len());
     }
+    tracks.slow(curve.slower, told.len());
     let memory = Memory::fit(accesses, &tracks, &turn, write_cache, &curve);
     let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
     let queue = Queue::fit(accesses);
@@ -71,34 +73,34 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     refine::refine(estimate, accesses)
 }
 
-fn fit_curve(ways: &[Way], turn_ms: f64) -> (Curve, Curve) {
-    let curve = seek::fit_shape(ways, turn_ms);
-    let mut error = Curve { short_ms: 0.0, long_ms: 0.0, division: 0.0 };
+fn fit_curve(ways: &[Way], band: Band) -> (Curve, Curve) {
+    let curve = seek::fit_shape(ways, band);
+    let mut error = Curve { short_ms: 0.0, long_ms: 0.0, division: 0.0, slower: 0.0 };
     let size = ways.len().div_ceil(BLOCKS).max(1);
     for block in 0..BLOCKS {
         let without: Vec<Way> = ways.iter().enumerate().filter(|(index, _)| index / size != block).map(|(_, way)| *way).collect();
-        let other = seek::fit(&without, turn_ms, &[curve.division]).0;
+        let other = seek::fit(&without, band, &[curve.division]).0;
         error.short_ms += (other.short_ms - curve.short_ms).powi(2);
         error.long_ms += (other.long_ms - curve.long_ms).powi(2);
     }
     // The jackknife's variance; and no curve is surer than the softness of the band.
     let blocks = BLOCKS as f64;
-    let of = |squares: f64| (STUDENT * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * turn_ms);
-    (curve, Curve { short_ms: of(error.short_ms), long_ms: of(error.long_ms), division: 0.0 })
+    let of = |squares: f64| (STUDENT * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * band.turn_ms);
+    (curve, Curve { short_ms: of(error.short_ms), long_ms: of(error.long_ms), division: 0.0, slower: 0.0 })
 }
 
 /// The ways of the arm to reads, or to writes, that came from the media. Behind a write that is still in memory nobody knows where
 /// the arm is.
-fn ways(accesses: &[Access], tracks: &Tracks, turn_ms: f64, write_cache: bool, of_writes: bool) -> Vec<Way> {
+fn ways(accesses: &[Access], tracks: &Tracks, write_cache: bool, of_writes: bool) -> Vec<Way> {
     let mut ways = Vec::new();
     for access in accesses.iter().filter(|access| access.write == of_writes && !access.may_hit) {
         let Some((from, _, wrote)) = access.before else { continue };
         if wrote && write_cache {
             continue;
         }
-        let transfer_ms = access.sectors as f64 * turn_ms / tracks.sectors_a_turn(access.lba);
+        let transfer_ms = tracks.transfer_ms(access.lba, access.sectors);
         let part = (tracks.part(access.lba) - tracks.part(from)).abs();
-        ways.push(Way { part, ms: access.service_ms() - transfer_ms });
+        ways.push(Way { part, ms: access.service_ms(), transfer_ms });
     }
     ways
 }
@@ -134,7 +136,7 @@ impl Estimate {
             self.ways,
         ));
         all.push(Finding::number("settling of writes", self.settle_ms, "ms", 0.1 * self.turn.ms, self.settled));
-        all.extend(self.tracks.findings(&self.turn));
+        all.extend(self.tracks.findings());
         all.extend(self.memory.findings());
         all.extend(self.queue.findings());
         all

@@ -3,7 +3,7 @@
 use crate::device::access::Access;
 use crate::device::findings::Finding;
 
-use super::turn::Turn;
+use super::turn::{Turn, USUAL_MS};
 
 /// The innermost track is so long as a part of the outermost: 0.45 to 0.62, by the zones that makers publish.
 const INNER: f64 = 0.54;
@@ -21,6 +21,8 @@ const SOON_NS: u64 = 300_000;
 const LONG_RUN: u64 = 2_048;
 /// Below so many sectors on average the rate is that of the requests and not of the media.
 const LARGE: f64 = 96.0;
+/// How sure the rate is if nothing tells: the standard deviation of its logarithm.
+const UNKNOWN: f64 = 0.5;
 /// Places that are told apart.
 const PLACES: usize = 8;
 
@@ -28,17 +30,18 @@ const PLACES: usize = 8;
 #[derive(Clone, Debug)]
 pub struct Tracks {
     capacity: f64,
-    /// Sectors that pass in a turn on the outermost track, with the skew counted as if it were sectors.
+    /// Sectors that pass in a ms on the outermost track, with the time that changes of track take.
     outer: f64,
     inner: f64,
+    /// How far off that may be, as a part of it.
     error: f64,
     accesses: usize,
 }
 
-/// A rate that was seen: where, how many sectors in a turn, over how many sectors, of how many accesses.
+/// A rate that was seen: where, in sectors in a ms, over how many sectors, of how many accesses.
 struct Rate {
-    place: f64,
-    a_turn: f64,
+    place: u64,
+    a_ms: f64,
     sectors: u64,
     accesses: usize,
     is_least: bool,
@@ -49,24 +52,16 @@ impl Tracks {
     pub fn usual(capacity: u64) -> Tracks {
         let surface = capacity as f64 / USUAL_SURFACES;
         let mean = 100.0 * (surface / (TRACKS_TO_SECTORS * 1e4)).powf(1.0 / (2.0 + GROWTH));
-        let outer = mean.max(8.0) * 2.0 / (1.0 + INNER) / 1.15;
-        Tracks { capacity: capacity.max(1) as f64, outer, inner: INNER, error: 0.5, accesses: 0 }
+        let outer = mean.max(8.0) * 2.0 / (1.0 + INNER) / 1.15 / USUAL_MS;
+        Tracks { capacity: capacity.max(1) as f64, outer, inner: INNER, error: UNKNOWN, accesses: 0 }
     }
 
-    /// Takes in the rates of long runs, and the tracks' length that came with the turn.
-    pub fn fit(&mut self, accesses: &[Access], turn: &Turn) {
-        let mut rates = rates(accesses, turn.ms);
-        for rate in &mut rates {
-            rate.place = self.part(rate.place as u64);
-        }
-        if let Some((lba, a_turn)) = turn.line {
-            // As sure as the longest run.
-            let sectors = rates.iter().map(|rate| rate.sectors).max().unwrap_or(0).max(100 * LONG_RUN);
-            rates.push(Rate { place: self.part(lba), a_turn, sectors, accesses: turn.accesses, is_least: false });
-        }
+    /// Takes in the rates of long runs.
+    pub fn fit(&mut self, accesses: &[Access]) {
+        let rates = rates(accesses);
         let (mut weighed, mut weight, mut counted) = (0.0, 0.0, 0);
         for rate in &rates {
-            let outer = rate.a_turn / self.length(rate.place);
+            let outer = rate.a_ms / self.length(self.part(rate.place));
             if rate.is_least && outer <= self.outer {
                 continue;
             }
@@ -76,10 +71,32 @@ impl Tracks {
         }
         if weight > 0.0 {
             self.outer = weighed / weight;
-            let spread = rates.iter().map(|rate| (rate.a_turn / self.length(rate.place) / self.outer - 1.0).abs());
-            self.error = spread.fold(0.1, f64::max).min(0.5);
+            let off = |rate: &Rate| (rate.a_ms / self.length(self.part(rate.place)) / self.outer - 1.0).abs();
+            self.error = rates.iter().map(off).fold(0.1, f64::max).min(UNKNOWN);
             self.accesses = counted;
         }
+    }
+
+    /// Takes in the track's length that was found with the turn, if it is surer than the rates.
+    pub fn fit_line(&mut self, turn: &Turn) {
+        if let Some((lba, a_turn)) = turn.line {
+            self.outer = a_turn / turn.ms / self.length(self.part(lba));
+            self.error = 0.1;
+            self.accesses = turn.accesses;
+        }
+    }
+
+    /// Takes in that transfers take so many times as long.
+    pub fn slow(&mut self, slower: f64, accesses: usize) {
+        self.outer /= slower;
+        if self.accesses == 0 {
+            (self.error, self.accesses) = (0.3, accesses);
+        }
+    }
+
+    /// How sure the rate is: the standard deviation of its logarithm.
+    pub fn rate_error(&self) -> f64 {
+        self.error
     }
 
     /// A track's length at this part of the stroke, as a part of the outermost one's.
@@ -94,14 +111,14 @@ impl Tracks {
         (1.0 - (1.0 - 2.0 * steep * share).max(0.0).sqrt()) / steep
     }
 
-    /// Sectors that pass in a turn where this LBA lies, with skew.
-    pub fn sectors_a_turn(&self, lba: u64) -> f64 {
-        self.outer * self.length(self.part(lba))
+    /// How long so many sectors take to pass where this LBA lies, in ms.
+    pub fn transfer_ms(&self, lba: u64, sectors: u64) -> f64 {
+        sectors as f64 / (self.outer * self.length(self.part(lba)))
     }
 
     /// The outermost track's length with nothing taken off for skew, and the innermost one's part of it.
     pub fn outermost(&self, turn_ms: f64) -> (f64, f64) {
-        (self.outer * (1.0 + SKEW_MS / turn_ms), self.inner)
+        (self.outer * (turn_ms + SKEW_MS), self.inner)
     }
 
     /// Surfaces, for tracks of this length.
@@ -111,8 +128,8 @@ impl Tracks {
     }
 
     /// As people want it.
-    pub fn findings(&self, turn: &Turn) -> Vec<Finding> {
-        let mb_s = |a_turn: f64| a_turn * 512.0 / turn.ms / 1e3;
+    pub fn findings(&self) -> Vec<Finding> {
+        let mb_s = |a_ms: f64| a_ms * 0.512;
         vec![
             Finding::number("rate of the outermost tracks", mb_s(self.outer), "MB/s", self.error * mb_s(self.outer), self.accesses),
             Finding::number("rate of the innermost tracks", mb_s(self.outer * self.inner), "MB/s", 0.0, 0),
@@ -121,7 +138,7 @@ impl Tracks {
 }
 
 /// Of each place, the fastest long run of reads.
-fn rates(accesses: &[Access], turn_ms: f64) -> Vec<Rate> {
+fn rates(accesses: &[Access]) -> Vec<Rate> {
     let end = accesses.iter().map(Access::end).max().unwrap_or(1).max(1);
     let mut fastest: [Option<Rate>; PLACES] = [const { None }; PLACES];
     let mut begin = 0;
@@ -140,14 +157,14 @@ fn rates(accesses: &[Access], turn_ms: f64) -> Vec<Rate> {
         }
         let took_ms = (run[run.len() - 1].completed - run[0].completed) as f64 / 1e6;
         let rate = Rate {
-            place: run[0].lba as f64,
-            a_turn: sectors as f64 * turn_ms / took_ms.max(1e-3),
+            place: run[0].lba,
+            a_ms: sectors as f64 / took_ms.max(1e-3),
             sectors,
             accesses: run.len(),
             is_least: (sectors as f64) < LARGE * run.len() as f64,
         };
         let place = &mut fastest[(run[0].lba as usize * PLACES / end as usize).min(PLACES - 1)];
-        if place.as_ref().is_none_or(|other| other.a_turn < rate.a_turn) {
+        if place.as_ref().is_none_or(|other| other.a_ms < rate.a_ms) {
             *place = Some(rate);
         }
     }

@@ -8,8 +8,19 @@ use crate::device::access::Access;
 use crate::device::findings::Finding;
 use crate::device::seek::{self, Way};
 
-/// Speeds that drives were sold with, in turns a minute: from data sheets of 1990 to 2020.
-const SOLD: [f64; 9] = [3_600.0, 4_200.0, 4_500.0, 5_400.0, 5_900.0, 7_200.0, 10_000.0, 12_000.0, 15_000.0];
+/// Speeds that drives were sold with, in turns a minute, and the logarithm of how usual each is beside the most usual: from data sheets
+/// of 1990 to 2020.
+const SOLD: [(f64, f64); 9] = [
+    (3_600.0, -2.0),
+    (4_200.0, -2.5),
+    (4_500.0, -2.0),
+    (5_400.0, -0.5),
+    (5_900.0, -1.5),
+    (7_200.0, 0.0),
+    (10_000.0, -0.7),
+    (12_000.0, -4.0),
+    (15_000.0, -1.0),
+];
 /// The commonest speed.
 pub const USUAL_MS: f64 = 60e3 / 7_200.0;
 /// Regions of the disk in which tracks are of the same length, mostly: 1 GiB, as for the schedulers that look for lines.
@@ -31,21 +42,28 @@ pub struct Turn {
     pub accesses: usize,
     /// Where a line was found: an LBA, and the sectors that pass in a turn there, with skew.
     pub line: Option<(u64, f64)>,
+    /// How much likelier short waits are than long ones, see [`seek::Band`].
+    pub tilt: f64,
 }
 
 /// Finds it: as a line in the times at which reads ended, or as the height of the band in which accesses lie over the seek curve.
-pub fn find(accesses: &[Access], ways: &[Way], write_cache: bool) -> Turn {
+pub fn find(accesses: &[Access], ways: &[Way], rate_error: f64, write_cache: bool) -> Turn {
     if let Some(turn) = by_line(accesses, write_cache) {
         return turn;
     }
-    let unknown = Turn { ms: USUAL_MS, uncertainty_ms: USUAL_MS, accesses: 0, line: None };
+    let unknown = Turn { ms: USUAL_MS, uncertainty_ms: USUAL_MS, accesses: 0, line: None, tilt: seek::SLIGHT };
     if ways.len() < super::FEWEST_WAYS {
         return unknown;
     }
-    let Some((ms, margin)) = seek::turn(&seek::thin(ways, 300), &SOLD.map(|rpm| 60e3 / rpm)) else { return unknown };
+    // With others at the device it may choose by rotation; a scheduler before it leaves no such trace, but leaves the edge.
+    let queued = accesses.iter().filter(|access| access.others > 0).count();
+    let tilts = if queued * 2 > accesses.len() { &seek::TILTS[..] } else { &seek::TILTS[..1] };
+    let turns = SOLD.map(|(rpm, usual)| (60e3 / rpm, usual));
+    let Some((ms, tilt, margin)) = seek::turn(&seek::thin(ways, 300), &turns, rate_error, tilts) else { return unknown };
     // Drives turn a little faster or slower than is said: up to 0.5% (10,045 for 10,000).
-    let next = SOLD.iter().map(|rpm| (60e3 / rpm - ms).abs()).filter(|off| *off > 0.0).fold(f64::INFINITY, f64::min);
-    Turn { ms, uncertainty_ms: if margin >= SURE { 0.005 * ms } else { next + 0.005 * ms }, accesses: ways.len(), line: None }
+    let next = turns.iter().map(|turn| (turn.0 - ms).abs()).filter(|off| *off > 0.0).fold(f64::INFINITY, f64::min);
+    let uncertainty_ms = if margin >= SURE { 0.005 * ms } else { next + 0.005 * ms };
+    Turn { ms, uncertainty_ms, accesses: ways.len(), line: None, tilt }
 }
 
 /// The line in the region where most reads ended.
@@ -63,7 +81,13 @@ fn by_line(accesses: &[Access], write_cache: bool) -> Option<Turn> {
     let line = Finder::new().find(latest, None)?;
     let middle = latest.iter().map(|end| end.lba as f64).sum::<f64>() / latest.len() as f64;
     let ms = line.turn_ns / 1e6;
-    Some(Turn { ms, uncertainty_ms: 2e-4 * ms, accesses: latest.len(), line: Some((middle as u64, 1.0 / line.per_sector)) })
+    Some(Turn {
+        ms,
+        uncertainty_ms: 2e-4 * ms,
+        accesses: latest.len(),
+        line: Some((middle as u64, 1.0 / line.per_sector)),
+        tilt: seek::SLIGHT,
+    })
 }
 
 impl Turn {

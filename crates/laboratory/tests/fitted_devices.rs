@@ -1,0 +1,178 @@
+//! Drives that are drawn, recorded under a load, and fitted from the times alone: what was found against what is true.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use block::{Nanos, Op, Priority, Request};
+use laboratory::devices;
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sim::profile::{DeviceOptions, Profile};
+use twin::{Fitted, Seen};
+
+/// What is asked of a device.
+#[derive(Clone, Copy)]
+enum Load {
+    /// Reads and writes at random, this share of them writes.
+    Random { writes: f64 },
+    /// Reads in order, 128 KiB each, from four places by turns.
+    Sequential,
+    /// One after the other: runs in order, then reads and writes at random.
+    Mixed,
+}
+
+const MEGABYTE: u64 = 2_048;
+
+/// Requests of a load on so many sectors.
+fn asked(load: Load, number: usize, capacity: u64, random: &mut Xoshiro256PlusPlus) -> (Op, u64, u32) {
+    let anywhere = |random: &mut Xoshiro256PlusPlus| random.random_range(0..capacity / 8 - 32) * 8;
+    match load {
+        Load::Random { writes } => {
+            let op = if random.random::<f64>() < writes { Op::Write } else { Op::Read };
+            let sectors = if random.random::<f64>() < 0.7 { 8 } else { 128 };
+            (op, anywhere(random), sectors)
+        }
+        Load::Sequential => {
+            let run = (number / 50 % 4) as u64;
+            let place = capacity / 5 * run / 8 * 8;
+            (Op::Read, place + (number / 200 * 50 + number % 50) as u64 * 256, 256)
+        }
+        Load::Mixed if number % 300 < 100 => {
+            let place = (number / 300) as u64 * 37 * MEGABYTE % (capacity / 2);
+            (Op::Read, place / 8 * 8 + (number % 300) as u64 * 256, 256)
+        }
+        Load::Mixed => asked(Load::Random { writes: 0.3 }, number, capacity, random),
+    }
+}
+
+/// Serves a load with so many requests at once, of which the device holds as many as it can.
+fn recorded(profile: &Profile, load: Load, requests: usize, at_once: usize) -> Vec<Seen> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+    let mut device = profile.build(DeviceOptions::default());
+    let depth = device.queue_depth().min(at_once);
+    let (mut now, mut seen, mut done) = (Nanos::ZERO, Vec::new(), Vec::new());
+    let mut held: Vec<(Request, Nanos)> = Vec::new();
+    let mut arrivals = vec![Nanos::ZERO; at_once];
+    let mut issued = 0;
+    while seen.len() < requests {
+        while held.len() < depth && issued < requests {
+            let (op, lba, sectors) = asked(load, issued, profile.capacity_sectors(), &mut random);
+            let arrival = arrivals.remove(0);
+            let id = issued as u32;
+            let request = Request { id, stream: 1, op, sync: true, priority: Priority::DEFAULT, sectors, lba, arrival };
+            device.submit(now, &request);
+            held.push((request, now));
+            issued += 1;
+        }
+        now = device.wake_at().unwrap().max(now);
+        device.advance(now, &mut done);
+        for completion in done.drain(..) {
+            let at = held.iter().position(|(request, _)| request.id == completion.id).unwrap();
+            let (request, dispatched) = held.swap_remove(at);
+            seen.push(Seen { request, dispatched, completed: completion.at });
+            arrivals.push(completion.at);
+        }
+    }
+    seen
+}
+
+fn number(fitted: &Fitted, name: &str) -> (f64, Option<f64>) {
+    let finding = fitted.findings.iter().find(|finding| finding.name == name).unwrap();
+    (finding.number.unwrap(), finding.uncertainty)
+}
+
+#[test]
+#[ignore = "an experiment for people"]
+fn parts() {
+    for seed in 0..2 {
+        let profile = devices::draw(devices::find("nearline").unwrap(), 11, seed).unwrap();
+        let seen = recorded(&profile, Load::Random { writes: 0.0 }, 1500, 8);
+        let fitted = twin::fit(&seen, Some(profile.capacity_sectors())).unwrap();
+        let (truth, found) =
+            (&profile.hdd().unwrap().specification, sim::profile::Profile::parse(&fitted.profile_toml, "x").unwrap());
+        let found = found.hdd().unwrap().specification.clone();
+        let mean = |name: &str, change: &dyn Fn(&mut sim::device::hdd::spec::HddSpecification)| {
+            let mut spec = truth.clone();
+            change(&mut spec);
+            let profile = Profile::from_hdd(&spec, "x").unwrap();
+            let seen = recorded(&profile, Load::Random { writes: 0.0 }, 1500, 8);
+            println!("{name} {:.3}", seen.iter().map(|s| s.service().as_millis_f64()).sum::<f64>() / 1500.0);
+        };
+        mean("truth", &|_| ());
+        mean("cache", &|s| s.cache = found.cache.clone());
+        mean("read ahead", &|s| s.cache.read_ahead = sim::device::hdd::spec::ReadAhead::None);
+        mean("zero latency", &|s| s.cache.zero_latency_reads = false);
+        mean("mechanics", &|s| s.mechanics = found.mechanics.clone());
+        mean("overheads", &|s| s.overheads = found.overheads.clone());
+        mean("bus", &|s| s.bus = found.bus.clone());
+        mean("queue", &|s| s.queue = found.queue.clone());
+        mean("geometry", &|s| {
+            s.geometry = found.geometry.clone();
+            s.zones = found.zones.clone();
+            s.seek = found.seek.clone()
+        });
+        mean("all", &|s| *s = found.clone());
+    }
+}
+
+#[test]
+#[ignore = "a survey for people"]
+fn survey() {
+    for family in ["scsi-1990s", "scsi-2000s", "desktop", "nearline", "laptop"] {
+        for seed in 0..3 {
+            let profile = devices::draw(devices::find(family).unwrap(), 11, seed).unwrap();
+            let spec = &profile.hdd().unwrap().specification;
+            let track = spec.zones[0].sectors_per_track;
+            let curve = sim::device::hdd::mechanics::curve(&spec.seek, spec.geometry.cylinders).unwrap();
+            let at = |part: f64| curve(((part * f64::from(spec.geometry.cylinders)) as u32).max(1));
+            println!(
+                "== {} rpm {} depth {} {:?} wc {:?} ra {:?} seek {:.2} {:.2} overhead {:.2} settle {:.2} mb/s {:.1} seg {}",
+                profile.name(),
+                spec.mechanics.rotation_rpm,
+                spec.queue.depth,
+                spec.queue.policy,
+                spec.cache.write_cache,
+                spec.cache.read_ahead,
+                at(0.005),
+                at(0.5),
+                spec.overheads.read_miss_after_read_ms,
+                spec.mechanics.write_settle_ms,
+                f64::from(track) * 512.0 * spec.mechanics.rotation_rpm / 60e6,
+                spec.cache.segments
+            );
+            for (name, load, at_once) in [
+                ("reads", Load::Random { writes: 0.0 }, 1),
+                ("reads x8", Load::Random { writes: 0.0 }, 8),
+                ("r+w x4", Load::Random { writes: 0.5 }, 4),
+                ("sequential", Load::Sequential, 1),
+                ("mixed x4", Load::Mixed, 4),
+            ] {
+                let seen = recorded(&profile, load, 1500, at_once);
+                let begun = std::time::Instant::now();
+                let fitted = twin::fit(&seen, Some(profile.capacity_sectors())).unwrap();
+                let took = begun.elapsed().as_millis();
+                let find = |name: &str| number(&fitted, name).0;
+                let word = |name: &str| fitted.findings.iter().find(|f| f.name == name).unwrap().value.clone();
+                let r = fitted.residual;
+                println!(
+                    "  {name:11} {took:4} ms rpm {:6.0} seek {:5.2} {:5.2} over {:.2} settle {:.2} mb/s {:5.1} wc {:3} ra {:3} seg {:2} q {} {} | mean {:6.2} err {:+.2} dem {:.2} ({:.2} {:.2})",
+                    find("speed"),
+                    find("short seek (0.5% of the stroke)"),
+                    find("long seek (half of the stroke)"),
+                    find("overhead of a command"),
+                    find("settling of writes"),
+                    find("rate of the outermost tracks"),
+                    word("reports writes early"),
+                    word("reads ahead"),
+                    word("cache segments"),
+                    word("queue depth"),
+                    word("serves its queue by"),
+                    r.mean_ms,
+                    r.mean_error_ms,
+                    r.demerit_ms,
+                    r.by_op_ms[0],
+                    r.by_op_ms[1]
+                );
+            }
+        }
+    }
+}
