@@ -59,7 +59,7 @@ pub struct Fitted {
     pub profile_toml: String,
     /// Each parameter, with how sure it is.
     pub findings: Vec<Finding>,
-    /// How far the model that the first two thirds give is off on the last third.
+    /// How far the model that the first accesses give is off on the last.
     pub residual: Residual,
     profile: Profile,
 }
@@ -71,11 +71,20 @@ impl Fitted {
     }
 }
 
-/// Fits a device to requests that it served, in any order. `capacity_sectors`: how many 512-byte sectors it has, if that is known.
+/// Fits a device to requests that it served, in any order. `capacity_sectors`: how many 512-byte sectors it has, if that is known;
+/// else it ends where the last request does.
 ///
 /// # Errors
 /// Too few requests, or one lies beyond the device.
 pub fn fit(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<Fitted, FitError> {
+    fit_and_judge(seen, capacity_sectors, 2.0 / 3.0)
+}
+
+/// As [`fit`]; the residual is that of a fit to this share of the accesses, the first, on the others.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -> Result<Fitted, FitError> {
     let accesses = access::accesses(seen);
     if accesses.len() < MIN_ACCESSES {
         return Err(FitError::TooFew(accesses.len()));
@@ -85,14 +94,35 @@ pub fn fit(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<Fitted, FitEr
     if end > capacity {
         return Err(FitError::Beyond(end, capacity));
     }
-    let (first, last) = accesses.split_at(accesses.len() * 2 / 3);
-    let judged = profile(&hdd::estimate(first, capacity).specification())?;
-    let residual = residual::judge(&judged, &accesses, last);
+    let fitted_to = fitted_to(accesses.len(), share);
+    let part = profile(&hdd::estimate(&accesses[..fitted_to], capacity).specification())?;
+    let residual = residual::judge(&part, &accesses, fitted_to);
     let estimate = hdd::estimate(&accesses, capacity);
     let findings = estimate.findings(capacity_sectors.is_some());
     let profile = profile(&estimate.specification())?;
     let profile_toml = findings::head(&findings, &residual) + profile.text();
     Ok(Fitted { profile_toml, findings, residual, profile })
+}
+
+/// How far a given profile is off on the accesses that [`fit_and_judge`] does not fit to.
+///
+/// # Errors
+/// Too few requests, or one lies beyond the profile's device.
+pub fn judge(profile: &Profile, seen: &[Seen], share: f64) -> Result<Residual, FitError> {
+    let accesses = access::accesses(seen);
+    if accesses.len() < MIN_ACCESSES {
+        return Err(FitError::TooFew(accesses.len()));
+    }
+    let end = accesses.iter().map(Access::end).max().unwrap_or(0);
+    if end > profile.capacity_sectors() {
+        return Err(FitError::Beyond(end, profile.capacity_sectors()));
+    }
+    Ok(residual::judge(profile, &accesses, fitted_to(accesses.len(), share)))
+}
+
+/// Something is left to fit to, and to judge on.
+fn fitted_to(accesses: usize, share: f64) -> usize {
+    ((accesses as f64 * share) as usize).clamp(1, accesses - 1)
 }
 
 fn profile(specification: &sim::device::hdd::spec::HddSpecification) -> Result<Profile, FitError> {

@@ -22,12 +22,14 @@ pub struct Residual {
     pub by_op_ms: [f64; 2],
 }
 
-/// Replays all accesses and judges those in `last`, at the end.
-pub fn judge(profile: &Profile, accesses: &[Access], last: &[Access]) -> Residual {
-    let mut device = profile.build(DeviceOptions::default());
+/// Replays all accesses, so that the model is in the midst of its work, and judges those behind the first `skipped`.
+pub fn judge(profile: &Profile, accesses: &[Access], skipped: usize) -> Residual {
+    // As many were at the device as were there, whatever the profile says that it holds.
+    let most = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1);
+    let least = profile.build(DeviceOptions::default()).queue_depth() as u32;
+    let mut device = profile.build(DeviceOptions { queue_depth: (most > least).then_some(most), queue_policy: None });
     let responses = replay::responses(&mut *device, accesses);
-    let skipped = accesses.len() - last.len();
-    let (measured, simulated): (Vec<MeasuredRequest>, Vec<f64>) = last
+    let (measured, simulated): (Vec<MeasuredRequest>, Vec<f64>) = accesses[skipped..]
         .iter()
         .zip(&responses[skipped..])
         .filter(|(_, response)| response.is_finite())

@@ -8,8 +8,11 @@
 
 /// Softness of the band's edges, as a share of a turn: the curve is not quite right, overheads vary.
 const SOFT: f64 = 0.02;
-/// Share of accesses of which nothing is known: they wait for something else.
-const STRANGE: f64 = 0.05;
+/// Share of accesses of which nothing is known: they wait for something else. Many do where writes that were reported early come
+/// between.
+pub const STRANGE: f64 = 0.05;
+/// See [`STRANGE`].
+pub const STRANGE_BEHIND_WRITES: f64 = 0.3;
 /// Tilt where nothing goes by rotation, see [`Band`].
 pub const SLIGHT: f64 = 0.5;
 /// Tilts where something may.
@@ -84,6 +87,8 @@ pub struct Band {
     /// How much likelier a short wait is than a long one, as the exponent over a turn: where a scheduler or the drive goes by rotation,
     /// nothing but this says that the lower edge is at the shortest times.
     pub tilt: f64,
+    /// Share of accesses that wait for something else: [`STRANGE`] or [`STRANGE_BEHIND_WRITES`].
+    pub strange: f64,
 }
 
 /// The likeliest curve with one of these divisions, and the logarithm of its likelihood.
@@ -140,10 +145,10 @@ pub fn fit_shape(ways: &[Way], band: Band) -> Curve {
 }
 
 /// The likeliest of these lengths of a turn, each with the logarithm of how usual it is; and by how much it is likelier than the next.
-pub fn turn(ways: &[Way], turns: &[(f64, f64)], rate_error: f64, tilts: &[f64]) -> Option<(f64, f64, f64)> {
+pub fn turn(ways: &[Way], turns: &[(f64, f64)], (rate_error, strange): (f64, f64), tilts: &[f64]) -> Option<(f64, f64, f64)> {
     let mut judged: Vec<(f64, f64, f64)> = Vec::new();
     for &(turn_ms, usual) in turns {
-        let by_tilt = tilts.iter().map(|&tilt| (tilt, fit(ways, Band { turn_ms, rate_error, tilt }, &[USUAL_DIVISION]).1));
+        let by_tilt = tilts.iter().map(|&tilt| (tilt, fit(ways, Band { turn_ms, rate_error, tilt, strange }, &[USUAL_DIVISION]).1));
         let (tilt, likely) = by_tilt.max_by(|a, b| a.1.total_cmp(&b.1))?;
         judged.push((turn_ms, tilt, likely + usual));
     }
@@ -180,7 +185,7 @@ fn likelihood(ways: &[Way], band: Band, curve: &Curve) -> f64 {
 
 /// Logarithm of the density of what is left over the curve.
 fn density(left_ms: f64, band: Band) -> f64 {
-    let Band { turn_ms, tilt, .. } = band;
+    let Band { turn_ms, tilt, strange, .. } = band;
     let turns = left_ms / turn_ms;
     // Logistic steps at both edges; far off them nothing needs to be computed.
     let step = |at: f64| {
@@ -196,5 +201,5 @@ fn density(left_ms: f64, band: Band) -> f64 {
     let within = (step(turns) - step(turns - 1.0)).max(0.0);
     let norm = tilt / (1.0 - (-tilt).exp());
     let tilted = if within > 0.0 { within * norm * (-tilt * turns).exp() } else { 0.0 };
-    ((1.0 - STRANGE) * tilted / turn_ms + STRANGE / (8.0 * turn_ms)).ln()
+    ((1.0 - strange) * tilted / turn_ms + strange / (8.0 * turn_ms)).ln()
 }

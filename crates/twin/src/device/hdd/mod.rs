@@ -52,9 +52,11 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, false, true) };
     let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
     let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
-    let turn = turn::find(accesses, &told, tracks.rate_error(), write_cache.value);
+    let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
+    let strange = if writes_come_between { seek::STRANGE_BEHIND_WRITES } else { seek::STRANGE };
+    let turn = turn::find(accesses, &told, (tracks.rate_error(), strange), write_cache.value);
     tracks.fit_line(&turn);
-    let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), tilt: turn.tilt };
+    let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), tilt: turn.tilt, strange };
     let (mut curve, curve_error) = fit_curve(&told, band);
     let mut settle = (USUAL_SETTLE_MS, 0);
     if by_writes {

@@ -47,7 +47,7 @@ pub struct Turn {
 }
 
 /// Finds it: as a line in the times at which reads ended, or as the height of the band in which accesses lie over the seek curve.
-pub fn find(accesses: &[Access], ways: &[Way], rate_error: f64, write_cache: bool) -> Turn {
+pub fn find(accesses: &[Access], ways: &[Way], (rate_error, strange): (f64, f64), write_cache: bool) -> Turn {
     if let Some(turn) = by_line(accesses, write_cache) {
         return turn;
     }
@@ -59,7 +59,7 @@ pub fn find(accesses: &[Access], ways: &[Way], rate_error: f64, write_cache: boo
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     let tilts = if queued * 2 > accesses.len() { &seek::TILTS[..] } else { &seek::TILTS[..1] };
     let turns = SOLD.map(|(rpm, usual)| (60e3 / rpm, usual));
-    let Some((ms, tilt, margin)) = seek::turn(&seek::thin(ways, 300), &turns, rate_error, tilts) else { return unknown };
+    let Some((ms, tilt, margin)) = seek::turn(&seek::thin(ways, 300), &turns, (rate_error, strange), tilts) else { return unknown };
     // Drives turn a little faster or slower than is said: up to 0.5% (10,045 for 10,000).
     let next = turns.iter().map(|turn| (turn.0 - ms).abs()).filter(|off| *off > 0.0).fold(f64::INFINITY, f64::min);
     let uncertainty_ms = if margin >= SURE { 0.005 * ms } else { next + 0.005 * ms };
