@@ -19,18 +19,27 @@ pub struct Finding {
     pub uncertainty: Option<f64>,
     /// Accesses that say so; 0: the prior alone does.
     pub accesses: usize,
+    /// What says so, if accesses do not.
+    pub source: &'static str,
 }
+
+const USUAL: &str = "not told by these requests: what is usual";
 
 impl Finding {
     /// A number that so many accesses tell; with none it is the prior's.
     pub fn number(name: &'static str, value: f64, unit: &'static str, uncertainty: f64, accesses: usize) -> Finding {
         let uncertainty = (accesses > 0).then_some(uncertainty);
-        Finding { name, value: digits(value), number: Some(value), unit, uncertainty, accesses }
+        Finding { name, value: digits(value), number: Some(value), unit, uncertainty, accesses, source: USUAL }
     }
 
     /// A choice.
     pub fn choice(name: &'static str, value: &str, accesses: usize) -> Finding {
-        Finding { name, value: value.to_owned(), number: None, unit: "", uncertainty: None, accesses }
+        Finding { name, value: value.to_owned(), number: None, unit: "", uncertainty: None, accesses, source: USUAL }
+    }
+
+    /// The same, said by something else than accesses.
+    pub fn from(self, source: &'static str) -> Finding {
+        Finding { source, ..self }
     }
 
     /// Value, unit and uncertainty in one.
@@ -48,7 +57,7 @@ impl Finding {
     /// On what it rests.
     pub fn rests_on(&self) -> String {
         match self.accesses {
-            0 => "not told by these requests: what is usual".to_owned(),
+            0 => self.source.to_owned(),
             1 => "1 access".to_owned(),
             accesses => format!("{accesses} accesses"),
         }

@@ -7,7 +7,10 @@
 
 pub mod access;
 mod findings;
+mod flash;
 mod hdd;
+mod kind;
+mod refine;
 mod replay;
 mod residual;
 mod seek;
@@ -95,11 +98,12 @@ pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -
         return Err(FitError::Beyond(end, capacity));
     }
     let fitted_to = fitted_to(accesses.len(), share);
-    let part = profile(&hdd::estimate(&accesses[..fitted_to], capacity).specification())?;
+    let kind = kind::of(&accesses);
+    let (part, _) = estimate(kind, &accesses[..fitted_to], capacity)?;
     let residual = residual::judge(&part, &accesses, fitted_to);
-    let estimate = hdd::estimate(&accesses, capacity);
-    let findings = estimate.findings(capacity_sectors.is_some());
-    let profile = profile(&estimate.specification())?;
+    let (profile, found) = estimate(kind, &accesses, capacity)?;
+    let mut findings = kind.findings(capacity, capacity_sectors.is_some());
+    findings.extend(found);
     let profile_toml = findings::head(&findings, &residual) + profile.text();
     Ok(Fitted { profile_toml, findings, residual, profile })
 }
@@ -125,6 +129,17 @@ fn fitted_to(accesses: usize, share: f64) -> usize {
     ((accesses as f64 * share) as usize).clamp(1, accesses - 1)
 }
 
-fn profile(specification: &sim::device::hdd::spec::HddSpecification) -> Result<Profile, FitError> {
-    Profile::from_hdd(specification, "fitted").map_err(|error| FitError::NoProfile(error.to_string()))
+/// What these accesses give, and what was found.
+fn estimate(kind: kind::Told, accesses: &[Access], capacity: u64) -> Result<(Profile, Vec<Finding>), FitError> {
+    let (profile, findings) = match kind.kind {
+        kind::Kind::HardDisk => {
+            let estimate = hdd::estimate(accesses, capacity);
+            (estimate.profile(), estimate.findings())
+        }
+        kind::Kind::Flash => {
+            let estimate = flash::estimate(accesses, capacity);
+            (estimate.profile(), estimate.findings())
+        }
+    };
+    Ok((profile.map_err(|error| FitError::NoProfile(error.to_string()))?, findings))
 }

@@ -3,15 +3,17 @@
 //! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not tell (only
 //! sequential reads tell of no seek, buffered writes of nothing but the buffer) the prior stays, and the finding says so.
 
+use sim::profile::{Profile, ProfileError};
+
 mod memory;
 mod queue;
-mod refine;
 mod specification;
 mod tracks;
 mod turn;
 
 use super::access::Access;
 use super::findings::Finding;
+use super::refine::{Move, refine};
 use super::seek::{self, Band, Curve, Way};
 use memory::Memory;
 use queue::Queue;
@@ -72,8 +74,25 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let queue = Queue::fit(accesses);
     let estimate =
         Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 };
-    refine::refine(estimate, accesses)
+    refine(estimate, MOVES, accesses, |estimate| estimate.profile().ok())
 }
+
+/// What replays may move: times by a part of themselves, or by a part of a turn.
+const MOVES: &[Move<Estimate>] = &[
+    |old, step| {
+        old.moved(step < 0.0 || old.memory.overhead_ms < old.curve.short_ms / 2.0, |new| new.memory.overhead_ms *= 1.0 + step)
+    },
+    |old, step| old.moved(true, |new| new.memory.hit_ms *= 1.0 + step),
+    |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms *= 1.0 + step),
+    |old, step| old.moved(true, |new| new.memory.bus_sector_ms *= 1.0 + step),
+    |old, step| old.moved(old.curve.short_ms < old.curve.long_ms / 1.5, |new| new.curve.short_ms *= 1.0 + step / 3.0),
+    |old, step| old.moved(true, |new| new.curve.long_ms *= 1.0 + step / 6.0),
+    |old, step| old.moved(true, |new| new.settle_ms += step * 0.3 * old.turn.ms),
+    |old, step| {
+        let segments = if step > 0.0 { old.memory.segments.value * 2 } else { old.memory.segments.value / 4 };
+        old.moved((1..=64).contains(&segments), |new| new.memory.segments.value = segments)
+    },
+];
 
 fn fit_curve(ways: &[Way], band: Band) -> (Curve, Curve) {
     let curve = seek::fit_shape(ways, band);
@@ -108,20 +127,25 @@ fn ways(accesses: &[Access], tracks: &Tracks, write_cache: bool, of_writes: bool
 }
 
 impl Estimate {
+    /// Changed, if that makes sense.
+    fn moved(&self, makes_sense: bool, change: impl FnOnce(&mut Estimate)) -> Option<Estimate> {
+        makes_sense.then(|| {
+            let mut new = self.clone();
+            change(&mut new);
+            new
+        })
+    }
+
+    /// The device.
+    pub fn profile(&self) -> Result<Profile, ProfileError> {
+        Profile::from_hdd(&self.specification(), "fitted")
+    }
+
     /// Everything that was found.
-    pub fn findings(&self, capacity_known: bool) -> Vec<Finding> {
+    pub fn findings(&self) -> Vec<Finding> {
         let cylinder_errors = &self.curve_error;
         let overhead = self.memory.overhead_ms;
-        let mut all = vec![
-            Finding::choice("kind of device", "hard disk", self.turn.accesses.max(self.ways)),
-            Finding::number(
-                "capacity",
-                self.capacity as f64 * 512.0 / 1e9,
-                "GB",
-                if capacity_known { 0.0 } else { self.capacity as f64 * 512.0 / 1e9 },
-                usize::from(capacity_known),
-            ),
-        ];
+        let mut all = Vec::new();
         all.extend(self.turn.findings());
         all.push(Finding::number(
             "short seek (0.5% of the stroke)",
