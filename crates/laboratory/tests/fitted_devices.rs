@@ -80,46 +80,106 @@ fn number(fitted: &Fitted, name: &str) -> (f64, Option<f64>) {
     (finding.number.unwrap(), finding.uncertainty)
 }
 
+fn drawn(family: &str, number: u32) -> Profile {
+    devices::draw(devices::find(family).unwrap(), 11, number).unwrap()
+}
+
+/// Times, in ms, of a short way and of a long one, with the overhead of a command.
+fn true_times(profile: &Profile) -> [f64; 2] {
+    let spec = &profile.hdd().unwrap().specification;
+    let curve = sim::device::hdd::mechanics::curve(&spec.seek, spec.geometry.cylinders).unwrap();
+    [0.005, 0.5]
+        .map(|part| curve(((part * f64::from(spec.geometry.cylinders)) as u32).max(1)) + spec.overheads.read_miss_after_read_ms)
+}
+
 #[test]
-#[ignore = "an experiment for people"]
-fn parts() {
-    for seed in 0..2 {
-        let profile = devices::draw(devices::find("nearline").unwrap(), 11, seed).unwrap();
-        let seen = recorded(&profile, Load::Random { writes: 0.0 }, 1500, 8);
-        let fitted = twin::fit(&seen, Some(profile.capacity_sectors())).unwrap();
-        let (truth, found) =
-            (&profile.hdd().unwrap().specification, sim::profile::Profile::parse(&fitted.profile_toml, "x").unwrap());
-        let found = found.hdd().unwrap().specification.clone();
-        let mean = |name: &str, change: &dyn Fn(&mut sim::device::hdd::spec::HddSpecification)| {
-            let mut spec = truth.clone();
-            change(&mut spec);
-            let profile = Profile::from_hdd(&spec, "x").unwrap();
-            let seen = recorded(&profile, Load::Random { writes: 0.0 }, 1500, 8);
-            println!("{name} {:.3}", seen.iter().map(|s| s.service().as_millis_f64()).sum::<f64>() / 1500.0);
-        };
-        mean("truth", &|_| ());
-        mean("cache", &|s| s.cache = found.cache.clone());
-        mean("read ahead", &|s| s.cache.read_ahead = sim::device::hdd::spec::ReadAhead::None);
-        mean("zero latency", &|s| s.cache.zero_latency_reads = false);
-        mean("mechanics", &|s| s.mechanics = found.mechanics.clone());
-        mean("overheads", &|s| s.overheads = found.overheads.clone());
-        mean("bus", &|s| s.bus = found.bus.clone());
-        mean("queue", &|s| s.queue = found.queue.clone());
-        mean("geometry", &|s| {
-            s.geometry = found.geometry.clone();
-            s.zones = found.zones.clone();
-            s.seek = found.seek.clone()
-        });
-        mean("all", &|s| *s = found.clone());
+fn random_reads_tell_speed_seeks_and_rate_of_a_disk() {
+    for family in ["scsi-1990s", "scsi-2000s", "desktop", "nearline", "laptop"] {
+        for seed in 0..3 {
+            let profile = drawn(family, seed);
+            let spec = &profile.hdd().unwrap().specification;
+            let seen = recorded(&profile, Load::Random { writes: 0.0 }, 1500, 1);
+            let fitted = twin::fit(&seen, Some(profile.capacity_sectors())).unwrap();
+            let found = format!("{}: {}", profile.name(), fitted.profile_toml.split("name =").next().unwrap());
+            let (rpm, uncertainty) = number(&fitted, "speed");
+            assert!((rpm - spec.mechanics.rotation_rpm).abs() <= uncertainty.unwrap(), "{found}");
+            let overhead = number(&fitted, "overhead of a command").0;
+            let names = ["short seek (0.5% of the stroke)", "long seek (half of the stroke)"];
+            for (name, truth) in names.into_iter().zip(true_times(&profile)) {
+                let (ms, uncertainty) = number(&fitted, name);
+                let off = (ms + overhead - truth).abs();
+                assert!(off <= uncertainty.unwrap().max(0.05 * truth), "{name}: off by {off} of {truth}, {found}");
+            }
+            let true_rate = f64::from(spec.zones[0].sectors_per_track) * 512.0 * spec.mechanics.rotation_rpm / 60e6;
+            let (rate, uncertainty) = number(&fitted, "rate of the outermost tracks");
+            assert!((rate - true_rate).abs() <= uncertainty.unwrap(), "{true_rate} MB/s, {found}");
+            assert!(fitted.residual.demerit_ms < 0.06 * fitted.residual.mean_ms, "{:?}, {found}", fitted.residual);
+        }
     }
+}
+
+#[test]
+fn the_kind_of_device_is_found() {
+    for family in ["scsi-1990s", "scsi-2000s", "desktop", "nearline", "laptop", "sata-flash", "nvme-flash"] {
+        let profile = drawn(family, 4);
+        for (load, at_once) in [(Load::Random { writes: 0.3 }, 4), (Load::Mixed, 1), (Load::Random { writes: 1.0 }, 2)] {
+            let fitted = twin::fit(&recorded(&profile, load, 1200, at_once), Some(profile.capacity_sectors())).unwrap();
+            let kind = &fitted.findings[0];
+            let expected = if family.ends_with("flash") { "flash" } else { "hard disk" };
+            assert_eq!((kind.name, &*kind.value), ("kind of device", expected), "{}: {:?}", profile.name(), fitted.findings);
+        }
+    }
+}
+
+#[test]
+fn what_is_fitted_is_a_profile_and_the_same_again() {
+    for family in ["desktop", "nvme-flash"] {
+        let profile = drawn(family, 1);
+        let mut seen = recorded(&profile, Load::Mixed, 900, 4);
+        let fitted = twin::fit(&seen, None).unwrap();
+        let parsed = Profile::parse(&fitted.profile_toml, "fitted.toml").unwrap();
+        assert_eq!(parsed.capacity_sectors(), fitted.profile().capacity_sectors());
+        seen.reverse();
+        assert_eq!(twin::fit(&seen, None).unwrap().profile_toml, fitted.profile_toml);
+    }
+}
+
+#[test]
+fn what_requests_do_not_tell_is_said_to_be_usual() {
+    let profile = drawn("nearline", 1);
+    let fitted = twin::fit(&recorded(&profile, Load::Sequential, 150, 1), None).unwrap();
+    for name in ["speed", "long seek (half of the stroke)", "settling of writes"] {
+        let finding = fitted.findings.iter().find(|finding| finding.name == name).unwrap();
+        assert_eq!((finding.accesses, finding.uncertainty), (0, None), "{finding:?}");
+    }
+    let few = recorded(&profile, Load::Sequential, 50, 1);
+    assert_eq!(twin::fit(&few, None).unwrap_err(), twin::FitError::TooFew(50));
+    let beyond = twin::fit(&recorded(&profile, Load::Mixed, 150, 1), Some(1_000)).unwrap_err();
+    assert!(matches!(beyond, twin::FitError::Beyond(_, 1_000)), "{beyond}");
 }
 
 #[test]
 #[ignore = "a survey for people"]
 fn survey() {
-    for family in ["scsi-1990s", "scsi-2000s", "desktop", "nearline", "laptop"] {
-        for seed in 0..3 {
+    for family in ["scsi-1990s", "scsi-2000s", "desktop", "nearline", "laptop", "sata-flash", "nvme-flash"] {
+        for seed in 0..2 {
             let profile = devices::draw(devices::find(family).unwrap(), 11, seed).unwrap();
+            if profile.hdd().is_none() {
+                for (name, load, at_once) in [
+                    ("reads", Load::Random { writes: 0.0 }, 1),
+                    ("reads x16", Load::Random { writes: 0.0 }, 16),
+                    ("r+w x4", Load::Random { writes: 0.5 }, 4),
+                    ("sequential", Load::Sequential, 1),
+                    ("mixed x4", Load::Mixed, 4),
+                ] {
+                    let seen = recorded(&profile, load, 1500, at_once);
+                    let begun = std::time::Instant::now();
+                    let fitted = twin::fit(&seen, Some(profile.capacity_sectors())).unwrap();
+                    println!("== {} {name} {} ms {:?}", profile.name(), begun.elapsed().as_millis(), fitted.residual);
+                    println!("   {}", fitted.findings.iter().map(|f| format!("{} {}, ", f.name, f.text())).collect::<String>());
+                }
+                continue;
+            }
             let spec = &profile.hdd().unwrap().specification;
             let track = spec.zones[0].sectors_per_track;
             let curve = sim::device::hdd::mechanics::curve(&spec.seek, spec.geometry.cylinders).unwrap();
