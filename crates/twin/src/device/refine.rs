@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use sim::profile::{DeviceOptions, Profile};
+use sim::device::Device;
 
 use super::access::Access;
 use super::replay;
@@ -20,16 +20,13 @@ const STEPS: [f64; 2] = [0.3, 0.1];
 /// A change of an estimate by so much, up or down; `None` where it makes no sense.
 pub type Move<E> = fn(&E, f64) -> Option<E>;
 
-/// The estimate, moved to where the model is closest to these accesses.
-pub fn refine<E>(mut estimate: E, moves: &[Move<E>], accesses: &[Access], profile: impl Fn(&E) -> Option<Profile>) -> E {
+/// The estimate, moved to where the model is closest to these accesses. `build` makes its device, for so many requests at once; `None`
+/// if there can be none.
+pub fn refine<E>(mut estimate: E, moves: &[Move<E>], accesses: &[Access], build: impl Fn(&E, u32) -> Option<Box<dyn Device>>) -> E {
     let latest = &accesses[accesses.len().saturating_sub(MOST)..];
     let classes: Vec<u8> = latest.iter().map(class).collect();
-    let judge = |estimate: &E| {
-        let profile = profile(estimate)?;
-        let most = latest.iter().map(|access| access.others + 1).max();
-        let mut device = profile.build(DeviceOptions { queue_depth: most, queue_policy: None });
-        Some(distance(latest, &classes, &replay::responses(&mut *device, latest)))
-    };
+    let most = latest.iter().map(|access| access.others + 1).max().unwrap_or(1);
+    let judge = |estimate: &E| Some(distance(latest, &classes, &replay::responses(&mut *build(estimate, most)?, latest)));
     let Some(mut least) = judge(&estimate) else { return estimate };
     for step in STEPS {
         for go in moves {

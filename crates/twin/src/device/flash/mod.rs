@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use sim::profile::{Profile, ProfileError};
+use sim::profile::{DeviceOptions, Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
@@ -86,7 +86,9 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
         link_mb_s: if fastest > SATA_MB_S { PCIE_MB_S.max(1.05 * fastest) } else { SATA_MB_S },
         depth: accesses.iter().map(|access| access.others + 1).max().unwrap_or(1).clamp(32, 1_024),
     };
-    refine(estimate, MOVES, accesses, |estimate| estimate.profile().ok())
+    refine(estimate, MOVES, accesses, |estimate, at_once| {
+        Some(estimate.profile().ok()?.build(DeviceOptions { queue_depth: Some(at_once), queue_policy: None }))
+    })
 }
 
 /// What replays may move: everything by a part of itself, what counts units by its double or half.

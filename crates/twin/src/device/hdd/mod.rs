@@ -3,13 +3,17 @@
 //! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not tell (only
 //! sequential reads tell of no seek, buffered writes of nothing but the buffer) the prior stays, and the finding says so.
 
-use sim::profile::{Profile, ProfileError};
-
 mod memory;
 mod queue;
 mod specification;
 mod tracks;
 mod turn;
+
+use std::sync::Arc;
+
+use sim::device::hdd::Hdd;
+use sim::device::hdd::model::HddModel;
+use sim::profile::{Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
@@ -76,7 +80,10 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let queue = Queue::fit(accesses);
     let estimate =
         Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 };
-    refine(estimate, MOVES, accesses, |estimate| estimate.profile().ok())
+    refine(estimate, MOVES, accesses, |estimate, at_once| {
+        let model = HddModel::new(&estimate.specification()).ok()?;
+        Some(Box::new(Hdd::new(Arc::new(model), Some(at_once), None)))
+    })
 }
 
 /// What replays may move: times by a part of themselves, or by a part of a turn. Not the seek curve: what it gains there makes up for

@@ -28,8 +28,9 @@ const REGION_SHIFT: u32 = 21;
 /// Ends that a line is looked for in, at least and at most.
 const FEWEST_ENDS: usize = 48;
 const MOST_ENDS: usize = 512;
-/// So much likelier than the next a speed must be to count as told: 20 to 1.
-const SURE: f64 = 3.0;
+/// So much likelier than the next a speed must be to count as told, as a logarithm. Ways are not independent, and no curve is quite that
+/// of the drive: four times what 20 to 1 would be.
+const SURE: f64 = 12.0;
 
 /// A turn.
 #[derive(Clone, Debug)]
