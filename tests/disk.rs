@@ -60,10 +60,15 @@ fn calibration_refuses_what_it_cannot_fit_and_keeps_what_it_reads() {
     assert!(error.contains("500 requests; at least 1000"), "{error}");
 }
 
-/// The disks whose real drives were recorded, and how many times the demerit of the shipped profile the fit may have. The shipped
-/// profiles were measured with commands that a host's load does not contain: what is learned of caches and overheads falls behind.
-const RECORDED: [(&str, f64); 5] =
-    [("atlas10k", 4.0), ("barracuda", 1.5), ("ibm18es", 2.2), ("cheetah9LP", 1.5), ("hp_c2247a", 8.0)];
+/// The disks whose real drives were recorded, their speed in turns a minute, and how many times the demerit of the shipped profile the
+/// fit may have. Caches and overheads of the shipped profiles were measured with commands that a host's load does not contain.
+const RECORDED: [(&str, f64, f64); 5] = [
+    ("atlas10k", 10_025.0, 4.0),
+    ("barracuda", 7_200.0, 1.5),
+    ("ibm18es", 7_200.0, 2.2),
+    ("cheetah9LP", 10_045.0, 1.5),
+    ("hp_c2247a", 5_400.0, 8.0),
+];
 
 #[test]
 fn a_device_is_fitted_to_a_trace_and_its_profile_loads() {
@@ -100,10 +105,14 @@ fn fits_to_real_drives_come_near_the_profiles_measured_on_them() {
     if !folder.is_dir() {
         return eprintln!("skipped: {} is not there", folder.display());
     }
-    for (disk, times) in RECORDED {
+    for (disk, rpm, times) in RECORDED {
         let trace = folder.join(format!("{disk}.csv")).display().to_string();
         let json: serde_json::Value =
             serde_json::from_str(&succeeds(&["disk", "fit", &trace, "--json", "--beside", disk])).unwrap();
+        let findings = json["findings"].as_array().unwrap();
+        let speed = findings.iter().find(|finding| finding["name"] == "speed").unwrap();
+        let (found, uncertainty) = (speed["number"].as_f64().unwrap(), speed["uncertainty"].as_f64().unwrap());
+        assert!((found - rpm).abs() <= uncertainty && uncertainty < 0.01 * rpm, "{disk}: {speed}");
         let demerit = |judged: &serde_json::Value| judged["demerit_ms"].as_f64().unwrap();
         let (fitted, shipped) = (demerit(&json["judged"]), demerit(&json["beside"]["judged"]));
         assert!(fitted <= times * shipped, "{disk}: {fitted} ms fitted, {shipped} ms shipped");

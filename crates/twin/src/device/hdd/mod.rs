@@ -62,7 +62,10 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
     let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
     let strange = if writes_come_between { seek::STRANGE_BEHIND_WRITES } else { seek::STRANGE };
-    let turn = turn::find(accesses, &told, (tracks.rate_error(), strange), write_cache.value);
+    // Both lie in a band of the same height, writes a little higher.
+    let settled = writes.iter().map(|way| Way { ms: way.ms - USUAL_SETTLE_MS, ..*way });
+    let both: Vec<Way> = reads.iter().copied().chain(settled).collect();
+    let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
     tracks.fit_line(&turn);
     let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), tilt: turn.tilt, strange };
     let (mut curve, curve_error) = fit_curve(&told, band);

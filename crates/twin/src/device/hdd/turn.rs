@@ -28,6 +28,8 @@ const REGION_SHIFT: u32 = 21;
 /// Ends that a line is looked for in, at least and at most.
 const FEWEST_ENDS: usize = 48;
 const MOST_ENDS: usize = 512;
+/// Ways that a speed is looked for in, at most.
+const MOST_WAYS: usize = 400;
 /// So much likelier than the next a speed must be to count as told, as a logarithm. Ways are not independent, and no curve is quite that
 /// of the drive: four times what 20 to 1 would be.
 const SURE: f64 = 12.0;
@@ -60,11 +62,24 @@ pub fn find(accesses: &[Access], ways: &[Way], (rate_error, strange): (f64, f64)
     let queued = accesses.iter().filter(|access| access.others > 0).count();
     let tilts = if queued * 2 > accesses.len() { &seek::TILTS[..] } else { &seek::TILTS[..1] };
     let turns = SOLD.map(|(rpm, usual)| (60e3 / rpm, usual));
-    let Some((ms, tilt, margin)) = seek::turn(&seek::thin(ways, 300), &turns, (rate_error, strange), tilts) else { return unknown };
+    let Some((ms, tilt, margin)) = seek::turn(&seek::thin(&shorter(ways), MOST_WAYS), &turns, (rate_error, strange), tilts) else {
+        return unknown;
+    };
     // Drives turn a little faster or slower than is said: up to 0.5% (10,045 for 10,000).
     let next = turns.iter().map(|turn| (turn.0 - ms).abs()).filter(|off| *off > 0.0).fold(f64::INFINITY, f64::min);
     let uncertainty_ms = if margin >= SURE { 0.005 * ms } else { next + 0.005 * ms };
     Turn { ms, uncertainty_ms, accesses: ways.len(), line: None, tilt }
+}
+
+/// The half with the shorter transfers: long ones cross tracks, and wait there, so that their band is higher than a turn.
+fn shorter(ways: &[Way]) -> Vec<Way> {
+    let mut transfers: Vec<f64> = ways.iter().map(|way| way.transfer_ms).collect();
+    let middle = transfers.len() / 2;
+    let Some((_, median, _)) = transfers.get(middle).is_some().then(|| transfers.select_nth_unstable_by(middle, f64::total_cmp))
+    else {
+        return Vec::new();
+    };
+    ways.iter().filter(|way| way.transfer_ms <= *median).copied().collect()
 }
 
 /// The line in the region where most reads ended.
