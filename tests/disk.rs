@@ -59,3 +59,62 @@ fn calibration_refuses_what_it_cannot_fit_and_keeps_what_it_reads() {
     let error = refused(&["disk", "calibrate", "cheetah9LP", &short]);
     assert!(error.contains("500 requests; at least 1000"), "{error}");
 }
+
+/// The disks whose real drives were recorded, their speed in turns a minute, and how many times the demerit of the shipped profile the
+/// fit may have. Caches and overheads of the shipped profiles were measured with commands that a host's load does not contain.
+const RECORDED: [(&str, f64, f64); 5] = [
+    ("atlas10k", 10_025.0, 4.0),
+    ("barracuda", 7_200.0, 1.5),
+    ("ibm18es", 7_200.0, 2.2),
+    ("cheetah9LP", 10_045.0, 1.5),
+    ("hp_c2247a", 5_400.0, 8.0),
+];
+
+#[test]
+fn a_device_is_fitted_to_a_trace_and_its_profile_loads() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv").display().to_string();
+    // Far reads of 4 to 20 ms, one after the other: nothing but a disk takes so long.
+    let mut text = "time_ms,lba,sectors,op,response_ms\n".to_owned();
+    let mut at = 0.0;
+    for index in 0..600_u64 {
+        let response = 4.0 + (index * 37 % 160) as f64 / 10.0;
+        writeln!(text, "{at:.3},{},8,read,{response}", index * 7_919_000 % 16_000_000).unwrap();
+        at += response + 2.0;
+    }
+    std::fs::write(&trace, text).unwrap();
+    let new = folder.path().join("mine.toml").display().to_string();
+    let table = succeeds(&["disk", "fit", &trace, "-o", &new]);
+    assert!(table.contains("kind of device") && table.contains("hard disk") && table.contains("judged on 300 accesses"), "{table}");
+    assert!(std::fs::read_to_string(&new).unwrap().starts_with("# Fitted to the times"));
+    assert!(succeeds(&["disk", "show", &new]).contains("rotation_rpm"));
+    let json: serde_json::Value =
+        serde_json::from_str(&succeeds(&["disk", "fit", &trace, "--json", "--beside", "sata7200"])).unwrap();
+    assert_eq!(json["beside"]["disk"], "sata7200");
+    assert!(json["judged"]["demerit_ms"].as_f64().unwrap() < json["beside"]["judged"]["demerit_ms"].as_f64().unwrap(), "{json}");
+    assert!(refused(&["disk", "fit", &trace, "-o", &trace]).contains("is read as well"));
+    assert!(refused(&["disk", "fit", &trace, "--device", "7"]).contains("--device 7: there are the devices 0"));
+    assert!(refused(&["disk", "fit", &trace, "--capacity-gb", "1"]).contains("beyond the device"));
+    std::fs::write(&trace, "time_ms,lba,sectors,op\n0,0,8,read\n").unwrap();
+    assert!(refused(&["disk", "fit", &trace]).contains("response times are needed"));
+}
+
+#[test]
+fn fits_to_real_drives_come_near_the_profiles_measured_on_them() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/measured"));
+    if !folder.is_dir() {
+        return eprintln!("skipped: {} is not there", folder.display());
+    }
+    for (disk, rpm, times) in RECORDED {
+        let trace = folder.join(format!("{disk}.csv")).display().to_string();
+        let json: serde_json::Value =
+            serde_json::from_str(&succeeds(&["disk", "fit", &trace, "--json", "--beside", disk])).unwrap();
+        let findings = json["findings"].as_array().unwrap();
+        let speed = findings.iter().find(|finding| finding["name"] == "speed").unwrap();
+        let (found, uncertainty) = (speed["number"].as_f64().unwrap(), speed["uncertainty"].as_f64().unwrap());
+        assert!((found - rpm).abs() <= uncertainty && uncertainty < 0.01 * rpm, "{disk}: {speed}");
+        let demerit = |judged: &serde_json::Value| judged["demerit_ms"].as_f64().unwrap();
+        let (fitted, shipped) = (demerit(&json["judged"]), demerit(&json["beside"]["judged"]));
+        assert!(fitted <= times * shipped, "{disk}: {fitted} ms fitted, {shipped} ms shipped");
+    }
+}

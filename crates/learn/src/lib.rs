@@ -23,6 +23,7 @@ pub mod merit;
 pub mod model;
 pub mod plant;
 pub mod preference;
+pub mod rotation;
 pub mod sched;
 pub mod setting;
 pub mod similarity;

@@ -1,6 +1,7 @@
-//! `seekwise disk`: list, show, explain, import, validate and calibrate disk profiles.
+//! `seekwise disk`: list, show, explain, import, validate, calibrate and fit disk profiles.
 
 mod calibrate;
+mod fit;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -58,6 +59,11 @@ pub enum Command {
     /// Fits overheads, settling, re-acquisition, bus, seeks of writes and the rules of prefetch, as far as they make requests that
     /// they were not fitted to truer. Fitted to the first half of the recording, judged on the second.
     Calibrate(calibrate::Arguments),
+    /// Fit a device to a trace with completion times, without any profile to begin with
+    ///
+    /// Finds speed, seek times, rates, cache and queue in the times of the requests alone, and says how sure each is and what is only
+    /// usual. Judged on the second half of the trace by what the first half gives; the profile comes from all of it.
+    Fit(fit::Arguments),
 }
 
 /// Runs the command.
@@ -72,6 +78,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         }
         Command::Validate { disk, measured, json } => validate(&disk, &measured, json),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
+        Command::Fit(arguments) => fit::run(&arguments),
     }
 }
 

@@ -321,6 +321,11 @@ impl Profile {
         keys::annotated(&self.kind.schema, &self.text)
     }
 
+    /// What was read and checked, for those who build many devices of it.
+    pub fn device(&self) -> Arc<dyn DeviceProfile> {
+        self.device.clone()
+    }
+
     /// The profile's name.
     pub fn name(&self) -> &str {
         self.device.name()

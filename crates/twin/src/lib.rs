@@ -11,11 +11,13 @@
 #![forbid(unsafe_code)]
 
 pub mod above;
+pub mod device;
 pub mod load;
 pub mod recording;
 pub mod trial;
 
 pub use above::Above;
+pub use device::{Finding, FitError, Fitted, fit};
 pub use load::Load;
 pub use recording::{Recording, Seen};
 pub use trial::{Slots, Tried, event};

@@ -11,13 +11,12 @@
 //! * no request starves: one in `batch` picks goes to the oldest that has expired, which the paper lacks and admits.
 //!
 //! The knowledge outlives the scheduler ([`known`]). Each constant says what chose it: physics, a bound of memory or time, or a sweep on
-//! job files drawn at random on nine disks and arrays, mostly in one direction. A few constants of [`rotation`] were never swept.
+//! job files drawn at random on nine disks and arrays, mostly in one direction. A few constants of [`crate::rotation`] were never swept.
 
 mod choose;
 mod known;
 mod mean;
 mod positioning;
-mod rotation;
 mod streams;
 mod thinking;
 mod turn;

@@ -9,7 +9,7 @@
 //! Two things are learned. The shortest time s after which the head can be at work at a distance, in steps of half an octave: it is
 //! raised when a request took a turn longer than foreseen, and lowered, slowly or by proof, when it did not. And when the sectors pass
 //! under the head: every request that came from the media is a landmark, whose last sector passes again after any number of turns, and
-//! the line of [`rotation`](super::rotation) tells when those around it do. Where no line is known half a turn is expected.
+//! the line of [`rotation`](crate::rotation) tells when those around it do. Where no line is known half a turn is expected.
 //!
 //! A drive with a write cache ends writes when it pleases. The line is looked for in reads first, and writes that do not end where it says
 //! are no landmarks; after one of them it is not known either when the head is free, and the shortest way goes first.
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use block::{Nanos, Op, Request};
 
 use super::REMEMBERED;
-use super::rotation::{End, FEWEST_PAIRS, Finder};
+use crate::rotation::{End, FEWEST_PAIRS, Finder};
 
 /// Lines are learned for regions of this many sectors (a power of two): 1 GiB. Tracks of a region are about as long.
 const REGION_SHIFT: u32 = 21;

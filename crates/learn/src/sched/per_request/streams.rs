@@ -13,8 +13,8 @@ use block::{Nanos, Request, StreamId};
 
 use super::REMEMBERED;
 use super::mean::Mean;
-use super::rotation::FASTEST;
 use super::thinking::Thinking;
+use crate::rotation::FASTEST;
 
 /// What takes less than a tenth of a turn of the fastest drive came from the device's memory: of what comes from the media, one in ten
 /// waits less than that for the platter, if it needs no seek.

@@ -22,9 +22,10 @@ use rustfft::{Fft, FftPlanner};
 use std::f64::consts::TAU;
 use std::sync::Arc;
 
-/// Turns a second of the slowest and the fastest drives that were sold: 3,600 and 15,000 a minute, and what they are off by.
+/// Turns a second of the slowest drives that were sold: 3,600 a minute, and what they are off by.
 const SLOWEST: f64 = 59.5;
-pub(super) const FASTEST: f64 = 255.0;
+/// The same of the fastest: 15,000 a minute.
+pub const FASTEST: f64 = 255.0;
 /// While the speed is not known, ends up to so many nanoseconds apart make a pair: the number of speeds to try grows with this.
 const NEAR_NS: f64 = 0.8e9;
 /// The same when it is known: a turn's time is then good to 1 in 10,000, an error of half a turn in this time.
@@ -38,8 +39,9 @@ const APART: usize = 4096;
 const LENGTH: usize = 2 * APART;
 /// The shortest and the longest track, in sectors with skew: from drives of 1990 to today's of 2 MB a track, doubled.
 const TRACK: (f64, f64) = (64.0, 8_000.0);
-/// So many pairs are needed, and no more are looked at: noise falls with their root, to 2.6% at the most.
-pub(super) const FEWEST_PAIRS: usize = 40;
+/// So many pairs are needed.
+pub const FEWEST_PAIRS: usize = 40;
+/// No more are looked at: noise falls with their root, to 2.6% at the most.
 const MOST_PAIRS: usize = 1_500;
 /// The share of pairs that agree, at least; and how far it must stand out of what chance gives, in standard deviations: of the 500,000
 /// values looked at, one in a thousand searches has one so large by chance.
@@ -52,14 +54,16 @@ const CLEARLY: f64 = 0.6;
 
 /// A request that came from the media: the sector behind it, and when it ended, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct End {
+pub struct End {
+    /// The sector behind its last one.
     pub lba: u64,
+    /// When it ended, in nanoseconds.
     pub at_ns: f64,
 }
 
 /// The platter's turning and the tracks' length in a region.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Line {
+pub struct Line {
     /// Time of a turn.
     pub turn_ns: f64,
     /// Turns per sector.
@@ -69,7 +73,7 @@ pub(super) struct Line {
 }
 
 /// Finds lines. Keeps its tables, so that nothing is allocated again.
-pub(super) struct Finder {
+pub struct Finder {
     transform: Arc<dyn Fft<f64>>,
     bins: Vec<Complex<f64>>,
     scratch: Vec<Complex<f64>>,
@@ -77,7 +81,14 @@ pub(super) struct Finder {
     pairs: Vec<(f64, f64)>,
 }
 
+impl Default for Finder {
+    fn default() -> Finder {
+        Finder::new()
+    }
+}
+
 impl Finder {
+    /// With its tables ready.
     pub fn new() -> Finder {
         let transform = FftPlanner::new().plan_fft_forward(LENGTH);
         Finder {

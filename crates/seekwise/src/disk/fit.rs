@@ -1,0 +1,163 @@
+//! `seekwise disk fit`: a profile from the times of a trace alone.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+
+use anyhow::{Context as _, bail, ensure};
+use block::{Nanos, Request};
+use sim::profile::load;
+use sim::trace::{OpenOptions, TraceRequest};
+use twin::Seen;
+use twin::device::{Fitted, Residual, fit_and_judge, judge};
+
+use crate::terminal::{self, Interrupted};
+
+/// Requests that are looked at: more tell no more, and have to fit into memory.
+const MOST: usize = 2_000_000;
+/// The part that is fitted to when the fit is judged.
+const SHARE: f64 = 0.5;
+/// What a capacity in GB is multiplied with.
+const SECTORS_A_GB: f64 = 1e9 / 512.0;
+
+/// What to fit to.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// A trace whose requests have response times, in any format that has them (`seekwise trace formats`)
+    trace: PathBuf,
+    /// Where to write the profile [default: nowhere; only say what was found]
+    #[arg(short, long, value_name = "PROFILE.toml")]
+    output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// The trace's format [default: recognised by content]
+    #[arg(long)]
+    format: Option<String>,
+    /// Number of the device within the trace [default: the one with the most requests]
+    #[arg(long, value_name = "N")]
+    device: Option<u32>,
+    /// Capacity of the device in 10^9 bytes [default: up to the last sector that was asked for]
+    #[arg(long, value_name = "GB")]
+    capacity_gb: Option<f64>,
+    /// A disk to judge by the same requests: name of a built-in one, or path of a profile
+    #[arg(long, value_name = "DISK")]
+    beside: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let name = arguments.trace.display().to_string();
+    if let Some(output) = &arguments.output {
+        let same = output.canonicalize().is_ok_and(|output| arguments.trace.canonicalize().is_ok_and(|trace| trace == output));
+        ensure!(!same, "{}: is read as well; name another file for the profile", output.display());
+        report::record::check_replaceable(output).with_context(|| format!("{}", output.display()))?;
+    }
+    let capacity = capacity(arguments)?;
+    let beside = arguments.beside.as_deref().map(load).transpose()?;
+    let seen = seen(arguments)?;
+    let fitted = fit_and_judge(&seen, capacity, SHARE).with_context(|| name.clone())?;
+    let other = match &beside {
+        Some(profile) => {
+            let residual = judge(profile, &seen, SHARE).with_context(|| format!("{name} on {}", profile.name()))?;
+            Some((profile.name().to_owned(), residual))
+        }
+        None => None,
+    };
+    let text = if arguments.json { as_json(&name, &fitted, other.as_ref())? } else { as_table(&name, &fitted, other.as_ref())? };
+    if let Some(output) = &arguments.output {
+        report::record::replace(output, fitted.profile_toml.as_bytes()).with_context(|| format!("{}", output.display()))?;
+    }
+    Ok(terminal::print(&text)?)
+}
+
+fn capacity(arguments: &Arguments) -> anyhow::Result<Option<u64>> {
+    let Some(gigabytes) = arguments.capacity_gb else { return Ok(None) };
+    ensure!((0.001..=1e6).contains(&gigabytes), "--capacity-gb {gigabytes}: is not within 0.001 to 1000000");
+    Ok(Some((gigabytes * SECTORS_A_GB) as u64))
+}
+
+/// The requests of one device that say when they were done.
+fn seen(arguments: &Arguments) -> anyhow::Result<Vec<Seen>> {
+    let path = arguments.trace.display();
+    let options = OpenOptions { format: arguments.format.clone(), skip_bad: false };
+    let mut opened = sim::trace::open(&arguments.trace, &options)?;
+    let mut devices: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
+    let (mut timed, mut all) = (0, 0);
+    while let Some(request) = opened.reader.next_request() {
+        let request = request?;
+        all += 1;
+        if terminal::interrupted().load(Ordering::Relaxed) {
+            return Err(Interrupted.into());
+        }
+        if let Some(response) = request.response {
+            timed += 1;
+            devices.entry(request.device).or_default().push(as_seen(&request, response));
+        }
+        if timed == MOST {
+            break;
+        }
+    }
+    if timed == 0 {
+        bail!("{path}: none of {all} requests says when it was done (format {}); response times are needed", opened.format.name);
+    }
+    let numbers = devices.keys().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    let device = match arguments.device {
+        Some(device) => device,
+        None => devices.iter().max_by_key(|(_, seen)| seen.len()).map_or(0, |(device, _)| *device),
+    };
+    devices.remove(&device).with_context(|| format!("{path}: --device {device}: there are the devices {numbers}"))
+}
+
+/// A trace does not say when a request was dispatched: as far as it tells, at once.
+fn as_seen(request: &TraceRequest, response: Nanos) -> Seen {
+    let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
+    let sync = request.is_sync();
+    let queued = Request { id: 0, stream, op, sync, priority, sectors, lba, arrival };
+    Seen { request: queued, dispatched: arrival, completed: arrival + response }
+}
+
+fn as_table(name: &str, fitted: &Fitted, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
+    let mut text = format!("{}: what the times of its requests tell of the device\n", report::printable(name));
+    for finding in &fitted.findings {
+        writeln!(text, "{:34} {:>24}   {}", finding.name, finding.text(), finding.rests_on())?;
+    }
+    writeln!(text, "\nfitted to the first half, judged on {} accesses of the second; ms", fitted.residual.accesses)?;
+    writeln!(text, "{:34} {:>10} {:>10} {:>10} {:>10} {:>10}", "", "mean", "error", "demerit", "reads", "writes")?;
+    let mut row = |label: &str, residual: &Residual| {
+        let Residual { mean_ms, mean_error_ms, demerit_ms, by_op_ms: [reads, writes], .. } = *residual;
+        writeln!(
+            text,
+            "{:34} {mean_ms:>10.3} {mean_error_ms:>+10.3} {demerit_ms:>10.4} {reads:>10.4} {writes:>10.4}",
+            report::printable(label).to_string()
+        )
+    };
+    row("fitted", &fitted.residual)?;
+    if let Some((name, residual)) = other {
+        row(name, residual)?;
+    }
+    Ok(text)
+}
+
+fn as_json(name: &str, fitted: &Fitted, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
+    let judged = |residual: &Residual| {
+        serde_json::json!({
+            "accesses": residual.accesses, "mean_ms": residual.mean_ms, "mean_error_ms": residual.mean_error_ms,
+            "demerit_ms": residual.demerit_ms, "demerit_reads_ms": residual.by_op_ms[0], "demerit_writes_ms": residual.by_op_ms[1],
+        })
+    };
+    let findings = fitted.findings.iter().map(|finding| {
+        serde_json::json!({
+            "name": finding.name, "value": finding.value, "number": finding.number, "unit": finding.unit,
+            "uncertainty": finding.uncertainty, "accesses": finding.accesses,
+        })
+    });
+    let mut value = serde_json::json!({
+        "trace": name, "findings": findings.collect::<Vec<_>>(), "judged": judged(&fitted.residual),
+    });
+    if let Some((name, residual)) = other {
+        value["beside"] = serde_json::json!({ "disk": name, "judged": judged(residual) });
+    }
+    Ok(serde_json::to_string_pretty(&value)? + "\n")
+}

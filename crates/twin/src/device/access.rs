@@ -1,0 +1,115 @@
+//! What a device was asked, one access at a time, out of the requests that were seen.
+
+use block::Op;
+
+use crate::Seen;
+
+/// Accesses this many places back count as recent: more than a drive keeps segments, and few enough to search for each.
+const RECENT: usize = 64;
+/// A read that begins so many sectors behind the beginning of a recent one may be found in the drive's memory: read-ahead of 1 MiB.
+const NEAR: u64 = 2_048;
+
+/// One command that the device served: requests that were merged are one access.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Access {
+    /// First 512-byte sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u64,
+    /// Data go to the device.
+    pub write: bool,
+    /// When it was queued, in nanoseconds; of merged requests the first.
+    pub arrival: u64,
+    /// When it was given to the device.
+    pub dispatched: u64,
+    /// When it was done.
+    pub completed: u64,
+    /// Others that were at the device when it was given to it.
+    pub others: u32,
+    /// The access that was done before it: where that ended, when, and whether it wrote.
+    pub before: Option<(u64, u64, bool)>,
+    /// It goes on where an access of its kind ended that was done so many before: 1 is the last.
+    pub follows: Option<usize>,
+    /// What it reads may be in memory: a recent access was at the place, or just before.
+    pub may_hit: bool,
+}
+
+impl Access {
+    /// The sector behind the last.
+    pub fn end(&self) -> u64 {
+        self.lba + self.sectors
+    }
+
+    /// From when the device can have been at work for it, as one that serves one access after the other, to its end, in ms.
+    pub fn service_ms(&self) -> f64 {
+        let from = self.before.map_or(self.dispatched, |(_, at, _)| at.max(self.dispatched));
+        (self.completed - from.min(self.completed)) as f64 / 1e6
+    }
+
+    /// From dispatched to completed, in ms.
+    pub fn response_ms(&self) -> f64 {
+        (self.completed - self.dispatched) as f64 / 1e6
+    }
+}
+
+/// The accesses of these requests, in the order in which they were done.
+pub fn accesses(seen: &[Seen]) -> Vec<Access> {
+    let timed = |seen: &&Seen| seen.request.op != Op::Discard && seen.request.sectors > 0 && seen.completed >= seen.dispatched;
+    let mut sorted: Vec<&Seen> = seen.iter().filter(timed).collect();
+    sorted.sort_by_key(|seen| (seen.completed, seen.dispatched, seen.request.op.is_write(), seen.request.lba));
+    let mut all: Vec<Access> = Vec::with_capacity(sorted.len());
+    for seen in sorted {
+        let request = &seen.request;
+        if let Some(last) = all.last_mut()
+            && (last.completed, last.dispatched, last.write) == (seen.completed.0, seen.dispatched.0, request.op.is_write())
+            && last.end() == request.lba
+        {
+            last.sectors += u64::from(request.sectors);
+            last.arrival = last.arrival.min(request.arrival.0);
+            continue;
+        }
+        all.push(Access {
+            lba: request.lba,
+            sectors: u64::from(request.sectors),
+            write: request.op.is_write(),
+            arrival: request.arrival.0,
+            dispatched: seen.dispatched.0,
+            completed: seen.completed.0,
+            others: 0,
+            before: None,
+            follows: None,
+            may_hit: false,
+        });
+    }
+    count_others(&mut all);
+    look_back(&mut all);
+    all
+}
+
+/// Sets how many others are at the device.
+fn count_others(all: &mut [Access]) {
+    let mut by_dispatch: Vec<usize> = (0..all.len()).collect();
+    by_dispatch.sort_by_key(|&index| (all[index].dispatched, index));
+    let mut done = 0;
+    for (given, &index) in by_dispatch.iter().enumerate() {
+        while done < all.len() && all[done].completed <= all[index].dispatched {
+            done += 1;
+        }
+        all[index].others = given.saturating_sub(done) as u32;
+    }
+}
+
+/// Sets what depends on the accesses before.
+fn look_back(all: &mut [Access]) {
+    for index in 1..all.len() {
+        let (past, rest) = all.split_at_mut(index);
+        let (this, last) = (&mut rest[0], &past[index - 1]);
+        this.before = Some((last.end(), last.completed, last.write));
+        for (back, other) in past.iter().rev().take(RECENT).enumerate() {
+            if this.follows.is_none() && other.write == this.write && other.end() == this.lba {
+                this.follows = Some(back + 1);
+            }
+            this.may_hit |= other.lba <= this.end() && this.lba < other.end() + NEAR;
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! What was found of a device, in words and numbers.
+
+use std::fmt::Write as _;
+
+use super::residual::Residual;
+
+/// A parameter of the device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// What it is.
+    pub name: &'static str,
+    /// Its value, as people write it.
+    pub value: String,
+    /// The value as a number, if it is one.
+    pub number: Option<f64>,
+    /// The unit of both numbers; empty if it has none.
+    pub unit: &'static str,
+    /// The value is this far off at the most in 19 of 20 cases; `None` for what is no number, or rests on the prior alone.
+    pub uncertainty: Option<f64>,
+    /// Accesses that say so; 0: the prior alone does.
+    pub accesses: usize,
+    /// What says so, if accesses do not.
+    pub source: &'static str,
+}
+
+const USUAL: &str = "not told by these requests: what is usual";
+
+impl Finding {
+    /// A number that so many accesses tell; with none it is the prior's.
+    pub fn number(name: &'static str, value: f64, unit: &'static str, uncertainty: f64, accesses: usize) -> Finding {
+        let uncertainty = (accesses > 0).then_some(uncertainty);
+        Finding { name, value: digits(value), number: Some(value), unit, uncertainty, accesses, source: USUAL }
+    }
+
+    /// A choice.
+    pub fn choice(name: &'static str, value: &str, accesses: usize) -> Finding {
+        Finding { name, value: value.to_owned(), number: None, unit: "", uncertainty: None, accesses, source: USUAL }
+    }
+
+    /// The same, said by something else than accesses.
+    pub fn from(self, source: &'static str) -> Finding {
+        Finding { source, ..self }
+    }
+
+    /// Value, unit and uncertainty in one.
+    pub fn text(&self) -> String {
+        let mut text = self.value.clone();
+        if let Some(uncertainty) = self.uncertainty {
+            text += &format!(" ± {}", digits(uncertainty));
+        }
+        if !self.unit.is_empty() {
+            text += &format!(" {}", self.unit);
+        }
+        text
+    }
+
+    /// On what it rests.
+    pub fn rests_on(&self) -> String {
+        match self.accesses {
+            0 => self.source.to_owned(),
+            1 => "1 access".to_owned(),
+            accesses => format!("{accesses} accesses"),
+        }
+    }
+}
+
+/// Four digits.
+fn digits(value: f64) -> String {
+    let decimals = (3.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 3.0) as usize;
+    format!("{value:.decimals$}")
+}
+
+/// The head of a fitted profile, as comments.
+pub fn head(findings: &[Finding], residual: &Residual) -> String {
+    let mut head = String::from("# Fitted to the times at which requests were dispatched and completed.\n#\n");
+    for finding in findings {
+        let _ = writeln!(head, "# {:38} {:26} {}", finding.name, finding.text(), finding.rests_on());
+    }
+    let _ = write!(
+        head,
+        "#\n# On {} accesses that it was not fitted to: mean {:.3} ms, off by {:+.3} ms; demerit {:.3} ms, of reads {:.3}, of writes {:.3}.\n\n",
+        residual.accesses,
+        residual.mean_ms,
+        residual.mean_error_ms,
+        residual.demerit_ms,
+        residual.by_op_ms[0],
+        residual.by_op_ms[1]
+    );
+    head
+}

@@ -1,0 +1,213 @@
+//! Flash from times: what a page takes to read and to program, how many work at once, and what takes writes before them.
+
+use std::fmt::Write as _;
+
+use sim::profile::{DeviceOptions, Profile, ProfileError};
+
+use super::access::Access;
+use super::findings::Finding;
+use super::refine::{Move, refine};
+
+/// Accesses that tell a time, at least.
+const FEWEST: usize = 10;
+/// Up to so many sectors a request is one page or two.
+const SMALL: u64 = 16;
+/// Bytes of a page if it need not be larger; 4 to 16 KiB were sold.
+const USUAL_PAGE: u64 = 8_192;
+/// More pages take a model much memory: pages become larger instead, up to what a profile allows.
+const MOST_PAGES: u64 = 1 << 23;
+const LARGEST_PAGE: u64 = 32_768;
+const PAGES_PER_BLOCK: u64 = 128;
+/// Times of flash with two or three bits a cell, in microseconds: makers' sheets have 45 to 110 and 400 to 1,300.
+const USUAL_READ_US: f64 = 70.0;
+const USUAL_PROGRAM_US: f64 = 700.0;
+const ERASE_US: f64 = 3_500.0;
+/// What a controller adds.
+const USUAL_OVERHEAD_US: f64 = 20.0;
+/// A page goes over its channel at this rate.
+const CHANNEL_MB_S: f64 = 400.0;
+/// Of SATA, and of the next faster link, PCIe 3 with four lanes.
+const SATA_MB_S: f64 = 540.0;
+const PCIE_MB_S: f64 = 3_200.0;
+/// Dies that work at once if nothing tells.
+const USUAL_DIES: f64 = 16.0;
+/// Pages of the write buffer if there is one.
+const USUAL_BUFFER: f64 = 512.0;
+/// No cell is programmed in so little time: a write that takes less went to a buffer.
+const QUICKEST_PROGRAM_US: f64 = 130.0;
+/// Flash beyond the capacity.
+const SPARE: f64 = 1.15;
+
+/// A flash device, as far as it shows.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    capacity: u64,
+    read_us: f64,
+    reads: usize,
+    program_us: f64,
+    programs: usize,
+    overhead_us: f64,
+    dies: f64,
+    queued: usize,
+    buffer_pages: f64,
+    writes: usize,
+    link_mb_s: f64,
+    depth: u32,
+}
+
+/// Estimates a flash device of so many sectors.
+pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
+    let page_us = page_bytes(capacity) as f64 / CHANNEL_MB_S;
+    let small = |write: bool| accesses.iter().filter(move |access| access.write == write && access.sectors <= SMALL);
+    let alone = |write: bool| median(small(write).filter(|access| access.others == 0).map(us).collect());
+    let quickest = |write: bool| quantile(small(write).map(us).collect(), 0.1);
+    let (read, reads) = alone(false).or_else(|| quickest(false)).unwrap_or((USUAL_READ_US + page_us, 0));
+    let overhead_us = USUAL_OVERHEAD_US.min(0.25 * read);
+    let read_us = (read - overhead_us - page_us).max(0.2 * read);
+    let write = alone(true).or_else(|| quickest(true));
+    let is_buffered = write.is_none_or(|(us, _)| us < QUICKEST_PROGRAM_US);
+    let (dies, queued) = dies(accesses, read_us + page_us);
+    let mut program = (USUAL_PROGRAM_US, 0);
+    if !is_buffered && let Some((us, writes)) = write {
+        program = ((us - overhead_us - page_us).max(0.3 * us), writes);
+    }
+    let fastest = fastest_mb_s(accesses);
+    let estimate = Estimate {
+        capacity,
+        read_us,
+        reads,
+        program_us: program.0,
+        programs: program.1,
+        overhead_us,
+        dies,
+        queued,
+        buffer_pages: if is_buffered { USUAL_BUFFER } else { 0.0 },
+        writes: write.map_or(0, |(_, writes)| writes),
+        link_mb_s: if fastest > SATA_MB_S { PCIE_MB_S.max(1.05 * fastest) } else { SATA_MB_S },
+        depth: accesses.iter().map(|access| access.others + 1).max().unwrap_or(1).clamp(32, 1_024),
+    };
+    refine(estimate, MOVES, accesses, |estimate, at_once| {
+        Some(estimate.profile().ok()?.build(DeviceOptions { queue_depth: Some(at_once), queue_policy: None }))
+    })
+}
+
+/// What replays may move: everything by a part of itself, what counts units by its double or half.
+const MOVES: &[Move<Estimate>] = &[
+    |old, step| Some(Estimate { dies: (old.dies * if step > 0.0 { 2.0 } else { 0.5 }).clamp(1.0, 256.0), ..old.clone() }),
+    |old, step| Some(Estimate { read_us: old.read_us * (1.0 + step), ..old.clone() }),
+    |old, step| Some(Estimate { program_us: old.program_us * (1.0 + 1.5 * step), ..old.clone() }),
+    |old, step| Some(Estimate { overhead_us: old.overhead_us * (1.0 + step), ..old.clone() }),
+    |old, step| {
+        (old.buffer_pages > 0.0).then(|| Estimate {
+            buffer_pages: (old.buffer_pages * if step > 0.0 { 4.0 } else { 0.25 }).clamp(16.0, 65_536.0),
+            ..old.clone()
+        })
+    },
+    |old, step| Some(Estimate { link_mb_s: old.link_mb_s * (1.0 + step), ..old.clone() }),
+];
+
+fn us(access: &Access) -> f64 {
+    access.response_ms() * 1e3
+}
+
+fn median(values: Vec<f64>) -> Option<(f64, usize)> {
+    quantile(values, 0.5)
+}
+
+/// The value below which this share lies, and of how many; `None` of too few.
+fn quantile(mut values: Vec<f64>, share: f64) -> Option<(f64, usize)> {
+    if values.len() < FEWEST {
+        return None;
+    }
+    let (at, number) = ((share * (values.len() - 1) as f64) as usize, values.len());
+    Some((*values.select_nth_unstable_by(at, f64::total_cmp).1, number))
+}
+
+/// Dies that work at once: of n requests at random on p dies, n p / (n + p - 1) are served at once.
+fn dies(accesses: &[Access], service_us: f64) -> (f64, usize) {
+    let (mut gaps, mut there, mut number) = (0.0, 0.0, 0);
+    for access in accesses.iter().filter(|access| !access.write && access.others >= 3 && access.sectors <= SMALL) {
+        let Some((_, before, false)) = access.before else { continue };
+        gaps += (access.completed - before) as f64 / 1e3;
+        there += f64::from(access.others + 1);
+        number += 1;
+    }
+    if number < FEWEST {
+        return (USUAL_DIES, 0);
+    }
+    let there = there / f64::from(number as u32);
+    let at_once = service_us * f64::from(number as u32) / gaps.max(1e-3);
+    let dies = if at_once < 0.95 * there { (there - 1.0) * at_once / (there - at_once) } else { USUAL_DIES.max(2.0 * there) };
+    (dies.clamp(1.0, 256.0), number)
+}
+
+/// The most that passed in a stretch of accesses.
+fn fastest_mb_s(accesses: &[Access]) -> f64 {
+    const STRETCH: usize = 64;
+    let rate = |stretch: &[Access]| {
+        let (first, last) = (&stretch[0], &stretch[stretch.len() - 1]);
+        let bytes = stretch[1..].iter().map(|access| access.sectors).sum::<u64>() as f64 * 512.0;
+        bytes / ((last.completed - first.completed) as f64 / 1e3).max(1.0)
+    };
+    accesses.chunks(STRETCH).filter(|stretch| stretch.len() > 1).map(rate).fold(0.0, f64::max)
+}
+
+fn page_bytes(capacity: u64) -> u64 {
+    let mut page = USUAL_PAGE;
+    while page < LARGEST_PAGE && capacity * 512 / page > MOST_PAGES {
+        page *= 2;
+    }
+    page
+}
+
+impl Estimate {
+    /// The device.
+    pub fn profile(&self) -> Result<Profile, ProfileError> {
+        Profile::parse(&self.text(), "fitted")
+    }
+
+    fn text(&self) -> String {
+        let page = page_bytes(self.capacity);
+        let dies = (self.dies.round() as u64).max(1);
+        // A channel for each four dies: the rest wait for cells and not for it.
+        let channels = dies.div_ceil(4).next_power_of_two().min(64);
+        let per_channel = dies.div_ceil(channels);
+        let pages = (self.capacity * 512).div_ceil(page) as f64 / (channels * per_channel) as f64;
+        let blocks = (pages * SPARE / PAGES_PER_BLOCK as f64).ceil() as u64 + 16;
+        let mut text = format!(
+            "kind = \"ssd\"\nname = \"fitted\"\ndescription = \"flash, fitted to times of requests\"\ncapacity_sectors = {}\n\
+             initial_state = \"sequential\"\n\n[flash]\nchannels = {channels}\ndies_per_channel = {per_channel}\n\
+             planes_per_die = 1\nblocks_per_plane = {blocks}\npages_per_block = {PAGES_PER_BLOCK}\npage_bytes = {page}\n",
+            self.capacity
+        );
+        let _ = write!(
+            text,
+            "read_us = {:.1}\nprogram_us = {:.1}\nerase_us = {ERASE_US:.1}\nchannel_mb_s = {CHANNEL_MB_S:.1}\n\n\
+             [interface]\ntransfer_mb_s = {:.1}\nfull_duplex = {}\noverhead_us = {:.1}\n\n\
+             [garbage_collection]\nlow_free_blocks = 6\nhigh_free_blocks = 8\n\n\
+             [write_buffer]\npages = {:.0}\n\n[queue]\ndepth = {}\n",
+            self.read_us,
+            self.program_us,
+            self.link_mb_s,
+            self.link_mb_s > 1.5 * SATA_MB_S,
+            self.overhead_us,
+            self.buffer_pages,
+            self.depth
+        );
+        text
+    }
+
+    /// Everything that was found.
+    pub fn findings(&self) -> Vec<Finding> {
+        let part = |value: f64| 0.3 * value;
+        vec![
+            Finding::number("reading a page", self.read_us, "us", part(self.read_us), self.reads),
+            Finding::number("programming a page", self.program_us, "us", part(self.program_us), self.programs),
+            Finding::number("overhead of a command", self.overhead_us, "us", self.overhead_us, 0),
+            Finding::number("dies at work at once", self.dies.round(), "", self.dies, self.queued),
+            Finding::choice("reports writes early", if self.buffer_pages > 0.0 { "yes" } else { "no" }, self.writes),
+            Finding::number("write buffer", self.buffer_pages, "pages", self.buffer_pages, 0),
+            Finding::number("link", self.link_mb_s, "MB/s", self.link_mb_s, 0),
+        ]
+    }
+}

@@ -1,0 +1,141 @@
+//! The drive's memory and its processor: overhead, what it reads on, which writes it reports early.
+
+use crate::device::access::Access;
+use crate::device::findings::Finding;
+use crate::device::seek::Curve;
+
+use super::tracks::Tracks;
+use super::turn::Turn;
+
+/// Accesses that tell a choice, at least.
+const FEWEST: usize = 10;
+/// Command overhead if nothing tells: makers' and measured figures are 0.1 to 1.1 ms.
+const USUAL_OVERHEAD_MS: f64 = 0.25;
+/// Of a hit, as a part of that of a miss.
+const OF_HIT: f64 = 0.6;
+/// A bus is chosen to be faster than the media, by about so much.
+const BUS_TO_MEDIA: f64 = 1.5;
+/// Segments of a drive's memory if nothing tells.
+const USUAL_SEGMENTS: u32 = 16;
+/// A write counts as buffered that takes less than this if there are no reads to compare it with; in ms.
+const QUICK_MS: f64 = 1.0;
+
+/// A choice, and how many accesses say so.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<T> {
+    /// What was chosen.
+    pub value: T,
+    /// Accesses; 0: what is usual.
+    pub accesses: usize,
+}
+
+/// See the file's head.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    /// Writes are reported before they are on the media.
+    pub write_cache: Told<bool>,
+    /// Reads make the drive read on.
+    pub reads_ahead: Told<bool>,
+    /// Runs of reads that it keeps apart.
+    pub segments: Told<u32>,
+    /// Of a command that goes to the media.
+    pub overhead_ms: f64,
+    /// Of one that is served from memory.
+    pub hit_ms: f64,
+    /// Of a write that is reported early.
+    pub early_ms: f64,
+    /// Accesses that tell the overhead.
+    pub timed: usize,
+    /// One sector on the bus.
+    pub bus_sector_ms: f64,
+}
+
+/// Writes return faster than the mechanics allow.
+pub fn buffers_writes(accesses: &[Access]) -> Told<bool> {
+    let far = |access: &&Access| !access.may_hit && access.before.is_some() && access.sectors <= 256;
+    let mut reads: Vec<f64> = accesses.iter().filter(far).filter(|access| !access.write).map(Access::service_ms).collect();
+    let writes: Vec<f64> = accesses.iter().filter(far).filter(|access| access.write).map(Access::service_ms).collect();
+    if writes.len() < FEWEST {
+        return Told { value: true, accesses: 0 };
+    }
+    let quick_ms = if reads.len() >= FEWEST { 0.5 * quantile(&mut reads, 0.1) } else { QUICK_MS };
+    let quick = writes.iter().filter(|ms| **ms < quick_ms).count();
+    Told { value: quick * 5 >= writes.len(), accesses: writes.len() }
+}
+
+impl Memory {
+    /// What follows on, and how fast.
+    pub fn fit(accesses: &[Access], tracks: &Tracks, turn: &Turn, write_cache: Told<bool>, curve: &Curve) -> Memory {
+        let bus_sector_ms = tracks.transfer_ms(0, 1) / BUS_TO_MEDIA;
+        let net = |access: &Access| access.service_ms() - access.sectors as f64 * bus_sector_ms;
+        let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
+        // A miss that follows on waits for the rest of a turn: by then the sector has passed.
+        let is_hit = |access: &Access| access.service_ms() - tracks.transfer_ms(access.lba, access.sectors) < 0.35 * turn.ms;
+        let hits = following.iter().filter(|access| is_hit(access)).count();
+        let told = following.len() >= FEWEST;
+        let reads_ahead = Told { value: !told || 2 * hits >= following.len(), accesses: if told { following.len() } else { 0 } };
+        let mut quick: Vec<f64> = following.iter().filter(|access| is_hit(access)).map(|access| net(access)).collect();
+        let mut early: Vec<f64> = accesses
+            .iter()
+            .filter(|access| write_cache.value && access.write && access.others == 0 && net(access) < 0.35 * turn.ms)
+            .map(net)
+            .collect();
+        let least = curve.ms(0.0);
+        let usual = USUAL_OVERHEAD_MS.min(0.4 * least);
+        let of = |times: &mut [f64]| (times.len() >= FEWEST).then(|| quantile(times, 0.2).clamp(0.01, 1.5));
+        let (by_hits, by_writes) = (of(&mut quick), of(&mut early));
+        let hit_ms = by_hits.or(by_writes).unwrap_or(usual * OF_HIT);
+        Memory {
+            write_cache,
+            reads_ahead,
+            segments: segments(&following, is_hit),
+            overhead_ms: by_hits.or(by_writes).map_or(usual, |ms| ms / OF_HIT).min(0.7 * least),
+            hit_ms,
+            early_ms: by_writes.unwrap_or(hit_ms),
+            timed: by_hits.map_or(0, |_| quick.len()) + by_writes.map_or(0, |_| early.len()),
+            bus_sector_ms,
+        }
+    }
+
+    /// As people want it.
+    pub fn findings(&self) -> Vec<Finding> {
+        let word = |yes: bool| if yes { "yes" } else { "no" };
+        vec![
+            Finding::number("overhead of a command", self.overhead_ms, "ms", 0.5 * self.overhead_ms, self.timed),
+            Finding::choice("reports writes early", word(self.write_cache.value), self.write_cache.accesses),
+            Finding::choice("reads ahead", word(self.reads_ahead.value), self.reads_ahead.accesses),
+            Finding::choice("cache segments", &self.segments.value.to_string(), self.segments.accesses),
+        ]
+    }
+}
+
+/// Runs of reads that go on from memory with so many others in between.
+fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<u32> {
+    let (mut most, mut told) = (1, 0);
+    for size in [2, 4, 8, 16, 32] {
+        let between: Vec<bool> = following
+            .iter()
+            .filter(|access| access.follows.is_some_and(|back| back > size / 2 && back <= size))
+            .map(|access| is_hit(access))
+            .collect();
+        if between.len() < FEWEST {
+            continue;
+        }
+        told += between.len();
+        let hits = between.iter().filter(|hit| **hit).count();
+        if 2 * hits < between.len() {
+            return Told { value: most, accesses: told };
+        }
+        most = size as u32;
+    }
+    Told { value: most.max(USUAL_SEGMENTS), accesses: if most >= USUAL_SEGMENTS { told } else { 0 } }
+}
+
+/// The value below which this share lies; 0 of none.
+pub fn quantile(values: &mut [f64], share: f64) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    let at = (share * (values.len() - 1) as f64).round() as usize;
+    *values.select_nth_unstable_by(at, f64::total_cmp).1
+}

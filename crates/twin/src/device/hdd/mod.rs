@@ -1,0 +1,190 @@
+//! A hard disk from times: turn, seeks, tracks, memory, queue.
+//!
+//! Each is estimated over a prior, one after the other: what is found first is needed for the next. Where requests do not tell (only
+//! sequential reads tell of no seek, buffered writes of nothing but the buffer) the prior stays, and the finding says so.
+
+mod memory;
+mod queue;
+mod specification;
+mod tracks;
+mod turn;
+
+use std::sync::Arc;
+
+use sim::device::hdd::Hdd;
+use sim::device::hdd::model::HddModel;
+use sim::profile::{Profile, ProfileError};
+
+use super::access::Access;
+use super::findings::Finding;
+use super::refine::{Move, refine};
+use super::seek::{self, Band, Curve, Way};
+use memory::Memory;
+use queue::Queue;
+use tracks::Tracks;
+use turn::Turn;
+
+/// Fewer ways of the arm make no curve.
+const FEWEST_WAYS: usize = 30;
+/// So many are looked at: more hardly tell more, and cost.
+const MOST_WAYS: usize = 800;
+/// Blocks that are left out one at a time, to see how sure the curve is; 95% of Student's distribution with one degree less.
+const BLOCKS: usize = 5;
+const STUDENT: f64 = 2.776;
+/// Measured curves (those of DIXtrac in the shipped profiles) are off their shape by such parts of a time.
+const OFF_SHAPE: f64 = 0.05;
+/// What writing adds to settle: makers say 0.1 to 1 ms more than for reads.
+const USUAL_SETTLE_MS: f64 = 0.4;
+
+/// A hard disk, as far as it shows.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    capacity: u64,
+    turn: Turn,
+    tracks: Tracks,
+    memory: Memory,
+    queue: Queue,
+    curve: Curve,
+    curve_error: Curve,
+    ways: usize,
+    settle_ms: f64,
+    settled: usize,
+}
+
+/// Estimates a disk of so many sectors.
+pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
+    let write_cache = memory::buffers_writes(accesses);
+    let mut tracks = Tracks::usual(capacity);
+    tracks.fit(accesses);
+    let reads = ways(accesses, &tracks, write_cache.value, false);
+    let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, false, true) };
+    let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
+    let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
+    let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
+    let strange = if writes_come_between { seek::STRANGE_BEHIND_WRITES } else { seek::STRANGE };
+    // Both lie in a band of the same height, writes a little higher.
+    let settled = writes.iter().map(|way| Way { ms: way.ms - USUAL_SETTLE_MS, ..*way });
+    let both: Vec<Way> = reads.iter().copied().chain(settled).collect();
+    let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
+    tracks.fit_line(&turn);
+    let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), tilt: turn.tilt, strange };
+    let (mut curve, curve_error) = fit_curve(&told, band);
+    let mut settle = (USUAL_SETTLE_MS, 0);
+    if by_writes {
+        curve.short_ms -= USUAL_SETTLE_MS.min(curve.short_ms / 2.0);
+        curve.long_ms -= USUAL_SETTLE_MS;
+    } else if writes.len() >= FEWEST_WAYS {
+        let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), band, &curve, (-1.0, 4.0), USUAL_SETTLE_MS);
+        settle = (shift, writes.len());
+    }
+    tracks.slow(curve.slower, told.len());
+    let memory = Memory::fit(accesses, &tracks, &turn, write_cache, &curve);
+    let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
+    let queue = Queue::fit(accesses);
+    let estimate =
+        Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 };
+    refine(estimate, MOVES, accesses, |estimate, at_once| {
+        let model = HddModel::new(&estimate.specification()).ok()?;
+        Some(Box::new(Hdd::new(Arc::new(model), Some(at_once), None)))
+    })
+}
+
+/// What replays may move: times by a part of themselves, or by a part of a turn. Not the seek curve: what it gains there makes up for
+/// other faults of the model.
+const MOVES: &[Move<Estimate>] = &[
+    |old, step| {
+        old.moved(step < 0.0 || old.memory.overhead_ms < old.curve.short_ms / 2.0, |new| new.memory.overhead_ms *= 1.0 + step)
+    },
+    |old, step| old.moved(true, |new| new.memory.hit_ms *= 1.0 + step),
+    |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms *= 1.0 + step),
+    |old, step| old.moved(true, |new| new.memory.bus_sector_ms *= 1.0 + step),
+    |old, step| old.moved(true, |new| new.settle_ms += step * 0.3 * old.turn.ms),
+    |old, step| {
+        let segments = if step > 0.0 { old.memory.segments.value * 2 } else { old.memory.segments.value / 4 };
+        old.moved((1..=64).contains(&segments), |new| new.memory.segments.value = segments)
+    },
+];
+
+fn fit_curve(ways: &[Way], band: Band) -> (Curve, Curve) {
+    let curve = seek::fit_shape(ways, band);
+    let mut error = Curve { short_ms: 0.0, long_ms: 0.0, division: 0.0, slower: 0.0 };
+    let size = ways.len().div_ceil(BLOCKS).max(1);
+    for block in 0..BLOCKS {
+        let without: Vec<Way> = ways.iter().enumerate().filter(|(index, _)| index / size != block).map(|(_, way)| *way).collect();
+        let other = seek::fit(&without, band, &[curve.division]).0;
+        error.short_ms += (other.short_ms - curve.short_ms).powi(2);
+        error.long_ms += (other.long_ms - curve.long_ms).powi(2);
+    }
+    // The jackknife's variance; and no curve is surer than the softness of the band, nor than drives keep to its shape.
+    let blocks = BLOCKS as f64;
+    let of =
+        |squares: f64, ms: f64| (STUDENT * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * band.turn_ms).max(OFF_SHAPE * ms);
+    (
+        curve,
+        Curve {
+            short_ms: of(error.short_ms, curve.short_ms),
+            long_ms: of(error.long_ms, curve.long_ms),
+            division: 0.0,
+            slower: 0.0,
+        },
+    )
+}
+
+/// The ways of the arm to reads, or to writes, that came from the media. Behind a write that is still in memory nobody knows where
+/// the arm is.
+fn ways(accesses: &[Access], tracks: &Tracks, write_cache: bool, of_writes: bool) -> Vec<Way> {
+    let mut ways = Vec::new();
+    for access in accesses.iter().filter(|access| access.write == of_writes && !access.may_hit) {
+        let Some((from, _, wrote)) = access.before else { continue };
+        if wrote && write_cache {
+            continue;
+        }
+        let transfer_ms = tracks.transfer_ms(access.lba, access.sectors);
+        let part = (tracks.part(access.lba) - tracks.part(from)).abs();
+        ways.push(Way { part, ms: access.service_ms(), transfer_ms });
+    }
+    ways
+}
+
+impl Estimate {
+    /// Changed, if that makes sense.
+    fn moved(&self, makes_sense: bool, change: impl FnOnce(&mut Estimate)) -> Option<Estimate> {
+        makes_sense.then(|| {
+            let mut new = self.clone();
+            change(&mut new);
+            new
+        })
+    }
+
+    /// The device.
+    pub fn profile(&self) -> Result<Profile, ProfileError> {
+        Profile::from_hdd(&self.specification(), "fitted")
+    }
+
+    /// Everything that was found.
+    pub fn findings(&self) -> Vec<Finding> {
+        let cylinder_errors = &self.curve_error;
+        let overhead = self.memory.overhead_ms;
+        let mut all = Vec::new();
+        all.extend(self.turn.findings());
+        all.push(Finding::number(
+            "short seek (0.5% of the stroke)",
+            (self.curve.short_ms - overhead).max(0.0),
+            "ms",
+            cylinder_errors.short_ms,
+            self.ways,
+        ));
+        all.push(Finding::number(
+            "long seek (half of the stroke)",
+            (self.curve.long_ms - overhead).max(0.0),
+            "ms",
+            cylinder_errors.long_ms,
+            self.ways,
+        ));
+        all.push(Finding::number("settling of writes", self.settle_ms, "ms", 0.1 * self.turn.ms, self.settled));
+        all.extend(self.tracks.findings());
+        all.extend(self.memory.findings());
+        all.extend(self.queue.findings());
+        all
+    }
+}

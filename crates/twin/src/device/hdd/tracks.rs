@@ -1,0 +1,172 @@
+//! How sectors lie: tracks get shorter towards the inside, evenly.
+
+use crate::device::access::Access;
+use crate::device::findings::Finding;
+
+use super::turn::{Turn, USUAL_MS};
+
+/// The innermost track is so long as a part of the outermost: 0.45 to 0.62, by the zones that makers publish.
+const INNER: f64 = 0.54;
+/// Surfaces of a drive if nothing is known: one to twenty were sold.
+const USUAL_SURFACES: f64 = 5.0;
+/// Tracks of a surface for each sector of a track, where a track has a hundred: 25 (HP C2247A, 1992) to 130 (4 TB drives), growing
+/// with their number to this power.
+const TRACKS_TO_SECTORS: f64 = 28.0;
+const GROWTH: f64 = 0.4;
+/// What a drive allows for a change of track, in ms: head switch, settling, and some to spare.
+pub const SKEW_MS: f64 = 1.4;
+/// A sequential reader that asks again within so many ns keeps the media at work, if the drive reads ahead.
+const SOON_NS: u64 = 300_000;
+/// So many sectors in a row tell the rate of the media: a few tracks.
+const LONG_RUN: u64 = 2_048;
+/// Below so many sectors on average the rate is that of the requests and not of the media.
+const LARGE: f64 = 96.0;
+/// How sure the rate is if nothing tells: the standard deviation of its logarithm.
+const UNKNOWN: f64 = 0.5;
+/// Places that are told apart.
+const PLACES: usize = 8;
+
+/// How sectors lie.
+#[derive(Clone, Debug)]
+pub struct Tracks {
+    capacity: f64,
+    /// Sectors that pass in a ms on the outermost track, with the time that changes of track take.
+    outer: f64,
+    inner: f64,
+    /// How far off that may be, as a part of it.
+    error: f64,
+    accesses: usize,
+}
+
+/// A rate that was seen: where, in sectors in a ms, over how many sectors, of how many accesses.
+struct Rate {
+    place: u64,
+    a_ms: f64,
+    sectors: u64,
+    accesses: usize,
+    is_least: bool,
+}
+
+impl Tracks {
+    /// What a disk of this capacity usually has.
+    pub fn usual(capacity: u64) -> Tracks {
+        let surface = capacity as f64 / USUAL_SURFACES;
+        let mean = 100.0 * (surface / (TRACKS_TO_SECTORS * 1e4)).powf(1.0 / (2.0 + GROWTH));
+        let outer = mean.max(8.0) * 2.0 / (1.0 + INNER) / 1.15 / USUAL_MS;
+        Tracks { capacity: capacity.max(1) as f64, outer, inner: INNER, error: UNKNOWN, accesses: 0 }
+    }
+
+    /// Takes in the rates of long runs.
+    pub fn fit(&mut self, accesses: &[Access]) {
+        let rates = rates(accesses);
+        let (mut weighed, mut weight, mut counted) = (0.0, 0.0, 0);
+        for rate in &rates {
+            let outer = rate.a_ms / self.length(self.part(rate.place));
+            if rate.is_least && outer <= self.outer {
+                continue;
+            }
+            weighed += rate.sectors as f64 * outer;
+            weight += rate.sectors as f64;
+            counted += rate.accesses;
+        }
+        if weight > 0.0 {
+            self.outer = weighed / weight;
+            let off = |rate: &Rate| (rate.a_ms / self.length(self.part(rate.place)) / self.outer - 1.0).abs();
+            self.error = rates.iter().map(off).fold(0.1, f64::max).min(UNKNOWN);
+            self.accesses = counted;
+        }
+    }
+
+    /// Takes in the track's length that was found with the turn, if it is surer than the rates.
+    pub fn fit_line(&mut self, turn: &Turn) {
+        if let Some((lba, a_turn)) = turn.line {
+            self.outer = a_turn / turn.ms / self.length(self.part(lba));
+            self.error = 0.1;
+            self.accesses = turn.accesses;
+        }
+    }
+
+    /// Takes in that transfers take so many times as long.
+    pub fn slow(&mut self, slower: f64, accesses: usize) {
+        self.outer /= slower;
+        if self.accesses == 0 {
+            (self.error, self.accesses) = (0.3, accesses);
+        }
+    }
+
+    /// How sure the rate is: the standard deviation of its logarithm.
+    pub fn rate_error(&self) -> f64 {
+        self.error
+    }
+
+    /// A track's length at this part of the stroke, as a part of the outermost one's.
+    fn length(&self, part: f64) -> f64 {
+        1.0 - (1.0 - self.inner) * part
+    }
+
+    /// Where an LBA lies, as a part of the stroke.
+    pub fn part(&self, lba: u64) -> f64 {
+        let steep = 1.0 - self.inner;
+        let share = (lba as f64 / self.capacity).min(1.0) * (1.0 - steep / 2.0);
+        (1.0 - (1.0 - 2.0 * steep * share).max(0.0).sqrt()) / steep
+    }
+
+    /// How long so many sectors take to pass where this LBA lies, in ms.
+    pub fn transfer_ms(&self, lba: u64, sectors: u64) -> f64 {
+        sectors as f64 / (self.outer * self.length(self.part(lba)))
+    }
+
+    /// The outermost track's length with nothing taken off for skew, and the innermost one's part of it.
+    pub fn outermost(&self, turn_ms: f64) -> (f64, f64) {
+        (self.outer * (turn_ms + SKEW_MS), self.inner)
+    }
+
+    /// Surfaces, for tracks of this length.
+    pub fn surfaces(&self, mean_sectors: f64) -> u16 {
+        let tracks = TRACKS_TO_SECTORS * (mean_sectors / 100.0).powf(GROWTH) * mean_sectors;
+        (self.capacity / (tracks * mean_sectors)).round().clamp(1.0, 20.0) as u16
+    }
+
+    /// As people want it.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mb_s = |a_ms: f64| a_ms * 0.512;
+        vec![
+            Finding::number("rate of the outermost tracks", mb_s(self.outer), "MB/s", self.error * mb_s(self.outer), self.accesses),
+            Finding::number("rate of the innermost tracks", mb_s(self.outer * self.inner), "MB/s", 0.0, 0),
+        ]
+    }
+}
+
+/// Of each place, the fastest long run of reads.
+fn rates(accesses: &[Access]) -> Vec<Rate> {
+    let end = accesses.iter().map(Access::end).max().unwrap_or(1).max(1);
+    let mut fastest: [Option<Rate>; PLACES] = [const { None }; PLACES];
+    let mut begin = 0;
+    for index in 1..=accesses.len() {
+        let goes_on = accesses.get(index).is_some_and(|access| {
+            !access.write && access.follows == Some(1) && access.dispatched <= accesses[index - 1].completed + SOON_NS
+        });
+        if goes_on {
+            continue;
+        }
+        let run = &accesses[begin..index];
+        begin = index;
+        let sectors: u64 = run.iter().skip(1).map(|access| access.sectors).sum();
+        if sectors < LONG_RUN {
+            continue;
+        }
+        let took_ms = (run[run.len() - 1].completed - run[0].completed) as f64 / 1e6;
+        let rate = Rate {
+            place: run[0].lba,
+            a_ms: sectors as f64 / took_ms.max(1e-3),
+            sectors,
+            accesses: run.len(),
+            is_least: (sectors as f64) < LARGE * run.len() as f64,
+        };
+        let place = &mut fastest[(run[0].lba as usize * PLACES / end as usize).min(PLACES - 1)];
+        if place.as_ref().is_none_or(|other| other.a_ms < rate.a_ms) {
+            *place = Some(rate);
+        }
+    }
+    fastest.into_iter().flatten().collect()
+}

@@ -1,0 +1,67 @@
+//! Rotational or not.
+
+use super::access::Access;
+use super::findings::Finding;
+
+/// Accesses that tell, at least.
+const FEWEST: usize = 10;
+/// No arm crosses a disk in so little time: the shortest tenth of the reads of a 15,000 rpm drive take 2 ms.
+const QUICKEST_ARM_MS: f64 = 1.0;
+/// Nor does a disk serve so many writes in a second, buffered or not, if they lie apart.
+const MOST_WRITES_A_SECOND: f64 = 800.0;
+/// Nor does one pass so many MB/s: the fastest of 2020 have 270.
+const FASTEST_MEDIA_MB_S: f64 = 350.0;
+
+/// A kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Platters and an arm.
+    HardDisk,
+    /// Flash.
+    Flash,
+}
+
+/// A kind, and how many accesses say so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Which.
+    pub kind: Kind,
+    accesses: usize,
+}
+
+/// What no disk can do is flash. A hard disk where nothing tells.
+pub fn of(accesses: &[Access]) -> Told {
+    let far =
+        |write: bool| accesses.iter().filter(move |access| access.write == write && !access.may_hit && access.before.is_some());
+    let mut reads: Vec<f64> = far(false).map(Access::response_ms).collect();
+    let (writes, seconds) = (far(true).count(), busy_s(accesses));
+    let (is_flash, told) = if reads.len() >= FEWEST {
+        let tenth = reads.len() / 10;
+        (*reads.select_nth_unstable_by(tenth, f64::total_cmp).1 < QUICKEST_ARM_MS, reads.len())
+    } else if writes >= FEWEST {
+        (writes as f64 > MOST_WRITES_A_SECOND * seconds, writes)
+    } else {
+        let mb = accesses.iter().map(|access| access.sectors).sum::<u64>() as f64 * 512e-6;
+        (mb > FASTEST_MEDIA_MB_S * seconds, accesses.len())
+    };
+    Told { kind: if is_flash { Kind::Flash } else { Kind::HardDisk }, accesses: told }
+}
+
+/// Time during which something was at the device.
+fn busy_s(accesses: &[Access]) -> f64 {
+    let services: f64 = accesses.iter().map(Access::service_ms).sum();
+    (services / 1e3).max(1e-6)
+}
+
+impl Told {
+    /// As people want it, with the capacity.
+    pub fn findings(&self, capacity: u64, is_known: bool) -> Vec<Finding> {
+        let name = match self.kind {
+            Kind::HardDisk => "hard disk",
+            Kind::Flash => "flash",
+        };
+        let gigabytes = Finding::choice("capacity", &format!("{:.1} GB", capacity as f64 * 512e-9), 0);
+        let from = if is_known { "it was said" } else { "the last sector that was asked for" };
+        vec![Finding::choice("kind of device", name, self.accesses), gigabytes.from(from)]
+    }
+}

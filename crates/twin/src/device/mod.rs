@@ -1,0 +1,145 @@
+//! The device that served what was seen: fitted from times alone.
+//!
+//! ```text
+//! Seen ─▶ accesses ─┬─ estimates by kind of device, each over a prior ─▶ specification ─▶ replays: what makes them truer ─▶ profile
+//!                   └─ the last third, held out: how far the fit is off
+//! ```
+
+pub mod access;
+mod findings;
+mod flash;
+mod hdd;
+mod kind;
+mod refine;
+mod replay;
+mod residual;
+mod seek;
+
+use std::fmt;
+use std::sync::Arc;
+
+use sim::profile::{DeviceProfile, Profile};
+
+pub use self::access::Access;
+pub use self::findings::Finding;
+pub use self::residual::Residual;
+use crate::Seen;
+
+/// Fewer accesses tell nothing that the prior does not.
+pub const MIN_ACCESSES: usize = 100;
+
+/// Why no device could be fitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FitError {
+    /// Too few requests: so many accesses of the device.
+    TooFew(usize),
+    /// A request that ends beyond the device: the sector behind its last, and the device's.
+    Beyond(u64, u64),
+    /// What was fitted is no profile: a mistake in this program.
+    NoProfile(String),
+}
+
+impl fmt::Display for FitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FitError::TooFew(accesses) => {
+                write!(f, "{accesses} accesses with the times at which they were done; at least {MIN_ACCESSES} are needed")
+            }
+            FitError::Beyond(end, capacity) => {
+                write!(f, "a request ends at sector {end}, beyond the device, which has {capacity}")
+            }
+            FitError::NoProfile(error) => write!(f, "what was fitted is no profile: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for FitError {}
+
+/// A fitted device.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The profile, for people and for `sim::profile`. What was found stands in its head.
+    pub profile_toml: String,
+    /// Each parameter, with how sure it is.
+    pub findings: Vec<Finding>,
+    /// How far the model that the first accesses give is off on the last.
+    pub residual: Residual,
+    profile: Profile,
+}
+
+impl Fitted {
+    /// The device, ready to be built.
+    pub fn profile(&self) -> Arc<dyn DeviceProfile> {
+        self.profile.device()
+    }
+}
+
+/// Fits a device to requests that it served, in any order. `capacity_sectors`: how many 512-byte sectors it has, if that is known;
+/// else it ends where the last request does.
+///
+/// # Errors
+/// Too few requests, or one lies beyond the device.
+pub fn fit(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<Fitted, FitError> {
+    fit_and_judge(seen, capacity_sectors, 2.0 / 3.0)
+}
+
+/// As [`fit`]; the residual is that of a fit to this share of the accesses, the first, on the others.
+///
+/// # Errors
+/// As [`fit`].
+pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -> Result<Fitted, FitError> {
+    let accesses = access::accesses(seen);
+    if accesses.len() < MIN_ACCESSES {
+        return Err(FitError::TooFew(accesses.len()));
+    }
+    let end = accesses.iter().map(Access::end).max().unwrap_or(0);
+    let capacity = capacity_sectors.unwrap_or(end);
+    if end > capacity {
+        return Err(FitError::Beyond(end, capacity));
+    }
+    let fitted_to = fitted_to(accesses.len(), share);
+    let kind = kind::of(&accesses);
+    let (part, _) = estimate(kind, &accesses[..fitted_to], capacity)?;
+    let residual = residual::judge(&part, &accesses, fitted_to);
+    let (profile, found) = estimate(kind, &accesses, capacity)?;
+    let mut findings = kind.findings(capacity, capacity_sectors.is_some());
+    findings.extend(found);
+    let profile_toml = findings::head(&findings, &residual) + profile.text();
+    Ok(Fitted { profile_toml, findings, residual, profile })
+}
+
+/// How far a given profile is off on the accesses that [`fit_and_judge`] does not fit to.
+///
+/// # Errors
+/// Too few requests, or one lies beyond the profile's device.
+pub fn judge(profile: &Profile, seen: &[Seen], share: f64) -> Result<Residual, FitError> {
+    let accesses = access::accesses(seen);
+    if accesses.len() < MIN_ACCESSES {
+        return Err(FitError::TooFew(accesses.len()));
+    }
+    let end = accesses.iter().map(Access::end).max().unwrap_or(0);
+    if end > profile.capacity_sectors() {
+        return Err(FitError::Beyond(end, profile.capacity_sectors()));
+    }
+    Ok(residual::judge(profile, &accesses, fitted_to(accesses.len(), share)))
+}
+
+/// Something is left to fit to, and to judge on.
+fn fitted_to(accesses: usize, share: f64) -> usize {
+    ((accesses as f64 * share) as usize).clamp(1, accesses - 1)
+}
+
+/// What these accesses give, and what was found.
+fn estimate(kind: kind::Told, accesses: &[Access], capacity: u64) -> Result<(Profile, Vec<Finding>), FitError> {
+    let (profile, findings) = match kind.kind {
+        kind::Kind::HardDisk => {
+            let estimate = hdd::estimate(accesses, capacity);
+            (estimate.profile(), estimate.findings())
+        }
+        kind::Kind::Flash => {
+            let estimate = flash::estimate(accesses, capacity);
+            (estimate.profile(), estimate.findings())
+        }
+    };
+    Ok((profile.map_err(|error| FitError::NoProfile(error.to_string()))?, findings))
+}

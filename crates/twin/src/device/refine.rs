@@ -1,0 +1,76 @@
+//! Makes an estimate truer by replays: steps from it, in one parameter at a time, as long as one brings the model closer.
+//!
+//! Closer is judged class by class, as the calibration of profiles does it: among accesses alike, the sorted times of model and device
+//! are compared. So overheads of reads do not make up for those of writes, and chance (where the platter stood) matters less.
+
+use std::collections::BTreeMap;
+
+use sim::device::Device;
+
+use super::access::Access;
+use super::replay;
+
+/// The latest accesses are enough; more would cost more than they tell.
+const MOST: usize = 1_200;
+/// A step must gain this part of the distance: less is chance.
+const ENOUGH: f64 = 0.01;
+/// Sizes of steps, as parts of what a move moves.
+const STEPS: [f64; 2] = [0.3, 0.1];
+
+/// A change of an estimate by so much, up or down; `None` where it makes no sense.
+pub type Move<E> = fn(&E, f64) -> Option<E>;
+
+/// The estimate, moved to where the model is closest to these accesses. `build` makes its device, for so many requests at once; `None`
+/// if there can be none.
+pub fn refine<E>(mut estimate: E, moves: &[Move<E>], accesses: &[Access], build: impl Fn(&E, u32) -> Option<Box<dyn Device>>) -> E {
+    let latest = &accesses[accesses.len().saturating_sub(MOST)..];
+    let classes: Vec<u8> = latest.iter().map(class).collect();
+    let most = latest.iter().map(|access| access.others + 1).max().unwrap_or(1);
+    let judge = |estimate: &E| Some(distance(latest, &classes, &replay::responses(&mut *build(estimate, most)?, latest)));
+    let Some(mut least) = judge(&estimate) else { return estimate };
+    for step in STEPS {
+        for go in moves {
+            for signed in [step, -step] {
+                let Some(moved) = go(&estimate, signed) else { continue };
+                if let Some(distance) = judge(&moved)
+                    && distance < least * (1.0 - ENOUGH)
+                {
+                    (estimate, least) = (moved, distance);
+                    break;
+                }
+            }
+        }
+    }
+    estimate
+}
+
+/// Operation, how it lies to what came before, and how full the device was.
+fn class(access: &Access) -> u8 {
+    let way = match (access.follows, access.may_hit) {
+        (Some(1), _) => 0,
+        (Some(_), _) => 1,
+        (None, true) => 2,
+        (None, false) => 3,
+    };
+    let full = access.others.min(7).checked_ilog2().map_or(0, |log| log as u8 + 1);
+    let after_write = u8::from(access.before.is_some_and(|(.., wrote)| wrote));
+    u8::from(access.write) + 2 * (after_write + 2 * (way + 4 * full))
+}
+
+/// Sum of the differences of sorted times, as a part of the sum of the device's.
+fn distance(accesses: &[Access], classes: &[u8], responses: &[f64]) -> f64 {
+    let mut of_class: BTreeMap<u8, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
+    for ((access, class), response) in accesses.iter().zip(classes).zip(responses) {
+        let (device, model) = of_class.entry(*class).or_default();
+        device.push(access.response_ms());
+        model.push(if response.is_finite() { *response } else { 0.0 });
+    }
+    let (mut off, mut all) = (0.0, 0.0);
+    for (device, model) in of_class.values_mut() {
+        device.sort_by(f64::total_cmp);
+        model.sort_by(f64::total_cmp);
+        off += device.iter().zip(model.iter()).map(|(device, model)| (device - model).abs()).sum::<f64>();
+        all += device.iter().sum::<f64>();
+    }
+    off / all.max(1e-9)
+}

@@ -1,0 +1,65 @@
+//! What a model makes of the accesses that were seen.
+
+use block::{Nanos, Op, Priority, Request};
+use sim::device::Device;
+
+use super::access::Access;
+
+/// Times from dispatch to completion in ms, in the order of `accesses`. Each access is given to the model when as many others were
+/// done as in the recording, and as long after the last of them: so the model is as full as the device was, whatever it takes.
+pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..accesses.len()).collect();
+    order.sort_by_key(|&index| (accesses[index].dispatched, index));
+    let first = order.first().map_or(0, |&index| accesses[index].dispatched);
+    let mut responses = vec![f64::NAN; accesses.len()];
+    let mut given = vec![Nanos::ZERO; accesses.len()];
+    let (mut ends, mut done) = (Vec::with_capacity(accesses.len()), Vec::new());
+    let (mut next, mut after, mut now) = (0, 0, Nanos::ZERO);
+    while ends.len() < accesses.len() {
+        let due = order.get(next).and_then(|&index| {
+            let dispatched = accesses[index].dispatched;
+            while accesses.get(after).is_some_and(|access| access.completed <= dispatched) {
+                after += 1;
+            }
+            let (then, model) = match after {
+                0 => (first, Nanos::ZERO),
+                _ => (accesses[after - 1].completed, *ends.get(after - 1)?),
+            };
+            Some((index, now.max(model + Nanos(dispatched - then))))
+        });
+        match (due, device.wake_at()) {
+            (Some((index, at)), wake) if wake.is_none_or(|wake| wake > at) => {
+                let access = &accesses[index];
+                now = at;
+                given[index] = at;
+                device.submit(at, &request(access, index, at));
+                next += 1;
+            }
+            (_, Some(wake)) => {
+                now = now.max(wake);
+                device.advance(now, &mut done);
+            }
+            // A device that holds nothing and is given nothing: there is nothing to wait for.
+            _ => break,
+        }
+        for completion in done.drain(..) {
+            let index = completion.id as usize;
+            responses[index] = (completion.at - given[index]).as_millis_f64();
+            ends.push(completion.at);
+        }
+    }
+    responses
+}
+
+fn request(access: &Access, index: usize, at: Nanos) -> Request {
+    Request {
+        id: index as u32,
+        stream: 0,
+        op: if access.write { Op::Write } else { Op::Read },
+        sync: true,
+        priority: Priority::DEFAULT,
+        sectors: u32::try_from(access.sectors).unwrap_or(u32::MAX),
+        lba: access.lba,
+        arrival: at,
+    }
+}

@@ -1,0 +1,205 @@
+//! How long the arm takes by distance, and how long a turn takes: from accesses that came from the media.
+//!
+//! Such an access takes overhead and seek, then waits for its sector, evenly anything up to a turn. What is left of its time when the
+//! transfer is taken off lies in a band as high as a turn over the curve of seeks. The curve is that of Ruemmler and Wilkes (An
+//! introduction to disk drive modeling, IEEE Computer 27(3), 1994): a root while the arm accelerates, then a line that goes on in the
+//! root's direction. It is placed where the band is the likeliest, with what drives usually take as prior. Both edges of the band
+//! tell: that makes it surer than a mean, and a scheduler that goes by rotation thins out the upper part and leaves the lower edge.
+
+/// Softness of the band's edges, as a share of a turn: the curve is not quite right, overheads vary.
+const SOFT: f64 = 0.02;
+/// Share of accesses of which nothing is known: they wait for something else. Many do where writes that were reported early come
+/// between.
+pub const STRANGE: f64 = 0.05;
+/// See [`STRANGE`].
+pub const STRANGE_BEHIND_WRITES: f64 = 0.3;
+/// Tilt where nothing goes by rotation, see [`Band`].
+pub const SLIGHT: f64 = 0.5;
+/// Tilts where something may.
+pub const TILTS: [f64; 3] = [SLIGHT, 2.0, 4.0];
+/// Parts of the stroke at which the curve is told: a short way and a long one.
+const SHORT: f64 = 0.005;
+const LONG: f64 = 0.5;
+/// Times for these, with overhead, in ms, and the standard deviation of their logarithm. Data sheets of 1990 to 2015 (see the sources
+/// of `laboratory`'s devices) have 0.3 to 3.5 ms to the next cylinder, 3.3 to 15 on average, 0.1 to 1.1 of overhead.
+const USUAL: [(f64, f64); 2] = [(2.2, 0.6), (9.5, 0.4)];
+/// Where the root becomes a line, as a part of the stroke.
+const DIVISIONS: [f64; 4] = [0.25, 0.35, 0.45, 0.6];
+const USUAL_DIVISION: f64 = 0.35;
+/// Points that are tried first; then steps from the best, each half as long as the one before.
+const FEWEST: usize = 300;
+const HALVINGS: usize = 8;
+
+/// A way of the arm, and what it took.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Way {
+    /// As a part of the stroke.
+    pub part: f64,
+    /// What it took, in ms.
+    pub ms: f64,
+    /// The part of it that was the transfer, at the rate that is supposed.
+    pub transfer_ms: f64,
+}
+
+/// Overhead and seek by distance.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Curve {
+    /// Of a short way, in ms.
+    pub short_ms: f64,
+    /// Of a long one.
+    pub long_ms: f64,
+    /// Where the root becomes a line.
+    pub division: f64,
+    /// Transfers take so many times as long as supposed.
+    pub slower: f64,
+}
+
+impl Curve {
+    /// What drives usually take.
+    pub fn usual() -> Curve {
+        Curve { short_ms: USUAL[0].0, long_ms: USUAL[1].0, division: USUAL_DIVISION, slower: 1.0 }
+    }
+
+    /// What a way took beyond the curve and the transfer, in ms: the wait for the sector.
+    fn wait_ms(&self, way: &Way) -> f64 {
+        way.ms - self.slower * way.transfer_ms - self.ms(way.part)
+    }
+
+    /// Time of a way that is this part of the stroke, in ms.
+    pub fn ms(&self, part: f64) -> f64 {
+        let (short, long) = (shape(SHORT, self.division), shape(LONG, self.division));
+        self.short_ms + (self.long_ms - self.short_ms) * (shape(part, self.division) - short) / (long - short)
+    }
+}
+
+/// A root up to `division`, and the line that goes on from there.
+fn shape(part: f64, division: f64) -> f64 {
+    if part < division { part.sqrt() } else { (division + part) / (2.0 * division.sqrt()) }
+}
+
+/// What the search for a curve goes by.
+#[derive(Clone, Copy, Debug)]
+pub struct Band {
+    /// Its height: a turn, in ms.
+    pub turn_ms: f64,
+    /// How sure the rate of transfers is.
+    pub rate_error: f64,
+    /// How much likelier a short wait is than a long one, as the exponent over a turn: where a scheduler or the drive goes by rotation,
+    /// nothing but this says that the lower edge is at the shortest times.
+    pub tilt: f64,
+    /// Share of accesses that wait for something else: [`STRANGE`] or [`STRANGE_BEHIND_WRITES`].
+    pub strange: f64,
+}
+
+/// The likeliest curve with one of these divisions, and the logarithm of its likelihood.
+pub fn fit(ways: &[Way], band: Band, divisions: &[f64]) -> (Curve, f64) {
+    let few = thin(ways, FEWEST);
+    // Where transfers are short their rate makes no difference.
+    let mean_ms = ways.iter().map(|way| way.transfer_ms).sum::<f64>() / ways.len().max(1) as f64;
+    let starts: &[f64] = if mean_ms * band.rate_error < SOFT * band.turn_ms { &[1.0] } else { &[0.65, 1.0, 1.5] };
+    let mut best = (Curve::usual(), f64::NEG_INFINITY);
+    for (&division, &slower) in divisions.iter().flat_map(|division| starts.iter().map(move |slower| (division, slower))) {
+        for (short, long) in (0..10).flat_map(|short| (0..11).map(move |long| (short, long))) {
+            let curve = Curve { short_ms: 0.3 * 1.4f64.powi(short), long_ms: 2.5 * 1.25f64.powi(long), division, slower };
+            let likely = likelihood(&few, band, &curve);
+            if likely > best.1 {
+                best = (curve, likely);
+            }
+        }
+    }
+    best.1 = likelihood(ways, band, &best.0);
+    climb(ways, band, best)
+}
+
+/// Steps that become shorter, as long as one makes it likelier.
+fn climb(ways: &[Way], band: Band, mut best: (Curve, f64)) -> (Curve, f64) {
+    const WAYS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
+    let mut step = 0.15;
+    for _ in 0..HALVINGS {
+        for _ in 0..4 {
+            let before = best.1;
+            for ([short, long, slower], sign) in WAYS.iter().flat_map(|way| [(way, step), (way, -step)]) {
+                let mut curve = best.0;
+                curve.short_ms *= 1.0 + sign * short;
+                curve.long_ms *= 1.0 + sign * long;
+                curve.slower *= 1.0 + sign * slower;
+                let likely = likelihood(ways, band, &curve);
+                if likely > best.1 {
+                    best = (curve, likely);
+                }
+            }
+            if best.1 <= before {
+                break;
+            }
+        }
+        step /= 2.0;
+    }
+    best
+}
+
+/// As [`fit`], over all shapes.
+pub fn fit_shape(ways: &[Way], band: Band) -> Curve {
+    let division = DIVISIONS.map(|division| (division, fit(ways, band, &[division]).1));
+    let best = division.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(USUAL_DIVISION, |best| best.0);
+    fit(ways, band, &[best]).0
+}
+
+/// The likeliest of these lengths of a turn, each with the logarithm of how usual it is; and by how much it is likelier than the next.
+pub fn turn(ways: &[Way], turns: &[(f64, f64)], (rate_error, strange): (f64, f64), tilts: &[f64]) -> Option<(f64, f64, f64)> {
+    let mut judged: Vec<(f64, f64, f64)> = Vec::new();
+    for &(turn_ms, usual) in turns {
+        let by_tilt = tilts.iter().map(|&tilt| (tilt, fit(ways, Band { turn_ms, rate_error, tilt, strange }, &[USUAL_DIVISION]).1));
+        let (tilt, likely) = by_tilt.max_by(|a, b| a.1.total_cmp(&b.1))?;
+        judged.push((turn_ms, tilt, likely + usual));
+    }
+    judged.sort_by(|a, b| b.2.total_cmp(&a.2));
+    let best = judged.first()?;
+    Some((best.0, best.1, best.2 - judged.get(1).map_or(best.2, |next| next.2)))
+}
+
+/// What is added to the curve's times for these ways, within these bounds: the likeliest, 0 if there is nothing to tell.
+pub fn shift(ways: &[Way], band: Band, curve: &Curve, (least, most): (f64, f64), usual: f64) -> f64 {
+    let steps = 60;
+    let value = |step: i32| least + (most - least) * f64::from(step) / f64::from(steps);
+    let judge = |shift: f64| {
+        let moved: f64 = ways.iter().map(|way| density(curve.wait_ms(way) - shift, band)).sum();
+        moved - ((shift - usual) / (most - least) * 2.0).powi(2)
+    };
+    let judged = (0..=steps).map(|step| (judge(value(step)), value(step)));
+    judged.max_by(|a, b| a.0.total_cmp(&b.0)).map_or(usual, |(_, shift)| shift)
+}
+
+/// Evenly so many of them.
+pub fn thin(ways: &[Way], most: usize) -> Vec<Way> {
+    ways.iter().step_by(ways.len().div_ceil(most).max(1)).copied().collect()
+}
+
+fn likelihood(ways: &[Way], band: Band, curve: &Curve) -> f64 {
+    if curve.long_ms < 1.2 * curve.short_ms || curve.ms(0.0) < 0.05 {
+        return f64::NEG_INFINITY;
+    }
+    let told: f64 = ways.iter().map(|way| density(curve.wait_ms(way), band)).sum();
+    let prior = |value: f64, (usual, deviation): (f64, f64)| ((value / usual).ln() / deviation).powi(2) / 2.0;
+    told - prior(curve.short_ms, USUAL[0]) - prior(curve.long_ms, USUAL[1]) - prior(curve.slower, (1.0, band.rate_error))
+}
+
+/// Logarithm of the density of what is left over the curve.
+fn density(left_ms: f64, band: Band) -> f64 {
+    let Band { turn_ms, tilt, strange, .. } = band;
+    let turns = left_ms / turn_ms;
+    // Logistic steps at both edges; far off them nothing needs to be computed.
+    let step = |at: f64| {
+        let at = at / (SOFT / 1.7);
+        if at > 20.0 {
+            1.0
+        } else if at < -20.0 {
+            0.0
+        } else {
+            1.0 / (1.0 + (-at).exp())
+        }
+    };
+    let within = (step(turns) - step(turns - 1.0)).max(0.0);
+    let norm = tilt / (1.0 - (-tilt).exp());
+    let tilted = if within > 0.0 { within * norm * (-tilt * turns).exp() } else { 0.0 };
+    ((1.0 - strange) * tilted / turn_ms + strange / (8.0 * turn_ms)).ln()
+}
