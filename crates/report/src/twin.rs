@@ -20,6 +20,8 @@ pub struct Report {
     pub setup: Vec<(String, String)>,
     /// Every load, or phase of one.
     pub loads: Vec<Ranking>,
+    /// Loads of which no twin could be made: name and reason.
+    pub without_twin: Vec<(String, String)>,
 }
 
 /// How settings were ranked on one load.
@@ -132,6 +134,9 @@ impl Report {
             let (requests, merit) = (cell(one.by_requests), cell(one.by_merit));
             text += &format!("{requests:>11}{merit:>10}{:>8.1}  {}\n", one.regret_percent, printable(&one.load));
         }
+        for (load, reason) in &self.without_twin {
+            paragraph(&mut text, &printable(&format!("No twin of {load}: {reason}")), width);
+        }
         text.push('\n');
         let (requests, merit) = (self.pairs(|one| one.by_requests), self.pairs(|one| one.by_merit));
         let regret = self.loads.iter().map(|one| one.regret_percent).sum::<f64>() / self.loads.len().max(1) as f64;
@@ -157,7 +162,14 @@ mod tests {
     }
 
     fn report(loads: Vec<Ranking>) -> Report {
-        Report { schema: SCHEMA, seekwise_version: String::new(), command: "this".to_owned(), setup: Vec::new(), loads }
+        Report {
+            schema: SCHEMA,
+            seekwise_version: String::new(),
+            command: "this".to_owned(),
+            setup: Vec::new(),
+            loads,
+            without_twin: Vec::new(),
+        }
     }
 
     #[test]

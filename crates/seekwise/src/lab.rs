@@ -121,6 +121,9 @@ pub struct TwinArgs {
     /// Run fewer and shorter loads
     #[arg(long)]
     quick: bool,
+    /// Replay on a device that is fitted to the times of the recorded requests, not on its true model
+    #[arg(long)]
+    fit_device: bool,
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
@@ -135,7 +138,7 @@ fn ask_the_twin(args: &TwinArgs) -> anyhow::Result<()> {
         (_, true) => World::Build,
         _ => World::Report,
     };
-    let ceiling = Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick };
+    let ceiling = Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick, fits_device: args.fit_device };
     let terminal = Terminal::default();
     let report = ceiling.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;
     let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };

@@ -1,5 +1,6 @@
-//! How well a twin can rank settings at best: a recording under the default is replayed under every candidate on the true device, and
-//! what that promises is compared with real runs. What a twin gets wrong here, it has misunderstood of the load.
+//! How well a twin can rank settings: a recording under the default is replayed under every candidate, and what that promises is compared
+//! with real runs. What it gets wrong on the true device, it has misunderstood of the load; what it gets wrong beyond that on a fitted
+//! one, it has misunderstood of the device.
 //!
 //! ```text
 //! question ─▶ run under the default ──▶ recording ─▶ load ─▶ tried under each candidate ──▶ promised ──┐
@@ -14,6 +15,9 @@ use learn::experience::{Served, WINDOW};
 use learn::merit::{self, Tails};
 use learn::{Preference, Setting};
 use report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
+use sim::device::Device;
+use sim::host::Queue;
+use sim::profile::DeviceOptions;
 use sim::run::Watch;
 use twin::load::Understood;
 use twin::{Above, Load, Recording, Seen, Tried};
@@ -39,6 +43,8 @@ pub struct Ceiling {
     pub world: World,
     /// Fewer and shorter loads.
     pub is_quick: bool,
+    /// The device is fitted to what was seen, in place of its true model.
+    pub fits_device: bool,
 }
 
 /// Which of the three worlds.
@@ -92,20 +98,25 @@ impl Ceiling {
         let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| question::draw(purpose, &extent, *seed, crew.monitor))?;
         let questions: Vec<Question> = drawn.into_iter().flatten().collect();
         let candidates = (learn::candidates::SETS[0].settings)();
-        let loads =
-            crew.map("asking the twin, loads:", &questions, |question| Asked::new(question, &candidates, crew)?.rankings(crew))?;
+        let loads = crew.map("asking the twin, loads:", &questions, |question| {
+            Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
+        })?;
         Ok(Report {
             schema: SCHEMA,
             seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
             command: self.command(),
             setup: self.setup(questions.len()),
-            loads: loads.into_iter().flatten().collect(),
+            without_twin: loads.iter().flatten().filter_map(|one| one.as_ref().err().cloned()).collect(),
+            loads: loads.into_iter().flatten().flatten().collect(),
         })
     }
 
     fn command(&self) -> String {
         let mut text = format!("seekwise lab twin --seed {} --seeds {}", self.seed, self.seeds);
-        for flag in [self.world.flag(), self.is_quick.then_some("--quick")].into_iter().flatten() {
+        for flag in [self.world.flag(), self.is_quick.then_some("--quick"), self.fits_device.then_some("--fit-device")]
+            .into_iter()
+            .flatten()
+        {
             text += &format!(" {flag}");
         }
         text
@@ -125,9 +136,10 @@ impl Ceiling {
             (
                 "Twin",
                 format!(
-                    "It sees each load under {} and replays it under every candidate on the true model of the device. Real runs and \
-                     trials are judged after their first {} s.",
+                    "It sees each load under {} and replays it under every candidate on {}. Real runs and trials are judged after \
+                     their first {} s.",
                     regime::FOUND,
+                    if self.fits_device { "a device fitted to what was seen" } else { "the true model of the device" },
                     SETTLES.as_secs_f64()
                 ),
             ),
@@ -168,8 +180,8 @@ impl<'a> Asked<'a> {
         Ok(Asked { question, candidates, sittings, recording, preference: Preference::default() })
     }
 
-    /// Of each phase of the load.
-    fn rankings(&self, crew: Crew) -> anyhow::Result<Vec<Ranking>> {
+    /// Of each phase of the load; of one without a twin, its name and the reason.
+    fn rankings(&self, fits_device: bool, crew: Crew) -> anyhow::Result<Vec<Result<Ranking, (String, String)>>> {
         let names: Vec<String> = self.sittings.keys().cloned().collect();
         let fixed = self.sittings.iter().map(|(name, sitting)| (name.clone(), sitting)).collect();
         let key = Key::new(self.question, &fixed, &names, regime::FOUND, SETTLES.as_secs_f64(), &self.preference);
@@ -180,20 +192,47 @@ impl<'a> Asked<'a> {
             let (from, to) = (Nanos::from_secs_f64(from_s), Nanos::from_secs_f64(to_s));
             let load = Load::infer(&seen, from, to);
             if load.requests() > 0 && to - from > SETTLES {
-                let tried = self.tried(&load, (from, to), crew)?;
-                rankings.extend(self.ranking(&tried, merits, (from_s, to_s), &load));
+                let world = &self.question.world;
+                let fitted = fits_device.then(|| {
+                    let until: Vec<Seen> = seen.iter().filter(|seen| seen.completed < to).copied().collect();
+                    twin::fit(&until, Some(world.profile.capacity_sectors()))
+                });
+                let tried = match fitted.transpose() {
+                    Ok(None) => self.tried(&load, (from, to), || world.profile.build(world.device), crew)?,
+                    Ok(Some(fitted)) => {
+                        let profile = fitted.profile();
+                        self.tried(&load, (from, to), || profile.build(DeviceOptions::default()), crew)?
+                    }
+                    Err(error) => {
+                        rankings.push(Err((self.name((from_s, to_s)), error.to_string())));
+                        continue;
+                    }
+                };
+                rankings.extend(self.ranking(&tried, merits, (from_s, to_s), &load).map(Ok));
             }
         }
         Ok(rankings)
     }
 
-    fn tried(&self, load: &Load, (from, to): (Nanos, Nanos), crew: Crew) -> anyhow::Result<BTreeMap<String, Tried>> {
+    fn name(&self, (from_s, to_s): (f64, f64)) -> String {
+        let phase = if self.question.phase_ends_s.len() > 1 { format!(", {from_s:.0} to {to_s:.0} s") } else { String::new() };
+        format!("{}{phase}", self.question.name)
+    }
+
+    fn tried(
+        &self,
+        load: &Load,
+        (from, to): (Nanos, Nanos),
+        device: impl Fn() -> Box<dyn Device>,
+        crew: Crew,
+    ) -> anyhow::Result<BTreeMap<String, Tried>> {
         let above = Above::infer(self.recording.calls(), self.recording.seen(), from + SETTLES, to);
         let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
         let world = &self.question.world;
         let lasts = load.span() - SETTLES;
         let one = |setting: &Setting| {
-            let tried = Tried::of(load, world.queue(world.scheduler(setting)), (SETTLES, lasts), above.as_ref(), &watch);
+            let queue = Queue::new(world.scheduler(setting), device(), world.host.queue());
+            let tried = Tried::of(load, queue, (SETTLES, lasts), above.as_ref(), &watch);
             crew.monitor.check()?;
             Ok((setting.to_string(), tried?))
         };
@@ -228,9 +267,8 @@ impl<'a> Asked<'a> {
                 p99_by_bound_promised: finite(&tried.tails, standard.1),
             });
         }
-        let phase = if self.question.phase_ends_s.len() > 1 { format!(", {from_s:.0} to {to_s:.0} s") } else { String::new() };
         Some(Ranking {
-            load: format!("{}{phase}", self.question.name),
+            load: self.name((from_s, to_s)),
             requests: load.requests() as u64,
             streams: load.streams().map(|stream| understood(&stream)).collect(),
             by_requests: pairs(&by_requests),
