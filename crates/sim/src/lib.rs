@@ -9,7 +9,7 @@ mod keyed;
 pub mod profile;
 pub mod replay;
 pub mod run;
-mod scramble;
+pub mod scramble;
 pub mod streams;
 pub mod trace;
 pub mod validate;

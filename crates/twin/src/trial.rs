@@ -49,9 +49,20 @@ impl Slots {
 
     /// How it was served between these times, in seconds; `None` if nothing was done.
     pub fn served(&self, from_s: f64, to_s: f64) -> Option<Served> {
+        Served::of(self.between(from_s, to_s))
+    }
+
+    /// The same by requests alone, whether calls were seen or not.
+    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Served> {
+        let by_requests: Vec<WindowOutcome> =
+            self.between(from_s, to_s).iter().map(|slot| WindowOutcome { calls: None, ..*slot }).collect();
+        Served::of(&by_requests)
+    }
+
+    fn between(&self, from_s: f64, to_s: f64) -> &[WindowOutcome] {
         let slot = |time_s: f64| (time_s / SLOT.as_secs_f64()).round() as usize;
         let to = slot(to_s).min(self.outcomes.len());
-        Served::of(self.outcomes.get(slot(from_s).min(to)..to)?)
+        self.outcomes.get(slot(from_s).min(to)..to).unwrap_or_default()
     }
 }
 

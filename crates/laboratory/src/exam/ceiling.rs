@@ -91,14 +91,10 @@ impl Ceiling {
     /// # Errors
     /// A run fails, or the work was interrupted.
     pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
-        let purpose = self.world.purpose()?;
-        let (loads, shipped, seconds) = if self.is_quick { (3, 1, 20) } else { (usize::MAX, 2, 60) };
-        let extent = Extent { loads, shipped, seconds, traces: Vec::new() };
-        let seeds: Vec<u64> = (0..u64::from(self.seeds)).map(|number| self.seed.wrapping_add(number)).collect();
-        let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| question::draw(purpose, &extent, *seed, crew.monitor))?;
-        let questions: Vec<Question> = drawn.into_iter().flatten().collect();
+        let extent = Extent::new(self.is_quick, Vec::new());
+        let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
         let candidates = (learn::candidates::SETS[0].settings)();
-        let loads = crew.map("asking the twin, loads:", &questions, |question| {
+        let loads = crew.map("asking the twin, loads:", &questions, |(_, question)| {
             Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
         })?;
         Ok(Report {

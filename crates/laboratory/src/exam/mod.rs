@@ -79,11 +79,6 @@ impl Policy {
 }
 
 impl Exam {
-    fn extent(&self) -> Extent {
-        let (loads, shipped, seconds) = if self.is_quick { (3, 1, 20) } else { (usize::MAX, 2, 60) };
-        Extent { loads, shipped, seconds, traces: self.traces.clone() }
-    }
-
     /// The policies that answer each question: every candidate and the default by themselves, then the controllers.
     fn policies(&self, candidates: &[Setting]) -> anyhow::Result<Vec<Policy>> {
         let default = regime::scheduler(regime::FOUND)?;
@@ -119,11 +114,8 @@ impl Exam {
         let policies = self.policies(&candidates)?;
         let purpose = if self.builds { &worlds()?.build } else { &worlds()?.report };
         let experience = experience::load(self.experience.as_deref())?;
-        let seeds: Vec<u64> = (0..u64::from(self.seeds)).map(|number| self.seed.wrapping_add(number)).collect();
-        let extent = self.extent();
-        let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| question::draw(purpose, &extent, *seed, crew.monitor))?;
-        let questions: Vec<(u64, Question)> =
-            seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect();
+        let extent = Extent::new(self.is_quick, self.traces.clone());
+        let questions = question::draw_all(purpose, &extent, self.seed, self.seeds, crew)?;
         let brief = Brief { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
         let runs: Vec<(&(u64, Question), &Policy)> =
             questions.iter().flat_map(|question| policies.iter().map(move |policy| (question, policy))).collect();

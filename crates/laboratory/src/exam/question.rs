@@ -13,6 +13,7 @@ use sim::replay::Fit;
 use crate::comparison::{JobsLoad, Load, ReplayOptions, TraceLoad};
 use crate::loads::{self, Scope, with_runtime};
 use crate::monitor::Monitor;
+use crate::pool::Crew;
 use crate::shipped;
 use crate::world::World;
 use crate::worlds::{Purpose, SHIPPED, TRACES};
@@ -51,11 +52,29 @@ pub struct Extent {
     pub traces: Vec<PathBuf>,
 }
 
+impl Extent {
+    /// That of a full exam or a quick one, with these recordings.
+    pub fn new(is_quick: bool, traces: Vec<PathBuf>) -> Extent {
+        let (loads, shipped, seconds) = if is_quick { (3, 1, 20) } else { (usize::MAX, 2, 60) };
+        Extent { loads, shipped, seconds, traces }
+    }
+}
+
+/// The questions of this many seeds, beginning with the first, each with its seed.
+///
+/// # Errors
+/// A device or a load cannot be made, a trace cannot be read, or the work was interrupted.
+pub fn draw_all(purpose: &Purpose, extent: &Extent, first: u64, seeds: u32, crew: Crew) -> anyhow::Result<Vec<(u64, Question)>> {
+    let seeds: Vec<u64> = (0..u64::from(seeds)).map(|number| first.wrapping_add(number)).collect();
+    let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| draw(purpose, extent, *seed, crew.monitor))?;
+    Ok(seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect())
+}
+
 /// The questions of one seed.
 ///
 /// # Errors
 /// A device or a load cannot be made, or a trace cannot be read.
-pub fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<Question>> {
+fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<Question>> {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x0e4a);
     let mut questions = Vec::new();
     let mut families: Vec<&loads::Family> = purpose.loads.iter().filter_map(|name| loads::find(name)).collect();

@@ -19,8 +19,6 @@ use crate::timed::Stopwatch;
 #[derive(Clone, Debug)]
 pub struct Sitting {
     slots: Slots,
-    /// The same by requests alone, whether calls were seen or not.
-    requests: Slots,
     /// What was in force, from when on, in seconds; the first from the beginning.
     pub in_force: Vec<(f64, String)>,
     /// When the run ended, in seconds.
@@ -50,7 +48,6 @@ impl Sitting {
         let mut recorder = Recorder {
             steered: Steered::new(controller, begins_with, &world.device(), stopwatch.clone()),
             slots: Slots::new(),
-            requests: Slots::new(),
             keep,
         };
         let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
@@ -59,11 +56,9 @@ impl Sitting {
         let measure = ran?.measure;
         let ended = measure.last_completion;
         recorder.slots.until(ended);
-        recorder.requests.until(ended);
         let decided = recorder.steered.steering().decided();
         Ok(Sitting {
             slots: recorder.slots,
-            requests: recorder.requests,
             in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
             ended_s: ended.as_secs_f64(),
             tails: tails(measure.streams.iter()),
@@ -78,7 +73,7 @@ impl Sitting {
 
     /// The same by requests alone.
     pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Served> {
-        self.requests.served(from_s, to_s)
+        self.slots.requests(from_s, to_s)
     }
 
     /// What was in force between these times, piece by piece: from, to and what.
@@ -99,7 +94,6 @@ impl Sitting {
 struct Recorder<'a> {
     steered: Steered,
     slots: Slots,
-    requests: Slots,
     keep: Option<&'a mut Recording>,
 }
 
@@ -111,9 +105,6 @@ impl Pilot for Recorder<'_> {
     fn events(&mut self, noted: &[Noted]) {
         for event in noted.iter().map(twin::event) {
             self.slots.event(&event);
-            if matches!(event, learn::Event::Queued(_) | learn::Event::Completed { .. }) {
-                self.requests.event(&event);
-            }
             if let Some(recording) = &mut self.keep {
                 recording.event(&event);
             }

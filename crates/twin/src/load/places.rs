@@ -117,10 +117,7 @@ impl Places {
     }
 }
 
-/// The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, OOPSLA 2014).
+/// A number without a rhythm of its own; 0 gives none either.
 fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    sim::scramble::scramble(number.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
