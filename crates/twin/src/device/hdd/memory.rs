@@ -71,9 +71,7 @@ impl Memory {
         let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
         // A miss that follows on waits for the rest of a turn: by then the sector has passed.
         let is_hit = |access: &Access| access.service_ms() - tracks.transfer_ms(access.lba, access.sectors) < 0.35 * turn.ms;
-        let hits = following.iter().filter(|access| is_hit(access)).count();
-        let told = following.len() >= FEWEST;
-        let reads_ahead = Told { value: !told || 2 * hits >= following.len(), accesses: if told { following.len() } else { 0 } };
+        let segments = segments(&following, is_hit);
         let mut quick: Vec<f64> = following.iter().filter(|access| is_hit(access)).map(|access| net(access)).collect();
         let mut early: Vec<f64> = accesses
             .iter()
@@ -87,8 +85,8 @@ impl Memory {
         let hit_ms = by_hits.or(by_writes).unwrap_or(usual * OF_HIT);
         Memory {
             write_cache,
-            reads_ahead,
-            segments: segments(&following, is_hit),
+            reads_ahead: reads_ahead(&following, is_hit),
+            segments,
             overhead_ms: by_hits.or(by_writes).map_or(usual, |ms| ms / OF_HIT).min(0.7 * least),
             hit_ms,
             early_ms: by_writes.unwrap_or(hit_ms),
@@ -109,10 +107,23 @@ impl Memory {
     }
 }
 
+/// Whether reads that go on find what was read ahead. Only one that goes on from the very access before tells that a drive does not
+/// read ahead: with others in between, what it had read may have made room for theirs.
+fn reads_ahead(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<bool> {
+    let at_once: Vec<bool> = following.iter().filter(|access| access.follows == Some(1)).map(|access| is_hit(access)).collect();
+    let hits = |all: &[bool]| all.iter().filter(|hit| **hit).count();
+    if at_once.len() >= FEWEST {
+        return Told { value: 2 * hits(&at_once) >= at_once.len(), accesses: at_once.len() };
+    }
+    let all: Vec<bool> = following.iter().map(|access| is_hit(access)).collect();
+    let is_told = all.len() >= FEWEST && 2 * hits(&all) >= all.len();
+    Told { value: true, accesses: if is_told { all.len() } else { 0 } }
+}
+
 /// Runs of reads that go on from memory with so many others in between.
 fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<u32> {
-    let (mut most, mut told) = (1, 0);
-    for size in [2, 4, 8, 16, 32] {
+    let (mut most, mut told) = (0, 0);
+    for size in [2, 4, 8, 16, 32, 64] {
         let between: Vec<bool> = following
             .iter()
             .filter(|access| access.follows.is_some_and(|back| back > size / 2 && back <= size))
@@ -124,7 +135,9 @@ fn segments(following: &[&Access], is_hit: impl Fn(&Access) -> bool) -> Told<u32
         told += between.len();
         let hits = between.iter().filter(|hit| **hit).count();
         if 2 * hits < between.len() {
-            return Told { value: most, accesses: told };
+            // With nothing seen to hit before, there may be any number below.
+            let value = if most > 0 { most } else { USUAL_SEGMENTS.min(size as u32 / 2) };
+            return Told { value, accesses: told };
         }
         most = size as u32;
     }
