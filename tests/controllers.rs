@@ -176,7 +176,7 @@ fn the_scheduler_that_learns_can_be_asked_for() {
 #[test]
 fn controllers_are_listed_and_shown_with_their_tunables() {
     let list = succeeds(&["controller", "list"]);
-    for spec in learn::controller::ALL {
+    for spec in twin::controller::all() {
         assert!(list.lines().any(|line| line.starts_with(spec.name)), "{list}");
         let shown = succeeds(&["controller", "show", spec.name]);
         assert!(spec.tunables.iter().all(|tunable| shown.contains(tunable.name)), "{shown}");
@@ -213,7 +213,7 @@ fn controllers_choose_among_the_candidates_that_are_named() {
         let tried = |name: &str| set.iter().any(|setting| setting == name);
         assert!(unknown[0].split(';').all(tried), "{controller}: {set:?}");
     }
-    for controller in learn::controller::ALL {
+    for controller in twin::controller::all() {
         set(controller.name, &["all"]);
         set(controller.name, &["noop"]);
     }

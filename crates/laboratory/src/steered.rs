@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable, did_you_mean};
-use learn::plant::Identity;
+use learn::plant::{Bounds, Identity};
 use learn::{Controller, Event, Plant, PlantError, Setting, Steering};
 use sim::run::{Noted, Pilot, Steerable};
 use twin::event;
@@ -197,6 +197,11 @@ impl Plant for Simulated<'_> {
 
     fn tunables(&self) -> Vec<&'static Tunable> {
         self.plant.tunables().iter().collect()
+    }
+
+    fn bounds(&self) -> Bounds {
+        let plant = &*self.plant;
+        Bounds { capacity_sectors: plant.capacity_sectors(), limits: plant.limits(), nr_requests: plant.nr_requests() }
     }
 
     fn setting(&self) -> Setting {

@@ -15,7 +15,7 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use learn::controller::{Brief, Chosen};
 use learn::description::{describe, names};
 use learn::experience::{Case, Experience, Served};
-use learn::plant::Identity;
+use learn::plant::{Bounds, Identity};
 use learn::window::{FEATURES, Features};
 use learn::{Event, Plant, PlantError, Setting, Window, WindowOutcome};
 use rand::Rng;
@@ -35,6 +35,10 @@ impl Plant for Still {
 
     fn tunables(&self) -> Vec<&'static Tunable> {
         Vec::new()
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { capacity_sectors: 1 << 30, limits: block::Limits::default(), nr_requests: 256 }
     }
 
     fn setting(&self) -> Setting {

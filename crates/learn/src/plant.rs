@@ -1,6 +1,6 @@
 //! Interface to the controlled system (the "plant" of control theory): a simulated host, a Linux block device, our block server.
 
-use block::{Nanos, SchedulerSpec, Tunable};
+use block::{Limits, Nanos, SchedulerSpec, Tunable};
 
 use crate::setting::Setting;
 
@@ -16,6 +16,9 @@ pub trait Plant {
 
     /// Tunables of the host that can be set while it runs.
     fn tunables(&self) -> Vec<&'static Tunable>;
+
+    /// What its queue and its device allow.
+    fn bounds(&self) -> Bounds;
 
     /// What is in force, read back.
     fn setting(&self) -> Setting;
@@ -37,6 +40,17 @@ pub struct Identity {
     pub plant: String,
     /// The device's name or model.
     pub device: String,
+}
+
+/// What a device and its queue allow; Linux tells it in `/sys/block/*/size` and `/sys/block/*/queue`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// The device's size in 512-byte sectors.
+    pub capacity_sectors: u64,
+    /// What the scheduler must keep to.
+    pub limits: Limits,
+    /// Requests of a kind that may be queued or at the device at once.
+    pub nr_requests: u32,
 }
 
 /// Why a setting is not in force.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 
-use crate::controller::{Controller, Decision};
+use crate::controller::{Controller, Decision, Evidence};
 use crate::event::Event;
 use crate::plant::Plant;
 use crate::setting::Setting;
@@ -26,6 +26,8 @@ pub struct Decided {
     pub why: String,
     /// Expected improvement, as a difference of scores.
     pub expected_gain: Option<f64>,
+    /// What it rests on.
+    pub evidence: Option<Arc<Evidence>>,
     /// Why it could not be applied, if it could not; `to` then equals `from`.
     pub refused: Option<String>,
 }
@@ -117,7 +119,7 @@ impl Steering {
 
     fn put_in_force(&mut self, now: Nanos, window: Option<u64>, decision: Decision, plant: &mut dyn Plant) {
         let from = self.setting.clone().unwrap_or_else(|| Arc::new(plant.setting()));
-        let Decision { setting, why, expected_gain } = decision;
+        let Decision { setting, why, expected_gain, evidence } = decision;
         let (to, refused) = match setting {
             Some(setting) if setting != *from => match plant.apply(now, &setting) {
                 Ok(()) => (Arc::new(setting), None),
@@ -129,7 +131,7 @@ impl Steering {
             _ => (from.clone(), None),
         };
         self.setting = Some(to.clone());
-        self.decided.push(Decided { at: now, window, from, to, why, expected_gain, refused });
+        self.decided.push(Decided { at: now, window, from, to, why, expected_gain, evidence, refused });
     }
 
     /// Every decision so far.

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use learn::candidates::{SETS, Set};
-use learn::controller::{ALL, Chosen, ControllerSpec};
+use learn::controller::ControllerSpec;
+use twin::controller::{all, parse};
 
 use crate::{terminal, tunables};
 
@@ -25,15 +26,15 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<()> {
     let text = match command {
         Command::List => list(),
-        Command::Show { name } => show(Chosen::parse(&name)?.spec),
+        Command::Show { name } => show(parse(&name)?.spec),
         Command::Manual => manual(),
     };
     Ok(terminal::print(&text)?)
 }
 
 fn list() -> String {
-    let width = ALL.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
-    ALL.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
+    let width = all().map(|spec| spec.name.len()).max().unwrap_or(0);
+    all().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
 }
 
 fn show(spec: &ControllerSpec) -> String {
@@ -58,7 +59,7 @@ fn manual() -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(page, "* `{name}`: {summary}: {}.", texts.join(", "));
     }
-    for spec in ALL {
+    for spec in all() {
         // Writing to a String cannot fail.
         let _ = write!(page, "\n## {}\n\n{}. Source: {}.\n", spec.name, tunables::sentence(spec.summary), spec.source);
         if spec.tunables.is_empty() {

@@ -11,12 +11,15 @@
 #![forbid(unsafe_code)]
 
 pub mod above;
+pub mod ask;
+pub mod controller;
 pub mod device;
 pub mod load;
 pub mod recording;
 pub mod trial;
 
 pub use above::Above;
+pub use ask::{Answer, NoAnswer, Question};
 pub use device::{Finding, FitError, Fitted, fit};
 pub use load::Load;
 pub use recording::{Recording, Seen};

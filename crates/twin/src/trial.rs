@@ -1,6 +1,6 @@
 //! A candidate tried: the load on a device under a setting, measured as the plant is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use block::{Nanos, Op, Request, StreamId};
 use learn::experience::Served;
@@ -15,19 +15,36 @@ use crate::load::{Load, Replayed};
 
 /// Length of a slot: long enough for a few requests of a hard disk, short beside any load.
 const SLOT: Nanos = Nanos::from_millis(500);
+/// A judged part has so many slots at least.
+const LEAST_SLOTS: u64 = 8;
+/// Slots that are kept, the latest: the minutes that a decision looks back on.
+const MOST_SLOTS: usize = 600;
 
 /// How a run was served, slot by slot.
 #[derive(Clone, Debug)]
 pub struct Slots {
     tally: Tally,
+    length: Nanos,
     ends: Nanos,
-    outcomes: Vec<WindowOutcome>,
+    /// Slots that were dropped, then those that are kept.
+    dropped: usize,
+    outcomes: VecDeque<WindowOutcome>,
+    most: usize,
 }
 
 impl Slots {
-    /// From time 0.
+    /// From time 0, all of them kept.
     pub fn new() -> Slots {
-        Slots { tally: Tally::new(), ends: SLOT, outcomes: Vec::new() }
+        Slots::of(SLOT, usize::MAX)
+    }
+
+    /// From time 0, of which the latest minutes are kept.
+    pub fn latest() -> Slots {
+        Slots::of(SLOT, MOST_SLOTS)
+    }
+
+    fn of(length: Nanos, most: usize) -> Slots {
+        Slots { tally: Tally::new(), length, ends: length, dropped: 0, outcomes: VecDeque::new(), most }
     }
 
     /// Takes one event in.
@@ -42,8 +59,12 @@ impl Slots {
     /// Closes the slots that end by `now`.
     pub fn until(&mut self, now: Nanos) {
         while self.ends <= now {
-            self.outcomes.push(self.tally.close(SLOT));
-            self.ends += SLOT;
+            self.outcomes.push_back(self.tally.close(self.length));
+            if self.outcomes.len() > self.most {
+                self.outcomes.pop_front();
+                self.dropped += 1;
+            }
+            self.ends += self.length;
         }
     }
 
@@ -55,14 +76,15 @@ impl Slots {
     /// The same by requests alone, whether calls were seen or not.
     pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Served> {
         let by_requests: Vec<WindowOutcome> =
-            self.between(from_s, to_s).iter().map(|slot| WindowOutcome { calls: None, ..*slot }).collect();
+            self.between(from_s, to_s).map(|slot| WindowOutcome { calls: None, ..*slot }).collect();
         Served::of(&by_requests)
     }
 
-    fn between(&self, from_s: f64, to_s: f64) -> &[WindowOutcome] {
-        let slot = |time_s: f64| (time_s / SLOT.as_secs_f64()).round() as usize;
+    /// The slots between these times, in seconds.
+    pub fn between(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = &WindowOutcome> {
+        let slot = |time_s: f64| ((time_s / self.length.as_secs_f64()).round() as usize).saturating_sub(self.dropped);
         let to = slot(to_s).min(self.outcomes.len());
-        self.outcomes.get(slot(from_s).min(to)..to).unwrap_or_default()
+        self.outcomes.range(slot(from_s).min(to)..to)
     }
 }
 
@@ -70,6 +92,17 @@ impl Default for Slots {
     fn default() -> Slots {
         Slots::new()
     }
+}
+
+/// How long a trial is.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// At first, not judged: queues and caches fill.
+    pub settles: Nanos,
+    /// Then, judged.
+    pub lasts: Nanos,
+    /// It ends before with so many requests.
+    pub requests: u64,
 }
 
 /// What came of a trial.
@@ -86,25 +119,30 @@ pub struct Tried {
 }
 
 impl Tried {
-    /// Runs the load through `queue`, which is at rest: first for `settles`, which is not judged, then for `lasts`.
+    /// Runs the load through `queue`, which is at rest.
     ///
     /// # Errors
     /// It was stopped.
-    pub fn of(
-        load: &Load,
-        mut queue: Queue,
-        (settles, lasts): (Nanos, Nanos),
-        above: Option<&Above>,
-        watch: &Watch,
-    ) -> Result<Tried, RunError> {
-        let until = settles + lasts;
-        let mut recorder = Recorder { slots: Slots::new(), from: settles, until, above, got: BTreeMap::new() };
+    pub fn of(load: &Load, mut queue: Queue, extent: Extent, above: Option<&Above>, watch: &Watch) -> Result<Tried, RunError> {
+        let Extent { settles, lasts, requests } = extent;
+        let slot = SLOT.min(Nanos(lasts.0 / LEAST_SLOTS)).max(Nanos(1));
+        let mut recorder = Recorder {
+            slots: Slots::of(slot, usize::MAX),
+            from: settles,
+            until: settles + lasts,
+            left: requests,
+            above,
+            got: BTreeMap::new(),
+        };
         let measure = Measure::new(load.streams().map(|one| one.stream));
-        let measure = sim::run::run(Replayed::new(load, until), &mut queue, measure, watch, Some(&mut recorder))?;
+        let source = Replayed::new(load, settles + lasts, requests);
+        let measure = sim::run::run(source, &mut queue, measure, watch, Some(&mut recorder))?;
+        let until = recorder.until;
         recorder.slots.until(until);
         if let Some(above) = above {
             recorder.got.iter_mut().for_each(|(stream, got)| got.close(until, *stream, above, settles));
         }
+        let lasts = until - settles;
         let served = recorder.slots.served(settles.as_secs_f64(), until.as_secs_f64());
         let tails = measure.streams.iter().filter_map(|(stream, measure)| {
             let responses = &measure.responses;
@@ -127,6 +165,8 @@ struct Recorder<'a> {
     slots: Slots,
     from: Nanos,
     until: Nanos,
+    /// Requests until it ends.
+    left: u64,
     above: Option<&'a Above>,
     got: BTreeMap<StreamId, Got>,
 }
@@ -137,6 +177,12 @@ impl Pilot for Recorder<'_> {
     fn events(&mut self, noted: &[Noted]) {
         for event in noted.iter().map(event) {
             self.slots.event(&event);
+            if let Event::Queued(request) = &event {
+                self.left = self.left.saturating_sub(1);
+                if self.left == 0 {
+                    self.until = self.until.min(request.arrival);
+                }
+            }
             let Some(above) = self.above else { continue };
             match &event {
                 Event::Queued(request) => self.got.entry(request.stream).or_default().queued(request),

@@ -8,6 +8,7 @@ use sim::profile::DeviceOptions;
 use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
+use twin::trial::Extent;
 use twin::{Above, Load, Recording, Seen, Tried};
 
 /// Everything begins at once, and is no measure.
@@ -91,7 +92,14 @@ fn what_was_seen_under_one_scheduler_says_what_another_would_give() {
     let above = Above::infer(recording.calls(), recording.seen(), FROM, TO);
     for scheduler in ["noop", "clook", "anticipatory"] {
         let lasts = TO - FROM;
-        let promised = Tried::of(&load, queue(scheduler), (FROM, lasts), above.as_ref(), &Watch::default()).unwrap();
+        let promised = Tried::of(
+            &load,
+            queue(scheduler),
+            Extent { settles: FROM, lasts, requests: u64::MAX },
+            above.as_ref(),
+            &Watch::default(),
+        )
+        .unwrap();
         let real = recorded(jobs, scheduler);
         let bytes: u64 = real.calls().filter(|call| call.returned >= FROM).map(|call| call.bytes).sum();
         let (promised, measured) = (f64::from(promised.calls.unwrap().throughput), bytes as f64 / lasts.as_secs_f64());

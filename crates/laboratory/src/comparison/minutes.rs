@@ -103,7 +103,16 @@ mod tests {
     fn decided(window: Option<u64>, from: &str, to: &str) -> Decided {
         let setting = |text| Arc::new(Setting::parse(text).unwrap());
         let at = Nanos::from_millis(window.map_or(0, |window| 1000 * (window + 1)));
-        Decided { at, window, from: setting(from), to: setting(to), why: String::new(), expected_gain: None, refused: None }
+        Decided {
+            at,
+            window,
+            from: setting(from),
+            to: setting(to),
+            why: String::new(),
+            expected_gain: None,
+            evidence: None,
+            refused: None,
+        }
     }
 
     #[test]

@@ -68,7 +68,7 @@ pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
 
 /// Reads what `--controller` says.
 pub fn controller(text: &str) -> anyhow::Result<Chosen> {
-    Chosen::parse(text).with_context(|| format!("--controller {text}"))
+    twin::controller::parse(text).with_context(|| format!("--controller {text}"))
 }
 
 /// Refuses two of the same label: nobody could tell their rows apart.

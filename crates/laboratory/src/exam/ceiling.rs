@@ -225,10 +225,10 @@ impl<'a> Asked<'a> {
         let above = Above::infer(self.recording.calls(), self.recording.seen(), from + SETTLES, to);
         let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
         let world = &self.question.world;
-        let lasts = load.span() - SETTLES;
+        let extent = twin::trial::Extent { settles: SETTLES, lasts: load.span() - SETTLES, requests: u64::MAX };
         let one = |setting: &Setting| {
             let queue = Queue::new(world.scheduler(setting), device(), world.host.queue());
-            let tried = Tried::of(load, queue, (SETTLES, lasts), above.as_ref(), &watch);
+            let tried = Tried::of(load, queue, extent, above.as_ref(), &watch);
             crew.monitor.check()?;
             Ok((setting.to_string(), tried?))
         };

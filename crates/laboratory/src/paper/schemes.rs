@@ -1,6 +1,6 @@
 //! The paper's schemes as controllers of this program.
 
-use learn::controller::{self, Chosen};
+use learn::controller::Chosen;
 
 use super::plan::Plan;
 
@@ -91,12 +91,12 @@ impl Scheme {
 
     /// Whether this program has it.
     pub fn is_there(&self) -> bool {
-        controller::find(self.controller).is_some()
+        twin::controller::all().any(|spec| spec.name == self.controller)
     }
 
     /// The controller with its tunables as the paper sets them, times scaled by the plan.
     pub fn chosen(&self, plan: &Plan) -> anyhow::Result<Chosen> {
-        let mut chosen = Chosen::parse(self.controller)?;
+        let mut chosen = twin::controller::parse(self.controller)?;
         for (tunable, value) in chosen.spec.tunables.iter().zip(&mut chosen.values) {
             match self.tunable(tunable.name, plan) {
                 Some(Wanted::Number(wanted)) => *value = wanted.clamp(tunable.min, tunable.max),

@@ -1,13 +1,13 @@
 //! Interface of controllers, which decide from the observed windows what to set.
 
 mod classified;
+mod evidence;
 mod feedback;
 mod fixed;
 mod per_request;
 mod rotate;
 mod round;
 mod round_robin;
-mod seekwise;
 mod two_layer;
 mod workload;
 
@@ -16,11 +16,11 @@ use std::sync::Arc;
 use block::{Nanos, SettingError, Tunable, Unit};
 
 pub use classified::Classified;
+pub use evidence::{Evidence, Promise};
 pub use fixed::Fixed;
 pub use per_request::PerRequest;
 pub use rotate::Rotate;
 pub use round_robin::RoundRobin;
-pub use seekwise::Seekwise;
 
 use crate::candidates;
 use crate::event::Event;
@@ -78,9 +78,9 @@ pub struct ControllerSpec {
     pub build: fn(&Brief, &[i64]) -> Box<dyn Controller>,
 }
 
-/// All controllers.
+/// The controllers that need no simulator. The twin, which does, is listed where the simulator is known.
 pub static ALL: &[&ControllerSpec] =
-    &[&fixed::SPEC, &rotate::SPEC, &round_robin::SPEC, &feedback::SPEC, &per_request::SPEC, &two_layer::SPEC, &seekwise::SPEC];
+    &[&fixed::SPEC, &rotate::SPEC, &round_robin::SPEC, &feedback::SPEC, &per_request::SPEC, &two_layer::SPEC];
 
 /// Shared by the schemes that detect changes.
 const LEAST_CORRELATION: Tunable = Tunable::new(Unit::Percent, 0..=100, 70).named(
@@ -139,14 +139,23 @@ pub enum ChosenError {
 }
 
 impl Chosen {
-    /// Parses `name` or `name:key=value,...`. Tunables not named keep their defaults.
+    /// Parses `name` or `name:key=value,...` with one of [`ALL`]. Tunables not named keep their defaults.
     ///
     /// # Errors
     /// An unknown controller or key, a key given twice, a value that the tunable cannot have.
     pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
+        Chosen::parse_among(ALL.iter().copied(), text)
+    }
+
+    /// The same with one of these.
+    ///
+    /// # Errors
+    /// As [`parse`](Chosen::parse).
+    pub fn parse_among(specs: impl Iterator<Item = &'static ControllerSpec> + Clone, text: &str) -> Result<Chosen, ChosenError> {
         let (name, settings) = text.split_once(':').map_or((text, None), |(name, settings)| (name, Some(settings)));
-        let known = || ALL.iter().map(|spec| spec.name).collect();
-        let spec = find(name).ok_or_else(|| ChosenError::Unknown { name: name.to_owned(), known: known() })?;
+        let known = || specs.clone().map(|spec| spec.name).collect();
+        let found = specs.clone().find(|spec| spec.name == name);
+        let spec = found.ok_or_else(|| ChosenError::Unknown { name: name.to_owned(), known: known() })?;
         let values = block::parse_values(spec.name, spec.tunables, settings)?;
         Ok(Chosen { spec, values })
     }
@@ -164,11 +173,6 @@ impl Chosen {
     }
 }
 
-/// Finds a controller by name.
-pub fn find(name: &str) -> Option<&'static ControllerSpec> {
-    ALL.iter().copied().find(|spec| spec.name == name)
-}
-
 /// The decision of a controller.
 #[derive(Clone, Debug)]
 pub struct Decision {
@@ -178,17 +182,24 @@ pub struct Decision {
     pub why: String,
     /// Expected improvement, as a difference of [`WindowOutcome::score`](crate::WindowOutcome::score)s.
     pub expected_gain: Option<f64>,
+    /// What it rests on, if that can be shown.
+    pub evidence: Option<Arc<Evidence>>,
 }
 
 impl Decision {
     /// Keeps the current setting.
     pub fn keep(why: impl Into<String>) -> Decision {
-        Decision { setting: None, why: why.into(), expected_gain: None }
+        Decision { setting: None, why: why.into(), expected_gain: None, evidence: None }
     }
 
     /// Applies this setting.
     pub fn set(setting: Setting, why: impl Into<String>) -> Decision {
-        Decision { setting: Some(setting), why: why.into(), expected_gain: None }
+        Decision { setting: Some(setting), ..Decision::keep(why) }
+    }
+
+    /// With what it rests on.
+    pub fn resting_on(self, evidence: Evidence) -> Decision {
+        Decision { evidence: Some(Arc::new(evidence)), ..self }
     }
 }
 
@@ -202,7 +213,7 @@ mod tests {
         let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
         // A folder beside a controller's file holds the parts that would make the file too long.
         let files = names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned));
-        let mut files: Vec<String> = files.filter(|name| name != "mod").collect();
+        let mut files: Vec<String> = files.filter(|name| name != "mod" && name != "evidence").collect();
         let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();
         files.sort();
         listed.sort();

@@ -176,7 +176,7 @@ impl RoundRobin {
         let selected = self.candidates[best].clone();
         if !self.thresholds.tunes {
             self.phase = Phase::Executing { reference, measured: Some(achieved) };
-            return Decision { setting: Some(selected), why, expected_gain: gain };
+            return Decision { expected_gain: gain, ..Decision::set(selected, why) };
         }
         let mut tuner = Tuner::new(selected, achieved);
         let decision = tuning_step(&mut tuner, &why);

@@ -19,8 +19,7 @@ use super::rows::{Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
 use crate::description::{describe_named, is_asked, names};
 use crate::experience::{Case, Experience, FEWEST, Served, noted};
-use crate::preference::Preference;
-use crate::similarity::{Point, Similar, distance};
+use crate::similarity::{Columns, Point, distance};
 
 /// Windows this long before and after a change are compared; over a longer time the workload may change.
 const NEAR: Nanos = Nanos::from_millis(5_000);
@@ -83,7 +82,7 @@ struct Lived {
     names: Vec<String>,
     /// Of each name, whether the workload alone decides it.
     is_asked: Vec<bool>,
-    similar: Similar,
+    columns: Columns,
 }
 
 impl Lived {
@@ -94,7 +93,7 @@ impl Lived {
             recorded: 0,
             last: None,
             is_asked: is_asked().collect(),
-            similar: Similar::new(&Experience::new(names.clone(), Vec::new()), &Preference::default()),
+            columns: Columns::described(),
             names,
         }
     }
@@ -150,7 +149,7 @@ impl Lived {
         let row: Vec<f64> = (0..self.names.len()).map(|column| mean(rows.iter().map(|row| row[column]))).collect();
         let only_asked = |(value, is_asked): (&f64, &bool)| if *is_asked { *value } else { f64::NAN };
         let asked: Vec<f64> = row.iter().zip(&self.is_asked).map(only_asked).collect();
-        Some(Seen { setting, asked: self.similar.point(&asked), row, served })
+        Some(Seen { setting, asked: self.columns.point(|column| asked.get(column).copied()), row, served })
     }
 
     fn end(mut self) -> Experience {

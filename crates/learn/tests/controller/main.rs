@@ -5,4 +5,3 @@
 mod classified;
 mod rig;
 mod round_robin;
-mod seekwise;

@@ -6,7 +6,7 @@ use block::{Nanos, Op, Priority, Request, SchedulerSpec, Tunable};
 use learn::controller::{Brief, Chosen, Fixed};
 use learn::description::{describe, names};
 use learn::experience::{Case, Experience, Served};
-use learn::plant::Identity;
+use learn::plant::{Bounds, Identity};
 use learn::{Decided, Event, Plant, PlantError, Setting, Steering};
 
 /// What is asked: so many streams that each have one request under way.
@@ -46,6 +46,10 @@ impl Plant for Scripted {
 
     fn tunables(&self) -> Vec<&'static Tunable> {
         Vec::new()
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { capacity_sectors: 1 << 30, limits: block::Limits::default(), nr_requests: 256 }
     }
 
     fn setting(&self) -> Setting {

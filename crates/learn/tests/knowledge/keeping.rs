@@ -47,6 +47,7 @@ fn a_window_and_a_decision_of_a_controller_are_kept_by_the_names_of_their_featur
         to: setting,
         why: "it is best".into(),
         expected_gain: None,
+        evidence: None,
         refused: Some("no".into()),
     };
     record(&mut knowledge, &run(1), [Row::from(&seen), DecisionRow::new(0, &decided).into()]);

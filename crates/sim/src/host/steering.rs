@@ -15,8 +15,16 @@ impl Steerable for Queue {
         Queue::take_notes(self, into);
     }
 
+    fn capacity_sectors(&self) -> u64 {
+        Queue::capacity_sectors(self)
+    }
+
     fn limits(&self) -> Limits {
         self.settings().limits()
+    }
+
+    fn nr_requests(&self) -> u32 {
+        self.settings().nr_requests
     }
 
     fn switch_time(&self) -> Nanos {
@@ -55,8 +63,16 @@ impl Steerable for Host {
         self.queue_mut().take_notes(into);
     }
 
+    fn capacity_sectors(&self) -> u64 {
+        self.queue().capacity_sectors()
+    }
+
     fn limits(&self) -> Limits {
         self.queue().settings().limits()
+    }
+
+    fn nr_requests(&self) -> u32 {
+        self.queue().settings().nr_requests
     }
 
     fn switch_time(&self) -> Nanos {

@@ -12,8 +12,14 @@ pub trait Steerable {
     /// Appends what was recorded since the last call, in the order in which it happened.
     fn take_notes(&mut self, into: &mut Vec<Noted>);
 
+    /// The device's size in 512-byte sectors.
+    fn capacity_sectors(&self) -> u64;
+
     /// The limits that a scheduler must keep to.
     fn limits(&self) -> Limits;
+
+    /// Requests of a kind that may be queued or at the device at once.
+    fn nr_requests(&self) -> u32;
 
     /// How long nothing goes to the device when its scheduler is exchanged, at least.
     fn switch_time(&self) -> Nanos;

@@ -14,8 +14,9 @@ pub struct Replayed<'a> {
     /// Streams whose next request can be issued: when, and which.
     ready: BinaryHeap<Reverse<(Nanos, usize)>>,
     until: Nanos,
-    /// Requests of all streams.
+    /// Requests of all streams, and how many there may be.
     issued: u64,
+    most: u64,
 }
 
 /// A stream on its way through its steps, again and again.
@@ -58,8 +59,8 @@ impl Going<'_> {
 }
 
 impl<'a> Replayed<'a> {
-    /// From the beginning of the load, until this much time has passed.
-    pub fn new(load: &'a Load, until: Nanos) -> Replayed<'a> {
+    /// From the beginning of the load, until this much time has passed or so many requests were issued.
+    pub fn new(load: &'a Load, until: Nanos, most: u64) -> Replayed<'a> {
         let going = |stream: &'a Stream| Going {
             stream,
             issued: 0,
@@ -69,7 +70,7 @@ impl<'a> Replayed<'a> {
             is_announced: false,
         };
         let mut replayed =
-            Replayed { streams: load.streams.iter().map(going).collect(), ready: BinaryHeap::new(), until, issued: 0 };
+            Replayed { streams: load.streams.iter().map(going).collect(), ready: BinaryHeap::new(), until, issued: 0, most };
         (0..replayed.streams.len()).for_each(|index| replayed.announce(index));
         replayed
     }
@@ -91,7 +92,7 @@ impl Source for Replayed<'_> {
     type Work = Issue;
 
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
-        Ok(self.ready.peek().map(|Reverse((at, _))| *at))
+        Ok(self.ready.peek().filter(|_| self.issued < self.most).map(|Reverse((at, _))| *at))
     }
 
     fn take(&mut self, now: Nanos) -> Result<Option<Issue>, RunError> {
@@ -160,7 +161,7 @@ mod tests {
 
     /// What is issued until `until` if each request takes `response`.
     fn issued(load: &Load, response: Nanos, until: Nanos) -> Vec<Issue> {
-        let mut source = Replayed::new(load, until);
+        let mut source = Replayed::new(load, until, u64::MAX);
         let mut under_way: VecDeque<Issue> = VecDeque::new();
         let mut issued = Vec::new();
         loop {

@@ -146,7 +146,7 @@ impl Classified {
 
     /// Puts an arm in force.
     fn put(&mut self, arm: usize, why: String, expected_gain: Option<f64>) -> Decision {
-        Decision { setting: Some(self.arms[arm].clone()), why, expected_gain }
+        Decision { expected_gain, ..Decision::set(self.arms[arm].clone(), why) }
     }
 
     /// Begins a round, if there are candidates.
@@ -397,7 +397,7 @@ impl Controller for Classified {
                 match self.mostly_best().filter(|&arm| self.arms[arm] != found) {
                     Some(arm) => {
                         let why = format!("{learned}; {} was the best where it mattered most", self.arms[arm]);
-                        Decision { setting: Some(self.arms[arm].clone()), why, expected_gain: None }
+                        Decision::set(self.arms[arm].clone(), why)
                     }
                     None => Decision::keep(learned),
                 }

@@ -1,0 +1,36 @@
+//! What a decision rests on, for people to check.
+
+use crate::setting::Setting;
+
+/// What was seen, and what each candidate promises.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Evidence {
+    /// Facts with their names: the load, the device, how well both reproduce what was measured.
+    pub seen: Vec<(String, String)>,
+    /// The candidates, the most promising first.
+    pub candidates: Vec<Promise>,
+}
+
+/// What a candidate promises.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// The candidate.
+    pub setting: Setting,
+    /// Bytes a second.
+    pub throughput: f64,
+    /// Mean response time in seconds.
+    pub response_s: f64,
+    /// The largest p99 response time of a stream by its bound; above 1 it starves.
+    pub p99_by_bound: f64,
+    /// The gain over what is in force, as a difference of scores, and its standard error.
+    pub gain: f64,
+    /// See `gain`.
+    pub error: f64,
+}
+
+impl Promise {
+    /// Whether it lets a stream wait longer than [merit](crate::merit) allows.
+    pub fn starves(&self) -> bool {
+        self.p99_by_bound > 1.0
+    }
+}

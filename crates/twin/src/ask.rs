@@ -1,0 +1,217 @@
+//! What every candidate would have done with what was seen.
+//!
+//! ```text
+//! recording ─┬─▶ load, and what processes get of it ──┐
+//!            └─▶ device ──────────────────────────────┴─▶ the setting in force: as it was measured? ─▶ candidates: promises
+//! ```
+//! The setting in force is tried first. How far that is from what was measured says how much the twin can be trusted, and widens every
+//! promise. Schedulers are tried first, then the tunings of the best of them. All meet the same load: what is random in it is drawn
+//! alike.
+
+use std::fmt;
+use std::sync::Arc;
+
+use block::{Nanos, SchedulerSpec};
+use learn::controller::Promise;
+use learn::experience::Served;
+use learn::merit;
+use learn::plant::Bounds;
+use learn::{Preference, Setting};
+use sim::host::{Queue, QueueSettings};
+use sim::profile::{DeviceOptions, DeviceProfile};
+use sim::run::Watch;
+
+use crate::above::Above;
+use crate::load::{Load, Understood};
+use crate::recording::{Recording, Seen};
+use crate::trial::{Extent, Tried};
+
+/// Fewer requests tell too little of a load.
+pub const LEAST_REQUESTS: usize = 50;
+/// A trial with fewer requests is none.
+const LEAST_TRIED: u64 = 200;
+/// Trials are at most this long: loads do not stay the same for longer.
+const LONGEST: Nanos = Nanos::from_millis(20_000);
+/// A stream is judged by its p99 from so many requests on: a trial should hold some more.
+const JUDGED_REQUESTS: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
+/// So many schedulers, the best, are tried with their tunings.
+const TUNED: usize = 2;
+/// The share of a trial that is not judged.
+const SETTLES: f64 = 0.2;
+/// A twin that is off by more under the setting in force is not used: a factor of 1.5.
+pub const MOST_OFF: f64 = 0.4;
+/// Errors of promises, as a share of the gain and by themselves, on a twin that is right under the setting in force. From the training
+/// world: `seekwise lab twin --learn-world --fit-device`.
+const GAIN_ERROR: f64 = 0.25;
+const LEAST_ERROR: f64 = 0.015;
+
+/// What is asked.
+pub struct Question<'a> {
+    /// What was seen.
+    pub recording: &'a Recording,
+    /// From when on the setting in force served this load, to now.
+    pub from: Nanos,
+    /// See `from`.
+    pub to: Nanos,
+    /// What was measured meanwhile.
+    pub measured: Served,
+    /// The device.
+    pub device: &'a Arc<dyn DeviceProfile>,
+    /// What is in force.
+    pub in_force: &'a Setting,
+    /// What starvation is judged by.
+    pub default: &'a Setting,
+    /// What there is to choose from.
+    pub candidates: &'a [Setting],
+    /// What the queue allows.
+    pub bounds: Bounds,
+    /// What counts.
+    pub preference: Preference,
+    /// Requests that may be simulated in all.
+    pub requests: u64,
+    /// How many times as wide as usual promises are, from what came of earlier ones.
+    pub unsure: f64,
+}
+
+/// What the twin says.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The load's streams.
+    pub streams: Vec<Understood>,
+    /// What the twin says of the setting in force, and how far its score is above what was measured.
+    pub in_force: Served,
+    /// See `in_force`.
+    pub off: f64,
+    /// What the candidates promise, the best first.
+    pub promises: Vec<Promise>,
+    /// Requests that were simulated.
+    pub requests: u64,
+}
+
+/// Why the twin says nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NoAnswer {
+    /// So few requests.
+    TooFew(usize),
+    /// Nothing was done under the setting in force, in truth or in the twin.
+    Nothing,
+    /// It is so far off under the setting in force.
+    Off(f64),
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoAnswer::TooFew(requests) => write!(f, "{requests} requests tell too little"),
+            NoAnswer::Nothing => write!(f, "nothing was done"),
+            NoAnswer::Off(off) => {
+                write!(f, "the twin does not reproduce what was measured: it is {:.0}% off", 100.0 * off.abs().exp_m1())
+            }
+        }
+    }
+}
+
+struct Trials<'a> {
+    question: &'a Question<'a>,
+    load: &'a Load,
+    above: Option<&'a Above>,
+    extent: Extent,
+    spent: u64,
+}
+
+impl Trials<'_> {
+    fn of(&mut self, setting: &Setting) -> Option<Tried> {
+        let Question { device, bounds, .. } = self.question;
+        let settings = QueueSettings {
+            nr_requests: bounds.nr_requests,
+            max_sectors: bounds.limits.max_sectors,
+            merges: bounds.limits.merges,
+            ..QueueSettings::default()
+        };
+        let SchedulerSpec { build, .. } = setting.spec;
+        let scheduler = build(&settings.limits(), &setting.values);
+        let queue = Queue::new(scheduler, device.build(DeviceOptions::default()), settings);
+        let tried = Tried::of(self.load, queue, self.extent, self.above, &Watch::default()).ok()?;
+        self.spent += tried.requests;
+        Some(tried)
+    }
+}
+
+impl Question<'_> {
+    /// Asks it.
+    ///
+    /// # Errors
+    /// Too little was seen, or the twin does not reproduce it.
+    pub fn ask(&self) -> Result<Answer, NoAnswer> {
+        let under_way = |seen: &&Seen| seen.completed >= self.from && seen.request.arrival < self.to;
+        let seen: Vec<Seen> = self.recording.seen().filter(under_way).copied().collect();
+        let load = Load::infer(&seen, self.from, self.to);
+        if load.requests() < LEAST_REQUESTS {
+            return Err(NoAnswer::TooFew(load.requests()));
+        }
+        let above = Above::infer(self.recording.calls(), self.recording.seen(), self.from, self.to);
+        let rate = load.requests() as f64 / load.span().as_secs_f64();
+        let mut trials = Trials { question: self, load: &load, above: above.as_ref(), extent: self.extent(&load, rate), spent: 0 };
+        let now = trials.of(self.in_force).ok_or(NoAnswer::Nothing)?;
+        let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&self.preference));
+        let in_force = now.calls.ok_or(NoAnswer::Nothing)?;
+        let off = score(&now) - self.measured.score(&self.preference);
+        if !off.is_finite() {
+            return Err(NoAnswer::Nothing);
+        }
+        if off.abs() > MOST_OFF {
+            return Err(NoAnswer::Off(off));
+        }
+        let default = if self.default == self.in_force { now.clone() } else { trials.of(self.default).ok_or(NoAnswer::Nothing)? };
+        let promise = |setting: &Setting, tried: &Tried| {
+            let gain = score(tried) - score(&now);
+            let error = self.unsure * (LEAST_ERROR.powi(2) + off.powi(2) + (GAIN_ERROR * gain).powi(2)).sqrt();
+            let calls = tried.calls;
+            Promise {
+                setting: setting.clone(),
+                throughput: calls.map_or(0.0, |calls| calls.throughput.into()),
+                response_s: calls.map_or(f64::INFINITY, |calls| calls.response_s.into()),
+                p99_by_bound: merit::worst_by_bound(&tried.tails, &default.tails),
+                gain,
+                error,
+            }
+        };
+        let mut promises = vec![promise(self.in_force, &now)];
+        let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>| {
+            let tried = settings.filter_map(|setting| Some(promise(setting, &trials.of(setting)?)));
+            promises.extend(tried);
+            promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
+            let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
+            best.dedup();
+            best.truncate(TUNED);
+            best
+        };
+        let others = || self.candidates.iter().filter(|&setting| setting != self.in_force);
+        let best = try_all(&mut others().filter(|setting| self.is_first(setting)));
+        try_all(&mut others().filter(|setting| !self.is_first(setting) && best.contains(&setting.spec.name)));
+        Ok(Answer { streams: load.streams().collect(), in_force, off, promises, requests: trials.spent })
+    }
+
+    /// How many there will be, about.
+    fn trials(&self) -> usize {
+        let first = self.candidates.iter().filter(|setting| self.is_first(setting)).count();
+        2 + first + (self.candidates.len() - first) * TUNED / first.max(TUNED)
+    }
+
+    /// A scheduler with its defaults, or a tuning of one that is no candidate with its defaults.
+    fn is_first(&self, setting: &Setting) -> bool {
+        let plain = Setting::of(setting.spec);
+        *setting == plain || !self.candidates.contains(&plain)
+    }
+
+    /// As long as the load was seen, and until every stream has enough requests to be judged, as far as the budget goes.
+    fn extent(&self, load: &Load, rate: f64) -> Extent {
+        let slowest = load.streams().map(|stream| stream.rate).filter(|rate| *rate > 1.0).fold(f64::INFINITY, f64::min);
+        let wanted_s = load.span().as_secs_f64().max(JUDGED_REQUESTS / slowest).min(LONGEST.as_secs_f64());
+        let each = (self.requests / (self.trials() as u64)).max(LEAST_TRIED);
+        let lasts_s = wanted_s.min(each as f64 / rate);
+        let lasts = Nanos::from_secs_f64(lasts_s * (1.0 - SETTLES));
+        // A candidate that is many times as fast has many times as many requests: they tell no more.
+        Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: 2 * each }
+    }
+}
