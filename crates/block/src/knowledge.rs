@@ -14,6 +14,11 @@ pub trait Knowledge: Send {
     /// which they were done.
     fn learn(&mut self, request: &Request, dispatched: Nanos, at: Nanos);
 
+    /// Told what is known from elsewhere: the time in which the device turns, or that it does not.
+    fn turns(&mut self, turn: Option<Nanos>) {
+        let _ = turn;
+    }
+
     /// A scheduler that goes by this knowledge and adds to it. The values are those of its tunables.
     fn scheduler(&self, limits: &Limits, values: &[i64]) -> Box<dyn Scheduler>;
 }
@@ -32,6 +37,11 @@ impl KnowledgeStore {
         for (_, knowledge) in self.0.iter_mut().filter(|(spec, _)| spec.name != in_force.name) {
             knowledge.learn(request, dispatched, at);
         }
+    }
+
+    /// Tells every learning scheduler in which time the device turns, or that it does not.
+    pub fn turns(&mut self, turn: Option<Nanos>) {
+        self.0.iter_mut().for_each(|(_, knowledge)| knowledge.turns(turn));
     }
 
     /// Makes a scheduler, with what is known if it is one that learns.

@@ -11,12 +11,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use block::{Nanos, SchedulerSpec};
+use block::{KnowledgeStore, Nanos};
 use learn::controller::Promise;
 use learn::experience::Served;
 use learn::merit;
 use learn::plant::Bounds;
-use learn::{Preference, Setting};
+use learn::{Event, Preference, Setting};
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, DeviceProfile};
 use sim::run::Watch;
@@ -57,6 +57,8 @@ pub struct Question<'a> {
     pub measured: Served,
     /// The device.
     pub device: &'a Arc<dyn DeviceProfile>,
+    /// What the schedulers that learn know of it: on the plant they learn from every request, whoever sent it.
+    pub knowledge: &'a mut KnowledgeStore,
     /// What is in force.
     pub in_force: &'a Setting,
     /// What starvation is judged by.
@@ -112,7 +114,9 @@ impl fmt::Display for NoAnswer {
 }
 
 struct Trials<'a> {
-    question: &'a Question<'a>,
+    device: &'a dyn DeviceProfile,
+    knowledge: &'a mut KnowledgeStore,
+    bounds: Bounds,
     load: &'a Load,
     above: Option<&'a Above>,
     extent: Extent,
@@ -120,18 +124,26 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    fn of(&mut self, setting: &Setting) -> Option<Tried> {
-        let Question { device, bounds, .. } = self.question;
+    /// Those that learn do so from the trial if it `teaches`.
+    fn of(&mut self, setting: &Setting, teaches: bool) -> Option<Tried> {
+        let bounds = &self.bounds;
         let settings = QueueSettings {
             nr_requests: bounds.nr_requests,
             max_sectors: bounds.limits.max_sectors,
             merges: bounds.limits.merges,
             ..QueueSettings::default()
         };
-        let SchedulerSpec { build, .. } = setting.spec;
-        let scheduler = build(&settings.limits(), &setting.values);
-        let queue = Queue::new(scheduler, device.build(DeviceOptions::default()), settings);
-        let tried = Tried::of(self.load, queue, self.extent, self.above, &Watch::default()).ok()?;
+        let scheduler = self.knowledge.scheduler(setting.spec, &settings.limits(), &setting.values);
+        let queue = Queue::new(scheduler, self.device.build(DeviceOptions::default()), settings);
+        let knowledge = &mut *self.knowledge;
+        let mut tell = |event: &Event| {
+            if let Event::Completed { request, dispatched, at } = event
+                && teaches
+            {
+                knowledge.learn(setting.spec, request, *dispatched, *at);
+            }
+        };
+        let tried = Tried::of(self.load, queue, self.extent, self.above, &Watch::default(), &mut tell).ok()?;
         self.spent += tried.requests;
         Some(tried)
     }
@@ -142,7 +154,7 @@ impl Question<'_> {
     ///
     /// # Errors
     /// Too little was seen, or the twin does not reproduce it.
-    pub fn ask(&self) -> Result<Answer, NoAnswer> {
+    pub fn ask(self) -> Result<Answer, NoAnswer> {
         let under_way = |seen: &&Seen| seen.completed >= self.from && seen.request.arrival < self.to;
         let seen: Vec<Seen> = self.recording.seen().filter(under_way).copied().collect();
         let load = Load::infer(&seen, self.from, self.to);
@@ -151,34 +163,37 @@ impl Question<'_> {
         }
         let above = Above::infer(self.recording.calls(), self.recording.seen(), self.from, self.to);
         let rate = load.requests() as f64 / load.span().as_secs_f64();
-        let mut trials = Trials { question: self, load: &load, above: above.as_ref(), extent: self.extent(&load, rate), spent: 0 };
-        let now = trials.of(self.in_force).ok_or(NoAnswer::Nothing)?;
-        let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&self.preference));
+        let extent = self.extent(&load, rate);
+        let Question { in_force: current, default, candidates, preference, measured, unsure, .. } = self;
+        let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
+        let mut trials = Trials { device, knowledge, bounds, load: &load, above: above.as_ref(), extent, spent: 0 };
+        let now = trials.of(current, true).ok_or(NoAnswer::Nothing)?;
+        let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
         let in_force = now.calls.ok_or(NoAnswer::Nothing)?;
-        let off = score(&now) - self.measured.score(&self.preference);
+        let off = score(&now) - measured.score(&preference);
         if !off.is_finite() {
             return Err(NoAnswer::Nothing);
         }
         if off.abs() > MOST_OFF {
             return Err(NoAnswer::Off(off));
         }
-        let default = if self.default == self.in_force { now.clone() } else { trials.of(self.default).ok_or(NoAnswer::Nothing)? };
+        let standard = if default == current { now.clone() } else { trials.of(default, false).ok_or(NoAnswer::Nothing)? };
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
-            let error = self.unsure * (LEAST_ERROR.powi(2) + off.powi(2) + (GAIN_ERROR * gain).powi(2)).sqrt();
+            let error = unsure * (LEAST_ERROR.powi(2) + off.powi(2) + (GAIN_ERROR * gain).powi(2)).sqrt();
             let calls = tried.calls;
             Promise {
                 setting: setting.clone(),
                 throughput: calls.map_or(0.0, |calls| calls.throughput.into()),
                 response_s: calls.map_or(f64::INFINITY, |calls| calls.response_s.into()),
-                p99_by_bound: merit::worst_by_bound(&tried.tails, &default.tails),
+                p99_by_bound: merit::worst_by_bound(&tried.tails, &standard.tails),
                 gain,
                 error,
             }
         };
-        let mut promises = vec![promise(self.in_force, &now)];
+        let mut promises = vec![promise(current, &now)];
         let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>| {
-            let tried = settings.filter_map(|setting| Some(promise(setting, &trials.of(setting)?)));
+            let tried = settings.filter_map(|setting| Some(promise(setting, &trials.of(setting, false)?)));
             promises.extend(tried);
             promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
             let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
@@ -186,22 +201,16 @@ impl Question<'_> {
             best.truncate(TUNED);
             best
         };
-        let others = || self.candidates.iter().filter(|&setting| setting != self.in_force);
-        let best = try_all(&mut others().filter(|setting| self.is_first(setting)));
-        try_all(&mut others().filter(|setting| !self.is_first(setting) && best.contains(&setting.spec.name)));
+        let others = || candidates.iter().filter(|&setting| setting != current);
+        let best = try_all(&mut others().filter(|setting| is_first(candidates, setting)));
+        try_all(&mut others().filter(|setting| !is_first(candidates, setting) && best.contains(&setting.spec.name)));
         Ok(Answer { streams: load.streams().collect(), in_force, off, promises, requests: trials.spent })
     }
 
     /// How many there will be, about.
     fn trials(&self) -> usize {
-        let first = self.candidates.iter().filter(|setting| self.is_first(setting)).count();
+        let first = self.candidates.iter().filter(|setting| is_first(self.candidates, setting)).count();
         2 + first + (self.candidates.len() - first) * TUNED / first.max(TUNED)
-    }
-
-    /// A scheduler with its defaults, or a tuning of one that is no candidate with its defaults.
-    fn is_first(&self, setting: &Setting) -> bool {
-        let plain = Setting::of(setting.spec);
-        *setting == plain || !self.candidates.contains(&plain)
     }
 
     /// As long as the load was seen, and until every stream has enough requests to be judged, as far as the budget goes.
@@ -214,4 +223,10 @@ impl Question<'_> {
         // A candidate that is many times as fast has many times as many requests: they tell no more.
         Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: 2 * each }
     }
+}
+
+/// A scheduler with its defaults, or a tuning of one that is no candidate with its defaults.
+fn is_first(candidates: &[Setting], setting: &Setting) -> bool {
+    let plain = Setting::of(setting.spec);
+    *setting == plain || !candidates.contains(&plain)
 }

@@ -18,11 +18,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use block::{Nanos, StreamId, Tunable, Unit};
+use block::{KnowledgeStore, Nanos, StreamId, Tunable, Unit};
 use learn::controller::{ALL, Brief, Chosen, ChosenError, ControllerSpec, Evidence, Promise};
 use learn::description::describe;
 use learn::experience::{Experience, FEWEST, WINDOW};
 use learn::merit::{self, TOLERANCE};
+use learn::sched;
 use learn::similarity::{Columns, NOWHERE, Point, load_distance};
 use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window};
 use sim::profile::DeviceProfile;
@@ -129,6 +130,8 @@ struct Device {
     profile: Arc<dyn DeviceProfile>,
     findings: Vec<Finding>,
     accesses: usize,
+    /// What the schedulers that learn know of this model.
+    knowledge: KnowledgeStore,
 }
 
 /// The controller.
@@ -306,14 +309,17 @@ impl Seekwise {
         let seen: Vec<Seen> = self.recording.seen().skip(skipped).copied().collect();
         let fitted = device::fit(&seen, Some(capacity_sectors)).map_err(|error| error.to_string())?;
         self.credit_ns -= accesses as f64 * FITTED_NS;
-        self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses });
+        let mut knowledge = KnowledgeStore::new(sched::all());
+        knowledge.turns(fitted.turn());
+        self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, knowledge });
         Ok(())
     }
 
     fn ask(&mut self, now: Nanos, plant: &dyn Plant) -> Result<Answer, String> {
         let bounds = plant.bounds();
         self.fit(bounds.capacity_sectors)?;
-        let device = self.device.as_ref().ok_or("no device was fitted")?;
+        let unsure = self.unsure();
+        let device = self.device.as_mut().ok_or("no device was fitted")?;
         let measured = self.slots.served(self.evidence.as_secs_f64(), now.as_secs_f64()).ok_or("nothing was done")?;
         let question = Question {
             recording: &self.recording,
@@ -321,13 +327,14 @@ impl Seekwise {
             to: now,
             measured,
             device: &device.profile,
+            knowledge: &mut device.knowledge,
             in_force: &self.in_force,
             default: &self.default,
             candidates: &self.arms,
             bounds,
             preference: self.preference,
             requests: (self.credit_ns / TRIED_NS) as u64,
-            unsure: self.unsure(),
+            unsure,
         };
         let answer = question.ask().map_err(|reason: NoAnswer| reason.to_string())?;
         self.credit_ns -= answer.requests as f64 * TRIED_NS;

@@ -119,11 +119,18 @@ pub struct Tried {
 }
 
 impl Tried {
-    /// Runs the load through `queue`, which is at rest.
+    /// Runs the load through `queue`, which is at rest. Everything that happens is told to `tell`, too.
     ///
     /// # Errors
     /// It was stopped.
-    pub fn of(load: &Load, mut queue: Queue, extent: Extent, above: Option<&Above>, watch: &Watch) -> Result<Tried, RunError> {
+    pub fn of(
+        load: &Load,
+        mut queue: Queue,
+        extent: Extent,
+        above: Option<&Above>,
+        watch: &Watch,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Result<Tried, RunError> {
         let Extent { settles, lasts, requests } = extent;
         let slot = SLOT.min(Nanos(lasts.0 / LEAST_SLOTS)).max(Nanos(1));
         let mut recorder = Recorder {
@@ -133,6 +140,7 @@ impl Tried {
             left: requests,
             above,
             got: BTreeMap::new(),
+            tell,
         };
         let measure = Measure::new(load.streams().map(|one| one.stream));
         let source = Replayed::new(load, settles + lasts, requests);
@@ -169,6 +177,7 @@ struct Recorder<'a> {
     left: u64,
     above: Option<&'a Above>,
     got: BTreeMap<StreamId, Got>,
+    tell: &'a mut dyn FnMut(&Event),
 }
 
 impl Pilot for Recorder<'_> {
@@ -177,6 +186,7 @@ impl Pilot for Recorder<'_> {
     fn events(&mut self, noted: &[Noted]) {
         for event in noted.iter().map(event) {
             self.slots.event(&event);
+            (self.tell)(&event);
             if let Event::Queued(request) = &event {
                 self.left = self.left.saturating_sub(1);
                 if self.left == 0 {

@@ -228,7 +228,7 @@ impl<'a> Asked<'a> {
         let extent = twin::trial::Extent { settles: SETTLES, lasts: load.span() - SETTLES, requests: u64::MAX };
         let one = |setting: &Setting| {
             let queue = Queue::new(world.scheduler(setting), device(), world.host.queue());
-            let tried = Tried::of(load, queue, extent, above.as_ref(), &watch);
+            let tried = Tried::of(load, queue, extent, above.as_ref(), &watch, &mut |_| ());
             crew.monitor.check()?;
             Ok((setting.to_string(), tried?))
         };

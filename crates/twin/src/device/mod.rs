@@ -18,6 +18,7 @@ mod seek;
 use std::fmt;
 use std::sync::Arc;
 
+use block::Nanos;
 use sim::profile::{DeviceProfile, Profile};
 
 pub use self::access::Access;
@@ -68,6 +69,12 @@ pub struct Fitted {
 }
 
 impl Fitted {
+    /// In which time it turns; `None` if it does not.
+    pub fn turn(&self) -> Option<Nanos> {
+        let found = self.findings.iter().find(|finding| finding.name == hdd::TURN);
+        found.and_then(|finding| finding.number).map(|ms| Nanos::from_secs_f64(ms / 1e3))
+    }
+
     /// The device, ready to be built.
     pub fn profile(&self) -> Arc<dyn DeviceProfile> {
         self.profile.device()

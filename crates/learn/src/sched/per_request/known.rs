@@ -28,6 +28,10 @@ impl Knowledge for Shared {
         });
     }
 
+    fn turns(&mut self, turn: Option<Nanos>) {
+        self.with(|known| known.positioning.turns(turn));
+    }
+
     fn scheduler(&self, limits: &Limits, values: &[i64]) -> Box<dyn Scheduler> {
         Box::new(PerRequest::new(limits, values, self.clone()))
     }

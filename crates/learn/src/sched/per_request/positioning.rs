@@ -49,6 +49,8 @@ const DRIFT_VARIANCE: f64 = 1e-8 * 1e-8;
 pub struct Positioning {
     finder: Finder,
     turn_ns: Option<f64>,
+    /// Nothing turns.
+    is_still: bool,
     /// How far off that may be, as the variance of a share of it.
     turn_variance: f64,
     regions: BTreeMap<u64, Region>,
@@ -120,6 +122,7 @@ impl Positioning {
         Positioning {
             finder: Finder::new(),
             turn_ns: None,
+            is_still: false,
             turn_variance: FOUND_VARIANCE,
             regions: BTreeMap::new(),
             landmarks: BTreeMap::new(),
@@ -333,9 +336,14 @@ impl Positioning {
         region
     }
 
+    /// Told in which time the device turns, or that it does not.
+    pub fn turns(&mut self, turn: Option<Nanos>) {
+        (self.turn_ns, self.is_still) = (turn.map(|turn| turn.0 as f64), turn.is_none());
+    }
+
     /// Looks for a region's line: in the ends of its reads, or of all if they do not suffice.
     fn search(&mut self, number: u64) {
-        let Some(region) = self.regions.get(&number) else { return };
+        let Some(region) = self.regions.get(&number).filter(|_| !self.is_still) else { return };
         let of = |writes: bool| region.ends.iter().filter(move |of_one| of_one.is_write == writes).map(|of_one| of_one.end);
         let (reads, writes): (Vec<End>, Vec<End>) = (of(false).collect(), of(true).collect());
         let by_reads = if writes.is_empty() { None } else { self.finder.find(&reads, self.turn_ns) };

@@ -22,6 +22,7 @@ use super::seek::{self, Band, Curve, Way};
 use memory::Memory;
 use queue::Queue;
 use tracks::Tracks;
+pub use turn::TURN;
 use turn::Turn;
 
 /// Fewer ways of the arm make no curve.
