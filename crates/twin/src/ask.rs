@@ -40,9 +40,11 @@ const TUNED: usize = 2;
 const SETTLES: f64 = 0.2;
 /// A twin that is off by more under the setting in force is not used: a factor of 1.5.
 pub const MOST_OFF: f64 = 0.4;
-/// Errors of promises, as a share of the gain and by themselves, on a twin that is right under the setting in force. From the training
-/// world: `seekwise lab twin --learn-world --fit-device`.
+/// What a twin has wrong it has wrong of all settings alike, so a gain is off by a share of itself: by this much on a twin that is right
+/// under the setting in force, and by so many times what it is off there; and a little by chance. From the training world: `seekwise lab
+/// twin --learn-world --fit-device`.
 const GAIN_ERROR: f64 = 0.25;
+const OFF_ERROR: f64 = 2.0;
 const LEAST_ERROR: f64 = 0.015;
 
 /// What is asked.
@@ -180,7 +182,7 @@ impl Question<'_> {
         let standard = if default == current { now.clone() } else { trials.of(default, false).ok_or(NoAnswer::Nothing)? };
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
-            let error = unsure * (LEAST_ERROR.powi(2) + off.powi(2) + (GAIN_ERROR * gain).powi(2)).sqrt();
+            let error = unsure * (LEAST_ERROR + gain.abs() * (GAIN_ERROR + OFF_ERROR * off.abs()));
             let calls = tried.calls;
             Promise {
                 setting: setting.clone(),

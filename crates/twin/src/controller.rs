@@ -15,17 +15,17 @@
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos, StreamId, Tunable, Unit};
 use learn::controller::{ALL, Brief, Chosen, ChosenError, ControllerSpec, Evidence, Promise};
 use learn::description::describe;
-use learn::experience::{Experience, FEWEST, WINDOW};
+use learn::experience::{Experience, FEWEST, Served, WINDOW};
 use learn::merit::{self, TOLERANCE};
 use learn::sched;
 use learn::similarity::{Columns, NOWHERE, Point, load_distance};
-use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window};
+use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
 use sim::profile::DeviceProfile;
 
 use crate::ask::{Answer, NoAnswer, Question};
@@ -67,14 +67,21 @@ const DECIDES_S: f64 = 10.0;
 const MOST_FITTED: usize = 4_000;
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
-/// Windows by which a change is judged.
-const JUDGED: usize = 3;
+/// Seconds after which a change can be judged, and has to be.
+const JUDGED_S: (f64, f64) = (2.0, 8.0);
+/// One promise that is not kept counts at most as an error of so many error bars.
+const MOST_BROKEN: f64 = 3.0;
 /// A load is expected to go on as long as it has lasted (Lindy's law), and at least so many seconds.
 const GOES_ON_S: f64 = 8.0;
 /// Two windows in a row at this distance from the load are another load, by the definition of the aspects of a [`Point`].
 const ANOTHER: f64 = 1.0;
-/// Windows over which a load's position is a mean.
+/// Windows over which a load's position is a mean, and those over which what is new is.
 const MEMORY: f64 = 60.0;
+const NEW: usize = 3;
+/// Slots left out at once to see how sure a score is: a second.
+const BLOCK: usize = 2;
+/// The standard error of a score of which there is one second.
+const UNKNOWN: f64 = 0.5;
 /// Loads that are remembered.
 const PAST: usize = 64;
 /// What came of promises counts as if so many had been kept before.
@@ -84,26 +91,61 @@ const KEPT_BEFORE: f64 = 4.0;
 #[derive(Clone, Debug)]
 struct Load {
     from: Nanos,
+    /// The mean of the windows under what serves it, and how far they are from it in the mean.
     point: Point,
+    spread: f64,
     windows: f64,
-    /// Windows in a row that were not like it.
-    strange: u32,
+    /// The latest windows, with their beginnings: they are not in the mean yet.
+    latest: VecDeque<(Nanos, Point)>,
     serves: Setting,
 }
 
 impl Load {
     fn new(from: Nanos, serves: Setting) -> Load {
-        Load { from, point: NOWHERE, windows: 0.0, strange: 0, serves }
+        Load { from, point: NOWHERE, spread: 0.0, windows: 0.0, latest: VecDeque::new(), serves }
     }
 
-    fn look(&mut self, point: &Point) {
-        self.windows = (self.windows + 1.0).min(MEMORY);
-        for (mean, &value) in self.point.iter_mut().zip(point) {
-            if mean.is_nan() {
-                *mean = value;
-            } else if !value.is_nan() {
-                *mean += (value - *mean) / self.windows;
-            }
+    /// Takes a window in. When another load began, if this is one by now.
+    fn look(&mut self, from: Nanos, point: Point) -> Option<Nanos> {
+        self.latest.push_back((from, point));
+        if self.latest.len() <= NEW {
+            return None;
+        }
+        if let Some((_, point)) = self.latest.pop_front() {
+            self.windows = (self.windows + 1.0).min(MEMORY);
+            approach(&mut self.point, &point, self.windows);
+            self.spread += (load_distance(&self.point, &point) - self.spread) / self.windows;
+        }
+        let is_another = load_distance(&self.point, &self.newest()) >= ANOTHER + self.spread;
+        self.latest.front().filter(|_| is_another).map(|(from, _)| *from)
+    }
+
+    /// The mean of the latest windows.
+    fn newest(&self) -> Point {
+        let mut mean = NOWHERE;
+        self.latest.iter().enumerate().for_each(|(number, (_, point))| approach(&mut mean, point, number as f64 + 1.0));
+        mean
+    }
+
+    /// All that is known of where it lies.
+    fn whole(&self) -> Point {
+        if self.windows > 0.0 { self.point } else { self.newest() }
+    }
+
+    /// Something else serves it from now on: what is served changes what is asked.
+    fn served_by(&mut self, setting: Setting) {
+        (self.serves, self.point, self.spread, self.windows) = (setting, NOWHERE, 0.0, 0.0);
+        self.latest.clear();
+    }
+}
+
+/// Moves a mean towards the latest of so many values.
+fn approach(mean: &mut Point, value: &Point, count: f64) {
+    for (mean, &value) in mean.iter_mut().zip(value) {
+        if mean.is_nan() {
+            *mean = value;
+        } else if !value.is_nan() {
+            *mean += (value - *mean) / count;
         }
     }
 }
@@ -113,8 +155,8 @@ impl Load {
 struct Pending {
     from: Setting,
     promise: Promise,
-    /// Scores of windows before it.
-    before: Vec<f64>,
+    /// How the load was served before it.
+    before: Vec<WindowOutcome>,
 }
 
 /// What streams wait for, to notice one that gets nothing.
@@ -123,6 +165,8 @@ struct Waiting {
     requests: u32,
     /// When the last one was done, or the first came.
     since: Nanos,
+    /// The longest that it ever got nothing under the default.
+    longest: Nanos,
 }
 
 /// The device, as far as it was fitted.
@@ -152,8 +196,6 @@ pub struct Seekwise {
     experience: Arc<Experience>,
     /// From when on what is in force serves the load.
     evidence: Nanos,
-    /// Scores of the windows since.
-    scores: Vec<f64>,
     pending: Option<Pending>,
     /// When the twin is asked next.
     asks: Nanos,
@@ -187,7 +229,6 @@ impl Seekwise {
             known: Vec::new(),
             experience: brief.experience.clone(),
             evidence: Nanos::ZERO,
-            scores: Vec::new(),
             pending: None,
             asks: Nanos::ZERO,
             credit_ns: budget * DECIDES_S * 1e9,
@@ -205,10 +246,9 @@ impl Seekwise {
 
     fn put(&mut self, now: Nanos, setting: Setting) -> Decision {
         self.is_settling = true;
-        self.scores.clear();
         self.evidence = now;
         self.in_force = setting.clone();
-        self.load.serves = setting.clone();
+        self.load.served_by(setting.clone());
         Decision::set(setting, String::new())
     }
 
@@ -216,7 +256,7 @@ impl Seekwise {
     fn starving(&self, now: Nanos) -> Option<(StreamId, f64)> {
         let waits = |(stream, waiting): (&StreamId, &Waiting)| {
             let waits_s = (now - waiting.since).as_secs_f64();
-            (waiting.requests > 0 && waits_s > 2.0 * merit::LEAST_BOUND_S).then_some((*stream, waits_s))
+            (waiting.requests > 0 && waits_s > merit::bound_s(waiting.longest.as_secs_f64())).then_some((*stream, waits_s))
         };
         self.waiting.iter().filter_map(waits).max_by(|a, b| a.1.total_cmp(&b.1))
     }
@@ -228,28 +268,64 @@ impl Seekwise {
             let why = format!("{to} lets stream {stream} wait: nothing for {waits_s:.1} s; back to {from}");
             return self.go_back(pending, now, why);
         }
-        if self.scores.is_empty() {
+        let after = self.served_since(self.evidence, now);
+        let seconds = (now - self.evidence).as_secs_f64();
+        let (gain, error) = self.difference(&after, &pending.before);
+        let so_far = format!(
+            "{} than {from}, give or take {:.0}%; {} was promised",
+            percent(gain),
+            100.0 * error,
+            percent(pending.promise.gain)
+        );
+        let is_over = seconds >= JUDGED_S.1;
+        if seconds < JUDGED_S.0 || !gain.is_finite() && !is_over {
             self.pending = Some(pending);
             return Decision::keep(format!("waiting for what comes of {to}"));
         }
-        let (gain, error) = difference(&self.scores, &pending.before);
-        let is_over = self.scores.len() >= JUDGED;
-        if gain < -TOLERANCE.max(SURE * error) {
+        let is_worse = gain < -TOLERANCE.max(SURE * error) || is_over && !(gain >= 0.0);
+        let is_better = gain > SURE * error;
+        if is_worse {
             self.note(&pending.promise, gain);
-            let why = format!("{to} is {} than {from}, {} was promised: back", percent(gain), percent(pending.promise.gain));
-            return self.go_back(pending, now, why);
+            return self.go_back(pending, now, format!("{to} is {so_far}: back"));
         }
-        if !is_over {
+        if !is_better && !is_over {
             self.pending = Some(pending);
-            return Decision::keep(format!("{to} is {} than {from} so far", percent(gain)));
+            return Decision::keep(format!("{to} is {so_far}: not sure yet"));
         }
         self.note(&pending.promise, gain);
-        Decision::keep(format!("{to} stays: {} than {from}, {} was promised", percent(gain), percent(pending.promise.gain)))
+        Decision::keep(format!("{to} stays: {so_far}"))
+    }
+
+    /// How the load was served from then on.
+    fn served_since(&self, from: Nanos, now: Nanos) -> Vec<WindowOutcome> {
+        self.slots.between(from.as_secs_f64(), now.as_secs_f64()).copied().collect()
+    }
+
+    /// The difference of two scores, and its standard error by the jackknife.
+    fn difference(&self, after: &[WindowOutcome], before: &[WindowOutcome]) -> (f64, f64) {
+        let score = |slots: &mut dyn Iterator<Item = &WindowOutcome>| {
+            Served::of(slots).map_or(f64::NEG_INFINITY, |served| served.score(&self.preference))
+        };
+        let variance = |slots: &[WindowOutcome]| {
+            let blocks = slots.len().div_ceil(BLOCK);
+            let without = |block: usize| {
+                let others = slots.iter().enumerate().filter(|(number, _)| number / BLOCK != block).map(|(_, slot)| slot);
+                score(&mut others.into_iter())
+            };
+            let scores: Vec<f64> = (0..blocks).map(without).filter(|score| score.is_finite()).collect();
+            if scores.len() < 2 {
+                return UNKNOWN * UNKNOWN;
+            }
+            let count = scores.len() as f64;
+            let mean = scores.iter().sum::<f64>() / count;
+            (count - 1.0) / count * scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>()
+        };
+        (score(&mut after.iter()) - score(&mut before.iter()), (variance(after) + variance(before)).sqrt())
     }
 
     /// What came of a promise.
     fn note(&mut self, promise: &Promise, gain: f64) {
-        let z = (gain - promise.gain) / promise.error.max(TOLERANCE);
+        let z = ((gain - promise.gain) / promise.error.max(TOLERANCE)).clamp(-MOST_BROKEN, MOST_BROKEN);
         self.kept = (self.kept.0 + 1.0, self.kept.1 + z * z);
     }
 
@@ -263,21 +339,21 @@ impl Seekwise {
     }
 
     /// Another load has begun.
-    fn begin_load(&mut self, now: Nanos, point: &Point) -> Decision {
-        let ended = std::mem::replace(&mut self.load, Load::new(now, self.in_force.clone()));
-        if ended.windows > 1.0 {
-            self.past.retain(|past| load_distance(&past.point, &ended.point) >= ANOTHER);
-            self.past.push(ended);
-            if self.past.len() > PAST {
-                self.past.remove(0);
-            }
+    fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
+        let mut ended = std::mem::replace(&mut self.load, Load::new(began, self.in_force.clone()));
+        let latest = std::mem::take(&mut ended.latest);
+        self.past.retain(|past| load_distance(&past.whole(), &ended.whole()) >= ANOTHER);
+        self.past.push(ended);
+        if self.past.len() > PAST {
+            self.past.remove(0);
         }
+        latest.into_iter().for_each(|(from, point)| {
+            self.load.look(from, point);
+        });
         self.pending = None;
         self.again.iter_mut().for_each(|again| *again = Nanos::ZERO);
-        self.load.look(point);
-        (self.evidence, self.asks) = (now, now);
-        self.scores.clear();
-        match self.recalled(point).filter(|setting| *setting != self.in_force) {
+        (self.evidence, self.asks) = (began, now);
+        match self.recalled(&self.load.newest()).filter(|setting| *setting != self.in_force) {
             Some(setting) => {
                 let why = format!("another load, like one that {setting} served best");
                 Decision { why, ..self.put(now, setting) }
@@ -288,9 +364,9 @@ impl Seekwise {
 
     /// What served a load like this one best.
     fn recalled(&self, point: &Point) -> Option<Setting> {
-        let past = self.past.iter().map(|past| (&past.point, &past.serves));
-        let known = self.known.iter().map(|(point, setting)| (point, setting));
-        let apart = past.chain(known).map(|(other, setting)| (load_distance(other, point), setting));
+        let past = self.past.iter().map(|past| (past.whole(), &past.serves));
+        let known = self.known.iter().map(|(point, setting)| (*point, setting));
+        let apart = past.chain(known).map(|(other, setting)| (load_distance(&other, point), setting));
         apart.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, setting)| setting.clone())
     }
 
@@ -354,7 +430,7 @@ impl Seekwise {
         let best = answer.promises.iter().filter(pays).max_by(|a, b| (a.gain - a.error).total_cmp(&(b.gain - b.error)));
         match best.cloned() {
             Some(promise) => {
-                let before = std::mem::take(&mut self.scores);
+                let before = self.served_since(self.evidence, now);
                 let from = self.in_force.clone();
                 let why = format!(
                     "{} promises to be {}, give or take {:.0}%",
@@ -410,17 +486,6 @@ impl Seekwise {
 /// Streams that are shown.
 const MOST_STREAMS: usize = 8;
 
-/// The difference of two means, and its standard error.
-fn difference(after: &[f64], before: &[f64]) -> (f64, f64) {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let (after_mean, before_mean) = (mean(after), mean(before));
-    let squares = |values: &[f64], mean: f64| values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    let freedom = (after.len() + before.len()).saturating_sub(2).max(1) as f64;
-    let variance = (squares(after, after_mean) + squares(before, before_mean)) / freedom;
-    let parts = 1.0 / after.len().max(1) as f64 + 1.0 / before.len().max(1) as f64;
-    (after_mean - before_mean, (variance * parts).sqrt())
-}
-
 /// A difference of scores.
 fn percent(gain: f64) -> String {
     let percent = gain.exp_m1() * 100.0;
@@ -464,6 +529,9 @@ impl Controller for Seekwise {
             }
             Event::Completed { request, at, .. } if request.is_sync() => {
                 let waiting = self.waiting.entry(request.stream).or_default();
+                if self.in_force == self.default {
+                    waiting.longest = waiting.longest.max(*at - waiting.since);
+                }
                 (waiting.requests, waiting.since) = (waiting.requests.saturating_sub(1), *at);
             }
             _ => {}
@@ -475,33 +543,27 @@ impl Controller for Seekwise {
         let now = window.to;
         self.slots.until(now);
         self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(self.budget * DECIDES_S * 1e9);
-        let score = window.outcome.score(&self.preference);
         if std::mem::take(&mut self.is_settling) {
             // Requests that were queued before the change are served by another scheduler.
             self.evidence = now;
             return Decision::keep("settling");
         }
-        let is_stuck = window.outcome.unfinished > 0 && window.outcome.requests == 0;
-        if (is_stuck || self.starving(now).is_some())
-            && let Some(pending) = self.pending.take()
-        {
-            return self.judge(pending, now);
-        }
-        if window.outcome.requests < FEWEST || !score.is_finite() {
-            return Decision::keep("too little to judge by");
-        }
-        let row = describe(&window.features, &window.outcome);
-        let point = self.columns.point(|column| row.get(column).copied());
-        let is_strange = self.load.windows > 1.0 && load_distance(&point, &self.load.point) >= ANOTHER;
-        self.load.strange = if is_strange { self.load.strange + 1 } else { 0 };
-        match self.load.strange {
-            0 => self.load.look(&point),
-            1 => return Decision::keep("does not look like the load"),
-            _ => return self.begin_load(now, &point),
-        }
-        self.scores.push(score);
         if let Some(pending) = self.pending.take() {
             return self.judge(pending, now);
+        }
+        if self.in_force != self.default
+            && let Some((stream, waits_s)) = self.starving(now)
+        {
+            let why = format!("stream {stream} got nothing for {waits_s:.1} s under {}: back to {}", self.in_force, self.default);
+            self.asks = now + WINDOW;
+            return Decision { why, ..self.put(now, self.default.clone()) };
+        }
+        if window.outcome.requests >= FEWEST {
+            let row = describe(&window.features, &window.outcome);
+            let point = self.columns.point(|column| row.get(column).copied());
+            if let Some(began) = self.load.look(window.from, point) {
+                return self.begin_load(began, now);
+            }
         }
         if now < self.asks {
             return Decision::keep("nothing new to ask");
