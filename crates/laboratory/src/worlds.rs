@@ -50,6 +50,50 @@ pub fn worlds() -> anyhow::Result<&'static Worlds> {
     Ok(READ.get_or_init(|| worlds))
 }
 
+/// Which of the three worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// What is learned from.
+    Learn,
+    /// What choices are made on.
+    Build,
+    /// What is only reported.
+    Report,
+}
+
+impl Which {
+    /// Its flag on the command line; `None` of the usual one.
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            Which::Learn => Some("--learn-world"),
+            Which::Build => Some("--build-world"),
+            Which::Report => None,
+        }
+    }
+
+    /// As it goes on behind "the world".
+    pub fn about(self) -> &'static str {
+        match self {
+            Which::Learn => "that controllers learn from",
+            Which::Build => "used for choices during development",
+            Which::Report => "that is only reported",
+        }
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    /// The file is wrong, which a test rules out.
+    pub fn purpose(self) -> anyhow::Result<&'static Purpose> {
+        let worlds = worlds()?;
+        Ok(match self {
+            Which::Learn => &worlds.learn,
+            Which::Build => &worlds.build,
+            Which::Report => &worlds.report,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]

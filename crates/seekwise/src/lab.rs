@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use laboratory::exam::ceiling::{Ceiling, World};
+use laboratory::exam::ceiling::Ceiling;
 use laboratory::exam::{self, Exam};
 use laboratory::pool::Crew;
+use laboratory::worlds::Which;
 use learn::Preference;
 
 use crate::number;
@@ -49,9 +50,8 @@ pub struct Args {
     /// Experience that controllers learn from [default: built in]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
-    /// Use the validation world, on which design choices are made, instead of the test world, which is only reported
-    #[arg(long)]
-    build_world: bool,
+    #[command(flatten)]
+    world: WorldArgs,
     /// Run fewer and shorter loads and no cross-validation: takes a minute or two
     #[arg(long)]
     quick: bool,
@@ -67,6 +67,27 @@ pub struct Args {
     /// Write a self-contained page
     #[arg(long, value_name = "PAGE.html")]
     html: Option<PathBuf>,
+}
+
+/// Which of the three worlds.
+#[derive(clap::Args)]
+struct WorldArgs {
+    /// Use the validation world, on which design choices are made, instead of the test world, which is only reported
+    #[arg(long)]
+    build_world: bool,
+    /// Use the training world
+    #[arg(long, conflicts_with = "build_world")]
+    learn_world: bool,
+}
+
+impl WorldArgs {
+    fn which(&self) -> Which {
+        match (self.learn_world, self.build_world) {
+            (true, _) => Which::Learn,
+            (_, true) => Which::Build,
+            _ => Which::Report,
+        }
+    }
 }
 
 /// Runs the command.
@@ -90,7 +111,7 @@ fn examine(args: &Args) -> anyhow::Result<()> {
         preference: args.preference.unwrap_or_default(),
         traces: args.traces.clone(),
         experience: args.experience.clone(),
-        builds: args.build_world,
+        world: args.world.which(),
         is_quick: args.quick,
         measures_cpu: args.cpu_time,
     };
@@ -112,12 +133,8 @@ pub struct TwinArgs {
     /// Number of seeds
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
     seeds: u32,
-    /// Use the validation world, on which design choices are made, instead of the test world, which is only reported
-    #[arg(long)]
-    build_world: bool,
-    /// Use the training world
-    #[arg(long, conflicts_with = "build_world")]
-    learn_world: bool,
+    #[command(flatten)]
+    world: WorldArgs,
     /// Run fewer and shorter loads
     #[arg(long)]
     quick: bool,
@@ -133,11 +150,7 @@ pub struct TwinArgs {
 }
 
 fn ask_the_twin(args: &TwinArgs) -> anyhow::Result<()> {
-    let world = match (args.learn_world, args.build_world) {
-        (true, _) => World::Learn,
-        (_, true) => World::Build,
-        _ => World::Report,
-    };
+    let world = args.world.which();
     let ceiling = Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick, fits_device: args.fit_device };
     let terminal = Terminal::default();
     let report = ceiling.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;

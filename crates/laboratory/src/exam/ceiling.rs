@@ -27,7 +27,7 @@ use super::question::{self, Extent, Question};
 use super::sitting::Sitting;
 use crate::comparison::regime;
 use crate::pool::Crew;
-use crate::worlds::{Purpose, worlds};
+use crate::worlds::Which;
 
 /// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
 const SETTLES: Nanos = Nanos::from_millis(2000);
@@ -40,49 +40,11 @@ pub struct Ceiling {
     /// How many.
     pub seeds: u32,
     /// The world to draw from.
-    pub world: World,
+    pub world: Which,
     /// Fewer and shorter loads.
     pub is_quick: bool,
     /// The device is fitted to what was seen, in place of its true model.
     pub fits_device: bool,
-}
-
-/// Which of the three worlds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum World {
-    /// What is learned from.
-    Learn,
-    /// What choices are made on.
-    Build,
-    /// What is only reported.
-    Report,
-}
-
-impl World {
-    fn flag(self) -> Option<&'static str> {
-        match self {
-            World::Learn => Some("--learn-world"),
-            World::Build => Some("--build-world"),
-            World::Report => None,
-        }
-    }
-
-    fn about(self) -> &'static str {
-        match self {
-            World::Learn => "that controllers learn from",
-            World::Build => "used for choices during development",
-            World::Report => "that is only reported",
-        }
-    }
-
-    fn purpose(self) -> anyhow::Result<&'static Purpose> {
-        let worlds = worlds()?;
-        Ok(match self {
-            World::Learn => &worlds.learn,
-            World::Build => &worlds.build,
-            World::Report => &worlds.report,
-        })
-    }
 }
 
 impl Ceiling {

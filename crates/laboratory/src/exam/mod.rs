@@ -29,7 +29,7 @@ pub use marks::WORTH_DECIDING;
 use crate::comparison::regime;
 use crate::experience;
 use crate::pool::Crew;
-use crate::worlds::worlds;
+use crate::worlds::{Which, worlds};
 use marks::{Key, Marks};
 use question::{Extent, Question};
 use sitting::Sitting;
@@ -55,8 +55,8 @@ pub struct Exam {
     pub traces: Vec<PathBuf>,
     /// What controllers learn from; `None` is what comes with the program.
     pub experience: Option<PathBuf>,
-    /// Draws from the development world instead of the reported one.
-    pub builds: bool,
+    /// The world to draw from.
+    pub world: Which,
     /// Fewer and shorter loads.
     pub is_quick: bool,
     /// Whether processor time is measured, the one figure that differs from run to run.
@@ -112,7 +112,7 @@ impl Exam {
         let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
         let candidates = candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))?;
         let policies = self.policies(&candidates)?;
-        let purpose = if self.builds { &worlds()?.build } else { &worlds()?.report };
+        let purpose = self.world.purpose()?;
         let experience = experience::load(self.experience.as_deref())?;
         let extent = Extent::new(self.is_quick, self.traces.clone());
         let questions = question::draw_all(purpose, &extent, self.seed, self.seeds, crew)?;
@@ -144,7 +144,7 @@ impl Exam {
                     policies.iter().zip(marks).map(|(policy, marks)| row(*seed, question, policy, marks))
                 })
                 .collect(),
-            cross_validation: if self.is_quick || self.builds {
+            cross_validation: if self.is_quick || self.world != Which::Report {
                 Vec::new()
             } else {
                 cross_validation::tables(&experience, &brief.candidates, &self.preference, crew)?
@@ -215,10 +215,9 @@ impl Exam {
         add("candidates", &self.candidates);
         add("trace", &self.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         add("experience", &self.experience.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
-        for (flag, given) in [("build-world", self.builds), ("quick", self.is_quick), ("cpu-time", self.measures_cpu)] {
-            if given {
-                text.push_str(&format!(" --{flag}"));
-            }
+        let quick = self.is_quick.then_some("--quick");
+        for flag in [self.world.flag(), quick, self.measures_cpu.then_some("--cpu-time")].into_iter().flatten() {
+            text.push_str(&format!(" {flag}"));
         }
         if self.preference != Preference::default() {
             text.push_str(&format!(" --preference {}", self.preference));
@@ -237,7 +236,7 @@ impl Exam {
             names.dedup();
             names.len()
         };
-        let world = if self.builds { "used for choices during development" } else { "that is only reported" };
+        let world = self.world.about();
         let facts = [
             (
                 "Questions",
