@@ -57,7 +57,12 @@ pub fn bound_s(under_default_s: f64) -> f64 {
 /// Of the streams that are judged, the largest p99 response time by its bound; above 1 a stream starves. A stream that is not served
 /// at all exceeds every bound.
 pub fn worst_by_bound(tails: &Tails, under_default: &Tails) -> f64 {
-    let judged = under_default.iter().filter(|(_, tail)| tail.requests >= LEAST_REQUESTS);
+    worst_by_bound_of(tails, under_default, LEAST_REQUESTS)
+}
+
+/// The same where streams with at least so many requests under the default scheduler are judged.
+pub fn worst_by_bound_of(tails: &Tails, under_default: &Tails, least: u64) -> f64 {
+    let judged = under_default.iter().filter(|(_, tail)| tail.requests >= least);
     let by_bound = judged.map(|(stream, default)| match tails.get(stream) {
         Some(tail) if tail.requests > 0 => tail.p99_s / bound_s(default.p99_s),
         _ => f64::INFINITY,

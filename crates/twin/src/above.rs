@@ -39,18 +39,21 @@ pub(crate) struct Got {
     bytes: u64,
     /// What others moved.
     beside: u64,
-    /// Requests under way, and since when there are any.
+    /// Requests under way, since when there are any, and when they were queued or the trial began to be judged, summed up.
     under_way: u32,
     since: Nanos,
+    queued_ns: u128,
 }
 
 impl Got {
-    pub fn queued(&mut self, request: &Request) {
+    /// A request is queued; its time counts from when the judged part of the trial begins.
+    pub fn queued(&mut self, request: &Request, from: Nanos) {
         if request.is_sync() {
             if self.under_way == 0 {
                 self.since = request.arrival;
             }
             self.under_way += 1;
+            self.queued_ns += u128::from(request.arrival.max(from).0);
         }
     }
 
@@ -62,6 +65,7 @@ impl Got {
             return;
         }
         self.under_way = self.under_way.saturating_sub(1);
+        self.queued_ns = self.queued_ns.saturating_sub(u128::from(request.arrival.max(from).0));
         if !counts {
             return;
         }
@@ -69,7 +73,7 @@ impl Got {
         self.bytes += u64::from(request.sectors) * 512;
         let Some(stream) = above.streams.get(&request.stream) else { return };
         if stream.waits_for_each {
-            self.waited += at - request.arrival - stream.ahead;
+            self.waited += at - request.arrival.max(from) - stream.ahead;
         } else if self.under_way == 0 {
             self.waited += at - self.since.max(from) - stream.ahead;
         }
@@ -78,8 +82,13 @@ impl Got {
     /// The trial ends: what is under way has been waited for, too.
     pub fn close(&mut self, until: Nanos, stream: StreamId, above: &Above, from: Nanos) {
         let Some(stream) = above.streams.get(&stream).filter(|_| self.under_way > 0) else { return };
-        let waiting = if stream.waits_for_each { u64::from(self.under_way) } else { 1 };
-        self.waited += Nanos((until - self.since.max(from) - stream.ahead).0.saturating_mul(waiting));
+        if stream.waits_for_each {
+            let under_way = u128::from(self.under_way);
+            let waited_ns = (under_way * u128::from((until - stream.ahead).0)).saturating_sub(self.queued_ns);
+            self.waited += Nanos(u64::try_from(waited_ns).unwrap_or(u64::MAX));
+        } else {
+            self.waited += until - self.since.max(from) - stream.ahead;
+        }
     }
 }
 

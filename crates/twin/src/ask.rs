@@ -36,6 +36,8 @@ const LONGEST: Nanos = Nanos::from_millis(20_000);
 const JUDGED_REQUESTS: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
 /// So many schedulers, the best, are tried with their tunings.
 const TUNED: usize = 2;
+/// A stream with fewer requests in a trial is not judged by its waits.
+const FEWEST_JUDGED: u64 = 5;
 /// The share of a trial that is not judged.
 const SETTLES: f64 = 0.2;
 /// A twin that is off by more under the setting in force is not used: a factor of 1.5.
@@ -45,7 +47,7 @@ pub const MOST_OFF: f64 = 0.4;
 /// twin --learn-world --fit-device`.
 const GAIN_ERROR: f64 = 0.25;
 const OFF_ERROR: f64 = 2.0;
-const LEAST_ERROR: f64 = 0.015;
+const LEAST_ERROR: f64 = 0.01;
 
 /// What is asked.
 pub struct Question<'a> {
@@ -170,6 +172,8 @@ impl Question<'_> {
         let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
         let mut trials = Trials { device, knowledge, bounds, load: &load, above: above.as_ref(), extent, spent: 0 };
         let now = trials.of(current, true).ok_or(NoAnswer::Nothing)?;
+        // Response times vary by as much as they are long: so much is their mean off by chance.
+        let chance = (load.requests() as f64).sqrt().recip();
         let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
         let in_force = now.calls.ok_or(NoAnswer::Nothing)?;
         let off = score(&now) - measured.score(&preference);
@@ -180,15 +184,18 @@ impl Question<'_> {
             return Err(NoAnswer::Off(off));
         }
         let standard = if default == current { now.clone() } else { trials.of(default, false).ok_or(NoAnswer::Nothing)? };
+        // As many as a stream has in a trial that has enough of them to be judged in a minute.
+        let judged = (merit::LEAST_REQUESTS as f64 * extent.lasts.as_secs_f64() / 60.0) as u64;
+        let judged = judged.clamp(FEWEST_JUDGED, merit::LEAST_REQUESTS);
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
-            let error = unsure * (LEAST_ERROR + gain.abs() * (GAIN_ERROR + OFF_ERROR * off.abs()));
+            let error = unsure * (LEAST_ERROR + gain.abs() * (GAIN_ERROR + OFF_ERROR * off.abs()) + chance.min(gain.abs()));
             let calls = tried.calls;
             Promise {
                 setting: setting.clone(),
                 throughput: calls.map_or(0.0, |calls| calls.throughput.into()),
                 response_s: calls.map_or(f64::INFINITY, |calls| calls.response_s.into()),
-                p99_by_bound: merit::worst_by_bound(&tried.tails, &standard.tails),
+                p99_by_bound: merit::worst_by_bound_of(&tried.tails, &standard.tails, judged),
                 gain,
                 error,
             }
@@ -222,8 +229,8 @@ impl Question<'_> {
         let each = (self.requests / (self.trials() as u64)).max(LEAST_TRIED);
         let lasts_s = wanted_s.min(each as f64 / rate);
         let lasts = Nanos::from_secs_f64(lasts_s * (1.0 - SETTLES));
-        // A candidate that is many times as fast has many times as many requests: they tell no more.
-        Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: 2 * each }
+        // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
+        Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: (2 * each).max(self.requests / 2) }
     }
 }
 

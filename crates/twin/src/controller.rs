@@ -67,6 +67,12 @@ const DECIDES_S: f64 = 10.0;
 const MOST_FITTED: usize = 4_000;
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
+/// Not before the load ends.
+const NEVER: Nanos = Nanos(u64::MAX);
+/// What loads drift by between two measurements, as a standard deviation of their scores.
+const DRIFT: f64 = 0.01;
+/// A stream that gets nothing for so many times the bound of its p99 starves: one in a hundred may wait for longer than that.
+const SILENT: f64 = 3.0;
 /// Seconds after which a change can be judged, and has to be.
 const JUDGED_S: (f64, f64) = (2.0, 8.0);
 /// One promise that is not kept counts at most as an error of so many error bars.
@@ -116,7 +122,7 @@ impl Load {
             approach(&mut self.point, &point, self.windows);
             self.spread += (load_distance(&self.point, &point) - self.spread) / self.windows;
         }
-        let is_another = load_distance(&self.point, &self.newest()) >= ANOTHER + self.spread;
+        let is_another = self.windows >= NEW as f64 && load_distance(&self.point, &self.newest()) >= ANOTHER + self.spread;
         self.latest.front().filter(|_| is_another).map(|(from, _)| *from)
     }
 
@@ -150,13 +156,41 @@ fn approach(mean: &mut Point, value: &Point, count: f64) {
     }
 }
 
+/// A candidate, and what is known of it under the load.
+#[derive(Clone, Debug)]
+struct Arm {
+    setting: Setting,
+    /// Before that it is not tried again.
+    again: Nanos,
+    /// How it served the load when it was last in force.
+    measured: Option<Measured>,
+}
+
+impl Arm {
+    fn new(setting: Setting) -> Arm {
+        Arm { setting, again: Nanos::ZERO, measured: None }
+    }
+}
+
+/// A score that was measured.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    score: f64,
+    variance: f64,
+}
+
+impl Measured {
+    /// The difference of two scores, and its standard error. Loads drift meanwhile.
+    fn over(&self, other: &Measured) -> (f64, f64) {
+        (self.score - other.score, (self.variance + other.variance + DRIFT * DRIFT).sqrt())
+    }
+}
+
 /// A change whose result is awaited.
 #[derive(Clone, Debug)]
 struct Pending {
-    from: Setting,
+    from: usize,
     promise: Promise,
-    /// How the load was served before it.
-    before: Vec<WindowOutcome>,
 }
 
 /// What streams wait for, to notice one that gets nothing.
@@ -181,15 +215,15 @@ struct Device {
 /// The controller.
 pub struct Seekwise {
     preference: Preference,
-    arms: Vec<Setting>,
+    arms: Vec<Arm>,
     budget: f64,
     columns: Columns,
     recording: Recording,
     slots: Slots,
     device: Option<Device>,
     /// What was in force at first: starvation is judged by it.
-    default: Setting,
-    in_force: Setting,
+    default: usize,
+    in_force: usize,
     load: Load,
     past: Vec<Load>,
     known: Vec<(Point, Setting)>,
@@ -203,8 +237,6 @@ pub struct Seekwise {
     credit_ns: f64,
     /// What came of promises: how many, and the sum of the squares of their errors by their error bars.
     kept: (f64, f64),
-    /// By arm: before that it is not tried again.
-    again: Vec<Nanos>,
     waiting: BTreeMap<StreamId, Waiting>,
     is_settling: bool,
 }
@@ -216,14 +248,14 @@ impl Seekwise {
         let budget = budget_permille as f64 / 1000.0;
         Seekwise {
             preference: brief.preference,
-            arms: brief.candidates.clone(),
+            arms: brief.candidates.iter().cloned().map(Arm::new).collect(),
             budget,
             columns: Columns::described(),
             recording: Recording::new(),
             slots: Slots::latest(),
             device: None,
-            default: any.clone(),
-            in_force: any.clone(),
+            default: 0,
+            in_force: 0,
             load: Load::new(Nanos::ZERO, any),
             past: Vec::new(),
             known: Vec::new(),
@@ -233,7 +265,6 @@ impl Seekwise {
             asks: Nanos::ZERO,
             credit_ns: budget * DECIDES_S * 1e9,
             kept: (0.0, 0.0),
-            again: Vec::new(),
             waiting: BTreeMap::new(),
             is_settling: false,
         }
@@ -244,83 +275,93 @@ impl Seekwise {
         ((KEPT_BEFORE + self.kept.1) / (KEPT_BEFORE + self.kept.0)).sqrt()
     }
 
-    fn put(&mut self, now: Nanos, setting: Setting) -> Decision {
+    fn setting(&self) -> &Setting {
+        &self.arms[self.in_force].setting
+    }
+
+    fn arm_of(&self, setting: &Setting) -> Option<usize> {
+        self.arms.iter().position(|arm| arm.setting == *setting)
+    }
+
+    fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
         self.is_settling = true;
         self.evidence = now;
-        self.in_force = setting.clone();
+        self.in_force = arm;
+        let setting = self.setting().clone();
         self.load.served_by(setting.clone());
-        Decision::set(setting, String::new())
+        Decision::set(setting, why)
     }
 
     /// A stream that waits beyond its bound and gets nothing, and for how long.
     fn starving(&self, now: Nanos) -> Option<(StreamId, f64)> {
         let waits = |(stream, waiting): (&StreamId, &Waiting)| {
             let waits_s = (now - waiting.since).as_secs_f64();
-            (waiting.requests > 0 && waits_s > merit::bound_s(waiting.longest.as_secs_f64())).then_some((*stream, waits_s))
+            (waiting.requests > 0 && waits_s > SILENT * merit::bound_s(waiting.longest.as_secs_f64())).then_some((*stream, waits_s))
         };
         self.waiting.iter().filter_map(waits).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    fn judge(&mut self, pending: Pending, now: Nanos) -> Decision {
-        let to = self.in_force.to_string();
-        let from = pending.from.to_string();
-        if let Some((stream, waits_s)) = self.starving(now) {
-            let why = format!("{to} lets stream {stream} wait: nothing for {waits_s:.1} s; back to {from}");
-            return self.go_back(pending, now, why);
-        }
-        let after = self.served_since(self.evidence, now);
+    /// How the load was served by what is in force, so far.
+    fn measure(&self, now: Nanos) -> Option<Measured> {
+        let slots: Vec<&WindowOutcome> = self.slots.between(self.evidence.as_secs_f64(), now.as_secs_f64()).collect();
+        let score =
+            |slots: &mut dyn Iterator<Item = &WindowOutcome>| Served::of(slots).map(|served| served.score(&self.preference));
+        let whole = score(&mut slots.iter().copied())?;
+        let without = |block: usize| {
+            let others = slots.iter().enumerate().filter(|(number, _)| number / BLOCK != block);
+            score(&mut others.map(|(_, slot)| *slot))
+        };
+        // The jackknife.
+        let scores: Vec<f64> = (0..slots.len().div_ceil(BLOCK)).filter_map(without).filter(|score| score.is_finite()).collect();
+        let count = scores.len() as f64;
+        let mean = scores.iter().sum::<f64>() / count;
+        let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
+        let variance = if scores.len() < 2 { UNKNOWN * UNKNOWN } else { (count - 1.0) / count * squares };
+        whole.is_finite().then_some(Measured { score: whole, variance })
+    }
+
+    /// Goes by what was measured: to what served the load better, or on with what is in force; `None` where the twin may be asked.
+    fn compare(&mut self, now: Nanos) -> Option<Decision> {
         let seconds = (now - self.evidence).as_secs_f64();
-        let (gain, error) = self.difference(&after, &pending.before);
-        let so_far = format!(
-            "{} than {from}, give or take {:.0}%; {} was promised",
+        let pending = self.pending.clone();
+        let Some(measured) = self.measure(now).filter(|_| seconds >= JUDGED_S.0) else {
+            return pending.map(|_| Decision::keep(format!("waiting for what comes of {}", self.setting())));
+        };
+        self.arms[self.in_force].measured = Some(measured);
+        let others = self.arms.iter().enumerate().filter(|(arm, other)| *arm != self.in_force && other.again != NEVER);
+        let gains = others.filter_map(|(arm, other)| {
+            let (gain, error) = other.measured?.over(&measured);
+            let is_from = pending.as_ref().is_some_and(|pending| pending.from == arm);
+            let is_sure = gain > TOLERANCE.max(SURE * error) || is_from && seconds >= JUDGED_S.1 && gain > 0.0;
+            is_sure.then_some((arm, gain))
+        });
+        if let Some((arm, gain)) = gains.max_by(|a, b| a.1.total_cmp(&b.1)) {
+            let promised = pending.map_or(String::new(), |pending| {
+                let came = self.arms[pending.from].measured.map_or(0.0, |from| measured.over(&from).0);
+                self.note(&pending.promise, came);
+                format!(", {} was promised", percent(pending.promise.gain))
+            });
+            let (was, is) = (self.setting().to_string(), self.arms[arm].setting.to_string());
+            self.arms[self.in_force].again = now + (now - self.load.from);
+            self.pending = None;
+            self.asks = now + WINDOW;
+            return Some(self.put(now, arm, format!("{was} is {} than {is} was{promised}: back to {is}", percent(-gain))));
+        }
+        let pending = pending?;
+        let (gain, error) = measured.over(&self.arms[pending.from].measured?);
+        let came = format!(
+            "{} than {}, give or take {:.0}%; {} was promised",
             percent(gain),
+            self.arms[pending.from].setting,
             100.0 * error,
             percent(pending.promise.gain)
         );
-        let is_over = seconds >= JUDGED_S.1;
-        if seconds < JUDGED_S.0 || !gain.is_finite() && !is_over {
-            self.pending = Some(pending);
-            return Decision::keep(format!("waiting for what comes of {to}"));
-        }
-        let is_worse = gain < -TOLERANCE.max(SURE * error) || is_over && !(gain >= 0.0);
-        let is_better = gain > SURE * error;
-        if is_worse {
+        if gain > SURE * error || seconds >= JUDGED_S.1 {
             self.note(&pending.promise, gain);
-            return self.go_back(pending, now, format!("{to} is {so_far}: back"));
+            self.pending = None;
+            return Some(Decision::keep(format!("{} stays: {came}", self.setting())));
         }
-        if !is_better && !is_over {
-            self.pending = Some(pending);
-            return Decision::keep(format!("{to} is {so_far}: not sure yet"));
-        }
-        self.note(&pending.promise, gain);
-        Decision::keep(format!("{to} stays: {so_far}"))
-    }
-
-    /// How the load was served from then on.
-    fn served_since(&self, from: Nanos, now: Nanos) -> Vec<WindowOutcome> {
-        self.slots.between(from.as_secs_f64(), now.as_secs_f64()).copied().collect()
-    }
-
-    /// The difference of two scores, and its standard error by the jackknife.
-    fn difference(&self, after: &[WindowOutcome], before: &[WindowOutcome]) -> (f64, f64) {
-        let score = |slots: &mut dyn Iterator<Item = &WindowOutcome>| {
-            Served::of(slots).map_or(f64::NEG_INFINITY, |served| served.score(&self.preference))
-        };
-        let variance = |slots: &[WindowOutcome]| {
-            let blocks = slots.len().div_ceil(BLOCK);
-            let without = |block: usize| {
-                let others = slots.iter().enumerate().filter(|(number, _)| number / BLOCK != block).map(|(_, slot)| slot);
-                score(&mut others.into_iter())
-            };
-            let scores: Vec<f64> = (0..blocks).map(without).filter(|score| score.is_finite()).collect();
-            if scores.len() < 2 {
-                return UNKNOWN * UNKNOWN;
-            }
-            let count = scores.len() as f64;
-            let mean = scores.iter().sum::<f64>() / count;
-            (count - 1.0) / count * scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>()
-        };
-        (score(&mut after.iter()) - score(&mut before.iter()), (variance(after) + variance(before)).sqrt())
+        Some(Decision::keep(format!("{} is {came}: not sure yet", self.setting())))
     }
 
     /// What came of a promise.
@@ -329,18 +370,10 @@ impl Seekwise {
         self.kept = (self.kept.0 + 1.0, self.kept.1 + z * z);
     }
 
-    fn go_back(&mut self, pending: Pending, now: Nanos, why: String) -> Decision {
-        if let Some(arm) = self.arms.iter().position(|arm| *arm == pending.promise.setting) {
-            self.again[arm] = now + (now - self.load.from);
-        }
-        let decision = self.put(now, pending.from);
-        self.asks = now + WINDOW;
-        Decision { why, expected_gain: None, ..decision }
-    }
-
     /// Another load has begun.
     fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
-        let mut ended = std::mem::replace(&mut self.load, Load::new(began, self.in_force.clone()));
+        let next = Load::new(began, self.setting().clone());
+        let mut ended = std::mem::replace(&mut self.load, next);
         let latest = std::mem::take(&mut ended.latest);
         self.past.retain(|past| load_distance(&past.whole(), &ended.whole()) >= ANOTHER);
         self.past.push(ended);
@@ -351,12 +384,13 @@ impl Seekwise {
             self.load.look(from, point);
         });
         self.pending = None;
-        self.again.iter_mut().for_each(|again| *again = Nanos::ZERO);
+        self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
-        match self.recalled(&self.load.newest()).filter(|setting| *setting != self.in_force) {
-            Some(setting) => {
-                let why = format!("another load, like one that {setting} served best");
-                Decision { why, ..self.put(now, setting) }
+        let recalled = self.recalled(&self.load.newest()).and_then(|setting| self.arm_of(&setting));
+        match recalled.filter(|arm| *arm != self.in_force) {
+            Some(arm) => {
+                let why = format!("another load, like one that {} served best", self.arms[arm].setting);
+                self.put(now, arm, why)
             }
             None => Decision::keep("another load"),
         }
@@ -397,6 +431,7 @@ impl Seekwise {
         let unsure = self.unsure();
         let device = self.device.as_mut().ok_or("no device was fitted")?;
         let measured = self.slots.served(self.evidence.as_secs_f64(), now.as_secs_f64()).ok_or("nothing was done")?;
+        let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
         let question = Question {
             recording: &self.recording,
             from: self.evidence,
@@ -404,9 +439,9 @@ impl Seekwise {
             measured,
             device: &device.profile,
             knowledge: &mut device.knowledge,
-            in_force: &self.in_force,
-            default: &self.default,
-            candidates: &self.arms,
+            in_force: &self.arms[self.in_force].setting,
+            default: &self.arms[self.default].setting,
+            candidates: &candidates,
             bounds,
             preference: self.preference,
             requests: (self.credit_ns / TRIED_NS) as u64,
@@ -420,37 +455,28 @@ impl Seekwise {
     fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Plant) -> Decision {
         let goes_on_s = (now - self.load.from).as_secs_f64().max(GOES_ON_S);
         let evidence = self.evidence_of(&answer);
-        let pays = |promise: &&Promise| {
-            let costs_s = plant.switching_time(&self.in_force, &promise.setting).as_secs_f64();
+        let in_force = self.setting();
+        let pays = |promise: &Promise| {
+            let costs_s = plant.switching_time(in_force, &promise.setting).as_secs_f64();
             let sure = promise.gain - promise.error;
-            let is_free = self.arms.iter().position(|arm| *arm == promise.setting).is_some_and(|arm| self.again[arm] <= now);
-            is_free && !promise.starves() && sure > TOLERANCE && sure * goes_on_s > costs_s
+            let arm = self.arm_of(&promise.setting).filter(|&arm| self.arms[arm].again <= now && arm != self.in_force)?;
+            (!promise.starves() && sure > TOLERANCE && sure * goes_on_s > costs_s).then_some((arm, sure))
         };
-        let in_force_starves = answer.promises.iter().any(|promise| promise.setting == self.in_force && promise.starves());
-        let best = answer.promises.iter().filter(pays).max_by(|a, b| (a.gain - a.error).total_cmp(&(b.gain - b.error)));
-        match best.cloned() {
-            Some(promise) => {
-                let before = self.served_since(self.evidence, now);
-                let from = self.in_force.clone();
-                let why = format!(
-                    "{} promises to be {}, give or take {:.0}%",
-                    promise.setting,
-                    percent(promise.gain),
-                    100.0 * promise.error
-                );
-                let decision = self.put(now, promise.setting.clone());
-                let expected_gain = Some(promise.gain);
-                self.pending = Some(Pending { from, promise, before });
-                Decision { why, expected_gain, ..decision }.resting_on(evidence)
+        let best = answer.promises.iter().filter_map(|promise| Some((pays(promise)?, promise)));
+        match best.max_by(|a, b| a.0.1.total_cmp(&b.0.1)) {
+            Some(((arm, _), promise)) => {
+                let gain = percent(promise.gain);
+                let why = format!("{} promises to be {gain}, give or take {:.0}%", promise.setting, 100.0 * promise.error);
+                self.pending = Some(Pending { from: self.in_force, promise: promise.clone() });
+                Decision { expected_gain: Some(promise.gain), ..self.put(now, arm, why) }.resting_on(evidence)
             }
             None => {
-                let best = answer.promises.iter().find(|promise| !promise.starves() && promise.setting != self.in_force);
-                let best = best.map_or(String::new(), |best| {
-                    format!("; the best other is {}: {}, give or take {:.0}%", best.setting, percent(best.gain), 100.0 * best.error)
+                let other = answer.promises.iter().find(|promise| !promise.starves() && promise.setting != *in_force);
+                let other = other.map_or(String::new(), |other| {
+                    let gain = percent(other.gain);
+                    format!("; the best other is {}: {gain}, give or take {:.0}%", other.setting, 100.0 * other.error)
                 });
-                let starves = if in_force_starves { "; it lets a stream wait too long, as all do that gain" } else { "" };
-                Decision::keep(format!("leave {} alone: nothing is sure to be better{best}{starves}", self.in_force))
-                    .resting_on(evidence)
+                Decision::keep(format!("leave {in_force} alone: nothing is sure to be better{other}")).resting_on(evidence)
             }
         }
     }
@@ -475,7 +501,7 @@ impl Seekwise {
                 "{:.3} MB/s and {:.3} ms under {}; its score is {} than measured",
                 f64::from(answer.in_force.throughput) / 1e6,
                 1e3 * f64::from(answer.in_force.response_s),
-                self.in_force,
+                self.setting(),
                 percent(answer.off)
             ),
         ));
@@ -500,14 +526,15 @@ impl Controller for Seekwise {
     fn begin(&mut self, now: Nanos, plant: &dyn Plant) -> Decision {
         let found = plant.setting();
         let known = plant.schedulers();
-        self.arms.retain(|arm| known.iter().any(|spec| spec.name == arm.spec.name));
-        if !self.arms.contains(&found) {
-            self.arms.insert(0, found.clone());
-        }
-        self.again = vec![Nanos::ZERO; self.arms.len()];
-        (self.default, self.in_force) = (found.clone(), found.clone());
+        self.arms.retain(|arm| known.iter().any(|spec| spec.name == arm.setting.spec.name));
+        let arm = self.arm_of(&found).unwrap_or_else(|| {
+            self.arms.insert(0, Arm::new(found.clone()));
+            0
+        });
+        (self.default, self.in_force) = (arm, arm);
         self.load = Load::new(now, found);
-        (self.evidence, self.asks) = (now, now);
+        // The beginning of a load tells little of it: files are opened, queues and caches are empty.
+        (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
         let _ = &self.experience;
         Decision::keep("nothing was seen yet")
     }
@@ -548,15 +575,15 @@ impl Controller for Seekwise {
             self.evidence = now;
             return Decision::keep("settling");
         }
-        if let Some(pending) = self.pending.take() {
-            return self.judge(pending, now);
-        }
         if self.in_force != self.default
             && let Some((stream, waits_s)) = self.starving(now)
         {
-            let why = format!("stream {stream} got nothing for {waits_s:.1} s under {}: back to {}", self.in_force, self.default);
+            let back = self.pending.take().map_or(self.default, |pending| pending.from);
+            let setting = &self.arms[back].setting;
+            let why = format!("stream {stream} got nothing for {waits_s:.1} s under {}: back to {setting}", self.setting());
+            self.arms[self.in_force].again = NEVER;
             self.asks = now + WINDOW;
-            return Decision { why, ..self.put(now, self.default.clone()) };
+            return self.put(now, back, why);
         }
         if window.outcome.requests >= FEWEST {
             let row = describe(&window.features, &window.outcome);
@@ -564,6 +591,9 @@ impl Controller for Seekwise {
             if let Some(began) = self.load.look(window.from, point) {
                 return self.begin_load(began, now);
             }
+        }
+        if let Some(decision) = self.compare(now) {
+            return decision;
         }
         if now < self.asks {
             return Decision::keep("nothing new to ask");
@@ -578,13 +608,11 @@ impl Controller for Seekwise {
     }
 
     fn refused(&mut self, setting: &Setting, _reason: &str) {
-        if let Some(arm) = self.arms.iter().position(|arm| arm == setting) {
-            self.again[arm] = Nanos(u64::MAX);
+        if let Some(arm) = self.arm_of(setting) {
+            self.arms[arm].again = NEVER;
         }
-        if let Some(pending) = self.pending.take() {
-            self.in_force = pending.from.clone();
-            self.load.serves = pending.from;
-        }
+        self.in_force = self.pending.take().map_or(self.default, |pending| pending.from);
+        self.load.serves = self.setting().clone();
         self.is_settling = false;
     }
 }

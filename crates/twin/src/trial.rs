@@ -195,7 +195,7 @@ impl Pilot for Recorder<'_> {
             }
             let Some(above) = self.above else { continue };
             match &event {
-                Event::Queued(request) => self.got.entry(request.stream).or_default().queued(request),
+                Event::Queued(request) => self.got.entry(request.stream).or_default().queued(request, self.from),
                 Event::Completed { request, at, .. } if *at < self.until => {
                     self.got.entry(request.stream).or_default().completed(request, *at, above, self.from);
                 }

@@ -83,29 +83,36 @@ fn how_many_requests_are_in_flight_at_once_is_found() {
     }
 }
 
+/// What a recording under one scheduler promises of another.
+fn promised(recording: &Recording, scheduler: &str) -> Tried {
+    let above = Above::infer(recording.calls(), recording.seen(), FROM, TO);
+    let extent = Extent { settles: FROM, lasts: TO - FROM, requests: u64::MAX };
+    Tried::of(&load(recording), queue(scheduler), extent, above.as_ref(), &Watch::default(), &mut |_| ()).unwrap()
+}
+
 #[test]
 fn what_was_seen_under_one_scheduler_says_what_another_would_give() {
     // One that reads in order beside three at random: the schedulers differ by a factor of two and more.
     let jobs = "[scan]\nrw=read\nbs=256k\n[look-up]\nrw=randread\nbs=8k\nthinktime=5000\nnumjobs=3\n";
     let recording = recorded(jobs, "deadline");
-    let load = load(&recording);
-    let above = Above::infer(recording.calls(), recording.seen(), FROM, TO);
     for scheduler in ["noop", "clook", "anticipatory"] {
-        let lasts = TO - FROM;
-        let promised = Tried::of(
-            &load,
-            queue(scheduler),
-            Extent { settles: FROM, lasts, requests: u64::MAX },
-            above.as_ref(),
-            &Watch::default(),
-        )
-        .unwrap();
         let real = recorded(jobs, scheduler);
         let bytes: u64 = real.calls().filter(|call| call.returned >= FROM).map(|call| call.bytes).sum();
-        let (promised, measured) = (f64::from(promised.calls.unwrap().throughput), bytes as f64 / lasts.as_secs_f64());
+        let promised = f64::from(promised(&recording, scheduler).calls.unwrap().throughput);
+        let measured = bytes as f64 / (TO - FROM).as_secs_f64();
         assert!(
             (promised / measured - 1.0).abs() < 0.1,
             "{scheduler}: {promised:.0} promised, {measured:.0} bytes a second measured"
         );
     }
+}
+
+#[test]
+fn calls_that_are_under_way_together_wait_each_for_its_own_request() {
+    let recording = recorded("[deep]\nioengine=libaio\nrw=randread\niodepth=16\n", "deadline");
+    let promised = f64::from(promised(&recording, "deadline").calls.unwrap().response_s);
+    let waits: Vec<f64> =
+        recording.calls().filter(|call| call.returned >= FROM).map(|call| (call.returned - call.called).as_secs_f64()).collect();
+    let measured = waits.iter().sum::<f64>() / waits.len() as f64;
+    assert!((promised / measured - 1.0).abs() < 0.05, "{promised} s promised, {measured} s measured");
 }
