@@ -101,8 +101,8 @@ pub enum NoAnswer {
     TooFew(usize),
     /// Nothing was done under the setting in force, in truth or in the twin.
     Nothing,
-    /// It is so far off under the setting in force.
-    Off(f64),
+    /// Under the setting in force it says the first, and the second was measured.
+    Off(Served, Served),
 }
 
 impl fmt::Display for NoAnswer {
@@ -110,8 +110,12 @@ impl fmt::Display for NoAnswer {
         match self {
             NoAnswer::TooFew(requests) => write!(f, "{requests} requests tell too little"),
             NoAnswer::Nothing => write!(f, "nothing was done"),
-            NoAnswer::Off(off) => {
-                write!(f, "the twin does not reproduce what was measured: it is {:.0}% off", 100.0 * off.abs().exp_m1())
+            NoAnswer::Off(twin, measured) => {
+                let text = |served: &Served| {
+                    let (mb_s, ms) = (f64::from(served.throughput) / 1e6, 1e3 * f64::from(served.response_s));
+                    format!("{mb_s:.3} MB/s, {ms:.3} ms, fairness {:.2}", served.fairness)
+                };
+                write!(f, "the twin does not reproduce what was measured: {} and not {}", text(twin), text(measured))
             }
         }
     }
@@ -181,7 +185,7 @@ impl Question<'_> {
             return Err(NoAnswer::Nothing);
         }
         if off.abs() > MOST_OFF {
-            return Err(NoAnswer::Off(off));
+            return Err(NoAnswer::Off(in_force, measured));
         }
         let standard = if default == current { now.clone() } else { trials.of(default, false).ok_or(NoAnswer::Nothing)? };
         // As many as a stream has in a trial that has enough of them to be judged in a minute.

@@ -186,6 +186,30 @@ impl Measured {
     }
 }
 
+/// A load that was lived through on this device.
+#[derive(Clone, Debug)]
+struct Known {
+    point: Point,
+    best: Setting,
+    /// By setting.
+    scores: BTreeMap<String, f64>,
+}
+
+/// The loads of this device in an experience.
+fn known_loads(experience: &Experience, device: &str, preference: &Preference) -> Vec<Known> {
+    let columns = Columns::of(&experience.features);
+    let cases = experience.cases.iter().filter(|case| case.device == device);
+    let known = cases.filter_map(|case| {
+        let scored = experience.settings.iter().zip(case.ranked(preference));
+        let scores: BTreeMap<String, f64> = scored.filter_map(|(setting, score)| Some((setting.clone(), score?))).collect();
+        let (best, _) = scores.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        let best = Setting::parse(best).ok()?;
+        let point = columns.point(|column| case.features.get(column).copied().flatten().map(f64::from));
+        Some(Known { point, best, scores })
+    });
+    known.collect()
+}
+
 /// A change whose result is awaited.
 #[derive(Clone, Debug)]
 struct Pending {
@@ -226,8 +250,10 @@ pub struct Seekwise {
     in_force: usize,
     load: Load,
     past: Vec<Load>,
-    known: Vec<(Point, Setting)>,
     experience: Arc<Experience>,
+    known: Vec<Known>,
+    /// What is in force is what served the known loads; it is not known yet whether this is one.
+    begins_with_known: bool,
     /// From when on what is in force serves the load.
     evidence: Nanos,
     pending: Option<Pending>,
@@ -239,6 +265,8 @@ pub struct Seekwise {
     kept: (f64, f64),
     waiting: BTreeMap<StreamId, Waiting>,
     is_settling: bool,
+    /// No window was looked at yet.
+    is_new: bool,
 }
 
 impl Seekwise {
@@ -258,8 +286,9 @@ impl Seekwise {
             in_force: 0,
             load: Load::new(Nanos::ZERO, any),
             past: Vec::new(),
-            known: Vec::new(),
             experience: brief.experience.clone(),
+            known: Vec::new(),
+            begins_with_known: false,
             evidence: Nanos::ZERO,
             pending: None,
             asks: Nanos::ZERO,
@@ -267,6 +296,7 @@ impl Seekwise {
             kept: (0.0, 0.0),
             waiting: BTreeMap::new(),
             is_settling: false,
+            is_new: true,
         }
     }
 
@@ -396,10 +426,44 @@ impl Seekwise {
         }
     }
 
+    /// What was best for some known load of this device, and worse than the default for none.
+    fn serves_all(&self) -> Option<usize> {
+        let default = self.setting().to_string();
+        let gains = |setting: &Setting| -> Option<Vec<f64>> {
+            let name = setting.to_string();
+            self.known.iter().map(|known| Some(known.scores.get(&name)? - known.scores.get(&default)?)).collect()
+        };
+        let bests = self.known.iter().filter_map(|known| {
+            let gains = gains(&known.best)?;
+            let mean = gains.iter().sum::<f64>() / gains.len() as f64;
+            let is_safe = mean > TOLERANCE && gains.iter().all(|gain| *gain >= -TOLERANCE);
+            Some((self.arm_of(&known.best).filter(|_| is_safe)?, mean))
+        });
+        bests.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(arm, _)| arm)
+    }
+
+    /// The first window of the first load: is it a known one?
+    fn recognise(&mut self, now: Nanos) -> Option<Decision> {
+        let begins_with_known = std::mem::take(&mut self.begins_with_known);
+        let recalled = self.recalled(&self.load.newest()).and_then(|setting| self.arm_of(&setting));
+        match recalled {
+            Some(arm) if arm == self.in_force => None,
+            Some(arm) => Some(self.put(now, arm, format!("a known load, which {} served best", self.arms[arm].setting))),
+            None if begins_with_known => {
+                Some(self.put(now, self.default, format!("no known load: back to {}", self.arms[self.default].setting)))
+            }
+            None => None,
+        }
+    }
+
     /// What served a load like this one best.
     fn recalled(&self, point: &Point) -> Option<Setting> {
         let past = self.past.iter().map(|past| (past.whole(), &past.serves));
-        let known = self.known.iter().map(|(point, setting)| (*point, setting));
+        let gains = |known: &&Known| {
+            let score = |setting: &Setting| known.scores.get(&setting.to_string());
+            score(&known.best).zip(score(self.setting())).is_some_and(|(best, now)| best - now > TOLERANCE)
+        };
+        let known = self.known.iter().map(|known| (known.point, if gains(&known) { &known.best } else { self.setting() }));
         let apart = past.chain(known).map(|(other, setting)| (load_distance(&other, point), setting));
         apart.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, setting)| setting.clone())
     }
@@ -535,8 +599,17 @@ impl Controller for Seekwise {
         self.load = Load::new(now, found);
         // The beginning of a load tells little of it: files are opened, queues and caches are empty.
         (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
-        let _ = &self.experience;
-        Decision::keep("nothing was seen yet")
+        self.known = known_loads(&self.experience, &plant.identity().device, &self.preference);
+        match self.serves_all().filter(|arm| *arm != self.in_force) {
+            Some(arm) => {
+                let why = format!("{} served every load best, or as well, that is known of this device", self.arms[arm].setting);
+                let decision = self.put(now, arm, why);
+                // Nothing was queued under anything else.
+                (self.begins_with_known, self.is_settling, self.evidence) = (true, false, now + WINDOW);
+                decision
+            }
+            None => Decision::keep("nothing was seen yet"),
+        }
     }
 
     fn extent(&self) -> Extent {
@@ -590,6 +663,11 @@ impl Controller for Seekwise {
             let point = self.columns.point(|column| row.get(column).copied());
             if let Some(began) = self.load.look(window.from, point) {
                 return self.begin_load(began, now);
+            }
+            if std::mem::take(&mut self.is_new)
+                && let Some(decision) = self.recognise(now)
+            {
+                return decision;
             }
         }
         if let Some(decision) = self.compare(now) {
