@@ -7,6 +7,7 @@ use laboratory::devices;
 use rand::{Rng as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use sim::profile::{DeviceOptions, Profile};
+use twin::device::fit_and_judge;
 use twin::{Fitted, Seen};
 
 /// What is asked of a device.
@@ -99,7 +100,7 @@ fn random_reads_tell_speed_seeks_and_rate_of_a_disk() {
             let profile = drawn(family, seed);
             let spec = &profile.hdd().unwrap().specification;
             let seen = recorded(&profile, Load::Random { writes: 0.0 }, 1500, 1);
-            let fitted = twin::fit(&seen, Some(profile.capacity_sectors())).unwrap();
+            let (fitted, residual) = fit_and_judge(&seen, Some(profile.capacity_sectors()), 2.0 / 3.0).unwrap();
             let found = format!("{}: {}", profile.name(), fitted.profile_toml.split("name =").next().unwrap());
             let (rpm, uncertainty) = number(&fitted, "speed");
             assert!((rpm - spec.mechanics.rotation_rpm).abs() <= uncertainty.unwrap(), "{found}");
@@ -113,7 +114,7 @@ fn random_reads_tell_speed_seeks_and_rate_of_a_disk() {
             let true_rate = f64::from(spec.zones[0].sectors_per_track) * 512.0 * spec.mechanics.rotation_rpm / 60e6;
             let (rate, uncertainty) = number(&fitted, "rate of the outermost tracks");
             assert!((rate - true_rate).abs() <= uncertainty.unwrap(), "{true_rate} MB/s, {found}");
-            assert!(fitted.residual.demerit_ms < 0.06 * fitted.residual.mean_ms, "{:?}, {found}", fitted.residual);
+            assert!(residual.demerit_ms < 0.06 * residual.mean_ms, "{residual:?}, {found}");
         }
     }
 }
@@ -152,8 +153,8 @@ fn what_requests_do_not_tell_is_said_to_be_usual() {
         let finding = fitted.findings.iter().find(|finding| finding.name == name).unwrap();
         assert_eq!((finding.accesses, finding.uncertainty), (0, None), "{finding:?}");
     }
-    let few = recorded(&profile, Load::Sequential, 50, 1);
-    assert_eq!(twin::fit(&few, None).unwrap_err(), twin::FitError::TooFew(50));
+    let few = recorded(&profile, Load::Sequential, 15, 1);
+    assert_eq!(twin::fit(&few, None).unwrap_err(), twin::FitError::TooFew(15));
     let beyond = twin::fit(&recorded(&profile, Load::Mixed, 150, 1), Some(1_000)).unwrap_err();
     assert!(matches!(beyond, twin::FitError::Beyond(_, 1_000)), "{beyond}");
 }

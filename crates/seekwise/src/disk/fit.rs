@@ -57,7 +57,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let capacity = capacity(arguments)?;
     let beside = arguments.beside.as_deref().map(load).transpose()?;
     let seen = seen(arguments)?;
-    let fitted = fit_and_judge(&seen, capacity, SHARE).with_context(|| name.clone())?;
+    let (fitted, residual) = fit_and_judge(&seen, capacity, SHARE).with_context(|| name.clone())?;
     let other = match &beside {
         Some(profile) => {
             let residual = judge(profile, &seen, SHARE).with_context(|| format!("{name} on {}", profile.name()))?;
@@ -65,7 +65,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
         None => None,
     };
-    let text = if arguments.json { as_json(&name, &fitted, other.as_ref())? } else { as_table(&name, &fitted, other.as_ref())? };
+    let text = if arguments.json {
+        as_json(&name, &fitted, &residual, other.as_ref())?
+    } else {
+        as_table(&name, &fitted, &residual, other.as_ref())?
+    };
     if let Some(output) = &arguments.output {
         report::record::replace(output, fitted.profile_toml.as_bytes()).with_context(|| format!("{}", output.display()))?;
     }
@@ -118,12 +122,12 @@ fn as_seen(request: &TraceRequest, response: Nanos) -> Seen {
     Seen { request: queued, dispatched: arrival, completed: arrival + response }
 }
 
-fn as_table(name: &str, fitted: &Fitted, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
+fn as_table(name: &str, fitted: &Fitted, judged_by: &Residual, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
     let mut text = format!("{}: what the times of its requests tell of the device\n", report::printable(name));
     for finding in &fitted.findings {
         writeln!(text, "{:34} {:>24}   {}", finding.name, finding.text(), finding.rests_on())?;
     }
-    writeln!(text, "\nfitted to the first half, judged on {} accesses of the second; ms", fitted.residual.accesses)?;
+    writeln!(text, "\nfitted to the first half, judged on {} accesses of the second; ms", judged_by.accesses)?;
     writeln!(text, "{:34} {:>10} {:>10} {:>10} {:>10} {:>10}", "", "mean", "error", "demerit", "reads", "writes")?;
     let mut row = |label: &str, residual: &Residual| {
         let Residual { mean_ms, mean_error_ms, demerit_ms, by_op_ms: [reads, writes], .. } = *residual;
@@ -133,14 +137,14 @@ fn as_table(name: &str, fitted: &Fitted, other: Option<&(String, Residual)>) -> 
             report::printable(label).to_string()
         )
     };
-    row("fitted", &fitted.residual)?;
+    row("fitted", judged_by)?;
     if let Some((name, residual)) = other {
         row(name, residual)?;
     }
     Ok(text)
 }
 
-fn as_json(name: &str, fitted: &Fitted, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
+fn as_json(name: &str, fitted: &Fitted, judged_by: &Residual, other: Option<&(String, Residual)>) -> anyhow::Result<String> {
     let judged = |residual: &Residual| {
         serde_json::json!({
             "accesses": residual.accesses, "mean_ms": residual.mean_ms, "mean_error_ms": residual.mean_error_ms,
@@ -154,7 +158,7 @@ fn as_json(name: &str, fitted: &Fitted, other: Option<&(String, Residual)>) -> a
         })
     });
     let mut value = serde_json::json!({
-        "trace": name, "findings": findings.collect::<Vec<_>>(), "judged": judged(&fitted.residual),
+        "trace": name, "findings": findings.collect::<Vec<_>>(), "judged": judged(judged_by),
     });
     if let Some((name, residual)) = other {
         value["beside"] = serde_json::json!({ "disk": name, "judged": judged(residual) });

@@ -71,20 +71,18 @@ fn digits(value: f64) -> String {
 }
 
 /// The head of a fitted profile, as comments.
-pub fn head(findings: &[Finding], residual: &Residual) -> String {
+pub fn head(findings: &[Finding], residual: Option<&Residual>) -> String {
     let mut head = String::from("# Fitted to the times at which requests were dispatched and completed.\n#\n");
     for finding in findings {
         let _ = writeln!(head, "# {:38} {:26} {}", finding.name, finding.text(), finding.rests_on());
     }
-    let _ = write!(
-        head,
-        "#\n# On {} accesses that it was not fitted to: mean {:.3} ms, off by {:+.3} ms; demerit {:.3} ms, of reads {:.3}, of writes {:.3}.\n\n",
-        residual.accesses,
-        residual.mean_ms,
-        residual.mean_error_ms,
-        residual.demerit_ms,
-        residual.by_op_ms[0],
-        residual.by_op_ms[1]
-    );
+    if let Some(Residual { accesses, mean_ms, mean_error_ms, demerit_ms, by_op_ms: [reads, writes] }) = residual {
+        let _ = write!(
+            head,
+            "#\n# On {accesses} accesses that it was not fitted to: mean {mean_ms:.3} ms, off by {mean_error_ms:+.3} ms; demerit \
+             {demerit_ms:.3} ms, of reads {reads:.3}, of writes {writes:.3}.\n"
+        );
+    }
+    head.push('\n');
     head
 }

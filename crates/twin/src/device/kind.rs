@@ -7,6 +7,8 @@ use super::findings::Finding;
 const FEWEST: usize = 10;
 /// No arm crosses a disk in so little time: the shortest tenth of the reads of a 15,000 rpm drive take 2 ms.
 const QUICKEST_ARM_MS: f64 = 1.0;
+/// Nor does one serve reads that lie apart so fast, however many it holds.
+const QUICKEST_READ_MS: f64 = 1.0;
 /// Nor does a disk serve so many writes in a second, buffered or not, if they lie apart.
 const MOST_WRITES_A_SECOND: f64 = 800.0;
 /// Nor does one pass so many MB/s: the fastest of 2020 have 270.
@@ -37,7 +39,11 @@ pub fn of(accesses: &[Access]) -> Told {
     let (writes, seconds) = (far(true).count(), busy_s(accesses));
     let (is_flash, told) = if reads.len() >= FEWEST {
         let tenth = reads.len() / 10;
-        (*reads.select_nth_unstable_by(tenth, f64::total_cmp).1 < QUICKEST_ARM_MS, reads.len())
+        let is_quick = *reads.select_nth_unstable_by(tenth, f64::total_cmp).1 < QUICKEST_ARM_MS;
+        // Some that lie apart may be in a disk's memory all the same: most are not.
+        let mut shares: Vec<f64> = far(false).map(|access| access.response_ms() / f64::from(access.others + 1)).collect();
+        let middle = shares.len() / 2;
+        (is_quick && *shares.select_nth_unstable_by(middle, f64::total_cmp).1 < QUICKEST_READ_MS, reads.len())
     } else if writes >= FEWEST {
         (writes as f64 > MOST_WRITES_A_SECOND * seconds, writes)
     } else {

@@ -6,6 +6,7 @@
 //! ```
 
 pub mod access;
+mod array;
 mod findings;
 mod flash;
 mod hdd;
@@ -19,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use block::Nanos;
-use sim::profile::{DeviceProfile, Profile};
+use sim::profile::{DeviceProfile, Profile, ProfileError};
 
 pub use self::access::Access;
 pub use self::findings::Finding;
@@ -27,7 +28,7 @@ pub use self::residual::Residual;
 use crate::Seen;
 
 /// Fewer accesses tell nothing that the prior does not.
-pub const MIN_ACCESSES: usize = 100;
+pub const MIN_ACCESSES: usize = 20;
 
 /// Why no device could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,9 +64,7 @@ pub struct Fitted {
     pub profile_toml: String,
     /// Each parameter, with how sure it is.
     pub findings: Vec<Finding>,
-    /// How far the model that the first accesses give is off on the last.
-    pub residual: Residual,
-    profile: Profile,
+    profile: Arc<dyn DeviceProfile>,
 }
 
 impl Fitted {
@@ -77,7 +76,7 @@ impl Fitted {
 
     /// The device, ready to be built.
     pub fn profile(&self) -> Arc<dyn DeviceProfile> {
-        self.profile.device()
+        self.profile.clone()
     }
 }
 
@@ -87,14 +86,24 @@ impl Fitted {
 /// # Errors
 /// Too few requests, or one lies beyond the device.
 pub fn fit(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<Fitted, FitError> {
-    fit_and_judge(seen, capacity_sectors, 2.0 / 3.0)
+    let (accesses, capacity) = looked_at(seen, capacity_sectors)?;
+    fitted(&accesses, capacity, capacity_sectors.is_some(), None)
 }
 
-/// As [`fit`]; the residual is that of a fit to this share of the accesses, the first, on the others.
+/// As [`fit`]; and how far a fit to this share of the accesses, the first, is off on the others.
 ///
 /// # Errors
 /// As [`fit`].
-pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -> Result<Fitted, FitError> {
+pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -> Result<(Fitted, Residual), FitError> {
+    let (accesses, capacity) = looked_at(seen, capacity_sectors)?;
+    let fitted_to = fitted_to(accesses.len(), share);
+    let part = fitted(&accesses[..fitted_to], capacity, capacity_sectors.is_some(), None)?;
+    let residual = residual::judge(&*part.profile, &accesses, fitted_to);
+    Ok((fitted(&accesses, capacity, capacity_sectors.is_some(), Some(&residual))?, residual))
+}
+
+/// The accesses, and the sectors of the device.
+fn looked_at(seen: &[Seen], capacity_sectors: Option<u64>) -> Result<(Vec<Access>, u64), FitError> {
     let accesses = access::accesses(seen);
     if accesses.len() < MIN_ACCESSES {
         return Err(FitError::TooFew(accesses.len()));
@@ -104,15 +113,7 @@ pub fn fit_and_judge(seen: &[Seen], capacity_sectors: Option<u64>, share: f64) -
     if end > capacity {
         return Err(FitError::Beyond(end, capacity));
     }
-    let fitted_to = fitted_to(accesses.len(), share);
-    let kind = kind::of(&accesses);
-    let (part, _) = estimate(kind, &accesses[..fitted_to], capacity)?;
-    let residual = residual::judge(&part, &accesses, fitted_to);
-    let (profile, found) = estimate(kind, &accesses, capacity)?;
-    let mut findings = kind.findings(capacity, capacity_sectors.is_some());
-    findings.extend(found);
-    let profile_toml = findings::head(&findings, &residual) + profile.text();
-    Ok(Fitted { profile_toml, findings, residual, profile })
+    Ok((accesses, capacity))
 }
 
 /// How far a given profile is off on the accesses that [`fit_and_judge`] does not fit to.
@@ -128,7 +129,7 @@ pub fn judge(profile: &Profile, seen: &[Seen], share: f64) -> Result<Residual, F
     if end > profile.capacity_sectors() {
         return Err(FitError::Beyond(end, profile.capacity_sectors()));
     }
-    Ok(residual::judge(profile, &accesses, fitted_to(accesses.len(), share)))
+    Ok(residual::judge(&*profile.device(), &accesses, fitted_to(accesses.len(), share)))
 }
 
 /// Something is left to fit to, and to judge on.
@@ -137,16 +138,35 @@ fn fitted_to(accesses: usize, share: f64) -> usize {
 }
 
 /// What these accesses give, and what was found.
-fn estimate(kind: kind::Told, accesses: &[Access], capacity: u64) -> Result<(Profile, Vec<Finding>), FitError> {
-    let (profile, findings) = match kind.kind {
+fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&Residual>) -> Result<Fitted, FitError> {
+    let kind = kind::of(accesses);
+    let no_profile = |error: ProfileError| FitError::NoProfile(error.to_string());
+    let mut findings = kind.findings(capacity, is_known);
+    let (profile, text) = match kind.kind {
         kind::Kind::HardDisk => {
-            let estimate = hdd::estimate(accesses, capacity);
-            (estimate.profile(), estimate.findings())
+            let disk = hdd::estimate(accesses, capacity);
+            let array = array::better(&disk, accesses);
+            let single = disk.refined(accesses);
+            match array.and_then(|array| array.refined_if_better(&single, accesses)) {
+                Some(array) => {
+                    findings.extend(array.findings());
+                    let member = array.member().map_err(no_profile)?;
+                    let profile = array.profile().ok_or_else(|| FitError::NoProfile("no array can be made".to_owned()))?;
+                    (profile, member.text().to_owned())
+                }
+                None => {
+                    findings.extend(single.findings());
+                    let profile = single.profile().map_err(no_profile)?;
+                    (profile.device(), profile.text().to_owned())
+                }
+            }
         }
         kind::Kind::Flash => {
             let estimate = flash::estimate(accesses, capacity);
-            (estimate.profile(), estimate.findings())
+            findings.extend(estimate.findings());
+            (estimate.folded().map_err(no_profile)?, estimate.profile().map_err(no_profile)?.text().to_owned())
         }
     };
-    Ok((profile.map_err(|error| FitError::NoProfile(error.to_string()))?, findings))
+    let profile_toml = findings::head(&findings, residual) + &text;
+    Ok(Fitted { profile_toml, findings, profile })
 }

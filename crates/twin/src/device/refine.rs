@@ -14,34 +14,64 @@ use super::replay;
 const MOST: usize = 1_200;
 /// A step must gain this part of the distance: less is chance.
 const ENOUGH: f64 = 0.01;
-/// Sizes of steps, as parts of what a move moves.
-const STEPS: [f64; 2] = [0.3, 0.1];
+/// Sizes of steps, as parts of what a move moves; and how often a move that helps is made again.
+const STEPS: [f64; 3] = [1.0, 0.3, 0.1];
+const AGAIN: usize = 3;
+
+/// So many times as much, or as little.
+pub fn scaled(value: f64, step: f64) -> f64 {
+    if step > 0.0 { value * (1.0 + step) } else { value / (1.0 - step) }
+}
 
 /// A change of an estimate by so much, up or down; `None` where it makes no sense.
 pub type Move<E> = fn(&E, f64) -> Option<E>;
 
 /// The estimate, moved to where the model is closest to these accesses. `build` makes its device, for so many requests at once; `None`
 /// if there can be none.
-pub fn refine<E>(mut estimate: E, moves: &[Move<E>], accesses: &[Access], build: impl Fn(&E, u32) -> Option<Box<dyn Device>>) -> E {
-    let latest = &accesses[accesses.len().saturating_sub(MOST)..];
-    let classes: Vec<u8> = latest.iter().map(class).collect();
-    let most = latest.iter().map(|access| access.others + 1).max().unwrap_or(1);
-    let judge = |estimate: &E| Some(distance(latest, &classes, &replay::responses(&mut *build(estimate, most)?, latest)));
-    let Some(mut least) = judge(&estimate) else { return estimate };
+pub fn refine<E: Clone>(
+    estimate: E,
+    moves: &[Move<E>],
+    accesses: &[Access],
+    build: impl Fn(&E, u32) -> Option<Box<dyn Device>>,
+) -> E {
+    refine_with(estimate, moves, accesses, build).0
+}
+
+/// The same, with the distance that is left.
+pub fn refine_with<E: Clone>(
+    mut estimate: E,
+    moves: &[Move<E>],
+    accesses: &[Access],
+    build: impl Fn(&E, u32) -> Option<Box<dyn Device>>,
+) -> (E, f64) {
+    let judge = |estimate: &E| distance_of(accesses, |at_once| build(estimate, at_once));
+    let Some(mut least) = judge(&estimate) else { return (estimate, f64::INFINITY) };
     for step in STEPS {
         for go in moves {
             for signed in [step, -step] {
-                let Some(moved) = go(&estimate, signed) else { continue };
-                if let Some(distance) = judge(&moved)
-                    && distance < least * (1.0 - ENOUGH)
-                {
-                    (estimate, least) = (moved, distance);
+                let before = least;
+                for _ in 0..AGAIN {
+                    let Some(moved) = go(&estimate, signed) else { break };
+                    match judge(&moved) {
+                        Some(distance) if distance < least * (1.0 - ENOUGH) => (estimate, least) = (moved, distance),
+                        _ => break,
+                    }
+                }
+                if least < before {
                     break;
                 }
             }
         }
     }
-    estimate
+    (estimate, least)
+}
+
+/// How far a device is from these accesses; `None` if there can be none.
+pub fn distance_of(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
+    let latest = &accesses[accesses.len().saturating_sub(MOST)..];
+    let classes: Vec<u8> = latest.iter().map(class).collect();
+    let most = latest.iter().map(|access| access.others + 1).max().unwrap_or(1);
+    Some(distance(latest, &classes, &replay::responses(&mut *build(most)?, latest)))
 }
 
 /// Operation, how it lies to what came before, and how full the device was.

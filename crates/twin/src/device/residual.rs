@@ -1,7 +1,7 @@
 //! How far a fitted device is off on requests that it was not fitted to.
 
 use block::{Nanos, Op};
-use sim::profile::{DeviceOptions, Profile};
+use sim::profile::{DeviceOptions, DeviceProfile};
 use sim::validate::{MeasuredRequest, Validation, compare};
 
 use super::access::Access;
@@ -23,7 +23,7 @@ pub struct Residual {
 }
 
 /// Replays all accesses, so that the model is in the midst of its work, and judges those behind the first `skipped`.
-pub fn judge(profile: &Profile, accesses: &[Access], skipped: usize) -> Residual {
+pub fn judge(profile: &dyn DeviceProfile, accesses: &[Access], skipped: usize) -> Residual {
     // As many were at the device as were there, whatever the profile says that it holds.
     let most = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1);
     let least = profile.build(DeviceOptions::default()).queue_depth() as u32;

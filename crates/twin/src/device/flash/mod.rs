@@ -1,12 +1,17 @@
 //! Flash from times: what a page takes to read and to program, how many work at once, and what takes writes before them.
 
-use std::fmt::Write as _;
+mod folded;
 
-use sim::profile::{DeviceOptions, Profile, ProfileError};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
+
+use folded::Folded;
 
 use super::access::Access;
 use super::findings::Finding;
-use super::refine::{Move, refine};
+use super::refine::{Move, refine, scaled};
 
 /// Accesses that tell a time, at least.
 const FEWEST: usize = 10;
@@ -18,6 +23,9 @@ const USUAL_PAGE: u64 = 8_192;
 const MOST_PAGES: u64 = 1 << 23;
 const LARGEST_PAGE: u64 = 32_768;
 const PAGES_PER_BLOCK: u64 = 128;
+/// Flash that replays go by, in sectors: 32 GiB; and what a profile can hold.
+const FOLDED: u64 = 1 << 26;
+const LARGEST: u64 = 1 << 32;
 /// Times of flash with two or three bits a cell, in microseconds: makers' sheets have 45 to 110 and 400 to 1,300.
 const USUAL_READ_US: f64 = 70.0;
 const USUAL_PROGRAM_US: f64 = 700.0;
@@ -87,23 +95,23 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
         depth: accesses.iter().map(|access| access.others + 1).max().unwrap_or(1).clamp(32, 1_024),
     };
     refine(estimate, MOVES, accesses, |estimate, at_once| {
-        Some(estimate.profile().ok()?.build(DeviceOptions { queue_depth: Some(at_once), queue_policy: None }))
+        Some(estimate.folded().ok()?.build(DeviceOptions { queue_depth: Some(at_once), queue_policy: None }))
     })
 }
 
 /// What replays may move: everything by a part of itself, what counts units by its double or half.
 const MOVES: &[Move<Estimate>] = &[
     |old, step| Some(Estimate { dies: (old.dies * if step > 0.0 { 2.0 } else { 0.5 }).clamp(1.0, 256.0), ..old.clone() }),
-    |old, step| Some(Estimate { read_us: old.read_us * (1.0 + step), ..old.clone() }),
-    |old, step| Some(Estimate { program_us: old.program_us * (1.0 + 1.5 * step), ..old.clone() }),
-    |old, step| Some(Estimate { overhead_us: old.overhead_us * (1.0 + step), ..old.clone() }),
+    |old, step| Some(Estimate { read_us: scaled(old.read_us, step), ..old.clone() }),
+    |old, step| Some(Estimate { program_us: scaled(old.program_us, step), ..old.clone() }),
+    |old, step| Some(Estimate { overhead_us: scaled(old.overhead_us, step), ..old.clone() }),
     |old, step| {
         (old.buffer_pages > 0.0).then(|| Estimate {
             buffer_pages: (old.buffer_pages * if step > 0.0 { 4.0 } else { 0.25 }).clamp(16.0, 65_536.0),
             ..old.clone()
         })
     },
-    |old, step| Some(Estimate { link_mb_s: old.link_mb_s * (1.0 + step), ..old.clone() }),
+    |old, step| Some(Estimate { link_mb_s: scaled(old.link_mb_s, step), ..old.clone() }),
 ];
 
 fn us(access: &Access) -> f64 {
@@ -161,24 +169,34 @@ fn page_bytes(capacity: u64) -> u64 {
 }
 
 impl Estimate {
-    /// The device.
+    /// The device, as far as a profile can hold it.
     pub fn profile(&self) -> Result<Profile, ProfileError> {
         Profile::parse(&self.text(), "fitted")
     }
 
+    /// The device for replays, which takes little memory.
+    pub fn folded(&self) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
+        if self.capacity <= FOLDED {
+            return Ok(self.profile()?.device());
+        }
+        let inner = Estimate { capacity: FOLDED, ..self.clone() }.profile()?.device();
+        Ok(Arc::new(Folded { inner, capacity: self.capacity }))
+    }
+
     fn text(&self) -> String {
-        let page = page_bytes(self.capacity);
+        let capacity = self.capacity.min(LARGEST);
+        let page = page_bytes(capacity);
         let dies = (self.dies.round() as u64).max(1);
         // A channel for each four dies: the rest wait for cells and not for it.
         let channels = dies.div_ceil(4).next_power_of_two().min(64);
         let per_channel = dies.div_ceil(channels);
-        let pages = (self.capacity * 512).div_ceil(page) as f64 / (channels * per_channel) as f64;
+        let pages = (capacity * 512).div_ceil(page) as f64 / (channels * per_channel) as f64;
         let blocks = (pages * SPARE / PAGES_PER_BLOCK as f64).ceil() as u64 + 16;
         let mut text = format!(
             "kind = \"ssd\"\nname = \"fitted\"\ndescription = \"flash, fitted to times of requests\"\ncapacity_sectors = {}\n\
              initial_state = \"sequential\"\n\n[flash]\nchannels = {channels}\ndies_per_channel = {per_channel}\n\
              planes_per_die = 1\nblocks_per_plane = {blocks}\npages_per_block = {PAGES_PER_BLOCK}\npage_bytes = {page}\n",
-            self.capacity
+            capacity
         );
         let _ = write!(
             text,

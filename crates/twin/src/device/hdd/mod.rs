@@ -11,13 +11,14 @@ mod turn;
 
 use std::sync::Arc;
 
+use sim::device::Device;
 use sim::device::hdd::Hdd;
 use sim::device::hdd::model::HddModel;
 use sim::profile::{Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
-use super::refine::{Move, refine};
+use super::refine::{Move, refine, scaled};
 use super::seek::{self, Band, Curve, Way};
 use memory::Memory;
 use queue::Queue;
@@ -82,23 +83,20 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let memory = Memory::fit(accesses, &tracks, &turn, write_cache, &curve);
     let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
     let queue = Queue::fit(accesses);
-    let estimate =
-        Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 };
-    refine(estimate, MOVES, accesses, |estimate, at_once| {
-        let model = HddModel::new(&estimate.specification()).ok()?;
-        Some(Box::new(Hdd::new(Arc::new(model), Some(at_once), None)))
-    })
+    Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 }
 }
 
 /// What replays may move: times by a part of themselves, or by a part of a turn. Not the seek curve: what it gains there makes up for
 /// other faults of the model.
-const MOVES: &[Move<Estimate>] = &[
+pub const MOVES: &[Move<Estimate>] = &[
     |old, step| {
-        old.moved(step < 0.0 || old.memory.overhead_ms < old.curve.short_ms / 2.0, |new| new.memory.overhead_ms *= 1.0 + step)
+        old.moved(step < 0.0 || old.memory.overhead_ms < old.curve.short_ms / 2.0, |new| {
+            new.memory.overhead_ms = scaled(old.memory.overhead_ms, step)
+        })
     },
-    |old, step| old.moved(true, |new| new.memory.hit_ms *= 1.0 + step),
-    |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms *= 1.0 + step),
-    |old, step| old.moved(true, |new| new.memory.bus_sector_ms *= 1.0 + step),
+    |old, step| old.moved(true, |new| new.memory.hit_ms = scaled(old.memory.hit_ms, step)),
+    |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms = scaled(old.memory.early_ms, step)),
+    |old, step| old.moved(true, |new| new.memory.bus_sector_ms = scaled(old.memory.bus_sector_ms, step)),
     |old, step| old.moved(true, |new| new.settle_ms += step * 0.3 * old.turn.ms),
     |old, step| {
         let segments = if step > 0.0 { old.memory.segments.value * 2 } else { old.memory.segments.value / 4 };
@@ -148,6 +146,33 @@ fn ways(accesses: &[Access], tracks: &Tracks, write_cache: bool, of_writes: bool
 }
 
 impl Estimate {
+    /// Moved to where replays of these accesses are the truest.
+    pub fn refined(self, accesses: &[Access]) -> Estimate {
+        refine(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
+    }
+
+    /// The device, at rest, for so many requests at once.
+    pub fn build(&self, at_once: Option<u32>) -> Option<Box<dyn Device>> {
+        let model = HddModel::new(&self.specification()).ok()?;
+        Some(Box::new(Hdd::new(Arc::new(model), at_once, None)))
+    }
+
+    /// A disk like this one of another size, for so many requests at once.
+    pub fn resized(&self, capacity: u64, depth: u32) -> Estimate {
+        let queue = Queue { depth, ..self.queue.clone() };
+        Estimate { capacity, tracks: self.tracks.resized(capacity), queue, ..self.clone() }
+    }
+
+    /// Requests that it takes at once.
+    pub fn depth(&self) -> u32 {
+        self.queue.depth
+    }
+
+    /// Sectors.
+    pub fn capacity(&self) -> u64 {
+        self.capacity
+    }
+
     /// Changed, if that makes sense.
     fn moved(&self, makes_sense: bool, change: impl FnOnce(&mut Estimate)) -> Option<Estimate> {
         makes_sense.then(|| {

@@ -19,7 +19,8 @@ pub struct Queue {
     pub is_full: bool,
     /// In which order.
     pub policy: QueuePolicy,
-    queued: usize,
+    /// Accesses that tell the order.
+    pub queued: usize,
 }
 
 impl Queue {

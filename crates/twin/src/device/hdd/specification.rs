@@ -9,8 +9,9 @@ use sim::device::hdd::spec::{
 use super::Estimate;
 use super::tracks::SKEW_MS;
 
-/// Zones, as drives have.
+/// Zones, as drives have; and sectors of one at most.
 const ZONES: u32 = 16;
+const MOST_IN_ZONE: u64 = 1 << 30;
 /// What the seek table names, as parts of the stroke: close together where the curve bends.
 const PARTS: [f64; 16] = [0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0];
 /// The time to change heads as a part of what skew allows for.
@@ -87,7 +88,8 @@ impl Estimate {
     }
 
     fn zones(&self, cylinders: u32, outer: f64, inner: f64) -> Vec<ZoneSpecification> {
-        let number = ZONES.min(cylinders);
+        let needed = u32::try_from(self.capacity.div_ceil(MOST_IN_ZONE)).unwrap_or(u32::MAX);
+        let number = ZONES.max(2 * needed).min(cylinders);
         let skew = rounded(SKEW_MS.min(0.15 * self.turn.ms) / self.turn.ms, 1e4);
         let first = |zone: u32| (u64::from(zone) * u64::from(cylinders) / u64::from(number)) as u32;
         (0..number)

@@ -94,6 +94,11 @@ impl Tracks {
         }
     }
 
+    /// Tracks as long on a disk of another size.
+    pub fn resized(&self, capacity: u64) -> Tracks {
+        Tracks { capacity: capacity.max(1) as f64, ..self.clone() }
+    }
+
     /// How sure the rate is: the standard deviation of its logarithm.
     pub fn rate_error(&self) -> f64 {
         self.error

@@ -1,0 +1,147 @@
+//! An array of disks from times: where one arm cannot have served what was served, several did.
+//!
+//! Each candidate is an array of disks like the one that was estimated. Replays of what was seen tell which is the truest; one that is
+//! not clearly truer than a single disk is none.
+
+use std::sync::Arc;
+
+use sim::device::Device;
+use sim::device::hdd::spec::QueuePolicy;
+use sim::device::raid::layout::{ArrayLayout, level};
+use sim::device::raid::{Raid, RebuildRate};
+use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
+
+use super::access::Access;
+use super::findings::Finding;
+use super::hdd;
+use super::refine::{distance_of, refine_with};
+
+/// Accesses that found others at the device, at least, as a share: with none an array is as a disk.
+const QUEUED: f64 = 0.1;
+/// An array is told from a disk if replays are so much closer.
+const CLEARLY: f64 = 0.85;
+/// One that is worse by more before its disks are moved does not get there.
+const NEARLY: f64 = 1.3;
+/// Levels, and disks: what people have.
+const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
+/// Sectors of a stripe unit: 4 KiB, 64 KiB and 512 KiB, which is md's.
+const UNITS: &[u64] = &[8, 128, 1024];
+
+/// An array, as far as it shows.
+#[derive(Clone, Debug)]
+pub struct Array {
+    layout: ArrayLayout,
+    disk: hdd::Estimate,
+    depth: u32,
+    accesses: usize,
+    distance: f64,
+}
+
+/// The array of disks like this one that these accesses tell of the most; `None` if nothing is served at once.
+pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
+    let queued = accesses.iter().filter(|access| access.others > 0).count();
+    if (queued as f64) < QUEUED * accesses.len() as f64 {
+        return None;
+    }
+    let shapes = SHAPES.iter().flat_map(|&(number, disks)| {
+        let units = if number == 1 { &UNITS[..1] } else { UNITS };
+        units.iter().map(move |&unit| (number, disks, unit))
+    });
+    let judged = shapes.filter_map(|(number, disks, unit)| {
+        let mut array = Array::of(disk, number, disks, unit, queued)?;
+        array.distance = distance_of(accesses, |at_once| array.build(Some(at_once)))?;
+        Some(array)
+    });
+    judged.min_by(|a, b| a.distance.total_cmp(&b.distance))
+}
+
+impl Array {
+    fn of(disk: &hdd::Estimate, number: u32, disks: usize, unit: u64, accesses: usize) -> Option<Array> {
+        let level = level(number)?;
+        // What an array of disks of 2^30 sectors holds says how large its disks are.
+        let whole = ArrayLayout::new(level, disks, unit, 1 << 30).ok()?;
+        let share = (1u64 << 30) as f64 / whole.capacity() as f64;
+        let member = (disk.capacity() as f64 * share).ceil() as u64 + 2 * unit;
+        let layout = ArrayLayout::new(level, disks, unit, member).ok()?;
+        let depth = disk.depth();
+        let each = depth.div_ceil(u32::try_from(disks).ok()?).max(1);
+        Some(Array { layout, disk: disk.resized(member, each), depth, accesses, distance: f64::INFINITY })
+    }
+
+    fn build(&self, at_once: Option<u32>) -> Option<Box<dyn Device>> {
+        let profile = FittedArray { layout: self.layout, member: self.disk.profile().ok()?.device(), depth: self.depth };
+        Some(profile.build(DeviceOptions { queue_depth: at_once, queue_policy: None }))
+    }
+
+    /// Its disks moved to where replays are the truest, if that is clearly truer than this single disk.
+    pub fn refined_if_better(mut self, single: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
+        let of_single = distance_of(accesses, |at_once| single.build(Some(at_once)))?;
+        if self.distance > NEARLY * of_single {
+            return None;
+        }
+        let with = |disk: &hdd::Estimate| Array { disk: disk.clone(), ..self.clone() };
+        let (disk, distance) =
+            refine_with(self.disk.clone(), hdd::MOVES, accesses, |disk, at_once| with(disk).build(Some(at_once)));
+        (self.disk, self.distance) = (disk, distance);
+        (self.distance < CLEARLY * of_single).then_some(self)
+    }
+
+    /// The profile of a disk of it.
+    pub fn member(&self) -> Result<Profile, ProfileError> {
+        self.disk.profile()
+    }
+
+    /// The array.
+    pub fn profile(&self) -> Option<Arc<dyn DeviceProfile>> {
+        let member = self.disk.profile().ok()?.device();
+        Some(Arc::new(FittedArray { layout: self.layout, member, depth: self.depth }))
+    }
+
+    /// Everything that was found.
+    pub fn findings(&self) -> Vec<Finding> {
+        let ArrayLayout { level, members, unit, .. } = self.layout;
+        let array = format!("RAID {} of {members}", level.number());
+        let mut all = vec![Finding::choice("array of disks like this", &array, self.accesses)];
+        if level.has_stripe_units() {
+            all.push(Finding::choice("stripe unit", &format!("{} KiB", unit / 2), self.accesses));
+        }
+        all.extend(self.disk.findings());
+        all
+    }
+}
+
+#[derive(Debug)]
+struct FittedArray {
+    layout: ArrayLayout,
+    member: Arc<dyn DeviceProfile>,
+    depth: u32,
+}
+
+impl DeviceProfile for FittedArray {
+    fn name(&self) -> &str {
+        "fitted"
+    }
+
+    fn description(&self) -> &str {
+        "an array, fitted to times of requests"
+    }
+
+    fn capacity_sectors(&self) -> u64 {
+        self.layout.capacity()
+    }
+
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
+        let of_member = DeviceOptions { queue_depth: None, ..options };
+        let members = (0..self.layout.members).map(|_| self.member.build(of_member)).collect();
+        let depth = options.queue_depth.or(Some(self.depth));
+        Box::new(Raid::new(self.layout, members, depth, None, None, RebuildRate::default()))
+    }
+
+    fn disks(&self) -> usize {
+        self.layout.members
+    }
+
+    fn queue_policy(&self, options: DeviceOptions) -> QueuePolicy {
+        self.member.queue_policy(options)
+    }
+}

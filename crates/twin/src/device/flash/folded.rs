@@ -1,0 +1,80 @@
+//! A large device as a small one: places are folded onto it.
+//!
+//! To flash it is all the same where something lies. A model of less flash takes less memory and is built faster; as much of it is
+//! spare, so that collection takes its share all the same.
+
+use std::sync::Arc;
+
+use block::{Nanos, Request, RequestId};
+use sim::device::ssd::FlashTally;
+use sim::device::{Completion, Device};
+use sim::profile::{DeviceOptions, DeviceProfile};
+
+/// The profile of the small one, and the sectors of the large one.
+#[derive(Debug)]
+pub struct Folded {
+    /// What serves.
+    pub inner: Arc<dyn DeviceProfile>,
+    /// What it stands for.
+    pub capacity: u64,
+}
+
+impl DeviceProfile for Folded {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn description(&self) -> &str {
+        self.inner.description()
+    }
+
+    fn capacity_sectors(&self) -> u64 {
+        self.capacity
+    }
+
+    fn build(&self, options: DeviceOptions) -> Box<dyn Device> {
+        Box::new(FoldedDevice { inner: self.inner.build(options), capacity: self.capacity })
+    }
+}
+
+struct FoldedDevice {
+    inner: Box<dyn Device>,
+    capacity: u64,
+}
+
+impl Device for FoldedDevice {
+    fn capacity_sectors(&self) -> u64 {
+        self.capacity
+    }
+
+    fn queue_depth(&self) -> usize {
+        self.inner.queue_depth()
+    }
+
+    fn submit(&mut self, now: Nanos, request: &Request) {
+        let within = self.inner.capacity_sectors();
+        let sectors = request.sectors.min(u32::try_from(within).unwrap_or(u32::MAX));
+        let lba = (request.lba % within).min(within - u64::from(sectors));
+        self.inner.submit(now, &Request { lba, sectors, ..*request });
+    }
+
+    fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
+        self.inner.flush(now, id)
+    }
+
+    fn wake_at(&self) -> Option<Nanos> {
+        self.inner.wake_at()
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
+        self.inner.advance(now, done);
+    }
+
+    fn busy(&self) -> Nanos {
+        self.inner.busy()
+    }
+
+    fn flash(&self) -> Option<FlashTally> {
+        self.inner.flash()
+    }
+}
