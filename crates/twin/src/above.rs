@@ -17,8 +17,6 @@ use crate::recording::{Call, Seen};
 const HELD_BACK: f64 = 0.05;
 /// So few requests in a trial are no measure of a stream.
 const FEW: f64 = 3.0;
-/// A call that returns so soon after a request of its stream was completed has waited for it: copying takes less.
-const RETURNS_WITHIN: Nanos = Nanos::from_millis(1);
 
 /// The relation between calls and requests.
 #[derive(Clone, Debug)]
@@ -178,15 +176,20 @@ impl Stream {
         let count = calls.len().max(1) as f64;
         let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
         completions.sort_unstable();
-        let (mut for_requests_s, mut for_else_s) = (0.0, 0.0);
+        let (mut for_requests_s, mut behind_s, mut for_else_s) = (0.0, 0.0, 0.0);
         for call in calls {
-            let waited_s = (call.returned - call.called.max(from)).as_secs_f64();
+            let called = call.called.max(from);
             let last = completions.partition_point(|&at| at <= call.returned).checked_sub(1).map(|last| completions[last]);
             match last {
-                Some(last) if last >= call.called && call.returned - last <= RETURNS_WITHIN => for_requests_s += waited_s,
-                _ => for_else_s += waited_s,
+                // What comes behind its last request (a flush, copying) it waits for as well, however the requests are served.
+                Some(last) if last >= call.called => {
+                    for_requests_s += (last.max(called) - called).as_secs_f64();
+                    behind_s += (call.returned - last.max(called)).as_secs_f64();
+                }
+                _ => for_else_s += (call.returned - called).as_secs_f64(),
             }
         }
+        let wait_s = for_requests_s + behind_s + for_else_s;
         // In the order of their returns: one that was issued before the last one returned was under way beside it.
         let beside = calls.windows(2).filter(|pair| pair[1].called < pair[0].returned).count();
         let waits_for_each = 2 * beside > calls.len();
@@ -198,13 +201,13 @@ impl Stream {
         let bytes: u64 = calls.iter().map(|call| call.bytes).sum();
         Stream {
             calls: count / seconds,
-            wait_s: (for_requests_s + for_else_s) / count,
+            wait_s: wait_s / count,
             bytes: bytes as f64 / count,
             requests: seen.len() as f64 / count,
             bytes_by_requests: if moved > 0 { bytes as f64 / moved as f64 } else { 0.0 },
             waits_for_each,
             ahead,
-            beside_s: (for_requests_s + for_else_s - explained_s).max(0.0) / count,
+            beside_s: (wait_s - explained_s).max(0.0) / count,
             is_held_back: for_else_s > for_requests_s && for_else_s > HELD_BACK * seconds,
         }
     }
