@@ -73,9 +73,8 @@ impl Array {
         Some(profile.build(DeviceOptions { queue_depth: at_once, queue_policy: None }))
     }
 
-    /// Its disks moved to where replays are the truest, if that is clearly truer than this single disk.
-    pub fn refined_if_better(mut self, single: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
-        let of_single = distance_of(accesses, |at_once| single.build(Some(at_once)))?;
+    /// Its disks moved to where replays are the truest, if that is clearly truer than a single disk, which is this far off.
+    pub fn refined_if_better(mut self, of_single: f64, accesses: &[Access]) -> Option<Array> {
         if self.distance > NEARLY * of_single {
             return None;
         }

@@ -30,6 +30,10 @@ use crate::Seen;
 /// Fewer accesses tell nothing that the prior does not.
 pub const MIN_ACCESSES: usize = 20;
 
+/// A single disk whose replays are so close to what was seen, as a part of it, is one: a drawn drive with the depth of its queue known is
+/// told to about this.
+const AS_IT_IS: f64 = 0.08;
+
 /// Why no device could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FitError {
@@ -145,9 +149,9 @@ fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&
     let (profile, text) = match kind.kind {
         kind::Kind::HardDisk => {
             let disk = hdd::estimate(accesses, capacity);
-            let array = array::better(&disk, accesses);
-            let single = disk.refined(accesses);
-            match array.and_then(|array| array.refined_if_better(&single, accesses)) {
+            let (single, distance) = disk.clone().refined(accesses);
+            let array = (distance > AS_IT_IS).then(|| array::better(&disk, accesses)).flatten();
+            match array.and_then(|array| array.refined_if_better(distance, accesses)) {
                 Some(array) => {
                     findings.extend(array.findings());
                     let member = array.member().map_err(no_profile)?;

@@ -18,7 +18,7 @@ use sim::profile::{Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
-use super::refine::{Move, refine, scaled};
+use super::refine::{Move, refine_with, scaled};
 use super::seek::{self, Band, Curve, Way};
 use memory::Memory;
 use queue::Queue;
@@ -146,9 +146,9 @@ fn ways(accesses: &[Access], tracks: &Tracks, write_cache: bool, of_writes: bool
 }
 
 impl Estimate {
-    /// Moved to where replays of these accesses are the truest.
-    pub fn refined(self, accesses: &[Access]) -> Estimate {
-        refine(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
+    /// Moved to where replays of these accesses are the truest, and how far they are off then.
+    pub fn refined(self, accesses: &[Access]) -> (Estimate, f64) {
+        refine_with(self, MOVES, accesses, |estimate, at_once| estimate.build(Some(at_once)))
     }
 
     /// The device, at rest, for so many requests at once.

@@ -12,6 +12,9 @@ use super::tracks::SKEW_MS;
 /// Zones, as drives have; and sectors of one at most.
 const ZONES: u32 = 16;
 const MOST_IN_ZONE: u64 = 1 << 30;
+/// More cylinders cost a model much time and memory, and tell an arm's way no better: tracks lie on more surfaces then.
+const MOST_CYLINDERS: u32 = 1 << 16;
+const MOST_SURFACES: u16 = 64;
 /// What the seek table names, as parts of the stroke: close together where the curve bends.
 const PARTS: [f64; 16] = [0.0, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0];
 /// The time to change heads as a part of what skew allows for.
@@ -62,7 +65,8 @@ impl Estimate {
     fn geometry(&self) -> (u16, u32, Vec<ZoneSpecification>) {
         let (outer, inner) = self.tracks.outermost(self.turn.ms);
         let mean = (outer * (1.0 + inner) / 2.0).max(2.0);
-        let surfaces = self.tracks.surfaces(mean);
+        let all = self.capacity as f64 / (mean * f64::from(MOST_CYLINDERS));
+        let surfaces = self.tracks.surfaces(mean).max((all.ceil() as u16).min(MOST_SURFACES));
         let wanted = self.capacity as f64 / (mean * f64::from(surfaces));
         let mut cylinders = (wanted.ceil() as u32 + 1).clamp(1, MAX_CYLINDERS);
         let mut stretched = 1.0;
