@@ -87,7 +87,7 @@ const NEW: usize = 3;
 /// Slots left out at once to see how sure a score is: a second.
 const BLOCK: usize = 2;
 /// The standard error of a score of which there is one second.
-const UNKNOWN: f64 = 0.5;
+const UNKNOWN: f64 = 0.15;
 /// Loads that are remembered.
 const PAST: usize = 64;
 /// What came of promises counts as if so many had been kept before.
@@ -257,6 +257,8 @@ pub struct Seekwise {
     /// From when on what is in force serves the load.
     evidence: Nanos,
     pending: Option<Pending>,
+    /// What was promised of this load when the twin last knew it, and what was in force.
+    promised: Option<(usize, Vec<Promise>)>,
     /// When the twin is asked next.
     asks: Nanos,
     /// Processor time that is left, in nanoseconds.
@@ -291,6 +293,7 @@ impl Seekwise {
             begins_with_known: false,
             evidence: Nanos::ZERO,
             pending: None,
+            promised: None,
             asks: Nanos::ZERO,
             credit_ns: budget * DECIDES_S * 1e9,
             kept: (0.0, 0.0),
@@ -354,10 +357,11 @@ impl Seekwise {
     fn compare(&mut self, now: Nanos) -> Option<Decision> {
         let seconds = (now - self.evidence).as_secs_f64();
         let pending = self.pending.clone();
-        let Some(measured) = self.measure(now).filter(|_| seconds >= JUDGED_S.0) else {
+        let measured = self.measure(now);
+        self.arms[self.in_force].measured = measured.or(self.arms[self.in_force].measured);
+        let Some(measured) = measured.filter(|_| seconds >= JUDGED_S.0) else {
             return pending.map(|_| Decision::keep(format!("waiting for what comes of {}", self.setting())));
         };
-        self.arms[self.in_force].measured = Some(measured);
         let others = self.arms.iter().enumerate().filter(|(arm, other)| *arm != self.in_force && other.again != NEVER);
         let gains = others.filter_map(|(arm, other)| {
             let (gain, error) = other.measured?.over(&measured);
@@ -413,7 +417,7 @@ impl Seekwise {
         latest.into_iter().for_each(|(from, point)| {
             self.load.look(from, point);
         });
-        self.pending = None;
+        (self.pending, self.promised) = (None, None);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
         let recalled = self.recalled(&self.load.newest()).and_then(|setting| self.arm_of(&setting));
@@ -543,6 +547,30 @@ impl Seekwise {
                 Decision::keep(format!("leave {in_force} alone: nothing is sure to be better{other}")).resting_on(evidence)
             }
         }
+    }
+
+    /// What is in force is not as the twin says, but it knew the load before, and something untried was promised more than came.
+    fn decide_by_promises(&mut self, now: Nanos) -> Option<Decision> {
+        let (then, promises) = self.promised.as_ref().filter(|(then, _)| *then != self.in_force)?;
+        let (came, _) = self.arms[self.in_force].measured?.over(&self.arms[*then].measured?);
+        let unsure = self.unsure();
+        let more = promises.iter().filter_map(|promise| {
+            let arm = self.arm_of(&promise.setting)?;
+            let is_untried = arm != self.in_force && self.arms[arm].measured.is_none() && self.arms[arm].again <= now;
+            let promise = Promise { gain: promise.gain - came, error: promise.error * unsure, ..promise.clone() };
+            (is_untried && !promise.starves() && promise.gain - promise.error > TOLERANCE).then_some((arm, promise))
+        });
+        let (arm, promise) = more.max_by(|a, b| (a.1.gain - a.1.error).total_cmp(&(b.1.gain - b.1.error)))?;
+        let why = format!(
+            "{} was promised to be {} under {}, give or take {:.0}%, and was not tried",
+            promise.setting,
+            percent(promise.gain + came),
+            self.arms[*then].setting,
+            100.0 * promise.error
+        );
+        let expected_gain = Some(promise.gain);
+        self.pending = Some(Pending { from: self.in_force, promise });
+        Some(Decision { expected_gain, ..self.put(now, arm, why) })
     }
 
     fn evidence_of(&self, answer: &Answer) -> Evidence {
@@ -679,9 +707,13 @@ impl Controller for Seekwise {
         match self.ask(now, plant) {
             Ok(answer) => {
                 self.asks = now + (now - self.load.from).max(WINDOW);
+                self.promised = Some((self.in_force, answer.promises.clone()));
                 self.decide_by(answer, now, plant)
             }
-            Err(reason) => Decision::keep(format!("no advice of the twin: {reason}")),
+            Err(reason) => match self.decide_by_promises(now) {
+                Some(decision) => decision,
+                None => Decision::keep(format!("no advice of the twin: {reason}")),
+            },
         }
     }
 
