@@ -17,6 +17,7 @@ pub mod number;
 pub mod page;
 pub mod paper;
 mod plot;
+pub mod promises;
 pub mod record;
 pub mod single;
 pub mod table;

@@ -7,6 +7,7 @@
 mod in_force;
 mod order;
 mod panel;
+mod promises;
 mod response;
 mod scale;
 mod series;
@@ -15,6 +16,7 @@ mod throughput;
 
 pub(crate) use in_force::in_force;
 pub(crate) use order::{Order, order};
+pub(crate) use promises::kept_promises;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use series::series;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
