@@ -7,6 +7,7 @@
 //! ```
 //! The three outputs take columns, best marks and verdict from [`figure`], [`comparison`] and [`verdict`], so they always agree.
 
+pub mod advice;
 pub mod comparison;
 pub mod exam;
 pub mod explain;
