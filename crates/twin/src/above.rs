@@ -42,6 +42,8 @@ pub(crate) struct Got {
     /// Requests under way, and since when there are any.
     under_way: u32,
     since: Nanos,
+    /// When those under way came, added up, in nanoseconds.
+    arrived: u128,
 }
 
 impl Got {
@@ -51,6 +53,7 @@ impl Got {
                 self.since = request.arrival;
             }
             self.under_way += 1;
+            self.arrived += u128::from(request.arrival.0);
         }
     }
 
@@ -62,6 +65,7 @@ impl Got {
             return;
         }
         self.under_way = self.under_way.saturating_sub(1);
+        self.arrived = self.arrived.saturating_sub(u128::from(request.arrival.0));
         if !counts {
             return;
         }
@@ -78,8 +82,15 @@ impl Got {
     /// The trial ends: what is under way has been waited for, too.
     pub fn close(&mut self, until: Nanos, stream: StreamId, above: &Above, from: Nanos) {
         let Some(stream) = above.streams.get(&stream).filter(|_| self.under_way > 0) else { return };
-        let waiting = if stream.waits_for_each { u64::from(self.under_way) } else { 1 };
-        self.waited += Nanos((until - self.since.max(from) - stream.ahead).0.saturating_mul(waiting));
+        if stream.waits_for_each {
+            // Each has waited since it came, and not since there was any: with many under way at once that is since the trial began.
+            let count = u128::from(self.under_way);
+            let waiting = (count * u128::from(until.0)).saturating_sub(self.arrived).min(count * u128::from((until - from).0));
+            let waiting = waiting.saturating_sub(count * u128::from(stream.ahead.0));
+            self.waited += Nanos(u64::try_from(waiting).unwrap_or(u64::MAX));
+        } else {
+            self.waited += until - self.since.max(from) - stream.ahead;
+        }
     }
 }
 
@@ -246,4 +257,49 @@ fn ahead(times: &[Nanos], wait_s: f64) -> Nanos {
         (beyond_s, before) = (next_s, time);
     }
     before
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use block::{Op, Priority};
+
+    use super::*;
+
+    /// Requests that each take so long, one after the other by so much: always as many at once.
+    fn requests(number: u64, every_ms: u64, takes_ms: u64) -> Vec<Seen> {
+        let one = |n: u64| {
+            let arrival = Nanos::from_millis(n * every_ms);
+            let (op, priority) = (Op::Read, Priority::DEFAULT);
+            let request = Request { id: 0, stream: 1, op, sync: true, priority, sectors: 8, lba: 64 * n, arrival };
+            Seen { request, dispatched: arrival, completed: arrival + Nanos::from_millis(takes_ms) }
+        };
+        (0..number).map(one).collect()
+    }
+
+    #[test]
+    fn calls_that_are_under_way_at_the_end_have_waited_since_they_came() {
+        let seen = requests(1000, 10, 160);
+        let call = |seen: &Seen| {
+            let Request { stream, op, arrival, .. } = seen.request;
+            Call { stream, op, bytes: bytes(seen), called: arrival, returned: seen.completed }
+        };
+        let calls: Vec<Call> = seen.iter().map(call).collect();
+        let (from, until) = (Nanos::from_millis(2_000), Nanos::from_millis(9_000));
+        let above = Above::infer(calls.iter(), seen.iter(), from, until).unwrap();
+        let mut got = Got::default();
+        let mut events: Vec<(Nanos, bool, &Request)> = Vec::new();
+        for seen in &seen {
+            events.push((seen.request.arrival, true, &seen.request));
+            events.push((seen.completed, false, &seen.request));
+        }
+        events.sort_by_key(|(at, is_queued, _)| (*at, *is_queued));
+        for (at, is_queued, request) in events.into_iter().filter(|(at, ..)| *at < until) {
+            if is_queued { got.queued(request) } else { got.completed(request, at, &above, from) }
+        }
+        got.close(until, 1, &above, from);
+        let each_ms = got.waited.as_millis_f64() / got.requests as f64;
+        assert!((each_ms - 160.0).abs() < 3.0, "{each_ms} ms: sixteen are always under way, 160 ms each");
+    }
 }
