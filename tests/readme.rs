@@ -62,14 +62,33 @@ fn every_command_of_the_readme_runs() {
 }
 
 #[test]
-fn the_first_command_prints_the_table_and_writes_the_page() {
+fn the_first_command_gives_advice_with_a_rule_and_writes_the_page() {
     let scratch = tempfile::tempdir().unwrap();
     let (_, first) = commands().remove(0);
     let output = run(&first, scratch.path());
+    let advice = String::from_utf8(output.stdout).unwrap();
+    let shown = std::fs::read_to_string(root().join("README.md")).unwrap();
+    let verdict = advice.lines().next().unwrap();
+    assert!(shown.contains(verdict), "the README shows another verdict than {verdict}");
+    let rule = advice.lines().last().unwrap();
+    assert!(rule.starts_with("ACTION==") && shown.contains(rule), "the README shows another rule than {rule}");
+    assert!(page(&first, scratch.path()).contains("<svg"));
+}
+
+#[test]
+fn the_comparison_prints_the_table_and_writes_the_page() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (_, compare) = commands().into_iter().find(|(_, command)| command.contains("-- compare")).unwrap();
+    let output = run(&compare, scratch.path());
     let table = String::from_utf8(output.stdout).unwrap();
     for spec in learn::sched::all() {
         assert!(table.contains(spec.name), "{} is missing in\n{table}", spec.name);
     }
-    let page = first.split_whitespace().skip_while(|word| *word != "--html").nth(1).expect("the first command writes a page");
-    assert!(std::fs::read_to_string(scratch.path().join(page)).unwrap().contains("<svg"));
+    assert!(page(&compare, scratch.path()).contains("<svg"));
+}
+
+/// The page that a command has written.
+fn page(command: &str, scratch: &Path) -> String {
+    let page = command.split_whitespace().skip_while(|word| *word != "--html").nth(1).expect("the command writes a page");
+    std::fs::read_to_string(scratch.join(page)).unwrap()
 }

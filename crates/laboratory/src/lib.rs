@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! loads (shipped, drawn, traces) ─▶ comparison ─▶ records           one load, one disk, the user's question
+//!                                ─▶ advice ─────▶ advice             the setting to use, and what it would bring
 //!                                ─▶ gather ─────▶ experience         what controllers learn from
 //!                                ─▶ exam ───────▶ marks              how good controllers are on what they never saw
 //!                                ─▶ paper ──────▶ figures            what papers state, beside what comes out here
@@ -9,6 +10,7 @@
 //! The program parses the command line, calls this crate and prints; everything that is decided or computed about an experiment is
 //! here. A [`Monitor`] is told how far long work is, and can stop it.
 
+pub mod advice;
 pub mod bench;
 pub mod calibration;
 mod chance;

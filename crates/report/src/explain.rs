@@ -1,13 +1,14 @@
 //! Controllers' decisions as text for a terminal: when, from what to what, why, and with what result.
 
 use crate::number::{grouped, three_digits};
-use crate::record::{Decision, Record, Steering};
+use crate::promises;
+use crate::record::{Decision, Evidence, Promise, Record, Steering};
 use crate::text::{printable, wrapped};
 
 /// Which decisions are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shown {
-    /// Those that changed something or were refused; the others are counted.
+    /// Those that changed something, were refused or rest on evidence; the others are counted.
     Changes,
     /// All that were recorded.
     All,
@@ -24,8 +25,16 @@ pub fn text(records: &[Record], width: Option<usize>, shown: Shown) -> String {
         }
         let heading = format!("{}: {}", printable(&record.scheduler.label), summary(steering));
         indented(&mut text, "", "", &heading, width);
-        for decision in steering.decisions.iter().filter(|one| shown == Shown::All || is_news(one)) {
-            explain(&mut text, decision, width);
+        let mut known = Vec::new();
+        for decision in steering.decisions.iter().filter(|one| shown == Shown::All || is_news(one) || one.evidence.is_some()) {
+            match &decision.evidence {
+                Some(_) if !is_news(decision) => leave_alone(&mut text, decision, width),
+                Some(evidence) => {
+                    let tables_width = (width < usize::MAX).then_some(width);
+                    explain_by(&mut text, decision, evidence, &mut known, tables_width);
+                }
+                None => explain(&mut text, decision, width),
+            }
         }
         if steering.left_out > 0 {
             let sentence = format!("and {} more decisions that the record omits", grouped(steering.left_out));
@@ -68,7 +77,7 @@ pub(crate) fn gain(percent: f64) -> String {
 }
 
 fn explain(text: &mut String, decision: &Decision, width: usize) {
-    let when = format!("{:>9} s  ", format!("{:.3}", decision.at_s));
+    let when = moment(decision);
     let margin = " ".repeat(when.chars().count());
     let what = if decision.is_change() {
         format!("{} → {}", printable(&decision.from), printable(&decision.to))
@@ -84,6 +93,80 @@ fn explain(text: &mut String, decision: &Decision, width: usize) {
     if let Some(reason) = &decision.refused {
         indented(text, &margin, &margin, &format!("refused: {}", printable(reason)), width);
     }
+}
+
+/// A decision that changes nothing: one sentence, however much it rests on.
+fn leave_alone(text: &mut String, decision: &Decision, width: usize) {
+    let when = moment(decision);
+    indented(text, &when, &" ".repeat(when.chars().count()), &printable(&decision.why), width);
+}
+
+/// What was seen, as far as that was not told before, what each candidate promised, what was chosen, and what came of it.
+fn explain_by(
+    text: &mut String,
+    decision: &Decision,
+    evidence: &Evidence,
+    known: &mut Vec<(String, String)>,
+    width: Option<usize>,
+) {
+    let when = moment(decision);
+    let margin = " ".repeat(when.chars().count());
+    let room = width.unwrap_or(usize::MAX);
+    indented(text, &when, &margin, &format!("{} → {}", printable(&decision.from), printable(&decision.to)), room);
+    let news: Vec<String> = evidence
+        .seen
+        .iter()
+        .filter(|fact| !known.contains(fact))
+        .map(|(name, value)| format!("{}: {}", printable(name), printable(value)))
+        .collect();
+    if !news.is_empty() {
+        let begins = if known.is_empty() { "seen" } else { "seen since" };
+        indented(text, &margin, &margin, &format!("{begins}: {}", news.join("; ")), room);
+    }
+    known.clone_from(&evidence.seen);
+    for line in
+        promises::lines(&shown(decision, evidence), |promise| note(decision, promise), width.map(|width| width - TABLE_MARGIN))
+    {
+        text.push_str(&format!("{:TABLE_MARGIN$}{}\n", "", line.trim_end()));
+    }
+    let left_out = evidence.candidates.len().saturating_sub(shown(decision, evidence).len());
+    if left_out > 0 {
+        text.push_str(&format!("{:TABLE_MARGIN$}and {left_out} that promise less\n", ""));
+    }
+    indented(text, &margin, &margin, &format!("chosen: {}", printable(&decision.why)), room);
+    let came = match (decision.measured_gain_percent, &decision.refused) {
+        (_, Some(reason)) => format!("refused: {}", printable(reason)),
+        (Some(measured), None) => {
+            let promised = decision.promise().map(|promise| promises::with_error(promise.gain_percent, promise.error_percent));
+            format!("came of it: {}, where {} was promised", promises::signed(measured), promised.unwrap_or_default())
+        }
+        (None, None) => "came of it: nothing was measured".to_owned(),
+    };
+    indented(text, &margin, &margin, &came, room);
+}
+
+/// Left of a table of candidates: less than of sentences, since settings have long names.
+const TABLE_MARGIN: usize = 4;
+/// Candidates that are shown, besides what was in force and what was chosen.
+const MOST_CANDIDATES: usize = 6;
+
+fn shown<'a>(decision: &Decision, evidence: &'a Evidence) -> Vec<&'a Promise> {
+    let best = evidence.candidates.iter().enumerate();
+    best.filter(|(place, promise)| *place < MOST_CANDIDATES || !note(decision, promise).is_empty())
+        .map(|(_, promise)| promise)
+        .collect()
+}
+
+fn note(decision: &Decision, promise: &Promise) -> &'static str {
+    match &promise.setting {
+        setting if *setting == decision.to => "chosen",
+        setting if *setting == decision.from => "in force",
+        _ => "",
+    }
+}
+
+fn moment(decision: &Decision) -> String {
+    format!("{:>9} s  ", format!("{:.3}", decision.at_s))
 }
 
 /// Breaks a sentence into lines with a margin; the first line begins with `first` instead.

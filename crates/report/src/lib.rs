@@ -7,6 +7,7 @@
 //! ```
 //! The three outputs take columns, best marks and verdict from [`figure`], [`comparison`] and [`verdict`], so they always agree.
 
+pub mod advice;
 pub mod comparison;
 pub mod exam;
 pub mod explain;
@@ -17,6 +18,7 @@ pub mod number;
 pub mod page;
 pub mod paper;
 mod plot;
+pub mod promises;
 pub mod record;
 pub mod single;
 pub mod table;

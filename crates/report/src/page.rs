@@ -6,6 +6,7 @@ use crate::comparison::{Comparison, settings};
 use crate::explain;
 use crate::number::{self, grouped, three_digits};
 use crate::plot;
+use crate::promises;
 use crate::record::{Decision, Record, Replay, ResponseFigures};
 use crate::text::printable;
 use crate::verdict::{self, Part};
@@ -36,6 +37,7 @@ struct Page {
     headings: Vec<Heading>,
     rows: Vec<Row>,
     in_force: Vec<String>,
+    kept_promises: Vec<String>,
     steered: Vec<DecisionsPart>,
     legend: Vec<Key>,
     distribution: Vec<String>,
@@ -127,6 +129,7 @@ impl Page {
             headings: figures.iter().map(|figure| Heading { lines: figure.heading, meaning: figure.meaning }).collect(),
             rows: rows(comparison),
             in_force: plot::in_force(comparison),
+            kept_promises: plot::kept_promises(comparison),
             steered: records.iter().filter_map(steered).collect(),
             legend: records.iter().enumerate().map(|(i, record)| key(i, record)).collect(),
             distribution: plot::distribution(comparison).into_iter().chain(plot::tail(comparison)).collect(),
@@ -239,7 +242,10 @@ fn decision_row(decision: &Decision) -> DecisionRow {
     let refused = decision.refused.as_ref().map_or_else(String::new, |reason| format!("; refused: {}", printable(reason)));
     DecisionRow {
         at: format!("{:.3}", decision.at_s),
-        expected: shown(decision.expected_gain_percent),
+        expected: decision.promise().map_or_else(
+            || shown(decision.expected_gain_percent),
+            |promise| promises::with_error(promise.gain_percent, promise.error_percent),
+        ),
         measured: shown(decision.measured_gain_percent),
         from: printable(&decision.from),
         to: printable(&decision.to),

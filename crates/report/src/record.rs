@@ -162,12 +162,53 @@ pub struct Decision {
     pub measured_gain_percent: Option<f64>,
     /// Why the setting could not be applied, if so: `to` is `from` then.
     pub refused: Option<String>,
+    /// What it rests on, if the controller shows that; missing in a record older than this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+}
+
+/// What a decision rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// Facts with their names: the load, the device, how well both reproduce what was measured.
+    pub seen: Vec<(String, String)>,
+    /// What each candidate promises, the best first.
+    pub candidates: Vec<Promise>,
+}
+
+/// What a candidate promises.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promise {
+    /// The setting.
+    pub setting: String,
+    /// 10^6 bytes per second.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub throughput_mb_s: f64,
+    /// Mean response time.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub response_ms: f64,
+    /// The longest p99 response time of a stream by its bound: above 1 the stream starves.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub p99_by_bound: f64,
+    /// Promised improvement of merit over what is in force, in percent.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub gain_percent: f64,
+    /// Its standard error, in percent.
+    #[serde(deserialize_with = "number_or_null::one")]
+    pub error_percent: f64,
 }
 
 impl Decision {
     /// Whether the setting changed.
     pub fn is_change(&self) -> bool {
         self.from != self.to
+    }
+
+    /// What was promised of the setting that was put in force, if that is known.
+    pub fn promise(&self) -> Option<&Promise> {
+        self.evidence.as_ref()?.candidates.iter().find(|promise| promise.setting == self.to)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The arguments shared by `compare` and `simulate`.
+//! The arguments shared by `advise`, `compare` and `simulate`.
 
 use std::path::PathBuf;
 
@@ -13,9 +13,9 @@ use sim::replay::Fit;
 use crate::number;
 use crate::terminal::Terminal;
 
-/// The load, the disk, the host and what is recorded.
+/// The load, and the host on which it is run.
 #[derive(clap::Args)]
-pub struct Arguments {
+pub struct LoadArguments {
     /// A trace (`seekwise trace formats` lists the formats), an fio job file, or the name of a built-in workload (`seekwise
     /// workload list`)
     #[arg(value_name = "TRACE|JOB.fio|WORKLOAD")]
@@ -25,10 +25,6 @@ pub struct Arguments {
     /// Seed for job files: where their directories are placed, and the requests of jobs with `randrepeat=0`
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
-    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of disks such as
-    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
-    #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = "sata7200")]
-    disk: String,
     /// Number of requests the disk accepts at once [default: the profile's]
     #[arg(long, value_name = "REQUESTS", value_parser = number::within::<u32>(1..=1024, "requests"))]
     queue_depth: Option<u32>,
@@ -38,15 +34,32 @@ pub struct Arguments {
     /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
+    /// Weights of throughput, response time and fairness between streams, by which settings are chosen; each 1 to 3, summing to 6 or 7
+    /// [default: 2,3,1]
+    #[arg(long, value_name = "T,R,F")]
+    preference: Option<Preference>,
+    /// Number of replays to run at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+}
+
+/// The disk that is meant if none is named.
+const DISK: &str = "sata7200";
+
+/// The load, the disk, the host and what is recorded.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    load: LoadArguments,
+    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of disks such as
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
+    #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = DISK)]
+    disk: String,
     /// What controllers choose among: `schedulers` (each with its defaults), `paper` (the paper's five and per-request), `all`
     /// (every scheduler, with its defaults and in tuned variants), or settings such as `deadline:fifo_batch=4,read_expire=100`,
     /// optionally followed by a space and host tunables; separated by semicolons, or given several times [default: schedulers]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
-    /// Weights of a controller's goals: throughput, response time, fairness between streams; each 1 to 3, summing to 6 or 7
-    /// [default: 2,3,1]
-    #[arg(long, value_name = "T,R,F")]
-    preference: Option<Preference>,
     /// Experience that controllers learn from (`seekwise learn gather`) [default: built in]
     #[arg(long, value_name = "FILE.json")]
     experience: Option<PathBuf>,
@@ -61,9 +74,6 @@ pub struct Arguments {
     /// Measure the schedulers' and controllers' processor time, too: the only figure that differs from run to run
     #[arg(long)]
     cpu_time: bool,
-    /// Number of replays to run at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
-    threads: Option<u16>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -86,35 +96,54 @@ impl From<QueuePolicyArgument> for QueuePolicy {
     }
 }
 
-impl Arguments {
-    /// Runs the load under each of the regimes.
-    pub fn records(&self, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
-        let terminal = Terminal::default();
-        self.experiment().records(regimes, alone, Crew::new(&terminal, self.threads.map(usize::from)))
-    }
-
-    /// Whether the load is a job file and not a trace.
-    pub fn is_job_file(&self) -> anyhow::Result<bool> {
-        Ok(laboratory::shipped::job_text(&self.load)?.is_some())
-    }
-
-    fn experiment(&self) -> Experiment {
+impl LoadArguments {
+    /// It on a disk, or on the one that is meant if none is named.
+    pub fn experiment(&self, disk: Option<&str>) -> Experiment {
         let ReplayArguments { format, skip_bad, closed, speed, fit } = &self.replay;
         let (format, skip_bad, closed, speed, fit) = (format.clone(), *skip_bad, *closed, *speed, (*fit).into());
         Experiment {
             load: self.load.clone(),
             replay: ReplayOptions { format, skip_bad, closed, speed, fit },
             seed: self.seed,
-            disk: self.disk.clone(),
+            disk: disk.unwrap_or(DISK).to_owned(),
             queue_depth: self.queue_depth,
             queue_policy: self.queue_policy.map(QueuePolicy::from),
             host: self.settings.clone(),
-            candidates: self.candidates.clone(),
+            candidates: Vec::new(),
             preference: self.preference,
+            experience: None,
+            knowledge_base: None,
+            record: None,
+            measures_cpu: false,
+        }
+    }
+
+    /// How many threads are wanted, if that is said.
+    pub fn threads(&self) -> Option<usize> {
+        self.threads.map(usize::from)
+    }
+}
+
+impl Arguments {
+    /// Runs the load under each of the regimes.
+    pub fn records(&self, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
+        let terminal = Terminal::default();
+        self.experiment().records(regimes, alone, Crew::new(&terminal, self.load.threads()))
+    }
+
+    /// Whether the load is a job file and not a trace.
+    pub fn is_job_file(&self) -> anyhow::Result<bool> {
+        Ok(laboratory::shipped::job_text(&self.load.load)?.is_some())
+    }
+
+    fn experiment(&self) -> Experiment {
+        Experiment {
+            candidates: self.candidates.clone(),
             experience: self.experience.clone(),
             knowledge_base: self.kb.clone(),
             record: self.record.clone(),
             measures_cpu: self.cpu_time,
+            ..self.load.experiment(Some(&self.disk))
         }
     }
 }

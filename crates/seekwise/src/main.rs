@@ -1,5 +1,6 @@
 //! The program: parses the command line, wires the crates together, holds no logic.
 
+mod advise;
 mod compare;
 mod controller;
 mod disk;
@@ -36,6 +37,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Say which scheduler and settings serve a trace, an fio job file or a workload best, and how sure that is
+    Advise(advise::Args),
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best
     Compare(compare::Args),
     /// Print what a shell reads to complete commands and options
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
     let mut command = takes_negative_numbers(Cli::command());
     let cli = Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit());
     let outcome = match cli.command {
+        Command::Advise(args) => advise::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Completions(args) => manual::complete(&args, Cli::command()),
         Command::Controller(command) => controller::run(command),

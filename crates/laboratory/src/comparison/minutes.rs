@@ -1,6 +1,6 @@
 //! What a controller decided, and what became of it, for the record.
 
-use learn::controller::Brief;
+use learn::controller::{Brief, Evidence, Promise};
 use learn::{Decided, Preference, Setting, Steering, Window};
 use report::record;
 
@@ -43,6 +43,23 @@ fn decision(decided: &[Decided], i: usize, windows: &[Window], preference: &Pref
         expected_gain_percent: one.expected_gain.map(percent),
         measured_gain_percent: measured.map(percent),
         refused: one.refused.clone(),
+        evidence: one.evidence.as_deref().map(evidence),
+    }
+}
+
+fn evidence(evidence: &Evidence) -> record::Evidence {
+    record::Evidence { seen: evidence.seen.clone(), candidates: evidence.candidates.iter().map(promise).collect() }
+}
+
+/// For the record.
+pub(crate) fn promise(promise: &Promise) -> record::Promise {
+    record::Promise {
+        setting: promise.setting.to_string(),
+        throughput_mb_s: promise.throughput / 1e6,
+        response_ms: promise.response_s * 1e3,
+        p99_by_bound: promise.p99_by_bound,
+        gain_percent: percent(promise.gain),
+        error_percent: 100.0 * promise.error,
     }
 }
 
@@ -70,7 +87,7 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
 }
 
 /// A difference of scores, which are logarithms.
-fn percent(difference: f64) -> f64 {
+pub(crate) fn percent(difference: f64) -> f64 {
     difference.exp_m1() * 100.0
 }
 
@@ -138,6 +155,20 @@ mod tests {
         assert!((gain(6).unwrap() - (1.0 / 3.0 - 1.0) * 100.0).abs() < 1e-9, "{:?}", gain(6));
         assert_eq!(gain(8), None, "nothing came after it");
         assert_eq!(gain(0), None, "nothing came before it");
+    }
+
+    #[test]
+    fn what_a_decision_rests_on_is_on_record_in_the_units_of_a_record() {
+        let setting = Setting::parse("cfq").unwrap();
+        let promise = Promise { setting, throughput: 2e6, response_s: 0.003, p99_by_bound: 0.5, gain: 0.1, error: 0.02 };
+        let seen = vec![("stream 1".to_owned(), "closed".to_owned())];
+        let rests = Evidence { seen: seen.clone(), candidates: vec![promise] };
+        let one = Decided { evidence: Some(Arc::new(rests)), ..decided(None, "noop", "cfq") };
+        let noted = decision(&[one], 0, &[], &Preference::default());
+        let promised = noted.promise().unwrap();
+        assert_eq!((promised.throughput_mb_s, promised.response_ms, promised.error_percent), (2.0, 3.0, 2.0));
+        assert!((promised.gain_percent - 10.517).abs() < 1e-3, "{promised:?}");
+        assert_eq!(noted.evidence.unwrap().seen, seen);
     }
 
     #[test]

@@ -24,9 +24,11 @@ pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 
 pub use jobs::JobsLoad;
 pub use load::Load;
+pub(crate) use minutes::{percent, promise};
 pub(crate) use remembered::Requests;
 
 use crate::experience;
+use crate::monitor::Monitor;
 use crate::pool::Crew;
 use crate::shipped;
 use crate::world::World;
@@ -72,9 +74,17 @@ pub struct Experiment {
 impl Experiment {
     /// What every controller is told, besides what it is to learn from.
     fn brief(&self) -> anyhow::Result<Brief> {
-        let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
-        let candidates = candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))?;
+        let candidates = self.candidates()?;
         Ok(Brief { preference: self.preference.unwrap_or_default(), candidates, seed: self.seed, experience: Arc::default() })
+    }
+
+    /// What there is to choose from.
+    ///
+    /// # Errors
+    /// One of them is no setting.
+    pub(crate) fn candidates(&self) -> anyhow::Result<Vec<Setting>> {
+        let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
+        candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))
     }
 
     /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.
@@ -133,22 +143,39 @@ impl Experiment {
     }
 
     fn plan(&self, regimes: Vec<Regime>, brief: Brief, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
-        let mut world = World::new(&self.disk, self.queue_depth, self.queue_policy)?;
-        world.host = HostSettings::parse(&self.host.join(",")).context("--set")?;
-        let load: Box<dyn Load> = match shipped::job_text(&self.load)? {
-            Some((text, source)) => {
-                if let Some(argument) = self.replay.given() {
-                    anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
-                }
-                Box::new(JobsLoad::new(&text, &source, self.seed, &world)?)
-            }
-            None => Box::new(TraceLoad::new(&self.load, &self.replay, &world, crew.monitor)?),
-        };
+        let world = self.world()?;
+        let load = self.load(&world, crew.monitor)?;
         let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
         brief.candidates.iter().try_for_each(|setting| regime::expect_settable(setting, &settable))?;
         let alone: Option<Setting> = if alone { Some(regime::scheduler(ALONE)?) } else { None };
         let (remembers, threads) = (self.knowledge_base.is_some(), crew.threads);
         Ok(Plan { load, world, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
+    }
+
+    /// On what it is run.
+    ///
+    /// # Errors
+    /// There is no such disk, or a tunable of the host is wrong.
+    pub(crate) fn world(&self) -> anyhow::Result<World> {
+        let mut world = World::new(&self.disk, self.queue_depth, self.queue_policy)?;
+        world.host = HostSettings::parse(&self.host.join(",")).context("--set")?;
+        Ok(world)
+    }
+
+    /// What is run on it.
+    ///
+    /// # Errors
+    /// It cannot be read, or does not fit on the disk.
+    pub(crate) fn load(&self, world: &World, monitor: &dyn Monitor) -> anyhow::Result<Box<dyn Load>> {
+        Ok(match shipped::job_text(&self.load)? {
+            Some((text, source)) => {
+                if let Some(argument) = self.replay.given() {
+                    anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
+                }
+                Box::new(JobsLoad::new(&text, &source, self.seed, world)?)
+            }
+            None => Box::new(TraceLoad::new(&self.load, &self.replay, world, monitor)?),
+        })
     }
 }
 

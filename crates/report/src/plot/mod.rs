@@ -4,17 +4,21 @@
 //! point (24,000 points: 1.9 MB; here 0.3 MB), whole-pixel coordinates, and colours and fonts in every element, where neither
 //! dark mode nor print can change them.
 
+mod advised;
 mod in_force;
 mod order;
 mod panel;
+mod promises;
 mod response;
 mod scale;
 mod series;
 mod streams;
 mod throughput;
 
+pub(crate) use advised::{advised, phases};
 pub(crate) use in_force::in_force;
 pub(crate) use order::{Order, order};
+pub(crate) use promises::kept_promises;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use series::series;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};

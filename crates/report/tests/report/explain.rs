@@ -31,6 +31,28 @@ fn all_decisions_are_told_when_all_are_wanted_and_missing_ones_are_counted() {
 }
 
 #[test]
+fn a_change_is_told_with_what_was_seen_what_was_promised_and_what_came_of_it() {
+    let mut records = steered();
+    fixture::rest_on_evidence(&mut records[1]);
+    let text = text(&records, Some(80), Shown::Changes);
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.iter().position(|line| line.contains("noop → mq-deadline")).unwrap();
+    assert!(lines[first + 1].contains("seen: stream 7: closed, 1 in flight, 80.0 requests/s; seek"), "{text}");
+    let table = &lines[first + 3..first + 3 + 2 + 6 + 1 + 2];
+    assert!(table[0].trim_start().starts_with("MB/s") && table[1].trim_start().starts_with("candidate"), "{text}");
+    assert!(table[2].contains("(chosen)") || table[2].contains('…'), "{text}");
+    assert!(table[2].ends_with("0.25   +12.5% ± 3.0%"), "{text}");
+    assert!(table[3].contains("noop (in force)") && table[4].ends_with("1.21!   -10.0% ± 3.0%"), "{text}");
+    assert_eq!(table[8].trim(), "and 4 that promise less");
+    assert!(table[9].trim().starts_with("chosen: window 3 reads"), "{text}");
+    assert_eq!(table[10].trim(), "came of it: -3.2%, where +12.5% ± 3.0% was promised");
+    assert_eq!(text.matches("stream 7").count(), 1, "what did not change is told once:\n{text}");
+    assert!(text.contains("seen since: seek over the whole stroke: 16 ms"), "{text}");
+    assert_eq!(text.matches("it is good as it is").count(), 8, "what changes nothing has one line:\n{text}");
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{text}");
+}
+
+#[test]
 fn nothing_is_wider_than_the_terminal() {
     for width in [40, 60, 200] {
         let text = text(&steered(), Some(width), Shown::All);

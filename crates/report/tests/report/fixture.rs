@@ -1,8 +1,8 @@
 //! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
 
 use report::record::{
-    Curves, Decision, DirectionFigures, DiskDigest, Figures, FlashFigures, JobsFigures, MemoryFigures, Record, Replay,
-    ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures, Steering, StreamFigures, TraceDigest,
+    Curves, Decision, DirectionFigures, DiskDigest, Evidence, Figures, FlashFigures, JobsFigures, MemoryFigures, Promise, Record,
+    Replay, ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures, Steering, StreamFigures, TraceDigest,
 };
 
 const DURATION_S: f64 = 4086.0;
@@ -174,6 +174,7 @@ pub fn steer(record: &mut Record, windows: u64) {
             expected_gain_percent: is_change.then_some(12.5),
             measured_gain_percent: is_change.then_some(-3.25),
             refused: (n == 4).then(|| "host has no tunable 'a<b'".to_owned()),
+            evidence: None,
             from,
             to,
         }
@@ -183,6 +184,29 @@ pub fn steer(record: &mut Record, windows: u64) {
     let kept = windows - changes - u64::from(windows >= 4);
     let (preference, candidates) = ("2,3,1".to_owned(), vec!["noop".to_owned(), "deadline:fifo_batch=4".to_owned()]);
     record.steering = Some(Steering { preference, candidates, windows, kept, changes, left_out: 0, decisions });
+}
+
+/// As if the decisions of a steered record rested on evidence: of each change, what it promised.
+#[allow(dead_code, reason = "the example does not use it")]
+pub fn rest_on_evidence(record: &mut Record) {
+    let Some(steering) = &mut record.steering else { return };
+    for (n, decision) in steering.decisions.iter_mut().enumerate() {
+        let promise = |setting: &str, gain_percent: f64| Promise {
+            setting: setting.to_owned(),
+            throughput_mb_s: 20.0 + gain_percent / 10.0,
+            response_ms: 9.0,
+            p99_by_bound: if gain_percent < 0.0 { 1.204 } else { 0.25 },
+            gain_percent,
+            error_percent: 3.0,
+        };
+        let others = (0..8).map(|n| promise(&format!("cfq:quantum={n}"), -10.0 - f64::from(n)));
+        let candidates = [promise(&decision.to, 12.5), promise(&decision.from, 0.0)].into_iter().chain(others).collect();
+        let seen = vec![
+            ("stream 7".to_owned(), "closed, 1 in flight, 80.0 requests/s".to_owned()),
+            ("seek over the whole stroke".to_owned(), format!("{} ms", 15 + n / 6)),
+        ];
+        decision.evidence = Some(Evidence { seen, candidates });
+    }
 }
 
 /// As if the record came from jobs on a flash device: no arm, but flash and the host's memory.

@@ -48,6 +48,36 @@ fn the_page_is_well_formed_small_and_needs_nothing_from_outside() {
 }
 
 #[test]
+fn what_changes_promised_is_drawn_with_its_error_against_what_came_of_them() {
+    let mut records = fixture::six(10);
+    fixture::steer(&mut records[1], 10);
+    assert!(!html(&records).contains("Promised and measured"), "nothing was promised");
+    fixture::rest_on_evidence(&mut records[1]);
+    let html = html(&records);
+    let page = checked(&html);
+    let has = |node: &roxmltree::Node, word: &str| node.attribute("aria-label").is_some_and(|label| label.contains(word));
+    let panel = page.descendants().find(|node| has(node, "promised")).unwrap();
+    assert!(has(&panel, "0 of 3 within two errors"), "{:?}", panel.attribute("aria-label"));
+    let of = |class: &str| {
+        let of_class = |node: &roxmltree::Node| node.attribute("class").is_some_and(|classes| classes.ends_with(class));
+        panel.descendants().filter(of_class).collect::<Vec<_>>()
+    };
+    assert_eq!((of("bar promise").len(), of("mark promised").len(), of("mark measured").len()), (3, 3, 3));
+    let tip = |class: &str| {
+        panel
+            .descendants()
+            .filter(|node| node.parent().is_some_and(|parent| parent.attribute("class") == Some(class)))
+            .filter_map(|node| node.text())
+            .map(str::to_owned)
+            .next()
+            .unwrap_or_default()
+    };
+    assert!(tip("mark promised").ends_with("+12.5% ± 3.0% was promised"), "{}", tip("mark promised"));
+    assert!(tip("mark measured").ends_with("-3.2% was measured"), "{}", tip("mark measured"));
+    assert!(html.contains("<td>+12.5% ± 3.0%</td>"));
+}
+
+#[test]
 fn a_controllers_decisions_have_a_strip_and_a_table() {
     let mut records = fixture::six(10);
     fixture::steer(&mut records[1], 10);

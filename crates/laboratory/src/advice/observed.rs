@@ -1,0 +1,222 @@
+//! What there is to judge by: requests with their times, from a recording or from a run in the simulator.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use block::{Limits, Nanos, Request, StreamId};
+use learn::plant::Bounds;
+use learn::{Event, Setting};
+use sim::host::QueueSettings;
+use sim::run::{Noted, Pilot, RunError, Steerable, StreamMeasure, Watch};
+use sim::trace::{OpenOptions, TraceRequest};
+use twin::recording::Call;
+use twin::{Seen, event};
+
+use crate::comparison::Load;
+use crate::monitor::{Interrupted, Monitor};
+use crate::world::World;
+
+/// Requests that are looked at: more tell no more, and have to fit into memory.
+const MOST: usize = 2_000_000;
+/// How often a bar is drawn.
+const DRAWN: Duration = Duration::from_millis(20);
+
+/// What was observed.
+pub struct Observed {
+    /// Requests in the order of their arrival.
+    pub seen: Vec<Seen>,
+    /// Calls in the order of their returns; none where calls cannot be seen.
+    pub calls: Vec<Call>,
+    /// What the device and its queue allow.
+    pub bounds: Bounds,
+    /// Whether the device's size is known, and not only where the last request ends.
+    pub knows_capacity: bool,
+    /// What each stream got, where it was simulated.
+    pub streams: BTreeMap<StreamId, StreamMeasure>,
+    /// The streams' names, where they have any.
+    pub names: BTreeMap<StreamId, String>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    /// The longest response time.
+    longest: Nanos,
+}
+
+impl Observed {
+    /// From the first arrival, which is at time 0, to the last completion.
+    pub fn lasts(&self) -> Nanos {
+        self.seen.iter().map(|seen| seen.completed).max().unwrap_or_default()
+    }
+
+    /// The requests under way at any time between these, and some before.
+    pub fn between(&self, from: Nanos, to: Nanos) -> &[Seen] {
+        let since = from - self.longest;
+        let first = self.seen.partition_point(|seen| seen.request.arrival < since);
+        &self.seen[first..self.seen.partition_point(|seen| seen.request.arrival < to).max(first)]
+    }
+
+    /// The stream's number, with its name if it has one.
+    pub fn name(&self, stream: StreamId) -> String {
+        self.names.get(&stream).map_or_else(|| stream.to_string(), |name| format!("{stream} ({name})"))
+    }
+
+    /// The requests of a trace whose answers were recorded. `device` is the number of one within the trace; else the one with the most
+    /// requests is meant.
+    ///
+    /// # Errors
+    /// The trace cannot be read, its requests have no response times, it has no such device, or the work was interrupted.
+    pub fn recorded(path: &Path, options: &OpenOptions, device: Option<u32>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
+        let name = path.display();
+        let mut opened = sim::trace::open(path, options)?;
+        let mut devices: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
+        let (mut timed, mut all) = (0, 0);
+        monitor.begin(0, "reading the trace, requests:");
+        while let Some(request) = opened.reader.next_request() {
+            let request = request?;
+            all += 1;
+            if all % 4096 == 0 {
+                monitor.check()?;
+                monitor.progress(all as u64);
+            }
+            if let Some(response) = request.response {
+                timed += 1;
+                devices.entry(request.device).or_default().push(as_seen(&request, response));
+            }
+            if timed == MOST {
+                break;
+            }
+        }
+        monitor.end();
+        if all == 0 {
+            bail!("{name}: holds no request; there is nothing to judge");
+        }
+        if timed == 0 {
+            bail!(
+                "{name}: none of its {all} requests says when it was done (format {}), so it does not tell what served them; name a disk to run them on, as in --disk sata7200",
+                opened.format.name
+            );
+        }
+        let numbers: Vec<String> = devices.keys().map(u32::to_string).collect();
+        let busiest = || devices.iter().max_by_key(|(_, seen)| seen.len()).map_or(0, |(device, _)| *device);
+        let chosen = device.unwrap_or_else(busiest);
+        let mut seen = devices
+            .remove(&chosen)
+            .with_context(|| format!("{name}: --device {chosen}: there are the devices {}", numbers.join(", ")))?;
+        let mut notes = Vec::new();
+        if timed == MOST {
+            notes.push(format!("Only the first {MOST} requests were looked at."));
+        }
+        if numbers.len() > 1 {
+            notes.push(format!("The trace is of {} devices; this is about number {chosen} (--device).", numbers.len()));
+        }
+        if all > timed {
+            notes.push(format!("{} of {all} requests do not say when they were done and were left out.", all - timed));
+        }
+        if opened.reader.skipped() > 0 {
+            notes.push(format!("{} damaged lines were skipped.", opened.reader.skipped()));
+        }
+        let begins = seen.iter().map(|seen| seen.request.arrival).min().unwrap_or_default();
+        for one in &mut seen {
+            one.request.arrival = one.request.arrival - begins;
+            one.dispatched = one.dispatched - begins;
+            one.completed = one.completed - begins;
+        }
+        let queue = QueueSettings::default();
+        let capacity_sectors = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
+        let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests };
+        let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
+        let named = streams.into_iter().filter_map(|stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
+        let (names, longest) = (named.collect(), longest(&seen));
+        Ok(Observed { seen, calls: Vec::new(), bounds, knows_capacity: false, streams: BTreeMap::new(), names, notes, longest })
+    }
+
+    /// What a run of `load` in the simulator under `setting` shows; `monitor` is told of every request.
+    ///
+    /// # Errors
+    /// The run failed or was interrupted.
+    pub fn simulated(load: &dyn Load, world: &World, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
+        let mut recorder = Recorder::default();
+        let queue = world.queue(world.scheduler(setting));
+        let outcome = watched(monitor, |watch| load.run(queue, watch, Some(&mut recorder)))?;
+        let Recorder { mut seen, calls, left_out, limits, nr_requests } = recorder;
+        seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
+        let notes = match left_out {
+            0 => Vec::new(),
+            left_out => vec![format!("Only the first {MOST} requests were looked at; {left_out} came later.")],
+        };
+        let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests };
+        let streams = outcome.measure.streams;
+        let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
+        let (names, longest) = (named.collect(), longest(&seen));
+        Ok(Observed { seen, calls, bounds, knows_capacity: true, streams, names, notes, longest })
+    }
+}
+
+fn longest(seen: &[Seen]) -> Nanos {
+    seen.iter().map(Seen::response).max().unwrap_or_default()
+}
+
+/// A trace does not say when a request was dispatched: as far as it tells, at once.
+fn as_seen(request: &TraceRequest, response: Nanos) -> Seen {
+    let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
+    let queued = Request { id: 0, stream, op, sync: request.is_sync(), priority, sectors, lba, arrival };
+    Seen { request: queued, dispatched: arrival, completed: arrival + response }
+}
+
+/// Runs `work`, and shows how far it is.
+fn watched<T>(monitor: &dyn Monitor, work: impl FnOnce(&Watch) -> Result<T, RunError>) -> anyhow::Result<T> {
+    let (completed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let done = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                monitor.progress(completed.load(Ordering::Relaxed));
+                std::thread::sleep(DRAWN);
+            }
+        });
+        let done = work(&Watch { stop: Some(monitor.stop()), completed: Some(&completed), reached: None });
+        is_over.store(true, Ordering::Relaxed);
+        done
+    });
+    match done {
+        Err(RunError::Interrupted) => Err(Interrupted.into()),
+        done => Ok(done?),
+    }
+}
+
+#[derive(Default)]
+struct Recorder {
+    seen: Vec<Seen>,
+    calls: Vec<Call>,
+    left_out: u64,
+    limits: Limits,
+    nr_requests: u32,
+}
+
+impl Pilot for Recorder {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        (self.limits, self.nr_requests) = (plant.limits(), plant.nr_requests());
+    }
+
+    fn events(&mut self, noted: &[Noted]) {
+        for event in noted.iter().map(event) {
+            match event {
+                Event::Completed { .. } if self.seen.len() == MOST => self.left_out += 1,
+                Event::Completed { request, dispatched, at } => self.seen.push(Seen { request, dispatched, completed: at }),
+                Event::Returned { stream, op, bytes, called, at } if self.left_out == 0 => {
+                    self.calls.push(Call { stream, op, bytes, called, returned: at });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn next_step(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn step(&mut self, _now: Nanos, _plant: &mut dyn Steerable) -> bool {
+        false
+    }
+}

@@ -1,0 +1,305 @@
+//! Advice for a load: the setting to use, what it would bring, at whose cost, and how sure that is.
+
+use askama::Template;
+use serde::Serialize;
+
+use crate::number::{grouped, three_digits};
+use crate::plot;
+use crate::promises::{self, signed, with_error};
+use crate::record::Promise;
+use crate::text::{paragraph, printable};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 1;
+/// Candidates in the table of a terminal.
+const CANDIDATES: usize = 8;
+/// Phases in the table of a terminal.
+const PHASES: usize = 12;
+
+/// What is advised, and on what that rests.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Advice {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The trace or the job file.
+    pub load: String,
+    /// Where the times of its requests come from: a recording, or a disk of the simulator.
+    pub source: String,
+    /// Whether it was run in the simulator.
+    pub is_simulated: bool,
+    /// Requests that were looked at.
+    pub requests: u64,
+    /// From the first request to the last answer.
+    pub lasts_s: f64,
+    /// Seconds of it with enough requests to judge by.
+    pub busy_s: f64,
+    /// What was in force.
+    pub in_force: String,
+    /// Weights of throughput, response time and fairness.
+    pub preference: String,
+    /// What to do.
+    pub verdict: Verdict,
+    /// What each candidate promises for the whole load, the best first.
+    pub candidates: Vec<Promise>,
+    /// What came of those that were run in the simulator.
+    pub measured: Vec<Measured>,
+    /// The load's phases, the longest first.
+    pub phases: Vec<Phase>,
+    /// The device as it shows in the times of its requests: name, value, and what that rests on.
+    pub device: Vec<(String, String, String)>,
+    /// How sure all this is, in sentences.
+    pub sure: Vec<String>,
+    /// The rule for udev that puts it in force on Linux, with comments; lines.
+    pub udev: Vec<String>,
+    /// What else the reader should know, in sentences.
+    pub notes: Vec<String>,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The setting to use; that in force where it is to be left alone.
+    pub setting: String,
+    /// Whether that is another than was in force.
+    pub is_change: bool,
+    /// In one or two sentences.
+    pub text: String,
+    /// Who pays for it, in sentences; empty if nobody does.
+    pub cost: Vec<String>,
+}
+
+/// A run of the whole load in the simulator under another setting than was in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Under which.
+    pub setting: String,
+    /// What was promised of it, in percent.
+    pub promised_percent: f64,
+    /// The standard error of that.
+    pub error_percent: f64,
+    /// What came of it.
+    pub gain_percent: f64,
+    /// 10^6 bytes per second, under the setting in force and under this one.
+    pub throughput_mb_s: (f64, f64),
+    /// Mean response time, likewise.
+    pub response_ms: (f64, f64),
+    /// The longest p99 response time of a stream by its bound.
+    pub p99_by_bound: f64,
+}
+
+/// A load that is the same throughout.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Phase {
+    /// Its number, from 1.
+    pub number: u32,
+    /// Where it is found: from and to, in seconds.
+    pub spans_s: Vec<(f64, f64)>,
+    /// How long it lasts in all.
+    pub lasts_s: f64,
+    /// Requests done in it.
+    pub requests: u64,
+    /// What it does, in words.
+    pub streams: Vec<String>,
+    /// What serves it best, if that is sure to be better than what is advised for the whole load.
+    pub wants: Option<Promise>,
+    /// What the setting that is advised, or comes nearest to being so, promises for it.
+    pub promise: Option<Promise>,
+    /// What came of that in a run in the simulator, in percent.
+    pub measured_percent: Option<f64>,
+    /// By how much the twin's score under the setting in force differs from the measured one, in percent: the worst sample.
+    pub off_percent: Option<f64>,
+    /// Why there is no advice for it.
+    pub unanswered: Option<String>,
+}
+
+impl Advice {
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// As text for a terminal of this width, or for a pipe.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let width = width.map(|width| width.max(40));
+        let mut text = String::new();
+        let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
+        say(&mut text, &self.verdict.text);
+        self.verdict.cost.iter().for_each(|sentence| say(&mut text, sentence));
+        text.push('\n');
+        say(&mut text, &self.summary());
+        if self.candidates.len() > 1 {
+            text.push('\n');
+            for line in promises::lines(&self.shown(), |promise| self.note(promise), width) {
+                text += line.trim_end();
+                text.push('\n');
+            }
+            if self.candidates.len() > self.shown().len() {
+                text += &format!("and {} that promise less\n", self.candidates.len() - self.shown().len());
+            }
+        }
+        if !self.measured.is_empty() {
+            text.push('\n');
+            self.measured.iter().for_each(|measured| say(&mut text, &measured.text()));
+        }
+        if !self.phases.is_empty() {
+            text.push('\n');
+            text += &self.phase_table(width);
+        }
+        if !self.device.is_empty() {
+            text += "\nThe device, by the times of its requests:\n";
+            for (name, value, _) in &self.device {
+                say(&mut text, &format!("{name}: {value}"));
+            }
+        }
+        if !self.sure.is_empty() {
+            text.push('\n');
+            self.sure.iter().for_each(|sentence| say(&mut text, sentence));
+        }
+        self.notes.iter().for_each(|note| say(&mut text, &format!("Note: {note}")));
+        text.push('\n');
+        for line in &self.udev {
+            text += &printable(line);
+            text.push('\n');
+        }
+        text
+    }
+
+    /// As a self-contained page.
+    pub fn html(&self) -> String {
+        let page = Page {
+            advice: self,
+            candidates_plot: plot::advised(self),
+            phases_plot: plot::phases(self),
+            measured: self.measured.iter().map(Measured::text).collect(),
+            summary: self.summary(),
+            rows: self.candidates.iter().map(|promise| self.row(promise)).collect(),
+            phases: self
+                .phases
+                .iter()
+                .map(|phase| (phase.cells(), phase.streams.iter().map(|one| printable(one)).collect()))
+                .collect(),
+        };
+        #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
+        page.render().expect("the page's template formats strings only")
+    }
+
+    fn summary(&self) -> String {
+        let Advice { requests, lasts_s, busy_s, in_force, .. } = self;
+        format!(
+            "{}: {} requests in {} s, {} s of them busy; {}; {in_force} was in force. A gain is of merit, which weighs throughput, response time and fairness {}; p99 by bound is the longest p99 response time of a stream, and above 1 (!) the stream starves.",
+            self.load,
+            grouped(*requests),
+            three_digits(*lasts_s),
+            three_digits(*busy_s),
+            self.source,
+            self.preference,
+        )
+    }
+
+    fn shown(&self) -> Vec<&Promise> {
+        let place = |(place, promise): (usize, &'_ Promise)| place < CANDIDATES || !self.note(promise).is_empty();
+        self.candidates.iter().enumerate().filter(|&one| place(one)).map(|(_, promise)| promise).collect()
+    }
+
+    fn note(&self, promise: &Promise) -> &'static str {
+        match &promise.setting {
+            setting if *setting == self.verdict.setting && self.verdict.is_change => "use",
+            setting if *setting == self.in_force => "in force",
+            _ => "",
+        }
+    }
+
+    fn row(&self, promise: &Promise) -> (String, Vec<String>, bool) {
+        let label = match self.note(promise) {
+            "" => printable(&promise.setting),
+            note => format!("{} ({note})", printable(&promise.setting)),
+        };
+        let gain = with_error(promise.gain_percent, promise.error_percent);
+        let cells = [promise.throughput_mb_s, promise.response_ms, promise.p99_by_bound].map(three_digits);
+        (label, cells.into_iter().chain([gain]).collect(), promise.setting == self.verdict.setting)
+    }
+
+    fn phase_table(&self, width: Option<usize>) -> String {
+        let mut text =
+            format!("{:>5}{:>9}{:>12}{:>17}{:>10}  {}\n", "phase", "lasts s", "requests", "promise", "measured", "wants instead");
+        for phase in self.phases.iter().take(PHASES) {
+            let [number, lasts, requests, promise, measured, wants] = phase.cells();
+            paragraph_row(&mut text, &format!("{number:>5}{lasts:>9}{requests:>12}{promise:>17}{measured:>10}  "), &wants, width);
+            for stream in &phase.streams {
+                paragraph_row(&mut text, &" ".repeat(7), &printable(stream), width);
+            }
+        }
+        if self.phases.len() > PHASES {
+            text += &format!("and {} shorter ones\n", self.phases.len() - PHASES);
+        }
+        text
+    }
+}
+
+/// A line that begins with `first` and goes on, if it is too long, below its end.
+fn paragraph_row(text: &mut String, first: &str, rest: &str, width: Option<usize>) {
+    let indent = first.chars().count();
+    let room = width.map_or(usize::MAX, |width| width.saturating_sub(indent).max(16));
+    for (number, line) in crate::text::wrapped(rest, room).iter().enumerate() {
+        let begins = if number == 0 { first.to_owned() } else { " ".repeat(indent) };
+        text.push_str(format!("{begins}{line}").trim_end());
+        text.push('\n');
+    }
+}
+
+impl Measured {
+    fn text(&self) -> String {
+        let Measured { setting, throughput_mb_s, response_ms, p99_by_bound, .. } = self;
+        let starves = if *p99_by_bound > 1.0 {
+            format!("; it lets a stream starve (p99 {} of its bound)", three_digits(*p99_by_bound))
+        } else {
+            String::new()
+        };
+        format!(
+            "Run under {setting} in the simulator: {} ({} was promised), {} MB/s instead of {}, mean response {} ms instead of {}{starves}.",
+            signed(self.gain_percent),
+            with_error(self.promised_percent, self.error_percent),
+            three_digits(throughput_mb_s.1),
+            three_digits(throughput_mb_s.0),
+            three_digits(response_ms.1),
+            three_digits(response_ms.0),
+        )
+    }
+}
+
+impl Phase {
+    /// Number, length, requests, promise, measured gain, and what it wants instead.
+    fn cells(&self) -> [String; 6] {
+        let promise = self.promise.as_ref().map_or_else(|| "–".to_owned(), |one| with_error(one.gain_percent, one.error_percent));
+        let wants = match (&self.wants, &self.unanswered) {
+            (Some(wants), _) => format!("{}: {}", wants.setting, with_error(wants.gain_percent, wants.error_percent)),
+            (None, Some(reason)) => format!("no advice: {reason}"),
+            (None, None) => "–".to_owned(),
+        };
+        [
+            self.number.to_string(),
+            three_digits(self.lasts_s),
+            grouped(self.requests),
+            promise,
+            self.measured_percent.map_or_else(|| "–".to_owned(), signed),
+            printable(&wants),
+        ]
+    }
+}
+
+#[derive(Template)]
+#[template(path = "advice.html")]
+struct Page<'a> {
+    advice: &'a Advice,
+    candidates_plot: Option<String>,
+    phases_plot: Option<String>,
+    measured: Vec<String>,
+    summary: String,
+    rows: Vec<(String, Vec<String>, bool)>,
+    phases: Vec<([String; 6], Vec<String>)>,
+}

@@ -1,0 +1,76 @@
+//! What a controller's changes promised, with error bars, against what came of them.
+
+use super::panel::{Axis, Mark, Panel, Size};
+use super::scale::Scale;
+use super::{OUTLINES, label};
+use crate::comparison::Comparison;
+use crate::number::{self, grouped};
+use crate::promises::{signed, with_error};
+use crate::record::{Decision, Promise, Record, Steering};
+use crate::text::printable;
+
+/// Changes that are drawn: the first. More rows than that nobody reads.
+const ROWS: usize = 30;
+/// Height of a row, and of the margins above and below.
+const ROW: f64 = 20.0;
+const AROUND: f64 = 90.0;
+/// A tail of a gain that would squeeze all others together is cut: nothing is drawn beyond a tenfold gain.
+const MOST_PERCENT: f64 = 1000.0;
+
+/// A change that promised something and was measured.
+struct Row<'a> {
+    decision: &'a Decision,
+    promise: &'a Promise,
+    measured: f64,
+}
+
+/// One panel per controller whose changes rest on promises.
+pub(crate) fn kept_promises(comparison: &Comparison) -> Vec<String> {
+    let steered = comparison.records().iter().filter_map(|record| Some((record, record.steering.as_ref()?)));
+    steered.filter_map(|(record, steering)| panel(record, steering)).collect()
+}
+
+fn panel(record: &Record, steering: &Steering) -> Option<String> {
+    let all: Vec<Row> = steering.decisions.iter().filter_map(row).collect();
+    let rows = &all[..all.len().min(ROWS)];
+    let cut = |value: f64| value.clamp(-MOST_PERCENT, MOST_PERCENT);
+    let bar = |row: &Row| {
+        let Promise { gain_percent, error_percent, .. } = *row.promise;
+        (cut(gain_percent - error_percent), cut(gain_percent + error_percent))
+    };
+    let values = rows.iter().flat_map(|row| [bar(row).0, bar(row).1, cut(row.measured)]);
+    // Where no change was measured there is no scale, and nothing to draw.
+    let x = Axis { scale: Scale::from_zero(values.take(3 * rows.len()))?, title: "gain, %", tick: number::short };
+    if rows.is_empty() {
+        return None;
+    }
+    let size = Size { width: 480.0, height: AROUND + ROW * rows.len() as f64, left: 190.0 };
+    let mut panel = Panel::new(size, &x, None);
+    for (number, row) in rows.iter().enumerate() {
+        let name = format!("{} s {}", number::three_digits(row.decision.at_s), printable(&row.decision.to));
+        panel.bars((number, rows.len()), &name, "promise", &[bar(row)]);
+        let mark = |class: &str, outline: &'static str, value: f64, tip: String| Mark {
+            class: class.to_owned(),
+            outline,
+            value: cut(value),
+            tip,
+        };
+        let promised = with_error(row.promise.gain_percent, row.promise.error_percent);
+        let marks = [
+            mark("promised", OUTLINES[2], row.promise.gain_percent, format!("{name}: {promised} was promised")),
+            mark("measured", OUTLINES[0], row.measured, format!("{name}: {} was measured", signed(row.measured))),
+        ];
+        panel.row((number, rows.len()), "", &marks);
+    }
+    let within =
+        all.iter().filter(|row| (row.measured - row.promise.gain_percent).abs() <= 2.0 * row.promise.error_percent).count();
+    let note = format!("{} of {} within two errors", grouped(within as u64), grouped(all.len() as u64));
+    let description = format!("Gains that changes of {} promised, and what was measured: {note}.", label(record));
+    Some(panel.finish("", &label(record), &note, &description))
+}
+
+fn row(decision: &Decision) -> Option<Row<'_>> {
+    let promise = decision.promise().filter(|_| decision.is_change())?;
+    let measured = decision.measured_gain_percent.filter(|percent| percent.is_finite())?;
+    (promise.gain_percent.is_finite() && promise.error_percent.is_finite()).then_some(Row { decision, promise, measured })
+}

@@ -1,0 +1,75 @@
+//! Candidates with what they promise, as a table for a terminal.
+
+use crate::number::{MISSING, three_digits};
+use crate::record::Promise;
+use crate::text::{printable, shortened};
+
+/// Width of the columns behind the candidate's name.
+const FIGURES: usize = 43;
+/// The name is cut only where it is longer.
+const LONGEST_NAME: usize = 60;
+
+/// A difference in percent: `+12.3%`, `-0.4%`, `+120%`.
+pub fn signed(percent: f64) -> String {
+    if !percent.is_finite() {
+        return MISSING.to_owned();
+    }
+    let decimals = usize::from(percent.abs() < 99.95);
+    let text = format!("{percent:+.decimals$}%");
+    if text == "-0.0%" { "+0.0%".to_owned() } else { text }
+}
+
+/// A difference in percent with its standard error: `+12.3% ± 3.0%`.
+pub fn with_error(percent: f64, error_percent: f64) -> String {
+    let error = signed(error_percent);
+    format!("{} ± {}", signed(percent), error.trim_start_matches('+'))
+}
+
+/// The table's lines. What a line says behind the setting's name in brackets comes from `note`. `width` is the terminal's.
+pub fn lines(promises: &[&Promise], note: impl Fn(&Promise) -> &'static str, width: Option<usize>) -> Vec<String> {
+    let label = |promise: &Promise| match note(promise) {
+        "" => printable(&promise.setting),
+        note => format!("{} ({note})", printable(&promise.setting)),
+    };
+    let labels: Vec<String> = promises.iter().map(|promise| label(promise)).collect();
+    let room = width.map_or(LONGEST_NAME, |width| width.saturating_sub(FIGURES)).clamp(16, LONGEST_NAME);
+    let name = labels.iter().map(|label| label.chars().count()).max().unwrap_or(0).clamp(9, room);
+    let row = |label: &str, [throughput, response, tail, gain]: [&str; 4]| {
+        format!("{:<name$}{throughput:>9}{response:>10}{tail:>8}{gain:>16}", shortened(label, name))
+    };
+    let mut lines = vec![row("", ["MB/s", "response", "p99 by", "gain"]), row("candidate", ["", "mean ms", "bound", "± error"])];
+    lines.extend(promises.iter().zip(&labels).map(|(promise, label)| {
+        let Promise { throughput_mb_s, response_ms, p99_by_bound, gain_percent, error_percent, .. } = **promise;
+        let figures = [three_digits(throughput_mb_s), three_digits(response_ms), bound(p99_by_bound)];
+        row(label, [&figures[0], &figures[1], &figures[2], &with_error(gain_percent, error_percent)])
+    }));
+    lines
+}
+
+/// Above 1 a stream starves: that is not to be rounded away.
+fn bound(p99_by_bound: f64) -> String {
+    match p99_by_bound {
+        bound if !bound.is_finite() => "never".to_owned(),
+        bound if bound > 1.0 => format!("{:.2}!", (bound * 100.0).ceil() / 100.0),
+        bound => format!("{bound:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_carry_their_sign_and_as_many_digits_as_they_need() {
+        let cases = [(12.34, "+12.3%"), (-0.04, "+0.0%"), (-3.25, "-3.2%"), (123.4, "+123%"), (99.96, "+100%"), (f64::NAN, "–")];
+        for (percent, text) in cases {
+            assert_eq!(signed(percent), text, "{percent}");
+        }
+        assert_eq!(with_error(12.34, 3.0), "+12.3% ± 3.0%");
+    }
+
+    #[test]
+    fn a_candidate_that_starves_somebody_is_marked() {
+        assert_eq!([bound(0.999), bound(1.0), bound(1.001), bound(f64::NAN)], ["1.00", "1.00", "1.01!", "never"]);
+    }
+}

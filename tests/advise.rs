@@ -1,0 +1,205 @@
+//! `seekwise advise` as a person meets it: recordings, job files, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod program;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use program::{refused, succeeds, text};
+use serde_json::Value;
+
+const MIXED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet");
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&succeeds(&[&["advise"], arguments, &["--json"]].concat())).unwrap()
+}
+
+/// Sixteen scattered readers at once: who serves the nearest first gets much more done than who serves them as they come.
+fn scattered(folder: &Path) -> PathBuf {
+    let path = folder.join("scattered.fio");
+    std::fs::write(
+        &path,
+        "[readers]\nioengine=libaio\ndirect=1\nrw=randread\nbs=4k\nsize=8g\niodepth=16\ntime_based\nruntime=20\n",
+    )
+    .unwrap();
+    path
+}
+
+/// A recording of a device that takes 5 ms for each request and serves them in order of their arrival. In the first part one process
+/// asks for scattered places, in the second another one reads large pieces in order.
+fn recording(folder: &Path, seconds: u64) -> PathBuf {
+    let mut lines = String::from("time_us,stream,op,lba,sectors,response_us\n");
+    for n in 0..seconds * 100 {
+        let at = n * 10_000;
+        let _ = if n < seconds * 50 {
+            writeln!(lines, "{at},1,R,{},8,5000", (n * 104_729_000) % 1_000_000_000)
+        } else {
+            writeln!(lines, "{at},2,R,{},512,5000", 2_000_000 + n * 512)
+        };
+    }
+    let path = folder.join("recorded.csv");
+    std::fs::write(&path, lines).unwrap();
+    path
+}
+
+#[test]
+fn a_load_with_a_known_answer_gets_it_and_is_promised_what_comes_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = scattered(folder.path());
+    let advice = json(&[jobs.to_str().unwrap(), "--disk", "atlas10k", "--queue-depth", "1", "--scheduler", "noop"]);
+    assert_eq!(advice["verdict"]["is_change"], true, "{advice:#}");
+    let setting = advice["verdict"]["setting"].as_str().unwrap();
+    let measured = advice["measured"].as_array().unwrap().iter().find(|one| one["setting"] == setting).unwrap();
+    let figure = |name: &str| measured[name].as_f64().unwrap();
+    assert!(figure("gain_percent") > 20.0 && figure("p99_by_bound") <= 1.0, "{measured:#}");
+    let off = (figure("promised_percent") - figure("gain_percent")).abs();
+    assert!(off < 3.0 * figure("error_percent") + 5.0, "{measured:#}");
+    // The measured figures are those of the same load under that scheduler alone.
+    let arguments =
+        ["simulate", jobs.to_str().unwrap(), "--disk", "atlas10k", "--queue-depth", "1", "--json", "--scheduler", setting];
+    let record: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
+    let (run, alone) = (measured["throughput_mb_s"][1].as_f64().unwrap(), record["figures"]["throughput_mb_s"].as_f64().unwrap());
+    assert!((run / alone - 1.0).abs() < 0.1, "{run} MB/s beside {alone}");
+}
+
+#[test]
+fn a_recording_is_judged_by_its_own_times_and_cut_where_the_load_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recording(folder.path(), 40);
+    let advice = json(&[trace.to_str().unwrap()]);
+    assert_eq!((&advice["is_simulated"], &advice["requests"]), (&false.into(), &4000.into()));
+    assert!(advice["measured"].as_array().unwrap().is_empty(), "nothing was run");
+    let spans: Vec<Vec<f64>> = advice["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| phase["spans_s"].as_array().unwrap().iter().map(|span| span[0].as_f64().unwrap()).collect())
+        .collect();
+    assert_eq!(spans, [[0.0], [20.0]], "{advice:#}");
+    assert!(!advice["device"].as_array().unwrap().is_empty());
+    // One request at a time leaves a scheduler no choice.
+    assert_eq!((&advice["verdict"]["is_change"], &advice["verdict"]["setting"]), (&false.into(), &"deadline".into()));
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recording(folder.path(), 20);
+    let once = |threads: &str| {
+        let page = folder.path().join(format!("{threads}.html"));
+        let printed = succeeds(&["advise", trace.to_str().unwrap(), "--threads", threads, "--html", page.to_str().unwrap()]);
+        (printed, std::fs::read_to_string(page).unwrap())
+    };
+    let (printed, page) = once("1");
+    assert!((printed.clone(), page.clone()) == once("3"));
+    assert!(page.contains("<svg") && page.contains("</html>"));
+    assert!(!printed.contains('\u{1b}'), "escape codes in a pipe");
+}
+
+#[test]
+fn the_text_begins_with_the_verdict_and_keeps_to_the_terminals_width() {
+    let folder = tempfile::tempdir().unwrap();
+    let jobs = scattered(folder.path());
+    let arguments = ["advise", jobs.to_str().unwrap(), "--disk", "atlas10k", "--queue-depth", "1", "--scheduler", "noop"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+    let output = command.args(arguments).env("COLUMNS", "80").stdin(Stdio::null()).output().unwrap();
+    let printed = text(&output.stdout);
+    assert!(printed.starts_with("Use "), "{printed}");
+    for line in printed.lines().filter(|line| !line.starts_with("ACTION") && !line.starts_with('#')) {
+        assert!(line.chars().count() <= 80, "{line}");
+    }
+    assert!(printed.contains("± ") && printed.contains("(in force)") && printed.contains("phase"), "{printed}");
+    assert!(printed.contains("ACTION==\"add|change\"") || printed.contains("# Linux has no equivalent"), "{printed}");
+}
+
+#[test]
+fn a_recorded_trace_can_be_run_on_a_disk_instead() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recording(folder.path(), 10);
+    let advice =
+        json(&[trace.to_str().unwrap(), "--disk", "atlas10k", "--fit", "compact", "--closed", "--candidates", "noop;sstf"]);
+    assert_eq!(advice["is_simulated"], true);
+    let mut names: Vec<&str> =
+        advice["candidates"].as_array().unwrap().iter().map(|one| one["setting"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["deadline", "noop", "sstf"]);
+}
+
+#[test]
+fn what_gives_a_scheduler_no_choice_is_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("idle.csv");
+    // A century passes between two requests: nobody goes through its seconds.
+    let lines = "time_s,stream,op,lba,sectors,response_us\n0,1,R,0,8,5000\n3000000000,1,R,8,8,5000\n";
+    std::fs::write(&path, lines).unwrap();
+    let begun = Instant::now();
+    let printed = succeeds(&["advise", path.to_str().unwrap()]);
+    assert!(printed.starts_with("Leave deadline alone: no second has 20 requests"), "{printed}");
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
+#[test]
+fn the_shipped_trace_has_an_answer() {
+    let advice = json(&[MIXED]);
+    assert_eq!(advice["requests"], 156_805);
+    assert!(!advice["phases"].as_array().unwrap().is_empty() && !advice["verdict"]["text"].as_str().unwrap().is_empty());
+}
+
+#[test]
+fn a_mistake_is_named_with_what_would_be_right_and_exit_code_2() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = recording(folder.path(), 5);
+    let good = trace.to_str().unwrap();
+    let file = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let untimed = file("untimed.csv", "time_us,stream,op,lba,sectors\n0,1,R,0,8\n1,1,R,8,8\n");
+    let damaged = file("damaged.csv", "time_us,stream,op,lba,sectors,response_us\n0,1,R,0,8,5\n1,1,R,zero,8,5\n");
+    let empty = file("header.csv", "time_us,stream,op,lba,sectors,response_us\n");
+    let jobs = file("wrong.fio", "[a]\nrw=sideways\n");
+    let nowhere = folder.path().join("no such folder/page.html");
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["/nonexistent/trace"], &["/nonexistent/trace"]),
+        (&[&untimed], &["untimed.csv", "none of its 2 requests says when it was done", "--disk"]),
+        (&[&damaged], &["damaged.csv:3", "zero"]),
+        (&[&empty], &["header.csv", "no request"]),
+        (&[&jobs], &["wrong.fio", "sideways"]),
+        (&[good, "--speed", "3"], &["--speed", "--disk"]),
+        (&[good, "--queue-depth", "3"], &["--queue-depth", "--disk"]),
+        (&[good, "--device", "7"], &["--device 7", "devices 0"]),
+        (&[good, "--device", "0", "--disk", "sata7200"], &["--device", "recording"]),
+        (&[good, "--disk", "no-such-disk"], &["no-such-disk", "atlas10k"]),
+        (&[good, "--scheduler", "dedline"], &["dedline", "deadline"]),
+        (&[good, "--candidates", "noop;dedline"], &["dedline", "deadline"]),
+        (&[good, "--candidates", "noop nr_requests=64"], &["nr_requests", "host"]),
+        (&[good, "--preference", "9,9,9"], &["9,9,9"]),
+        (&[good, "--html", nowhere.to_str().unwrap()], &["no such folder"]),
+    ];
+    for (arguments, words) in cases {
+        let message = refused(&[&["advise"], *arguments].concat());
+        for word in *words {
+            assert!(message.contains(word), "{arguments:?}: the message does not name {word}:\n{message}");
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_stops_it_cleanly_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+    command.args(["advise", MIXED, "--disk", "sata7200", "--closed", "--html", page.to_str().unwrap()]).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let begun = Instant::now();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(begun.elapsed() < Duration::from_secs(5), "it took {:?} to stop", begun.elapsed());
+    assert!(!page.exists());
+}
