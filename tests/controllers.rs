@@ -127,7 +127,7 @@ fn the_same_load_gives_the_same_bytes_whatever_the_number_of_threads() {
             let records = folder.path().join(format!("{name}{threads}"));
             let page = folder.path().join(format!("{name}{threads}.html"));
             let arguments = ["compare", load.to_str().unwrap(), "--explain", "--threads", threads];
-            let more = ["--scheduler", "cfq", "--controller", "rotate:window_ms=700", "--controller", "fixed", "--html"];
+            let more = ["--scheduler", "cfq", "--controller", "rotate:window_ms=700", "--controller", "seekwise", "--html"];
             let files = [page.to_str().unwrap(), "--record", records.to_str().unwrap()];
             let table = succeeds(&[&arguments[..], &more, &files].concat());
             assert_eq!(succeeds(&["report", "--explain", records.to_str().unwrap()]).len(), table.len());
@@ -217,6 +217,60 @@ fn controllers_choose_among_the_candidates_that_are_named() {
         set(controller.name, &["all"]);
         set(controller.name, &["noop"]);
     }
+}
+
+/// The decisions of `seekwise` on these jobs, all of them changes first to last, and its throughput by that of deadline.
+fn seekwise(jobs: &str) -> (Vec<Value>, f64) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("jobs.fio");
+    std::fs::write(&path, format!("[global]\ndirect=1\nsize=1g\nruntime=30\ntime_based\n{jobs}")).unwrap();
+    let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "deadline"];
+    let output = json(&[&arguments[..], &["--controller", "seekwise", "--json"]].concat());
+    let rows = output["schedulers"].as_array().unwrap();
+    let rate = |row: &Value| row["figures"]["throughput_mb_s"].as_f64().unwrap();
+    (rows[1]["steering"]["decisions"].as_array().unwrap().clone(), rate(&rows[1]) / rate(&rows[0]))
+}
+
+#[test]
+fn seekwise_sets_what_the_twin_promises_and_says_what_came_of_it() {
+    // Many random reads at once: going by the platter serves more of them.
+    let (decisions, rate) = seekwise("[deep]\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n");
+    let change = decisions.iter().find(|decision| decision["from"] != decision["to"]).unwrap();
+    assert!(change["at_s"].as_f64().unwrap() <= 10.0, "{change}");
+    assert!(change["expected_gain_percent"].as_f64().unwrap() > 2.0, "{change}");
+    assert!(change["why"].as_str().unwrap().contains("promises to be"), "{change}");
+    let evidence = &change["evidence"];
+    assert!(evidence.to_string().contains("kind of device"), "{evidence}");
+    assert!(decisions.iter().any(|decision| decision["why"].as_str().unwrap().contains("was promised")), "{decisions:?}");
+    assert!(rate > 1.02, "{rate} times deadline's throughput");
+}
+
+#[test]
+fn seekwise_leaves_alone_what_nothing_would_serve_better() {
+    let (decisions, rate) = seekwise("[one]\nrw=randread\nbs=8k\n");
+    assert!(decisions.iter().all(|decision| decision["from"] == decision["to"]), "{decisions:?}");
+    let left_alone = |decision: &&Value| decision["why"].as_str().unwrap().starts_with("leave deadline alone");
+    assert!(decisions.iter().filter(left_alone).count() >= 3, "{decisions:?}");
+    assert_eq!(rate, 1.0);
+}
+
+#[test]
+fn seekwise_begins_with_what_served_a_known_load_of_the_disk() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, base) = (folder.path().join("deep.fio"), folder.path().join("known.db"));
+    let deep = "[deep]\ndirect=1\nsize=1g\nruntime=30\ntime_based\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n";
+    std::fs::write(&path, deep).unwrap();
+    let changes = || -> Vec<(f64, String)> {
+        let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "deadline"];
+        let more = ["--controller", "seekwise", "--kb", base.to_str().unwrap(), "--json"];
+        let output = json(&[&arguments[..], &more].concat());
+        let decisions = output["schedulers"][1]["steering"]["decisions"].as_array().unwrap().clone();
+        let changes = decisions.iter().filter(|decision| decision["from"] != decision["to"]);
+        changes.map(|decision| (decision["at_s"].as_f64().unwrap(), decision["to"].as_str().unwrap().to_owned())).collect()
+    };
+    let (first, second) = (changes(), changes());
+    assert!(first[0].0 > 1.0, "{first:?}");
+    assert!(second[0].0 <= 1.0 && second[0].1 == first[0].1, "{first:?}, then {second:?}");
 }
 
 #[test]

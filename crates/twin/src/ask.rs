@@ -214,7 +214,8 @@ impl Question<'_> {
             best.truncate(TUNED);
             best
         };
-        let others = || candidates.iter().filter(|&setting| setting != current);
+        // A trial knows the block layer alone: tunables of the host are as they are.
+        let others = || candidates.iter().filter(|&setting| setting != current && setting.host == current.host);
         let best = try_all(&mut others().filter(|setting| is_first(candidates, setting)));
         try_all(&mut others().filter(|setting| !is_first(candidates, setting) && best.contains(&setting.spec.name)));
         Ok(Answer { streams: load.streams().collect(), in_force, off, promises, requests: trials.spent })

@@ -60,9 +60,10 @@ static TUNABLES: &[Tunable] = &[Tunable::new(Unit::Count, 1..=1000, 10)
 
 /// What a simulated request and a fitted access cost, in nanoseconds (`cargo bench -p seekwise-twin`).
 const TRIED_NS: f64 = 2_000.0;
-const FITTED_NS: f64 = 20_000.0;
-/// A decision is to stand within so many seconds: their budget is there from the beginning.
+const FITTED_NS: f64 = 80_000.0;
+/// A decision is to stand within so many seconds: their budget is there from the beginning. What is not spent is kept for some time.
 const DECIDES_S: f64 = 10.0;
+const KEPT_S: f64 = 60.0;
 /// A device is fitted to at most so many accesses, the latest.
 const MOST_FITTED: usize = 4_000;
 /// A difference of this many standard errors is significant (95%).
@@ -670,7 +671,7 @@ impl Controller for Seekwise {
     fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
         let now = window.to;
         self.slots.until(now);
-        self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(self.budget * DECIDES_S * 1e9);
+        self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(self.budget * KEPT_S * 1e9);
         if std::mem::take(&mut self.is_settling) {
             // Requests that were queued before the change are served by another scheduler.
             self.evidence = now;
