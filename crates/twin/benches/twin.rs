@@ -1,0 +1,98 @@
+//! What the twin costs: a fit, by accesses, and an answer, by simulated requests. The budget of the controller goes by these.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark that meets the unexpected should fail")]
+#![allow(missing_docs, reason = "criterion's macros make undocumented items")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use block::{KnowledgeStore, Nanos};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use learn::plant::Bounds;
+use learn::{Preference, Setting};
+use sim::host::{Host, HostSettings, Queue, QueueSettings};
+use sim::profile::DeviceOptions;
+use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
+use sim::workload::Workload;
+use twin::{Question, Recording, Seen, Slots};
+
+const LOADS: &[(&str, &str, &str)] = &[
+    ("random", "atlas10k", "[deep]\nioengine=libaio\niodepth=16\nrw=randrw\nbs=8k\n"),
+    ("streams", "sata7200", "[reader]\nrw=read\nbs=64k\nnumjobs=4\nthinktime=2000\n"),
+    ("flash", "nvme-tlc", "[look-up]\nrw=randread\nbs=4k\nnumjobs=4\nthinktime=1000\n"),
+];
+
+struct Observer(Recording, Slots);
+
+impl Pilot for Observer {
+    fn begin(&mut self, _plant: &mut dyn Steerable) {}
+    fn events(&mut self, noted: &[Noted]) {
+        for event in noted.iter().map(twin::event) {
+            self.0.event(&event);
+            self.1.event(&event);
+        }
+    }
+    fn next_step(&self) -> Option<Nanos> {
+        None
+    }
+    fn step(&mut self, _now: Nanos, _plant: &mut dyn Steerable) -> bool {
+        false
+    }
+}
+
+fn recorded(disk: &str, jobs: &str) -> (Observer, u64) {
+    let text = format!("[global]\ndirect=1\nsize=512m\nruntime=10\ntime_based\nnorandommap\n{jobs}");
+    let profile = sim::profile::load(disk).unwrap();
+    let placed = Workload::parse(&text, "bench.fio").unwrap().place(profile.capacity_sectors(), 1).unwrap();
+    let spec = block::find("deadline").unwrap();
+    let scheduler = (spec.build)(&QueueSettings::default().limits(), &spec.defaults());
+    let queue = Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default());
+    let mut host = Host::new(queue, placed.files(), HostSettings::default()).unwrap();
+    let mut observer = Observer(Recording::new(), Slots::new());
+    let (measure, watch) = (Measure::new([]), Watch::default());
+    sim::workload::run(&placed, &mut host, None, measure, &watch, Some(&mut observer)).unwrap();
+    (observer, profile.capacity_sectors())
+}
+
+fn bench(criterion: &mut Criterion) {
+    for (name, disk, jobs) in LOADS {
+        let (observer, capacity) = recorded(disk, jobs);
+        let seen: Vec<Seen> = observer.0.seen().take(1_000).copied().collect();
+        let mut group = criterion.benchmark_group(format!("fit/{name}"));
+        group.sample_size(10).throughput(Throughput::Elements(seen.len() as u64));
+        group.bench_function("accesses", |bencher| bencher.iter(|| twin::fit(black_box(&seen), Some(capacity)).unwrap()));
+        group.finish();
+        let fitted = twin::fit(&seen, Some(capacity)).unwrap();
+        let device = fitted.profile();
+        let candidates: Vec<Setting> = learn::sched::all().map(Setting::of).collect();
+        let deadline = Setting::parse("deadline").unwrap();
+        let measured = observer.1.served(2.0, 9.0).unwrap();
+        let ask = || {
+            let mut knowledge = KnowledgeStore::new(learn::sched::all());
+            knowledge.turns(fitted.turn());
+            let question = Question {
+                recording: &observer.0,
+                from: Nanos::from_millis(2_000),
+                to: Nanos::from_millis(9_000),
+                measured,
+                device: &Arc::clone(&device),
+                knowledge: &mut knowledge,
+                in_force: &deadline,
+                default: &deadline,
+                candidates: &candidates,
+                bounds: Bounds { capacity_sectors: capacity, limits: QueueSettings::default().limits(), nr_requests: 256 },
+                preference: Preference::default(),
+                requests: 20_000,
+                unsure: 1.0,
+            };
+            question.ask().map_or(1, |answer| answer.requests)
+        };
+        let mut group = criterion.benchmark_group(format!("answer/{name}"));
+        group.sample_size(10).throughput(Throughput::Elements(ask()));
+        group.bench_function("requests", |bencher| bencher.iter(ask));
+        group.finish();
+    }
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);
