@@ -1,6 +1,6 @@
 //! Measurements for offline learning: workloads on devices, described by their features, with the performance of each setting.
 //!
-//! The classes of the two-layer scheme and the gains expected by the scheme `seekwise` are learned from them. A case is a phase
+//! The classes of the two-layer scheme are learned from them; `seekwise` recalls those of its device. A case is a phase
 //! of a workload on a device. Its features are those seen under one of the settings, because they depend on the setting in force.
 
 use block::Nanos;

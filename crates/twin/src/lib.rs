@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! learn::Event ──▶ Recording ──▶ load: what the streams would ask ──┐
-//!                      │                                            ├──▶ tried in sim under each candidate
+//!                      │                                            ├──▶ tried in sim under each candidate ──▶ controller
 //!                      └───────▶ device: what serves them ──────────┘
 //! ```
 //! It knows only what a Linux device's block tracepoints tell: when requests were queued, dispatched and completed. Nothing comes from
