@@ -176,8 +176,9 @@ impl Question<'_> {
         let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
         let mut trials = Trials { device, knowledge, bounds, load: &load, above: above.as_ref(), extent, spent: 0 };
         let now = trials.of(current, true).ok_or(NoAnswer::Nothing)?;
-        // Response times vary by as much as they are long: so much is their mean off by chance.
-        let chance = (load.requests() as f64).sqrt().recip();
+        // Response times vary by as much as they are long: so much is their mean off by chance, and half as much where both settings
+        // meet the same draws.
+        let chance = 0.5 * (load.requests() as f64).sqrt().recip();
         let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
         let in_force = now.calls.ok_or(NoAnswer::Nothing)?;
         let off = score(&now) - measured.score(&preference);

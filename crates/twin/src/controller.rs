@@ -529,7 +529,8 @@ impl Seekwise {
             let costs_s = plant.switching_time(in_force, &promise.setting).as_secs_f64();
             let sure = promise.gain - promise.error;
             let arm = self.arm_of(&promise.setting).filter(|&arm| self.arms[arm].again <= now && arm != self.in_force)?;
-            (!promise.starves() && sure > TOLERANCE && sure * goes_on_s > costs_s).then_some((arm, sure))
+            let is_sure = promise.gain > TOLERANCE && sure * goes_on_s > costs_s;
+            (is_sure && !promise.starves()).then_some((arm, sure))
         };
         let best = answer.promises.iter().filter_map(|promise| Some((pays(promise)?, promise)));
         match best.max_by(|a, b| a.0.1.total_cmp(&b.0.1)) {
