@@ -4,14 +4,14 @@
 //! window of 1 s ─▶ another load? ──yes─▶ recall what served one like it
 //!                    │ no
 //!                    ▼
-//!      1, 2, 4, 8 … windows of a load: ask the twin ─▶ sure to gain? ──no─▶ leave it alone
+//!      2, 4, 8 … windows of a load: ask the twin ─▶ sure to gain? ──no─▶ leave it alone
 //!                    ▲                                      │ yes
 //!                    └── back, or stay ◀── as promised? ◀───┘
 //! ```
-//! * *Sure.* A gain counts less its error bar, which is as wide as the twin is off under the setting in force, and as promises on this
-//!   device were broken before.
+//! * *Sure.* A gain must exceed its error bar, which is the wider the more the twin is off under the setting in force, and the more
+//!   promises on this device were broken before.
 //! * *Verified.* After a change what is measured is compared with what was before. Worse: back, and not again for as long as the load
-//!   had lasted.
+//!   had lasted. What every setting gave under the load is kept, and the best of them returned to.
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
@@ -80,7 +80,8 @@ const JUDGED_S: (f64, f64) = (2.0, 8.0);
 const MOST_BROKEN: f64 = 3.0;
 /// A load is expected to go on as long as it has lasted (Lindy's law), and at least so many seconds.
 const GOES_ON_S: f64 = 8.0;
-/// Two windows in a row at this distance from the load are another load, by the definition of the aspects of a [`Point`].
+/// New windows at this distance from the load, beyond what its own are from each other, are another load, by the definition of the
+/// aspects of a [`Point`].
 const ANOTHER: f64 = 1.0;
 /// Windows over which a load's position is a mean, and those over which what is new is.
 const MEMORY: f64 = 60.0;
