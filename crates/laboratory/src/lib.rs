@@ -23,6 +23,7 @@ pub mod loads;
 pub mod monitor;
 pub mod paper;
 pub mod pool;
+pub mod recorded;
 pub mod shipped;
 pub mod steered;
 mod timed;

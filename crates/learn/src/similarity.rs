@@ -33,6 +33,20 @@ pub type Point = [f64; ASPECTS.len()];
 /// A point without any values.
 pub const NOWHERE: Point = [f64::NAN; ASPECTS.len()];
 
+/// Two loads at this squared distance in what depends on the load alone are different ones, by the definition of the aspects.
+pub const ANOTHER: f64 = 1.0;
+
+/// Moves a mean towards a value of this weight, where all that went into the mean, the value included, weigh `whole`.
+pub fn approach(mean: &mut Point, value: &Point, weight: f64, whole: f64) {
+    for (mean, &value) in mean.iter_mut().zip(value) {
+        if mean.is_nan() {
+            *mean = value;
+        } else if !value.is_nan() {
+            *mean += (value - *mean) * weight / whole;
+        }
+    }
+}
+
 /// Where the compared values stand in a row.
 #[derive(Clone, Debug)]
 pub struct Columns([Option<usize>; ASPECTS.len()]);

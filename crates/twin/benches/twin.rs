@@ -12,7 +12,7 @@ use learn::plant::Bounds;
 use learn::{Preference, Setting};
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
-use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
+use sim::run::{Measure, Noted, Pilot, Watch};
 use sim::workload::Workload;
 use twin::{Question, Recording, Seen, Slots};
 
@@ -25,18 +25,11 @@ const LOADS: &[(&str, &str, &str)] = &[
 struct Observer(Recording, Slots);
 
 impl Pilot for Observer {
-    fn begin(&mut self, _plant: &mut dyn Steerable) {}
     fn events(&mut self, noted: &[Noted]) {
         for event in noted.iter().map(twin::event) {
             self.0.event(&event);
             self.1.event(&event);
         }
-    }
-    fn next_step(&self) -> Option<Nanos> {
-        None
-    }
-    fn step(&mut self, _now: Nanos, _plant: &mut dyn Steerable) -> bool {
-        false
     }
 }
 

@@ -24,7 +24,7 @@ use learn::description::describe;
 use learn::experience::{Experience, FEWEST, Served, WINDOW};
 use learn::merit::{self, TOLERANCE};
 use learn::sched;
-use learn::similarity::{Columns, NOWHERE, Point, load_distance};
+use learn::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
 use sim::profile::DeviceProfile;
 
@@ -80,9 +80,6 @@ const JUDGED_S: (f64, f64) = (2.0, 8.0);
 const MOST_BROKEN: f64 = 3.0;
 /// A load is expected to go on as long as it has lasted (Lindy's law), and at least so many seconds.
 const GOES_ON_S: f64 = 8.0;
-/// New windows at this distance from the load, beyond what its own are from each other, are another load, by the definition of the
-/// aspects of a [`Point`].
-const ANOTHER: f64 = 1.0;
 /// Windows over which a load's position is a mean, and those over which what is new is.
 const MEMORY: f64 = 60.0;
 const NEW: usize = 3;
@@ -95,7 +92,7 @@ const PAST: usize = 64;
 /// What came of promises counts as if so many had been kept before.
 const KEPT_BEFORE: f64 = 4.0;
 
-/// A load, and what serves it.
+/// A load.
 #[derive(Clone, Debug)]
 struct Load {
     from: Nanos,
@@ -105,12 +102,11 @@ struct Load {
     windows: f64,
     /// The latest windows, with their beginnings: they are not in the mean yet.
     latest: VecDeque<(Nanos, Point)>,
-    serves: Setting,
 }
 
 impl Load {
-    fn new(from: Nanos, serves: Setting) -> Load {
-        Load { from, point: NOWHERE, spread: 0.0, windows: 0.0, latest: VecDeque::new(), serves }
+    fn new(from: Nanos) -> Load {
+        Load { from, point: NOWHERE, spread: 0.0, windows: 0.0, latest: VecDeque::new() }
     }
 
     /// Takes a window in. When another load began, if this is one by now.
@@ -121,7 +117,7 @@ impl Load {
         }
         if let Some((_, point)) = self.latest.pop_front() {
             self.windows = (self.windows + 1.0).min(MEMORY);
-            approach(&mut self.point, &point, self.windows);
+            approach(&mut self.point, &point, 1.0, self.windows);
             self.spread += (load_distance(&self.point, &point) - self.spread) / self.windows;
         }
         let is_another = self.windows >= NEW as f64 && load_distance(&self.point, &self.newest()) >= ANOTHER + self.spread;
@@ -131,7 +127,7 @@ impl Load {
     /// The mean of the latest windows.
     fn newest(&self) -> Point {
         let mut mean = NOWHERE;
-        self.latest.iter().enumerate().for_each(|(number, (_, point))| approach(&mut mean, point, number as f64 + 1.0));
+        self.latest.iter().enumerate().for_each(|(number, (_, point))| approach(&mut mean, point, 1.0, number as f64 + 1.0));
         mean
     }
 
@@ -141,20 +137,9 @@ impl Load {
     }
 
     /// Something else serves it from now on: what is served changes what is asked.
-    fn served_by(&mut self, setting: Setting) {
-        (self.serves, self.point, self.spread, self.windows) = (setting, NOWHERE, 0.0, 0.0);
+    fn is_served_anew(&mut self) {
+        (self.point, self.spread, self.windows) = (NOWHERE, 0.0, 0.0);
         self.latest.clear();
-    }
-}
-
-/// Moves a mean towards the latest of so many values.
-fn approach(mean: &mut Point, value: &Point, count: f64) {
-    for (mean, &value) in mean.iter_mut().zip(value) {
-        if mean.is_nan() {
-            *mean = value;
-        } else if !value.is_nan() {
-            *mean += (value - *mean) / count;
-        }
     }
 }
 
@@ -251,7 +236,8 @@ pub struct Seekwise {
     default: usize,
     in_force: usize,
     load: Load,
-    past: Vec<Load>,
+    /// Loads that ended: where they lay, and what served them in the end.
+    past: Vec<(Point, usize)>,
     experience: Arc<Experience>,
     known: Vec<Known>,
     /// What is in force is what served the known loads; it is not known yet whether this is one.
@@ -276,7 +262,6 @@ pub struct Seekwise {
 impl Seekwise {
     /// Chooses among the candidates of the brief, with so many thousandths of a core.
     pub fn new(brief: &Brief, budget_permille: i64) -> Seekwise {
-        let any = brief.candidates.first().cloned().unwrap_or_else(|| Setting::of(block::ALL[0]));
         let budget = budget_permille as f64 / 1000.0;
         Seekwise {
             preference: brief.preference,
@@ -288,7 +273,7 @@ impl Seekwise {
             device: None,
             default: 0,
             in_force: 0,
-            load: Load::new(Nanos::ZERO, any),
+            load: Load::new(Nanos::ZERO),
             past: Vec::new(),
             experience: brief.experience.clone(),
             known: Vec::new(),
@@ -323,7 +308,7 @@ impl Seekwise {
         self.evidence = now;
         self.in_force = arm;
         let setting = self.setting().clone();
-        self.load.served_by(setting.clone());
+        self.load.is_served_anew();
         Decision::set(setting, why)
     }
 
@@ -408,11 +393,11 @@ impl Seekwise {
 
     /// Another load has begun.
     fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
-        let next = Load::new(began, self.setting().clone());
+        let next = Load::new(began);
         let mut ended = std::mem::replace(&mut self.load, next);
         let latest = std::mem::take(&mut ended.latest);
-        self.past.retain(|past| load_distance(&past.whole(), &ended.whole()) >= ANOTHER);
-        self.past.push(ended);
+        self.past.retain(|(past, _)| load_distance(past, &ended.whole()) >= ANOTHER);
+        self.past.push((ended.whole(), self.in_force));
         if self.past.len() > PAST {
             self.past.remove(0);
         }
@@ -464,7 +449,7 @@ impl Seekwise {
 
     /// What served a load like this one best.
     fn recalled(&self, point: &Point) -> Option<Setting> {
-        let past = self.past.iter().map(|past| (past.whole(), &past.serves));
+        let past = self.past.iter().map(|(point, arm)| (*point, &self.arms[*arm].setting));
         let gains = |known: &&Known| {
             let score = |setting: &Setting| known.scores.get(&setting.to_string());
             score(&known.best).zip(score(self.setting())).is_some_and(|(best, now)| best - now > TOLERANCE)
@@ -627,7 +612,7 @@ impl Controller for Seekwise {
             0
         });
         (self.default, self.in_force) = (arm, arm);
-        self.load = Load::new(now, found);
+        self.load = Load::new(now);
         // The beginning of a load tells little of it: files are opened, queues and caches are empty.
         (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
         self.known = known_loads(&self.experience, &plant.identity().device, &self.preference);
@@ -725,7 +710,6 @@ impl Controller for Seekwise {
             self.arms[arm].again = NEVER;
         }
         self.in_force = self.pending.take().map_or(self.default, |pending| pending.from);
-        self.load.serves = self.setting().clone();
         self.is_settling = false;
     }
 }

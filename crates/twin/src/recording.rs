@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use block::{Nanos, Op, Request, StreamId};
 use learn::Event;
+use sim::trace::TraceRequest;
 
 /// What a recording may take: 64 MiB, half of it for calls.
 const MOST_BYTES: usize = 64 << 20;
@@ -20,6 +21,13 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// A request of a trace that was answered in this time. A trace does not say when it was dispatched: as far as it tells, at once.
+    pub fn recorded(request: &TraceRequest, response: Nanos) -> Seen {
+        let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
+        let queued = Request { id: 0, stream, op, sync: request.is_sync(), priority, sectors, lba, arrival };
+        Seen { request: queued, dispatched: arrival, completed: arrival + response }
+    }
+
     /// From queued to completed.
     pub fn response(&self) -> Nanos {
         self.completed - self.request.arrival
@@ -81,13 +89,6 @@ impl Recording {
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> + ExactSizeIterator {
         self.calls.iter()
     }
-
-    /// Those that were queued at or after `from`, in the order in which they were queued.
-    pub fn queued_since(&self, from: Nanos) -> Vec<Seen> {
-        let mut seen: Vec<Seen> = self.seen.iter().filter(|seen| seen.request.arrival >= from).copied().collect();
-        seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
-        seen
-    }
 }
 
 fn push<T>(ring: &mut VecDeque<T>, last: T) {
@@ -119,8 +120,7 @@ mod tests {
         recording.event(&Event::Queued(request));
         // Merged into a request that had been dispatched at 4 ms.
         recording.event(&Event::Completed { request, dispatched: Nanos::from_millis(4), at: Nanos::from_millis(12) });
-        let [seen] = recording.queued_since(Nanos::ZERO)[..] else { panic!("one request was completed") };
+        let Some(seen) = recording.seen().next() else { panic!("one request was completed") };
         assert_eq!((seen.response(), seen.service()), (Nanos::from_millis(2), Nanos::from_millis(2)));
-        assert!(recording.queued_since(Nanos::from_millis(11)).is_empty());
     }
 }

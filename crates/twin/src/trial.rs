@@ -8,13 +8,13 @@ use learn::merit::{Tail, Tails};
 use learn::window::Tally;
 use learn::{Event, WindowOutcome};
 use sim::host::Queue;
-use sim::run::{Issue, Measure, Noted, Pilot, RunError, Steerable, Watch};
+use sim::run::{Issue, Measure, Noted, Pilot, RunError, Watch};
 
 use crate::above::{Above, Got};
 use crate::load::{Load, Replayed};
 
 /// Length of a slot: long enough for a few requests of a hard disk, short beside any load.
-const SLOT: Nanos = Nanos::from_millis(500);
+pub const SLOT: Nanos = Nanos::from_millis(500);
 /// A judged part has so many slots at least.
 const LEAST_SLOTS: u64 = 8;
 /// Slots that are kept, the latest: the minutes that a decision looks back on.
@@ -181,8 +181,6 @@ struct Recorder<'a> {
 }
 
 impl Pilot for Recorder<'_> {
-    fn begin(&mut self, _plant: &mut dyn Steerable) {}
-
     fn events(&mut self, noted: &[Noted]) {
         for event in noted.iter().map(event) {
             self.slots.event(&event);
@@ -202,14 +200,6 @@ impl Pilot for Recorder<'_> {
                 _ => {}
             }
         }
-    }
-
-    fn next_step(&self) -> Option<Nanos> {
-        None
-    }
-
-    fn step(&mut self, _now: Nanos, _plant: &mut dyn Steerable) -> bool {
-        false
     }
 }
 

@@ -5,7 +5,7 @@
 use block::Nanos;
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
-use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
+use sim::run::{Measure, Noted, Pilot, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
 use twin::trial::Extent;
@@ -20,15 +20,8 @@ const TO: Nanos = Nanos::from_millis(20_000);
 struct Observer(Recording);
 
 impl Pilot for Observer {
-    fn begin(&mut self, _plant: &mut dyn Steerable) {}
     fn events(&mut self, noted: &[Noted]) {
         noted.iter().for_each(|noted| self.0.event(&twin::event(noted)));
-    }
-    fn next_step(&self) -> Option<Nanos> {
-        None
-    }
-    fn step(&mut self, _now: Nanos, _plant: &mut dyn Steerable) -> bool {
-        false
     }
 }
 

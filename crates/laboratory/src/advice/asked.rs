@@ -9,6 +9,7 @@ use learn::experience::WINDOW;
 use learn::{Event, Preference, Setting, sched};
 use sim::profile::DeviceProfile;
 use twin::load::Understood;
+use twin::trial::SLOT;
 use twin::{Answer, NoAnswer, Question, Recording, Seen, Slots};
 
 use super::observed::Observed;
@@ -23,8 +24,6 @@ const LONGEST_S: u64 = 20;
 const SAMPLED: u64 = 25_000;
 /// Requests of a trial.
 const TRIED: u64 = 20_000;
-/// The grid on which what was measured is added up.
-const GRID: Nanos = Nanos::from_millis(500);
 
 /// Requests of a phase that are judged at most, about.
 pub const MOST_JUDGED: u64 = SAMPLES as u64 * SAMPLED;
@@ -134,7 +133,7 @@ impl Brain<'_> {
 
     fn ask_part(&self, stretch: Stretch, candidates: &[Setting]) -> Result<Answer, NoAnswer> {
         let from = Nanos(stretch.from * WINDOW.0);
-        let ends = Nanos(self.observed.lasts().0.div_ceil(GRID.0) * GRID.0);
+        let ends = Nanos(self.observed.lasts().0.div_ceil(SLOT.0) * SLOT.0);
         let to = Nanos(stretch.to * WINDOW.0).min(ends);
         let events = events(self.observed, from, to);
         // Time begins with the second of the first event: nobody goes through the hours before.

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{bail, ensure};
 use learn::controller::Promise;
 use learn::experience::{FEWEST, Served, WINDOW};
-use learn::merit::{self, TOLERANCE, Tail, Tails};
+use learn::merit::{self, TOLERANCE};
 use learn::window::Tally;
 use learn::{Preference, Setting};
 use report::advice::{Advice, Measured, SCHEMA, Verdict};
@@ -25,6 +25,7 @@ use sim::trace::OpenOptions;
 use twin::device::{self, Residual};
 
 use crate::Monitor;
+use crate::bench::tails;
 use crate::comparison::{Experiment, ReplayOptions, percent, promise as on_record};
 use crate::pool::Crew;
 use crate::shipped;
@@ -442,7 +443,7 @@ impl Judgement {
         preference: &Preference,
     ) -> Tried {
         let seconds = phases::seconds(&observed);
-        let p99_by_bound = merit::worst_by_bound(&tails(&observed), &tails(before));
+        let p99_by_bound = merit::worst_by_bound(&tails(observed.streams.iter()), &tails(before.streams.iter()));
         let mut tried = Tried { observed, seconds, promise, gain: 0.0, p99_by_bound };
         // As the promise is added up, where both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
@@ -520,14 +521,6 @@ fn streams(judged: &Judged, observed: &Observed) -> Vec<String> {
         texts.push(format!("and {more} more streams"));
     }
     texts
-}
-
-fn tails(observed: &Observed) -> Tails {
-    let tail = |measure: &sim::run::StreamMeasure| Tail {
-        requests: measure.responses.count(),
-        p99_s: measure.responses.quantile(0.99).as_secs_f64(),
-    };
-    observed.streams.iter().map(|(stream, measure)| (*stream, tail(measure))).collect()
 }
 
 fn whole_run(seconds: &Seconds) -> Option<Served> {

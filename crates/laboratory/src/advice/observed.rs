@@ -5,22 +5,21 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
-use block::{Limits, Nanos, Request, StreamId};
+use anyhow::bail;
+use block::{Limits, Nanos, StreamId};
 use learn::plant::Bounds;
 use learn::{Event, Setting};
 use sim::host::QueueSettings;
 use sim::run::{Noted, Pilot, RunError, Steerable, StreamMeasure, Watch};
-use sim::trace::{OpenOptions, TraceRequest};
+use sim::trace::OpenOptions;
 use twin::recording::Call;
 use twin::{Seen, event};
 
 use crate::comparison::Load;
 use crate::monitor::{Interrupted, Monitor};
+use crate::recorded::{MOST, Recorded};
 use crate::world::World;
 
-/// Requests that are looked at: more tell no more, and have to fit into memory.
-const MOST: usize = 2_000_000;
 /// How often a bar is drawn.
 const DRAWN: Duration = Duration::from_millis(20);
 
@@ -69,47 +68,34 @@ impl Observed {
     /// The trace cannot be read, its requests have no response times, it has no such device, or the work was interrupted.
     pub fn recorded(path: &Path, options: &OpenOptions, device: Option<u32>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
         let name = path.display();
-        let mut opened = sim::trace::open(path, options)?;
-        let mut devices: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
-        let (mut timed, mut all) = (0, 0);
         monitor.begin(0, "reading the trace, requests:");
-        while let Some(request) = opened.reader.next_request() {
-            let request = request?;
-            all += 1;
+        let mut recorded = Recorded::read(path, options, &mut |all| {
             if all % 4096 == 0 {
                 monitor.check()?;
-                monitor.progress(all as u64);
+                monitor.progress(all);
             }
-            if let Some(response) = request.response {
-                timed += 1;
-                devices.entry(request.device).or_default().push(as_seen(&request, response));
-            }
-            if timed == MOST {
-                break;
-            }
-        }
+            Ok(())
+        })?;
         monitor.end();
+        let (all, timed) = (recorded.all, recorded.timed);
         if all == 0 {
             bail!("{name}: holds no request; there is nothing to judge");
         }
         if timed == 0 {
             bail!(
                 "{name}: none of its {all} requests says when it was done (format {}), so it does not tell what served them; name a disk to run them on, as in --disk sata7200",
-                opened.format.name
+                recorded.opened.format.name
             );
         }
-        let numbers: Vec<String> = devices.keys().map(u32::to_string).collect();
-        let busiest = || devices.iter().max_by_key(|(_, seen)| seen.len()).map_or(0, |(device, _)| *device);
-        let chosen = device.unwrap_or_else(busiest);
-        let mut seen = devices
-            .remove(&chosen)
-            .with_context(|| format!("{name}: --device {chosen}: there are the devices {}", numbers.join(", ")))?;
+        let devices = recorded.devices.len();
+        let (chosen, mut seen) = recorded.of_device(path, device)?;
+        let opened = recorded.opened;
         let mut notes = Vec::new();
         if timed == MOST {
             notes.push(format!("Only the first {MOST} requests were looked at."));
         }
-        if numbers.len() > 1 {
-            notes.push(format!("The trace is of {} devices; this is about number {chosen} (--device).", numbers.len()));
+        if devices > 1 {
+            notes.push(format!("The trace is of {devices} devices; this is about number {chosen} (--device)."));
         }
         if all > timed {
             notes.push(format!("{} of {all} requests do not say when they were done and were left out.", all - timed));
@@ -158,13 +144,6 @@ fn longest(seen: &[Seen]) -> Nanos {
     seen.iter().map(Seen::response).max().unwrap_or_default()
 }
 
-/// A trace does not say when a request was dispatched: as far as it tells, at once.
-fn as_seen(request: &TraceRequest, response: Nanos) -> Seen {
-    let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
-    let queued = Request { id: 0, stream, op, sync: request.is_sync(), priority, sectors, lba, arrival };
-    Seen { request: queued, dispatched: arrival, completed: arrival + response }
-}
-
 /// Runs `work`, and shows how far it is.
 fn watched<T>(monitor: &dyn Monitor, work: impl FnOnce(&Watch) -> Result<T, RunError>) -> anyhow::Result<T> {
     let (completed, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -202,7 +181,7 @@ impl Pilot for Recorder {
     fn events(&mut self, noted: &[Noted]) {
         for event in noted.iter().map(event) {
             match event {
-                Event::Completed { .. } if self.seen.len() == MOST => self.left_out += 1,
+                Event::Completed { .. } if self.seen.len() as u64 == MOST => self.left_out += 1,
                 Event::Completed { request, dispatched, at } => self.seen.push(Seen { request, dispatched, completed: at }),
                 Event::Returned { stream, op, bytes, called, at } if self.left_out == 0 => {
                     self.calls.push(Call { stream, op, bytes, called, returned: at });
@@ -210,13 +189,5 @@ impl Pilot for Recorder {
                 _ => {}
             }
         }
-    }
-
-    fn next_step(&self) -> Option<Nanos> {
-        None
-    }
-
-    fn step(&mut self, _now: Nanos, _plant: &mut dyn Steerable) -> bool {
-        false
     }
 }

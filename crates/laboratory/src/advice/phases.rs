@@ -13,14 +13,12 @@ use std::collections::BTreeMap;
 use block::Nanos;
 use learn::description::describe;
 use learn::experience::{FEWEST, WINDOW};
-use learn::similarity::{Columns, NOWHERE, Point, load_distance};
+use learn::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 use learn::window::{Extractor, Tally};
 use learn::{Event, WindowOutcome};
 
 use super::observed::Observed;
 
-/// Seconds at this distance are another load, by the definition of the aspects of a [`Point`].
-const ANOTHER: f64 = 1.0;
 /// A stretch of fewer seconds is no phase by itself.
 const LEAST_S: u64 = 4;
 /// A stretch ends where it is idle for so many seconds.
@@ -143,13 +141,7 @@ impl Mean {
 
     fn add(&mut self, point: &Point, weight: f64) {
         self.count += weight;
-        for (mean, &value) in self.point.iter_mut().zip(point) {
-            if mean.is_nan() {
-                *mean = value;
-            } else if !value.is_nan() {
-                *mean += (value - *mean) * weight / self.count;
-            }
-        }
+        approach(&mut self.point, point, weight, self.count);
     }
 }
 

@@ -1,21 +1,18 @@
 //! `seekwise disk fit`: a profile from the times of a trace alone.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail, ensure};
-use block::{Nanos, Request};
+use laboratory::recorded::Recorded;
 use sim::profile::load;
-use sim::trace::{OpenOptions, TraceRequest};
+use sim::trace::OpenOptions;
 use twin::Seen;
 use twin::device::{Fitted, Residual, fit_and_judge, judge};
 
 use crate::terminal::{self, Interrupted};
 
-/// Requests that are looked at: more tell no more, and have to fit into memory.
-const MOST: usize = 2_000_000;
 /// The part that is fitted to when the fit is judged.
 const SHARE: f64 = 0.5;
 /// What a capacity in GB is multiplied with.
@@ -86,40 +83,14 @@ fn capacity(arguments: &Arguments) -> anyhow::Result<Option<u64>> {
 fn seen(arguments: &Arguments) -> anyhow::Result<Vec<Seen>> {
     let path = arguments.trace.display();
     let options = OpenOptions { format: arguments.format.clone(), skip_bad: false };
-    let mut opened = sim::trace::open(&arguments.trace, &options)?;
-    let mut devices: BTreeMap<u32, Vec<Seen>> = BTreeMap::new();
-    let (mut timed, mut all) = (0, 0);
-    while let Some(request) = opened.reader.next_request() {
-        let request = request?;
-        all += 1;
-        if terminal::interrupted().load(Ordering::Relaxed) {
-            return Err(Interrupted.into());
-        }
-        if let Some(response) = request.response {
-            timed += 1;
-            devices.entry(request.device).or_default().push(as_seen(&request, response));
-        }
-        if timed == MOST {
-            break;
-        }
+    let mut recorded = Recorded::read(&arguments.trace, &options, &mut |_| {
+        if terminal::interrupted().load(Ordering::Relaxed) { Err(Interrupted.into()) } else { Ok(()) }
+    })?;
+    if recorded.timed == 0 {
+        let (all, format) = (recorded.all, recorded.opened.format.name);
+        bail!("{path}: none of {all} requests says when it was done (format {format}); response times are needed");
     }
-    if timed == 0 {
-        bail!("{path}: none of {all} requests says when it was done (format {}); response times are needed", opened.format.name);
-    }
-    let numbers = devices.keys().map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let device = match arguments.device {
-        Some(device) => device,
-        None => devices.iter().max_by_key(|(_, seen)| seen.len()).map_or(0, |(device, _)| *device),
-    };
-    devices.remove(&device).with_context(|| format!("{path}: --device {device}: there are the devices {numbers}"))
-}
-
-/// A trace does not say when a request was dispatched: as far as it tells, at once.
-fn as_seen(request: &TraceRequest, response: Nanos) -> Seen {
-    let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
-    let sync = request.is_sync();
-    let queued = Request { id: 0, stream, op, sync, priority, sectors, lba, arrival };
-    Seen { request: queued, dispatched: arrival, completed: arrival + response }
+    Ok(recorded.of_device(&arguments.trace, arguments.device)?.1)
 }
 
 fn as_table(name: &str, fitted: &Fitted, judged_by: &Residual, other: Option<&(String, Residual)>) -> anyhow::Result<String> {

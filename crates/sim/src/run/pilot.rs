@@ -43,19 +43,26 @@ pub trait Steerable {
     fn set(&mut self, now: Nanos, index: usize, value: i64) -> Result<(), SettingError>;
 }
 
-/// Steers a run.
+/// Steers a run, or only watches it: then what happens is all that it needs to take in.
 pub trait Pilot {
     /// The run is about to begin; nothing has been issued yet.
-    fn begin(&mut self, plant: &mut dyn Steerable);
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        let _ = plant;
+    }
 
     /// What happened since the last call, in the order in which it happened.
     fn events(&mut self, noted: &[Noted]);
 
     /// When its next step is due. A time that has passed: right after the next event.
-    fn next_step(&self) -> Option<Nanos>;
+    fn next_step(&self) -> Option<Nanos> {
+        None
+    }
 
     /// Its step. Returns whether it changed anything: a step that changes nothing has no effect on the run.
-    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool;
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+        let _ = (now, plant);
+        false
+    }
 }
 
 /// A run's pilot, if it has one; none costs nothing.
