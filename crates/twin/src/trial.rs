@@ -143,7 +143,7 @@ impl Tried {
             tell,
         };
         let measure = Measure::new(load.streams().map(|one| one.stream));
-        let source = Replayed::new(load, settles + lasts, requests);
+        let source = Replayed::new(load, queue.capacity_sectors(), settles + lasts, requests);
         let measure = sim::run::run(source, &mut queue, measure, watch, Some(&mut recorder))?;
         let until = recorder.until;
         recorder.slots.until(until);

@@ -18,7 +18,7 @@ use block::{Nanos, StreamId};
 
 use crate::recording::Seen;
 pub use pace::Pace;
-use pace::Step;
+use pace::{Again, Step};
 use places::Places;
 pub use source::Replayed;
 
@@ -35,8 +35,7 @@ struct Stream {
     id: StreamId,
     pace: Pace,
     steps: Vec<Step>,
-    /// From the last step until it begins again.
-    pause: Nanos,
+    again: Again,
     places: Places,
 }
 
@@ -48,13 +47,15 @@ impl Load {
         for seen in seen.iter().filter(|seen| seen.request.arrival < to && seen.completed >= from) {
             by_stream.entry(seen.request.stream).or_default().push(seen);
         }
-        let highest = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(0);
+        let asked = |seen: &[&Seen]| seen.iter().filter(|seen| seen.request.arrival >= from).map(|seen| seen.request.lba).min();
+        let mut begins: Vec<u64> = by_stream.values().filter_map(|seen| asked(seen)).collect();
+        begins.sort_unstable();
         let streams = by_stream.into_iter().filter_map(|(id, mut seen)| {
             seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
-            let (steps, pause) = pace::steps(&seen, from, to);
+            let (steps, again) = pace::steps(&seen, from, to);
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
-            let places = Places::new(asked, id, highest);
-            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, pause, places })
+            let places = Places::new(asked, id, &begins);
+            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places })
         });
         Load { streams: streams.collect(), span: to - from }
     }

@@ -43,48 +43,79 @@ pub(super) struct Step {
     pub under_way: u32,
     /// Since the stream's request before.
     pub gap: Nanos,
-    /// Since the stream's last completion, if one came after the request before.
+    /// Since the answer that it waited for, or since the request before if that came later; `None` if it waited for none.
     pub thought: Option<Nanos>,
 }
 
-/// The steps that begin within the window, of a stream's requests in order of arrival; and how much time passes after the last one
-/// before the stream begins again.
-pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Nanos) {
+/// How a stream begins again that came to the end of its steps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Again {
+    /// From the last step until it begins again, of a stream by the clock.
+    pub pause: Nanos,
+    /// From the answer until it begins again, of one that waits for answers: it was idle for so long before its first step and after
+    /// its last answer.
+    pub thought: Nanos,
+    /// It never has fewer requests under way before it asks again, once it is going.
+    pub least_under_way: u32,
+}
+
+/// The steps that begin within the window, of a stream's requests in order of arrival; and how it begins again.
+pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again) {
     let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
     completions.sort_unstable();
     let mut before = None;
     let mut done = 0;
     let mut end = None;
+    // The latest completion before each request, and how many requests have come since.
+    let mut since_last = (Nanos::ZERO, 0);
+    let mut least_under_way: Option<u32> = None;
     let mut steps: Vec<Step> = Vec::new();
     for (number, seen) in seen.iter().enumerate() {
         let request = &seen.request;
         let arrival = request.arrival;
         done += completions[done..].iter().take_while(|&&at| at <= arrival).count();
+        let last: Option<Nanos> = done.checked_sub(1).map(|last| completions[last]);
+        since_last = match last {
+            Some(last) if last != since_last.0 => (last, 0),
+            _ => (since_last.0, since_last.1 + 1),
+        };
         if arrival >= from {
-            let last: Option<Nanos> = done.checked_sub(1).map(|last| completions[last]);
             // Requests that were merged are completed together, and it does not show for which of them the stream waited. Who reads in
-            // order needs the first of them to go on: that is what read-ahead is for. Others need them all.
+            // order needs one of them for each request: that is what read-ahead is for. Others need them all.
             let reads_on = request.op == Op::Read && end == Some(request.lba);
-            let needed = match last {
-                Some(last) if reads_on => completions[..done].partition_point(|&at| at < last) + 1,
-                _ => done,
-            };
+            let one_by_one = last.filter(|_| reads_on).map(|last| {
+                let first = completions[..done].partition_point(|&at| at < last);
+                first + since_last.1 + 1
+            });
+            let needed = one_by_one.map_or(done, |needed| needed.min(done));
+            let waited_for = last.filter(|&last| one_by_one == Some(needed) || before.is_none_or(|before| last > before));
+            // Of the requests that came before the window only those are known that were under way in it.
+            let under_way = number.saturating_sub(needed) as u32;
+            if last.is_some() {
+                least_under_way = Some(least_under_way.map_or(under_way, |least| least.min(under_way)));
+            }
             let since = before.unwrap_or(from).max(from);
             steps.push(Step {
                 op: request.op,
                 sync: request.sync,
                 priority: request.priority,
                 sectors: request.sectors,
-                // Of the requests that came before the window only those are known that were under way in it.
-                under_way: number.saturating_sub(needed) as u32,
+                under_way,
                 gap: arrival - since,
-                thought: last.filter(|&last| before.is_none_or(|before| last > before)).map(|last| arrival - last),
+                thought: waited_for.map(|last| arrival - before.map_or(last, |before| last.max(before))),
             });
         }
         before = Some(arrival);
         end = Some(request.end());
     }
-    (steps, to - before.unwrap_or(to))
+    let first = steps.first().map_or(Nanos::ZERO, |first| first.gap);
+    let idle = completions.last().map_or(Nanos::ZERO, |&last| to - last.min(to));
+    let again = Again {
+        pause: to - before.unwrap_or(to),
+        thought: steps.first().and_then(|first| first.thought).unwrap_or(first + idle),
+        least_under_way: least_under_way.unwrap_or(0),
+    };
+    (steps, again)
 }
 
 impl Pace {
@@ -98,9 +129,10 @@ impl Pace {
     }
 
     pub(super) fn of(steps: &[Step]) -> Pace {
-        // The first has no request before it that is known.
-        let answered: Vec<(f64, f64)> =
-            steps.iter().skip(1).filter_map(|step| Some((step.gap.as_secs_f64(), step.thought?.as_secs_f64()))).collect();
+        // The first has no request before it that is known. What follows a request before and not an answer tells nothing.
+        let answered = |step: &Step| step.thought.filter(|&thought| thought < step.gap).map(|thought| (step.gap, thought));
+        let seconds = |(gap, thought): (Nanos, Nanos)| (gap.as_secs_f64(), thought.as_secs_f64());
+        let answered: Vec<(f64, f64)> = steps.iter().skip(1).filter_map(answered).map(seconds).collect();
         if answered.is_empty() {
             return Pace::Open;
         }

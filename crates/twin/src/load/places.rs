@@ -17,7 +17,6 @@ pub(super) struct Places {
     starts: Vec<u64>,
     /// Sectors between the first and the last of these, if they follow one another upwards.
     drift: Option<u64>,
-    highest: u64,
     seed: u64,
 }
 
@@ -31,10 +30,13 @@ struct Run {
     last: usize,
     /// It spans the recording, so it goes on after it.
     goes_on: bool,
+    /// Where it comes to what others were seen at, which is another file's.
+    limit: u64,
 }
 
 impl Places {
-    pub fn new<'a>(requests: impl Iterator<Item = &'a Request>, stream: StreamId, highest: u64) -> Places {
+    /// Of the requests of a stream. `begins` are where the streams of the load begin on the device, ascending.
+    pub fn new<'a>(requests: impl Iterator<Item = &'a Request>, stream: StreamId, begins: &[u64]) -> Places {
         let mut runs: Vec<Run> = Vec::new();
         let mut heads: Vec<usize> = Vec::new();
         let mut within = Vec::new();
@@ -55,6 +57,7 @@ impl Places {
                         first: number,
                         last: number,
                         goes_on: false,
+                        limit: u64::MAX,
                     });
                     runs.len() - 1
                 }
@@ -70,6 +73,7 @@ impl Places {
         }
         let count = within.len();
         for run in &mut runs {
+            run.limit = begins.get(begins.partition_point(|&begin| begin < run.end)).copied().unwrap_or(u64::MAX);
             run.goes_on = run.requests >= LONG && run.first <= count / 4 && run.last >= count - 1 - count / 4;
         }
         let starts: Vec<u64> = runs.iter().filter(|run| !run.goes_on).map(|run| run.start).collect();
@@ -82,16 +86,22 @@ impl Places {
         };
         let mut starts = starts;
         starts.sort_unstable();
-        Places { within, runs, starts, drift, highest: highest.max(1), seed: u64::from(stream) }
+        Places { within, runs, starts, drift, seed: u64::from(stream) }
     }
 
-    /// The first sector of request `number` when the stream goes through its requests for the `pass`th time, from 0.
-    pub fn lba(&self, number: usize, sectors: u32, pass: u64) -> u64 {
+    /// The first sector of request `number` when the stream goes through its requests for the `pass`th time, from 0, on a device of
+    /// this capacity. A run that comes to another file or to the device's end begins again.
+    pub fn lba(&self, number: usize, sectors: u32, pass: u64, capacity_sectors: u64) -> u64 {
         let (run, offset) = self.within[number];
-        let begin = self.begin(run as usize, pass);
-        let lba = begin + offset;
-        let room = self.highest.saturating_sub(u64::from(sectors)).max(1);
-        if lba > room { lba % room / 8 * 8 } else { lba }
+        let lba = self.begin(run as usize, pass) + offset;
+        let run = &self.runs[run as usize];
+        let limit = if run.goes_on { run.limit.min(capacity_sectors) } else { capacity_sectors };
+        let last = limit.saturating_sub(u64::from(sectors));
+        if lba <= last {
+            return lba;
+        }
+        let start = run.start.min(last);
+        start + (lba - start) % (last - start).max(1) / 8 * 8
     }
 
     fn begin(&self, number: usize, pass: u64) -> u64 {

@@ -13,6 +13,7 @@ pub struct Replayed<'a> {
     streams: Vec<Going<'a>>,
     /// Streams whose next request can be issued: when, and which.
     ready: BinaryHeap<Reverse<(Nanos, usize)>>,
+    capacity_sectors: u64,
     until: Nanos,
     /// Requests of all streams, and how many there may be.
     issued: u64,
@@ -37,12 +38,15 @@ impl Going<'_> {
         let steps = &self.stream.steps;
         let number = (self.issued % steps.len() as u64) as usize;
         let step = &steps[number];
-        let begins_again = number == 0 && self.issued > 0;
-        let by_clock = self.last_issue + step.gap + if begins_again { self.stream.pause } else { Nanos::ZERO };
+        let again = &self.stream.again;
+        let is_first_time = self.issued < steps.len() as u64;
+        let begins_again = number == 0 && !is_first_time;
+        let by_clock = self.last_issue + step.gap + if begins_again { again.pause } else { Nanos::ZERO };
         if self.stream.pace == Pace::Open {
             return Some(by_clock);
         }
-        let answered = match self.issued.saturating_sub(u64::from(step.under_way)).checked_sub(1) {
+        let under_way = if is_first_time { step.under_way } else { step.under_way.max(again.least_under_way) };
+        let answered = match self.issued.saturating_sub(u64::from(under_way)).checked_sub(1) {
             Some(last) => {
                 let skip = last.saturating_sub(self.first).min(self.completions.len() as u64);
                 self.completions.drain(..skip as usize);
@@ -51,16 +55,17 @@ impl Going<'_> {
             }
             None => Nanos::ZERO,
         };
-        Some(match step.thought {
-            Some(thought) if self.stream.pace == Pace::Closed => self.last_issue.max(answered + thought),
+        let thought = if begins_again { Some(again.thought) } else { step.thought };
+        Some(match thought {
+            Some(thought) if self.stream.pace == Pace::Closed => self.last_issue.max(answered) + thought,
             _ => by_clock.max(answered),
         })
     }
 }
 
 impl<'a> Replayed<'a> {
-    /// From the beginning of the load, until this much time has passed or so many requests were issued.
-    pub fn new(load: &'a Load, until: Nanos, most: u64) -> Replayed<'a> {
+    /// From the beginning of the load, on a device of this capacity, until this much time has passed or so many requests were issued.
+    pub fn new(load: &'a Load, capacity_sectors: u64, until: Nanos, most: u64) -> Replayed<'a> {
         let going = |stream: &'a Stream| Going {
             stream,
             issued: 0,
@@ -69,8 +74,8 @@ impl<'a> Replayed<'a> {
             first: 0,
             is_announced: false,
         };
-        let mut replayed =
-            Replayed { streams: load.streams.iter().map(going).collect(), ready: BinaryHeap::new(), until, issued: 0, most };
+        let streams = load.streams.iter().map(going).collect();
+        let mut replayed = Replayed { streams, ready: BinaryHeap::new(), capacity_sectors, until, issued: 0, most };
         (0..replayed.streams.len()).for_each(|index| replayed.announce(index));
         replayed
     }
@@ -101,7 +106,7 @@ impl Source for Replayed<'_> {
         let count = going.stream.steps.len() as u64;
         let number = (going.issued % count) as usize;
         let step = going.stream.steps[number];
-        let lba = going.stream.places.lba(number, step.sectors, going.issued / count);
+        let lba = going.stream.places.lba(number, step.sectors, going.issued / count, self.capacity_sectors);
         going.issued += 1;
         // A clock goes on while the queue has no room; a process that waits for room does not.
         let arrival = if going.stream.pace == Pace::Open { at } else { now };
@@ -147,21 +152,23 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
+    /// A read of 8 sectors, as far as it is seen.
+    fn seen(stream: u32, lba: u64, arrival: Nanos, completed: Nanos) -> Seen {
+        let request = Request { id: 0, stream, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival };
+        Seen { request, dispatched: arrival, completed }
+    }
+
     /// Two streams that read in order, each answered after 4 ms and asking again after 6.
     fn load() -> Load {
-        let seen = |stream: u32, number: u64| {
-            let (op, sync, priority, sectors, arrival) = (Op::Read, true, Priority::DEFAULT, 8, MS(10 * number));
-            let request =
-                Request { id: 0, stream, op, sync, priority, sectors, lba: u64::from(stream) * 10_000 + 8 * number, arrival };
-            Seen { request, dispatched: arrival, completed: arrival + MS(4) }
-        };
+        let seen =
+            |stream: u32, number: u64| seen(stream, u64::from(stream) * 10_000 + 8 * number, MS(10 * number), MS(10 * number + 4));
         let all: Vec<Seen> = (0..20).flat_map(|number| [seen(1, number), seen(2, number)]).collect();
         Load::infer(&all, Nanos::ZERO, MS(200))
     }
 
     /// What is issued until `until` if each request takes `response`.
     fn issued(load: &Load, response: Nanos, until: Nanos) -> Vec<Issue> {
-        let mut source = Replayed::new(load, until, u64::MAX);
+        let mut source = Replayed::new(load, 1 << 20, until, u64::MAX);
         let mut under_way: VecDeque<Issue> = VecDeque::new();
         let mut issued = Vec::new();
         loop {
@@ -190,6 +197,59 @@ mod tests {
         // 6 ms of thought and 1 ms of waiting; when it begins again, it thinks as long.
         assert!((38..=41).contains(&of_one.len()), "{}", of_one.len());
         assert!(of_one.windows(2).all(|pair| pair[1].lba == pair[0].lba + 8), "{of_one:?}");
+    }
+
+    #[test]
+    fn a_stream_that_was_never_idle_is_not_idle_when_it_begins_again() {
+        let all: Vec<Seen> = (0..20).map(|number| seen(1, 8 * number, MS(50 * number), MS(50 * number + 50))).collect();
+        let issued = issued(&Load::infer(&all, Nanos::ZERO, MS(1000)), MS(1), MS(200));
+        assert!((199..=201).contains(&issued.len()), "{}", issued.len());
+    }
+
+    #[test]
+    fn a_queue_that_was_filled_at_first_is_not_drained_when_the_load_begins_again() {
+        // Four at once; each answer, one every 10 ms, is followed by the next request.
+        let begin = |number: u64| MS(10 * number.saturating_sub(3));
+        let all: Vec<Seen> = (0..40).map(|number| seen(1, 999 * number % 10_000, begin(number), MS(10 * number + 10))).collect();
+        let load = Load::infer(&all, Nanos::ZERO, MS(370));
+        let mut source = Replayed::new(&load, 1 << 20, MS(10_000), u64::MAX);
+        let mut under_way: VecDeque<Issue> = VecDeque::new();
+        for turn in 0..200 {
+            let now = MS(turn);
+            while source.next_at().unwrap().is_some_and(|at| at <= now) {
+                under_way.extend(source.take(now).unwrap());
+            }
+            assert_eq!(under_way.len(), 4, "at {now:?}");
+            let Some(issue) = under_way.pop_front() else { unreachable!("there are four") };
+            source.completed(&Finished::Transfer(Transferred { issue, dispatched: now, at: MS(turn + 1) }));
+        }
+    }
+
+    #[test]
+    fn who_reads_ahead_needs_one_answer_for_each_request_though_two_came_together() {
+        // Two requests are merged and answered at once; the process reads the first half, asks on, reads the second and asks on.
+        let step = Nanos::from_micros(100);
+        let mut all = Vec::new();
+        for pair in 0..20_u64 {
+            let answered = MS(10 * pair) + MS(10);
+            let asked = if pair == 0 { Nanos::ZERO } else { MS(10 * pair) };
+            all.push(seen(1, 16 * pair, asked + step, answered));
+            all.push(seen(1, 16 * pair + 8, asked + step + step, answered));
+        }
+        let issued = issued(&Load::infer(&all, Nanos::ZERO, MS(200)), MS(1), MS(100));
+        let apart = issued.windows(2).all(|pair| pair[1].arrival - pair[0].arrival >= step);
+        assert!(apart, "{issued:?}");
+    }
+
+    #[test]
+    fn what_is_read_in_order_does_not_go_on_into_what_others_read() {
+        let of = |stream: u32| {
+            (0..20).map(move |number| seen(stream, 1000 * u64::from(stream) + 8 * number, MS(10 * number), MS(10 * number + 10)))
+        };
+        let all: Vec<Seen> = of(1).chain(of(2)).collect();
+        let issued = issued(&Load::infer(&all, Nanos::ZERO, MS(200)), MS(1), MS(1000));
+        assert!(issued.iter().all(|issue| (issue.lba >= 2000) == (issue.stream == 2)), "{issued:?}");
+        assert!(issued.iter().any(|issue| issue.stream == 2 && issue.lba > 3000));
     }
 
     #[test]
