@@ -53,11 +53,11 @@ const LEAST_ERROR: f64 = 0.01;
 pub struct Question<'a> {
     /// What was seen.
     pub recording: &'a Recording,
-    /// From when on the setting in force served this load, to now.
+    /// From when on there was this load, to now.
     pub from: Nanos,
     /// See `from`.
     pub to: Nanos,
-    /// What was measured meanwhile.
+    /// What was measured under the setting in force.
     pub measured: Served,
     /// The device.
     pub device: &'a Arc<dyn DeviceProfile>,
@@ -176,9 +176,9 @@ impl Question<'_> {
         let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
         let mut trials = Trials { device, knowledge, bounds, load: &load, above: above.as_ref(), extent, spent: 0 };
         let now = trials.of(current, true).ok_or(NoAnswer::Nothing)?;
-        // Response times vary by as much as they are long: so much is their mean off by chance, and half as much where both settings
+        // Response times vary by as much as they are long: so much is their mean off by chance, and a fifth as much where both settings
         // meet the same draws.
-        let chance = 0.5 * (load.requests() as f64).sqrt().recip();
+        let chance = 0.2 * (load.requests() as f64).sqrt().recip();
         let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
         let in_force = now.calls.ok_or(NoAnswer::Nothing)?;
         let off = score(&now) - measured.score(&preference);

@@ -64,8 +64,12 @@ const FITTED_NS: f64 = 80_000.0;
 /// A decision is to stand within so many seconds: their budget is there from the beginning. What is not spent is kept for some time.
 const DECIDES_S: f64 = 10.0;
 const KEPT_S: f64 = 60.0;
-/// A device is fitted to at most so many accesses, the latest.
+/// A device is fitted to at most so many requests, taken from the times between so many changes of the setting.
 const MOST_FITTED: usize = 4_000;
+const MOST_PARTS: usize = 4;
+/// It is fitted anew where so many times as much was seen of it; and where the twin was off.
+const MORE: f64 = 2.0;
+const MORE_IF_OFF: f64 = 1.25;
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
 /// Not before the load ends.
@@ -85,8 +89,6 @@ const MEMORY: f64 = 60.0;
 const NEW: usize = 3;
 /// Slots left out at once to see how sure a score is: a second.
 const BLOCK: usize = 2;
-/// The standard error of a score of which there is one second.
-const UNKNOWN: f64 = 0.15;
 /// Loads that are remembered.
 const PAST: usize = 64;
 /// What came of promises counts as if so many had been kept before.
@@ -96,6 +98,8 @@ const KEPT_BEFORE: f64 = 4.0;
 #[derive(Clone, Debug)]
 struct Load {
     from: Nanos,
+    /// What was seen from then on tells of it.
+    seen_from: Nanos,
     /// The mean of the windows under what serves it, and how far they are from it in the mean.
     point: Point,
     spread: f64,
@@ -106,7 +110,7 @@ struct Load {
 
 impl Load {
     fn new(from: Nanos) -> Load {
-        Load { from, point: NOWHERE, spread: 0.0, windows: 0.0, latest: VecDeque::new() }
+        Load { from, seen_from: from, point: NOWHERE, spread: 0.0, windows: 0.0, latest: VecDeque::new() }
     }
 
     /// Takes a window in. When another load began, if this is one by now.
@@ -219,6 +223,8 @@ struct Device {
     profile: Arc<dyn DeviceProfile>,
     findings: Vec<Finding>,
     accesses: usize,
+    /// Requests that had been seen by then.
+    seen: usize,
     /// What the schedulers that learn know of this model.
     knowledge: KnowledgeStore,
 }
@@ -232,6 +238,10 @@ pub struct Seekwise {
     recording: Recording,
     slots: Slots,
     device: Option<Device>,
+    /// The twin did not reproduce what was measured.
+    is_off: bool,
+    /// When another setting was put in force.
+    changes: VecDeque<Nanos>,
     /// What was in force at first: starvation is judged by it.
     default: usize,
     in_force: usize,
@@ -271,6 +281,8 @@ impl Seekwise {
             recording: Recording::new(),
             slots: Slots::latest(),
             device: None,
+            is_off: false,
+            changes: VecDeque::new(),
             default: 0,
             in_force: 0,
             load: Load::new(Nanos::ZERO),
@@ -307,6 +319,10 @@ impl Seekwise {
         self.is_settling = true;
         self.evidence = now;
         self.in_force = arm;
+        self.changes.push_back(now);
+        if self.changes.len() > MOST_PARTS {
+            self.changes.pop_front();
+        }
         let setting = self.setting().clone();
         self.load.is_served_anew();
         Decision::set(setting, why)
@@ -336,7 +352,9 @@ impl Seekwise {
         let count = scores.len() as f64;
         let mean = scores.iter().sum::<f64>() / count;
         let squares: f64 = scores.iter().map(|score| (score - mean).powi(2)).sum();
-        let variance = if scores.len() < 2 { UNKNOWN * UNKNOWN } else { (count - 1.0) / count * squares };
+        // Of one second that does not show: response times vary by as much as they are long.
+        let requests: u64 = slots.iter().map(|slot| slot.requests).sum();
+        let variance = if scores.len() < 2 { 1.0 / requests.max(1) as f64 } else { (count - 1.0) / count * squares };
         whole.is_finite().then_some(Measured { score: whole, variance })
     }
 
@@ -352,9 +370,11 @@ impl Seekwise {
         let others = self.arms.iter().enumerate().filter(|(arm, other)| *arm != self.in_force && other.again != NEVER);
         let gains = others.filter_map(|(arm, other)| {
             let (gain, error) = other.measured?.over(&measured);
-            let is_from = pending.as_ref().is_some_and(|pending| pending.from == arm);
-            let is_sure = gain > TOLERANCE.max(SURE * error) || is_from && seconds >= JUDGED_S.1 && gain > 0.0;
-            is_sure.then_some((arm, gain))
+            let is_sure = gain > TOLERANCE.max(SURE * error);
+            let is_missed = pending.as_ref().filter(|pending| pending.from == arm).is_some_and(|pending| {
+                seconds >= JUDGED_S.1 && gain > 0.0 || pending.promise.with(-gain, error) < 0.0
+            });
+            (is_sure || is_missed).then_some((arm, gain))
         });
         if let Some((arm, gain)) = gains.max_by(|a, b| a.1.total_cmp(&b.1)) {
             let promised = pending.map_or(String::new(), |pending| {
@@ -377,10 +397,13 @@ impl Seekwise {
             100.0 * error,
             percent(pending.promise.gain)
         );
-        if gain > SURE * error || seconds >= JUDGED_S.1 {
+        // What is far less than was promised is not what the twin had in mind: it is asked again.
+        let is_less = gain > 0.0 && gain + error < pending.promise.gain - pending.promise.error;
+        if gain > SURE * error || is_less || seconds >= JUDGED_S.1 {
             self.note(&pending.promise, gain);
             self.pending = None;
-            return Some(Decision::keep(format!("{} stays: {came}", self.setting())));
+            self.asks = if is_less { now } else { self.asks };
+            return (!is_less).then(|| Decision::keep(format!("{} stays: {came}", self.setting())));
         }
         Some(Decision::keep(format!("{} is {came}: not sure yet", self.setting())))
     }
@@ -459,25 +482,52 @@ impl Seekwise {
         apart.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, setting)| setting.clone())
     }
 
+    /// Fits the device anew where more was seen of it than before: twice as much, or, where the twin was off, so much that it tells.
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
-        let accesses = self.recording.seen().len().min(MOST_FITTED);
-        // Twice as much tells enough more to pay for another fit.
-        if self.device.as_ref().is_some_and(|device| accesses < 2 * device.accesses) {
-            return Ok(());
-        }
+        let seen = self.recording.seen().len();
         let affordable = (self.credit_ns / 2.0 / FITTED_NS) as usize;
-        if affordable < accesses && self.device.is_some() {
-            return Ok(());
+        if let Some(device) = &self.device {
+            let more = if self.is_off { MORE_IF_OFF } else { MORE };
+            let tells_more = seen as f64 >= more * device.seen as f64;
+            if !tells_more || affordable < device.accesses.min(seen) / 2 {
+                return Ok(());
+            }
         }
-        let accesses = accesses.min(affordable);
-        let skipped = self.recording.seen().len() - accesses;
-        let seen: Vec<Seen> = self.recording.seen().skip(skipped).copied().collect();
-        let fitted = device::fit(&seen, Some(capacity_sectors)).map_err(|error| error.to_string())?;
-        self.credit_ns -= accesses as f64 * FITTED_NS;
+        let sample = self.sample(seen.min(MOST_FITTED).min(affordable));
+        let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
+        self.credit_ns -= sample.len() as f64 * FITTED_NS;
         let mut knowledge = KnowledgeStore::new(sched::all());
-        knowledge.turns(fitted.turn());
-        self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, knowledge });
+        knowledge.turns(None);
+        let accesses = sample.len();
+        self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, knowledge });
+        self.is_off = false;
         Ok(())
+    }
+
+    /// So many requests that were seen, of each time between two changes alike as far as there are: each setting asks the device in its
+    /// own way, and so tells something else of it.
+    fn sample(&self, requests: usize) -> Vec<Seen> {
+        let mut parts: Vec<Vec<Seen>> = vec![Vec::new()];
+        let mut changes = self.changes.iter().peekable();
+        for seen in self.recording.seen() {
+            while changes.next_if(|&&change| change <= seen.completed).is_some() {
+                parts.push(Vec::new());
+            }
+            if let Some(part) = parts.last_mut() {
+                part.push(*seen);
+            }
+        }
+        // The shortest first: what they do not use is left to the others.
+        let mut by_length: Vec<usize> = (0..parts.len()).collect();
+        by_length.sort_by_key(|&part| parts[part].len());
+        let mut left = requests;
+        for (number, &part) in by_length.iter().enumerate() {
+            let share = left / (by_length.len() - number);
+            let skipped = parts[part].len().saturating_sub(share);
+            parts[part].drain(..skipped);
+            left -= parts[part].len();
+        }
+        parts.concat()
     }
 
     fn ask(&mut self, now: Nanos, plant: &dyn Plant) -> Result<Answer, String> {
@@ -489,7 +539,7 @@ impl Seekwise {
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
         let question = Question {
             recording: &self.recording,
-            from: self.evidence,
+            from: self.load.seen_from,
             to: now,
             measured,
             device: &device.profile,
@@ -502,7 +552,9 @@ impl Seekwise {
             requests: (self.credit_ns / TRIED_NS) as u64,
             unsure,
         };
-        let answer = question.ask().map_err(|reason: NoAnswer| reason.to_string())?;
+        let answer = question.ask();
+        self.is_off = matches!(answer, Err(NoAnswer::Off(..)));
+        let answer = answer.map_err(|reason| reason.to_string())?;
         self.credit_ns -= answer.requests as f64 * TRIED_NS;
         Ok(answer)
     }
@@ -615,6 +667,7 @@ impl Controller for Seekwise {
         self.load = Load::new(now);
         // The beginning of a load tells little of it: files are opened, queues and caches are empty.
         (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
+        self.load.seen_from = self.evidence;
         self.known = known_loads(&self.experience, &plant.identity().device, &self.preference);
         match self.serves_all().filter(|arm| *arm != self.in_force) {
             Some(arm) => {

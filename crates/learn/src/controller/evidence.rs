@@ -33,4 +33,12 @@ impl Promise {
     pub fn starves(&self) -> bool {
         self.p99_by_bound > 1.0
     }
+
+    /// The gain as it is to be expected after this much was measured, with this standard error: the mean of both, each with the weight
+    /// of its precision.
+    pub fn with(&self, measured: f64, error: f64) -> f64 {
+        let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
+        let (promised_by, measured_by) = (precision(self.error), precision(error));
+        (self.gain * promised_by + measured * measured_by) / (promised_by + measured_by)
+    }
 }

@@ -1,5 +1,7 @@
 //! Where a stream asks: runs in order, and places that they begin at.
 
+use std::collections::BTreeSet;
+
 use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 
 /// Runs of a stream that a request may continue: a process reads and writes a few files at once.
@@ -15,6 +17,8 @@ pub(super) struct Places {
     runs: Vec<Run>,
     /// Where runs begin that do not go on, ascending.
     starts: Vec<u64>,
+    /// Those of them that were asked for more than once.
+    again: BTreeSet<u64>,
     /// Sectors between the first and the last of these, if they follow one another upwards.
     drift: Option<u64>,
     seed: u64,
@@ -86,7 +90,8 @@ impl Places {
         };
         let mut starts = starts;
         starts.sort_unstable();
-        Places { within, runs, starts, drift, seed: u64::from(stream) }
+        let again = starts.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
+        Places { within, runs, starts, again, drift, seed: u64::from(stream) }
     }
 
     /// The first sector of request `number` when the stream goes through its requests for the `pass`th time, from 0, on a device of
@@ -115,14 +120,21 @@ impl Places {
         if let Some(drift) = self.drift {
             return run.start + pass * drift;
         }
-        // Somewhere between two neighbours of the places that it was seen at: as dense as they are.
+        // Somewhere where it was seen, as dense as it was: from one place to the k-th from there, with k the square root of their
+        // number (Loftsgaarden and Quesenberry 1965). Neighbours alone would be denser here and there than they are: by chance some
+        // are close.
         let draw = mix(self.seed ^ mix(pass) ^ mix(number as u64).rotate_left(17));
-        let between = self.starts.len().saturating_sub(1) as u64;
+        let apart = (self.starts.len() as f64).sqrt() as usize;
+        let between = self.starts.len().saturating_sub(apart.max(1)) as u64;
         if between == 0 {
             return run.start + pass * (run.end - run.start);
         }
         let low = (draw % between) as usize;
-        let (from, to) = (self.starts[low], self.starts[low + 1]);
+        // What was asked for again will be.
+        if self.again.contains(&self.starts[low]) {
+            return self.starts[low];
+        }
+        let (from, to) = (self.starts[low], self.starts[low + apart]);
         from + mix(draw) % (to - from).max(1) / 8 * 8
     }
 }
