@@ -63,16 +63,61 @@ pub fn buffers_writes(accesses: &[Access]) -> Told<bool> {
     Told { value: quick * 5 >= writes.len(), accesses: writes.len() }
 }
 
+/// Sorts of accesses that go on from another: by how many came in between.
+const SORTS: usize = 7;
+/// Accesses of a sort come from the media if no more of them are hits.
+const RARELY: f64 = 0.1;
+
+/// How often accesses of each sort are served from memory, as far as their times tell; `None` of too few.
+pub struct Hits([Option<f64>; SORTS]);
+
+impl Hits {
+    /// Of reads. Before the speed and the seeks are known, one that takes hardly longer than its transfer is a hit.
+    pub fn of(accesses: &[Access], tracks: &Tracks) -> Hits {
+        let mut counts = [(0_u32, 0_u32); SORTS];
+        for access in accesses.iter().filter(|access| !access.write) {
+            if let Some(sort) = access.follows.map(sort) {
+                let is_hit = access.service_ms() - tracks.transfer_ms(access.lba, access.sectors) < QUICK_MS;
+                counts[sort] = (counts[sort].0 + 1, counts[sort].1 + u32::from(is_hit));
+            }
+        }
+        let share = |(all, hits): (u32, u32)| (all as usize >= FEWEST).then(|| f64::from(hits) / f64::from(all));
+        Hits(counts.map(share))
+    }
+
+    /// Whether such a read came from the media, almost certainly.
+    pub fn misses(&self, access: &Access) -> bool {
+        match access.follows {
+            Some(back) => self.0[sort(back)].is_some_and(|hits| hits <= RARELY),
+            // Near another, but not where it ends: as likely to need no seek as to be a hit.
+            None => !access.may_hit,
+        }
+    }
+}
+
+/// The sort of an access that goes on from one so many before.
+fn sort(back: usize) -> usize {
+    (back.max(1).ilog2() as usize).min(SORTS - 1)
+}
+
 impl Memory {
     /// What follows on, and how fast.
-    pub fn fit(accesses: &[Access], tracks: &Tracks, turn: &Turn, write_cache: Told<bool>, curve: &Curve) -> Memory {
+    pub fn fit(
+        accesses: &[Access],
+        tracks: &Tracks,
+        turn: &Turn,
+        hits: &Hits,
+        write_cache: Told<bool>,
+        curve: &Curve,
+    ) -> Memory {
         let bus_sector_ms = tracks.transfer_ms(0, 1) / BUS_TO_MEDIA;
         let net = |access: &Access| access.service_ms() - access.sectors as f64 * bus_sector_ms;
         let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
         // A miss that follows on waits for the rest of a turn: by then the sector has passed.
         let is_hit = |access: &Access| access.service_ms() - tracks.transfer_ms(access.lba, access.sectors) < 0.35 * turn.ms;
         let segments = segments(&following, is_hit);
-        let mut quick: Vec<f64> = following.iter().filter(|access| is_hit(access)).map(|access| net(access)).collect();
+        let mut quick: Vec<f64> =
+            following.iter().filter(|access| is_hit(access) && !hits.misses(access)).map(|access| net(access)).collect();
         let mut early: Vec<f64> = accesses
             .iter()
             .filter(|access| write_cache.value && access.write && access.others == 0 && net(access) < 0.35 * turn.ms)

@@ -20,7 +20,7 @@ use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine_with, scaled};
 use super::seek::{self, Band, Curve, Way};
-use memory::Memory;
+use memory::{Hits, Memory};
 use queue::Queue;
 use tracks::Tracks;
 pub use turn::TURN;
@@ -58,8 +58,9 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let write_cache = memory::buffers_writes(accesses);
     let mut tracks = Tracks::usual(capacity);
     tracks.fit(accesses);
-    let reads = ways(accesses, &tracks, write_cache.value, false);
-    let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, false, true) };
+    let hits = Hits::of(accesses, &tracks);
+    let reads = ways(accesses, &tracks, &hits, write_cache.value, false);
+    let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, &hits, false, true) };
     let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
     let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
     let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
@@ -80,7 +81,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
         settle = (shift, writes.len());
     }
     tracks.slow(curve.slower, told.len());
-    let memory = Memory::fit(accesses, &tracks, &turn, write_cache, &curve);
+    let memory = Memory::fit(accesses, &tracks, &turn, &hits, write_cache, &curve);
     let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
     let queue = Queue::fit(accesses);
     Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 }
@@ -131,9 +132,10 @@ fn fit_curve(ways: &[Way], band: Band) -> (Curve, Curve) {
 
 /// The ways of the arm to reads, or to writes, that came from the media. Behind a write that is still in memory nobody knows where
 /// the arm is.
-fn ways(accesses: &[Access], tracks: &Tracks, write_cache: bool, of_writes: bool) -> Vec<Way> {
+fn ways(accesses: &[Access], tracks: &Tracks, hits: &Hits, write_cache: bool, of_writes: bool) -> Vec<Way> {
     let mut ways = Vec::new();
-    for access in accesses.iter().filter(|access| access.write == of_writes && !access.may_hit) {
+    let from_media = |access: &&Access| if of_writes { !access.may_hit } else { hits.misses(access) };
+    for access in accesses.iter().filter(|access| access.write == of_writes).filter(from_media) {
         let Some((from, _, wrote)) = access.before else { continue };
         if wrote && write_cache {
             continue;
