@@ -1,5 +1,7 @@
 //! The drive's memory and its processor: overhead, what it reads on, which writes it reports early.
 
+use std::collections::BTreeMap;
+
 use crate::device::access::Access;
 use crate::device::findings::Finding;
 use crate::device::seek::Curve;
@@ -63,21 +65,43 @@ pub fn buffers_writes(accesses: &[Access]) -> Told<bool> {
     Told { value: quick * 5 >= writes.len(), accesses: writes.len() }
 }
 
+/// Times that differ by less are the same: no drive turns in less than 4 ms.
+const SAME_MS: f64 = 1.0;
+
 /// Sorts of accesses that go on from another: by how many came in between.
 const SORTS: usize = 7;
 /// Accesses of a sort come from the media if no more of them are hits.
 const RARELY: f64 = 0.1;
+
+/// What limits the rate of reads that go on, if it is slower than the media: the bus, or the way to the drive. In ms a sector.
+///
+/// What comes from the media waits for its sector, evenly anything up to a turn. Where nine of ten reads of a size that go on take the
+/// same time, they came from memory, and that time is what it takes to move them.
+pub fn slow_bus(accesses: &[Access], tracks: &Tracks) -> Option<f64> {
+    let following = || accesses.iter().filter(|access| !access.write && access.follows.is_some());
+    let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+    following().for_each(|access| by_size.entry(access.sectors).or_default().push(access.service_ms()));
+    let (&sectors, times) = by_size.iter_mut().max_by_key(|(_, times)| times.len())?;
+    if times.len() < 2 * FEWEST {
+        return None;
+    }
+    let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
+    let a_sector = (middle - USUAL_OVERHEAD_MS * OF_HIT) / sectors as f64;
+    (high - low < SAME_MS && a_sector > tracks.transfer_ms(0, 1)).then_some(a_sector)
+}
 
 /// How often accesses of each sort are served from memory, as far as their times tell; `None` of too few.
 pub struct Hits([Option<f64>; SORTS]);
 
 impl Hits {
     /// Of reads. Before the speed and the seeks are known, one that takes hardly longer than its transfer is a hit.
-    pub fn of(accesses: &[Access], tracks: &Tracks) -> Hits {
+    pub fn of(accesses: &[Access], tracks: &Tracks, slow_bus: Option<f64>) -> Hits {
         let mut counts = [(0_u32, 0_u32); SORTS];
         for access in accesses.iter().filter(|access| !access.write) {
             if let Some(sort) = access.follows.map(sort) {
-                let is_hit = access.service_ms() - tracks.transfer_ms(access.lba, access.sectors) < QUICK_MS;
+                let moving_ms = slow_bus.map_or(0.0, |a_sector| a_sector * access.sectors as f64);
+                let moving_ms = tracks.transfer_ms(access.lba, access.sectors).max(moving_ms);
+                let is_hit = access.service_ms() - moving_ms < QUICK_MS;
                 counts[sort] = (counts[sort].0 + 1, counts[sort].1 + u32::from(is_hit));
             }
         }
@@ -106,15 +130,17 @@ impl Memory {
         accesses: &[Access],
         tracks: &Tracks,
         turn: &Turn,
-        hits: &Hits,
+        (hits, slow_bus): (&Hits, Option<f64>),
         write_cache: Told<bool>,
         curve: &Curve,
     ) -> Memory {
-        let bus_sector_ms = tracks.transfer_ms(0, 1) / BUS_TO_MEDIA;
+        let bus_sector_ms = slow_bus.unwrap_or(tracks.transfer_ms(0, 1) / BUS_TO_MEDIA);
         let net = |access: &Access| access.service_ms() - access.sectors as f64 * bus_sector_ms;
         let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
         // A miss that follows on waits for the rest of a turn: by then the sector has passed.
-        let is_hit = |access: &Access| access.service_ms() - tracks.transfer_ms(access.lba, access.sectors) < 0.35 * turn.ms;
+        let moving_ms =
+            |access: &Access| tracks.transfer_ms(access.lba, access.sectors).max(access.sectors as f64 * slow_bus.unwrap_or(0.0));
+        let is_hit = |access: &Access| access.service_ms() - moving_ms(access) < 0.35 * turn.ms;
         let segments = segments(&following, is_hit);
         let mut quick: Vec<f64> =
             following.iter().filter(|access| is_hit(access) && !hits.misses(access)).map(|access| net(access)).collect();

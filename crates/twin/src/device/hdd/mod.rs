@@ -58,7 +58,8 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let write_cache = memory::buffers_writes(accesses);
     let mut tracks = Tracks::usual(capacity);
     tracks.fit(accesses);
-    let hits = Hits::of(accesses, &tracks);
+    let slow_bus = memory::slow_bus(accesses, &tracks);
+    let hits = Hits::of(accesses, &tracks, slow_bus);
     let reads = ways(accesses, &tracks, &hits, write_cache.value, false);
     let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, &hits, false, true) };
     let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
@@ -81,7 +82,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
         settle = (shift, writes.len());
     }
     tracks.slow(curve.slower, told.len());
-    let memory = Memory::fit(accesses, &tracks, &turn, &hits, write_cache, &curve);
+    let memory = Memory::fit(accesses, &tracks, &turn, (&hits, slow_bus), write_cache, &curve);
     let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
     let queue = Queue::fit(accesses);
     Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 }
