@@ -81,9 +81,20 @@ pub fn accesses(seen: &[Seen]) -> Vec<Access> {
             may_hit: false,
         });
     }
-    count_others(&mut all);
-    look_back(&mut all);
+    set_context(&mut all);
     all
+}
+
+/// Puts them into the order in which they were done, and sets what depends on each other.
+pub fn in_context(mut all: Vec<Access>) -> Vec<Access> {
+    all.sort_by_key(|access| (access.completed, access.dispatched, access.write, access.lba));
+    set_context(&mut all);
+    all
+}
+
+fn set_context(all: &mut [Access]) {
+    count_others(all);
+    look_back(all);
 }
 
 /// Sets how many others are at the device.
@@ -101,10 +112,13 @@ fn count_others(all: &mut [Access]) {
 
 /// Sets what depends on the accesses before.
 fn look_back(all: &mut [Access]) {
+    if let Some(first) = all.first_mut() {
+        (first.before, first.follows, first.may_hit) = (None, None, false);
+    }
     for index in 1..all.len() {
         let (past, rest) = all.split_at_mut(index);
         let (this, last) = (&mut rest[0], &past[index - 1]);
-        this.before = Some((last.end(), last.completed, last.write));
+        (this.before, this.follows, this.may_hit) = (Some((last.end(), last.completed, last.write)), None, false);
         for (back, other) in past.iter().rev().take(RECENT).enumerate() {
             if this.follows.is_none() && other.write == this.write && other.end() == this.lba {
                 this.follows = Some(back + 1);

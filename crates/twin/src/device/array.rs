@@ -13,7 +13,7 @@ use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
-use super::hdd;
+use super::{hdd, members};
 use super::refine::{distance_of, refine_with};
 
 /// Accesses that found others at the device, at least, as a share: with none an array is as a disk.
@@ -22,6 +22,8 @@ const QUEUED: f64 = 0.1;
 const CLEARLY: f64 = 0.85;
 /// One that is worse by more before its disks are moved does not get there.
 const NEARLY: f64 = 1.3;
+/// So many shapes, the truest, are estimated anew from what each of their disks was asked.
+const BY_DISKS: usize = 3;
 /// Levels, and disks: what people have.
 const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
 /// Sectors of a stripe unit: 4 KiB, 64 KiB and 512 KiB, which is md's.
@@ -52,7 +54,12 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
         array.distance = distance_of(accesses, |at_once| array.build(Some(at_once)))?;
         Some(array)
     });
-    judged.min_by(|a, b| a.distance.total_cmp(&b.distance))
+    let mut judged: Vec<Array> = judged.collect();
+    judged.sort_by(|a, b| a.distance.total_cmp(&b.distance));
+    judged.truncate(BY_DISKS);
+    // A disk that was estimated from times of the array was taken for one that served everything.
+    let by_disks = judged.iter().filter_map(|array| array.estimated_by_disks(accesses)).collect::<Vec<_>>();
+    judged.into_iter().chain(by_disks).min_by(|a, b| a.distance.total_cmp(&b.distance))
 }
 
 impl Array {
@@ -71,6 +78,16 @@ impl Array {
     fn build(&self, at_once: Option<u32>) -> Option<Box<dyn Device>> {
         let profile = FittedArray { layout: self.layout, member: self.disk.profile().ok()?.device(), depth: self.depth };
         Some(profile.build(DeviceOptions { queue_depth: at_once, queue_policy: None }))
+    }
+
+    /// With disks that are estimated from what each of them was asked.
+    fn estimated_by_disks(&self, accesses: &[Access]) -> Option<Array> {
+        let parts = members::accesses(self.layout, accesses);
+        let (capacity, each) = (self.disk.capacity(), self.disk.depth());
+        let disk = hdd::estimate(&parts, capacity).resized(capacity, each);
+        let mut array = Array { disk, ..self.clone() };
+        array.distance = distance_of(accesses, |at_once| array.build(Some(at_once)))?;
+        Some(array)
     }
 
     /// Its disks moved to where replays are the truest, if that is clearly truer than a single disk, which is this far off.

@@ -11,6 +11,7 @@ mod findings;
 mod flash;
 mod hdd;
 mod kind;
+mod members;
 mod refine;
 mod replay;
 mod residual;

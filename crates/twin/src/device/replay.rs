@@ -51,7 +51,8 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
     responses
 }
 
-fn request(access: &Access, index: usize, at: Nanos) -> Request {
+/// What the host asks for it.
+pub fn request(access: &Access, index: usize, at: Nanos) -> Request {
     Request {
         id: index as u32,
         stream: 0,
