@@ -497,7 +497,7 @@ impl Seekwise {
         let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
         self.credit_ns -= sample.len() as f64 * FITTED_NS;
         let mut knowledge = KnowledgeStore::new(sched::all());
-        knowledge.turns(None);
+        knowledge.turns(fitted.turn());
         let accesses = sample.len();
         self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, knowledge });
         self.is_off = false;

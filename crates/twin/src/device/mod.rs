@@ -70,13 +70,14 @@ pub struct Fitted {
     /// Each parameter, with how sure it is.
     pub findings: Vec<Finding>,
     profile: Arc<dyn DeviceProfile>,
+    turn: Option<Nanos>,
 }
 
 impl Fitted {
-    /// In which time it turns; `None` if it does not.
+    /// In which time it turns, if that shows as a line in the times at which requests ended: a scheduler that learns has found it, too,
+    /// or soon will. `None` if it does not, or does not turn.
     pub fn turn(&self) -> Option<Nanos> {
-        let found = self.findings.iter().find(|finding| finding.name == hdd::TURN);
-        found.and_then(|finding| finding.number).map(|ms| Nanos::from_secs_f64(ms / 1e3))
+        self.turn
     }
 
     /// The device, ready to be built.
@@ -147,6 +148,7 @@ fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&
     let kind = kind::of(accesses);
     let no_profile = |error: ProfileError| FitError::NoProfile(error.to_string());
     let mut findings = kind.findings(capacity, is_known);
+    let mut turn = None;
     let (profile, text) = match kind.kind {
         kind::Kind::HardDisk => {
             let disk = hdd::estimate(accesses, capacity);
@@ -160,6 +162,7 @@ fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&
                     (profile, member.text().to_owned())
                 }
                 None => {
+                    turn = single.seen_turn();
                     findings.extend(single.findings());
                     let profile = single.profile().map_err(no_profile)?;
                     (profile.device(), profile.text().to_owned())
@@ -173,5 +176,5 @@ fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&
         }
     };
     let profile_toml = findings::head(&findings, residual) + &text;
-    Ok(Fitted { profile_toml, findings, profile })
+    Ok(Fitted { profile_toml, findings, profile, turn })
 }

@@ -11,6 +11,7 @@ mod turn;
 
 use std::sync::Arc;
 
+use block::Nanos;
 use sim::device::Device;
 use sim::device::hdd::Hdd;
 use sim::device::hdd::model::HddModel;
@@ -23,7 +24,6 @@ use super::seek::{self, Band, Curve, Way};
 use memory::{Hits, Memory};
 use queue::Queue;
 use tracks::Tracks;
-pub use turn::TURN;
 use turn::Turn;
 
 /// Fewer ways of the arm make no curve.
@@ -164,6 +164,11 @@ impl Estimate {
     pub fn resized(&self, capacity: u64, depth: u32) -> Estimate {
         let queue = Queue { depth, ..self.queue.clone() };
         Estimate { capacity, tracks: self.tracks.resized(capacity), queue, ..self.clone() }
+    }
+
+    /// In which time it turns, if that was found as a line.
+    pub fn seen_turn(&self) -> Option<Nanos> {
+        self.turn.line.map(|_| Nanos::from_secs_f64(self.turn.ms / 1e3))
     }
 
     /// Requests that it takes at once.

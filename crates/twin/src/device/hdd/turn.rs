@@ -2,9 +2,6 @@
 
 use std::collections::BTreeMap;
 
-/// What the finding is called.
-pub const TURN: &str = "time of a turn";
-
 use learn::rotation::{End, Finder};
 
 use crate::device::access::Access;
@@ -114,7 +111,7 @@ impl Turn {
     pub fn findings(&self) -> Vec<Finding> {
         let rpm = 60e3 / self.ms;
         vec![
-            Finding::number(TURN, self.ms, "ms", self.uncertainty_ms, self.accesses),
+            Finding::number("time of a turn", self.ms, "ms", self.uncertainty_ms, self.accesses),
             Finding::number("speed", rpm, "rpm", rpm * self.uncertainty_ms / self.ms, self.accesses),
         ]
     }
