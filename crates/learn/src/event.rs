@@ -16,6 +16,15 @@ pub enum Event {
         /// When its last part completed.
         at: Nanos,
     },
+    /// The device's write cache was emptied on behalf of a stream. A device that has none reports nothing.
+    Flushed {
+        /// The stream.
+        stream: StreamId,
+        /// When it asked for that.
+        asked: Nanos,
+        /// When all was on the media that had been reported as written by then.
+        at: Nanos,
+    },
     /// A process issued a read, write or fsync call, above the block layer. A plant that cannot observe calls reports neither
     /// this nor [`Event::Returned`]; windows are then scored by requests.
     Called(Nanos),
@@ -39,7 +48,7 @@ impl Event {
     pub fn at(&self) -> Nanos {
         match self {
             Event::Queued(request) => request.arrival,
-            Event::Completed { at, .. } | Event::Called(at) | Event::Returned { at, .. } => *at,
+            Event::Completed { at, .. } | Event::Flushed { at, .. } | Event::Called(at) | Event::Returned { at, .. } => *at,
         }
     }
 }

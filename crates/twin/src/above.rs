@@ -77,6 +77,16 @@ impl Got {
         }
     }
 
+    /// A flush that was asked for and done at these times; it counts from when the judged part of the trial begins.
+    pub fn flushed(&mut self, (asked, at): (Nanos, Nanos), stream: StreamId, above: &Above, from: Nanos) {
+        let Some(stream) = above.streams.get(&stream).filter(|_| at >= from) else { return };
+        self.requests += 1;
+        // What is under way beside it is waited for all the same.
+        if stream.waits_for_each || self.under_way == 0 {
+            self.waited += at - asked.max(from) - stream.ahead;
+        }
+    }
+
     /// The trial ends: what is under way has been waited for, too.
     pub fn close(&mut self, until: Nanos, stream: StreamId, above: &Above, from: Nanos) {
         let Some(stream) = above.streams.get(&stream).filter(|_| self.under_way > 0) else { return };

@@ -164,12 +164,12 @@ impl Question<'_> {
     /// Too little was seen, or the twin does not reproduce it.
     pub fn ask(self) -> Result<Answer, NoAnswer> {
         let under_way = |seen: &&Seen| seen.completed >= self.from && seen.request.arrival < self.to;
-        let seen: Vec<Seen> = self.recording.seen().filter(under_way).copied().collect();
-        let load = Load::infer(&seen, self.from, self.to);
+        let asked = || self.recording.seen().chain(self.recording.flushes());
+        let load = Load::infer(asked().filter(under_way), self.from, self.to);
         if load.requests() < LEAST_REQUESTS {
             return Err(NoAnswer::TooFew(load.requests()));
         }
-        let above = Above::infer(self.recording.calls(), self.recording.seen(), self.from, self.to);
+        let above = Above::infer(self.recording.calls(), asked(), self.from, self.to);
         let rate = load.requests() as f64 / load.span().as_secs_f64();
         let extent = self.extent(&load, rate);
         let Question { in_force: current, default, candidates, preference, measured, unsure, .. } = self;

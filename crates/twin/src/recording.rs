@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 
-use block::{Nanos, Op, Request, StreamId};
+use block::{Nanos, Op, Priority, Request, StreamId};
 use learn::Event;
 use sim::trace::TraceRequest;
 
-/// What a recording may take: 64 MiB, half of it for calls.
+/// What a recording may take: 64 MiB, a third each for requests, calls and flushes.
 const MOST_BYTES: usize = 64 << 20;
 
 /// A request that was queued, dispatched and completed.
@@ -26,6 +26,18 @@ impl Seen {
         let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
         let queued = Request { id: 0, stream, op, sync: request.is_sync(), priority, sectors, lba, arrival };
         Seen { request: queued, dispatched: arrival, completed: arrival + response }
+    }
+
+    /// A flush: a request of no sectors, as Linux has it.
+    pub fn flush(stream: StreamId, asked: Nanos, at: Nanos) -> Seen {
+        let (op, priority) = (Op::Write, Priority::DEFAULT);
+        let request = Request { id: 0, stream, op, sync: true, priority, sectors: 0, lba: 0, arrival: asked };
+        Seen { request, dispatched: asked, completed: at }
+    }
+
+    /// Whether it is a flush.
+    pub fn is_flush(&self) -> bool {
+        self.request.sectors == 0
     }
 
     /// From queued to completed.
@@ -58,6 +70,7 @@ pub struct Call {
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     seen: VecDeque<Seen>,
+    flushes: VecDeque<Seen>,
     calls: VecDeque<Call>,
 }
 
@@ -73,6 +86,7 @@ impl Recording {
             Event::Completed { request, dispatched, at } => {
                 push(&mut self.seen, Seen { request, dispatched, completed: at });
             }
+            Event::Flushed { stream, asked, at } => push(&mut self.flushes, Seen::flush(stream, asked, at)),
             Event::Returned { stream, op, bytes, called, at } => {
                 push(&mut self.calls, Call { stream, op, bytes, called, returned: at });
             }
@@ -85,6 +99,11 @@ impl Recording {
         self.seen.iter()
     }
 
+    /// The flushes, in the order in which they were done.
+    pub fn flushes(&self) -> impl DoubleEndedIterator<Item = &Seen> + ExactSizeIterator {
+        self.flushes.iter()
+    }
+
     /// The calls, in the order in which they returned; none where calls cannot be seen.
     pub fn calls(&self) -> impl DoubleEndedIterator<Item = &Call> + ExactSizeIterator {
         self.calls.iter()
@@ -92,7 +111,7 @@ impl Recording {
 }
 
 fn push<T>(ring: &mut VecDeque<T>, last: T) {
-    if ring.len() >= MOST_BYTES / 2 / size_of::<T>() {
+    if ring.len() >= MOST_BYTES / 3 / size_of::<T>() {
         ring.pop_front();
     }
     ring.push_back(last);
@@ -100,8 +119,6 @@ fn push<T>(ring: &mut VecDeque<T>, last: T) {
 
 #[cfg(test)]
 mod tests {
-    use block::{Op, Priority};
-
     use super::*;
 
     #[test]

@@ -8,10 +8,10 @@ use learn::merit::{Tail, Tails};
 use learn::window::Tally;
 use learn::{Event, WindowOutcome};
 use sim::host::Queue;
-use sim::run::{Issue, Measure, Noted, Pilot, RunError, Watch};
+use sim::run::{Finished, Flushed, Issue, Measure, Noted, Pilot, RunError, Server, Steerable, Watch};
 
 use crate::above::{Above, Got};
-use crate::load::{Load, Replayed};
+use crate::load::{Asked, Load, Replayed};
 
 /// Length of a slot: long enough for a few requests of a hard disk, short beside any load.
 pub const SLOT: Nanos = Nanos::from_millis(500);
@@ -144,7 +144,8 @@ impl Tried {
         };
         let measure = Measure::new(load.streams().map(|one| one.stream));
         let source = Replayed::new(load, queue.capacity_sectors(), settles + lasts, requests);
-        let measure = sim::run::run(source, &mut queue, measure, watch, Some(&mut recorder))?;
+        let mut server = Flushing { queue: &mut queue, flushed: Vec::new() };
+        let measure = sim::run::run(source, &mut server, measure, watch, Some(&mut recorder))?;
         let until = recorder.until;
         recorder.slots.until(until);
         if let Some(above) = above {
@@ -166,6 +167,50 @@ impl Tried {
             tails: tails.collect(),
             requests: measure.completed(),
         })
+    }
+}
+
+/// A queue that takes flushes, too.
+struct Flushing<'a> {
+    queue: &'a mut Queue,
+    /// Of a device without a write cache: done at once.
+    flushed: Vec<Flushed>,
+}
+
+impl Server for Flushing<'_> {
+    type Work = Asked;
+
+    fn has_room(&self) -> bool {
+        self.queue.has_room()
+    }
+
+    fn admit(&mut self, now: Nanos, asked: Asked) {
+        match asked {
+            Asked::Transfer(issue) => self.queue.admit(now, issue),
+            Asked::Flush(stream, token) => {
+                if !self.queue.flush(now, stream, token) {
+                    self.flushed.push(Flushed { arrival: now, stream, token, at: now });
+                }
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let flushed = self.flushed.first().map(|flushed| flushed.at);
+        [flushed, self.queue.next_event()].into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
+        finished.extend(self.flushed.drain(..).map(Finished::Flush));
+        self.queue.advance(now, finished);
+    }
+
+    fn dispatch(&mut self, now: Nanos) {
+        self.queue.dispatch(now);
+    }
+
+    fn steerable(&mut self) -> Option<&mut dyn Steerable> {
+        self.queue.steerable()
     }
 }
 
@@ -197,6 +242,9 @@ impl Pilot for Recorder<'_> {
                 Event::Completed { request, at, .. } if *at < self.until => {
                     self.got.entry(request.stream).or_default().completed(request, *at, above, self.from);
                 }
+                Event::Flushed { stream, asked, at } if *at < self.until => {
+                    self.got.entry(*stream).or_default().flushed((*asked, *at), *stream, above, self.from);
+                }
                 _ => {}
             }
         }
@@ -208,6 +256,7 @@ pub fn event(noted: &Noted) -> Event {
     match noted {
         Noted::Issued(issue) => Event::Queued(request(issue)),
         Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
+        Noted::Flushed(done) => Event::Flushed { stream: done.stream, asked: done.arrival, at: done.at },
         Noted::Called(at) => Event::Called(*at),
         Noted::Returned(done) => {
             let (op, bytes) = match done.transfer() {

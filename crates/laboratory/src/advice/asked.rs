@@ -177,6 +177,7 @@ fn earlier(event: &Event, by: Nanos) -> Event {
             request.arrival = request.arrival - by;
             Event::Completed { request, dispatched: dispatched - by, at: at - by }
         }
+        Event::Flushed { stream, asked, at } => Event::Flushed { stream, asked: asked - by, at: at - by },
         Event::Called(at) => Event::Called(at - by),
         Event::Returned { stream, op, bytes, called, at } => {
             Event::Returned { stream, op, bytes, called: called - by, at: at - by }

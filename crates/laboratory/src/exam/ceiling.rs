@@ -148,7 +148,7 @@ impl<'a> Asked<'a> {
         let mut rankings = Vec::new();
         for (from_s, to_s, merits) in key.phases() {
             let (from, to) = (Nanos::from_secs_f64(from_s), Nanos::from_secs_f64(to_s));
-            let load = Load::infer(&seen, from, to);
+            let load = Load::infer(seen.iter().chain(self.recording.flushes()), from, to);
             if load.requests() > 0 && to - from > SETTLES {
                 let world = &self.question.world;
                 let fitted = fits_device.then(|| {
@@ -184,7 +184,7 @@ impl<'a> Asked<'a> {
         device: impl Fn() -> Box<dyn Device>,
         crew: Crew,
     ) -> anyhow::Result<BTreeMap<String, Tried>> {
-        let above = Above::infer(self.recording.calls(), self.recording.seen(), from + SETTLES, to);
+        let above = Above::infer(self.recording.calls(), self.recording.seen().chain(self.recording.flushes()), from + SETTLES, to);
         let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
         let world = &self.question.world;
         let extent = twin::trial::Extent { settles: SETTLES, lasts: load.span() - SETTLES, requests: u64::MAX };

@@ -195,6 +195,7 @@ impl Tally {
         match event {
             Event::Queued(request) => self.of(request).queued(request.arrival),
             Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
+            Event::Flushed { .. } => {}
             Event::Called(at) => {
                 self.sees_calls = true;
                 self.calls.queued(*at);

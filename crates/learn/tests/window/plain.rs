@@ -34,7 +34,7 @@ impl Seen {
                         answered = Some(*at);
                     }
                 }
-                Event::Called(_) | Event::Returned { .. } => {}
+                Event::Flushed { .. } | Event::Called(_) | Event::Returned { .. } => {}
             }
         }
         Seen {

@@ -111,9 +111,9 @@ struct Flush {
 }
 
 impl Flush {
-    fn done(self, at: Nanos) -> Finished {
+    fn done(self, at: Nanos) -> Flushed {
         let Flush { arrival, stream, token } = self;
-        Finished::Flush(Flushed { arrival, stream, token, at })
+        Flushed { arrival, stream, token, at }
     }
 }
 
@@ -292,7 +292,7 @@ impl Queue {
 
     /// The flush at the device is done, for all that waited for it.
     fn flushed(&mut self, at: Nanos, finished: &mut Vec<Finished>) {
-        finished.extend(self.flushing.drain(..).map(|flush| flush.done(at)));
+        report(&mut self.flushing, at, &mut self.notes, finished);
         self.flush_next(at, finished);
     }
 
@@ -304,7 +304,7 @@ impl Queue {
         if self.device.flush(at, FLUSH) {
             std::mem::swap(&mut self.flushing, &mut self.to_flush);
         }
-        finished.extend(self.to_flush.drain(..).map(|flush| flush.done(at)));
+        report(&mut self.to_flush, at, &mut self.notes, finished);
     }
 
     /// Whether an issue waits to be let in.
@@ -419,6 +419,17 @@ impl Queue {
     /// Some parts of an issue are still to be inserted.
     fn is_pending(&self, owner: u32) -> bool {
         self.pending.iter().flatten().any(|&(pending, _)| pending == owner)
+    }
+}
+
+/// Flushes are done.
+fn report(flushes: &mut Vec<Flush>, at: Nanos, notes: &mut Option<Vec<Noted>>, finished: &mut Vec<Finished>) {
+    for flush in flushes.drain(..) {
+        let flushed = flush.done(at);
+        if let Some(notes) = notes {
+            notes.push(Noted::Flushed(flushed));
+        }
+        finished.push(Finished::Flush(flushed));
     }
 }
 

@@ -105,6 +105,8 @@ pub enum Noted {
     Issued(Issue),
     /// It is done.
     Finished(Transferred),
+    /// The device's write cache was emptied on behalf of a stream.
+    Flushed(Flushed),
     /// A process called the host at this time.
     Called(Nanos),
     /// Its call is over.

@@ -119,6 +119,7 @@ fn a_pilot_learns_of_every_request_in_the_order_of_time() {
     let at = |noted: &Noted| match noted {
         Noted::Issued(issue) => issue.arrival,
         Noted::Finished(done) => done.at,
+        Noted::Flushed(done) => done.at,
         Noted::Returned(done) => done.at(),
         Noted::Called(at) => *at,
     };

@@ -20,7 +20,7 @@ use crate::recording::Seen;
 pub use pace::Pace;
 use pace::{Again, Step};
 use places::Places;
-pub use source::Replayed;
+pub use source::{Asked, Replayed};
 
 /// What the streams would ask of any device.
 #[derive(Clone, Debug)]
@@ -40,15 +40,15 @@ struct Stream {
 }
 
 impl Load {
-    /// Understands what was queued between `from` and `to`; `seen` holds every request that was under way at any time between them, in
-    /// any order.
-    pub fn infer(seen: &[Seen], from: Nanos, to: Nanos) -> Load {
+    /// Understands what was queued between `from` and `to`; `seen` holds every request and every flush that was under way at any time
+    /// between them, in any order.
+    pub fn infer<'a>(seen: impl IntoIterator<Item = &'a Seen>, from: Nanos, to: Nanos) -> Load {
         let mut by_stream: BTreeMap<StreamId, Vec<&Seen>> = BTreeMap::new();
-        for seen in seen.iter().filter(|seen| seen.request.arrival < to && seen.completed >= from) {
+        for seen in seen.into_iter().filter(|seen| seen.request.arrival < to && seen.completed >= from) {
             by_stream.entry(seen.request.stream).or_default().push(seen);
         }
-        let asked = |seen: &[&Seen]| seen.iter().filter(|seen| seen.request.arrival >= from).map(|seen| seen.request.lba).min();
-        let mut begins: Vec<u64> = by_stream.values().filter_map(|seen| asked(seen)).collect();
+        let begin = |seen: &[&Seen]| seen.iter().filter(|seen| seen.request.arrival >= from && !seen.is_flush()).map(|seen| seen.request.lba).min();
+        let mut begins: Vec<u64> = by_stream.values().filter_map(|seen| begin(seen)).collect();
         begins.sort_unstable();
         let streams = by_stream.into_iter().filter_map(|(id, mut seen)| {
             seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));

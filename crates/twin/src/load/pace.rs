@@ -41,7 +41,7 @@ pub(super) struct Step {
     pub sectors: u32,
     /// Requests of the stream that were under way just before.
     pub under_way: u32,
-    /// Since the stream's request before.
+    /// Since the stream's request before; of what is no flush, since the one before that is none.
     pub gap: Nanos,
     /// Since the answer that it waited for, or since the request before if that came later; `None` if it waited for none.
     pub thought: Option<Nanos>,
@@ -64,6 +64,8 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
     let mut completions: Vec<Nanos> = seen.iter().map(|seen| seen.completed).collect();
     completions.sort_unstable();
     let mut before = None;
+    // The same of requests that are no flushes.
+    let mut before_transfer = None;
     let mut done = 0;
     let mut end = None;
     // The latest completion before each request, and how many requests have come since.
@@ -94,7 +96,7 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
             if last.is_some() {
                 least_under_way = Some(least_under_way.map_or(under_way, |least| least.min(under_way)));
             }
-            let since = before.unwrap_or(from).max(from);
+            let since = if seen.is_flush() { before } else { before_transfer }.unwrap_or(from).max(from);
             steps.push(Step {
                 op: request.op,
                 sync: request.sync,
@@ -106,16 +108,23 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
             });
         }
         before = Some(arrival);
+        before_transfer = if seen.is_flush() { before_transfer } else { before };
         end = Some(request.end());
     }
     let first = steps.first().map_or(Nanos::ZERO, |first| first.gap);
     let idle = completions.last().map_or(Nanos::ZERO, |&last| to - last.min(to));
     let again = Again {
-        pause: to - before.unwrap_or(to),
+        pause: to - before_transfer.unwrap_or(to),
         thought: steps.first().and_then(|first| first.thought).unwrap_or(first + idle),
         least_under_way: least_under_way.unwrap_or(0),
     };
     (steps, again)
+}
+
+impl Step {
+    pub fn is_flush(&self) -> bool {
+        self.sectors == 0
+    }
 }
 
 impl Pace {
@@ -132,7 +141,9 @@ impl Pace {
         // The first has no request before it that is known. What follows a request before and not an answer tells nothing.
         let answered = |step: &Step| step.thought.filter(|&thought| thought < step.gap).map(|thought| (step.gap, thought));
         let seconds = |(gap, thought): (Nanos, Nanos)| (gap.as_secs_f64(), thought.as_secs_f64());
-        let answered: Vec<(f64, f64)> = steps.iter().skip(1).filter_map(answered).map(seconds).collect();
+        // Nor does a flush: it follows what it is to make durable, whoever asks for that.
+        let transfers = || steps.iter().skip(1).filter(|step| !step.is_flush());
+        let answered: Vec<(f64, f64)> = transfers().filter_map(answered).map(seconds).collect();
         if answered.is_empty() {
             return Pace::Open;
         }

@@ -6,6 +6,8 @@ use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 
 /// Runs of a stream that a request may continue: a process reads and writes a few files at once.
 const HEADS: usize = 16;
+/// The run of a flush.
+const NOWHERE: u32 = u32::MAX;
 /// A run of as many requests is no coincidence.
 const LONG: u32 = 4;
 
@@ -45,6 +47,10 @@ impl Places {
         let mut heads: Vec<usize> = Vec::new();
         let mut within = Vec::new();
         for (number, request) in requests.enumerate() {
+            if request.sectors == 0 {
+                within.push((NOWHERE, 0));
+                continue;
+            }
             let continues = |&run: &usize| {
                 let run: &Run = &runs[run];
                 run.op == request.op && request.lba >= run.end && request.lba - run.end <= SEQUENTIAL_GAP
@@ -98,6 +104,9 @@ impl Places {
     /// this capacity. A run that comes to another file or to the device's end begins again.
     pub fn lba(&self, number: usize, sectors: u32, pass: u64, capacity_sectors: u64) -> u64 {
         let (run, offset) = self.within[number];
+        if run == NOWHERE {
+            return 0;
+        }
         let lba = self.begin(run as usize, pass) + offset;
         let run = &self.runs[run as usize];
         let limit = if run.goes_on { run.limit.min(capacity_sectors) } else { capacity_sectors };

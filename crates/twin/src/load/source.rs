@@ -3,10 +3,19 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use block::Nanos;
+use block::{Nanos, StreamId};
 use sim::run::{Finished, Issue, RunError, Source};
 
 use super::{Load, Pace, Stream};
+
+/// What a load asks for.
+#[derive(Clone, Copy, Debug)]
+pub enum Asked {
+    /// A request.
+    Transfer(Issue),
+    /// An empty write cache, on behalf of a stream, with the load's own number for it.
+    Flush(StreamId, u64),
+}
 
 /// Issues the requests of a load until a time.
 pub struct Replayed<'a> {
@@ -26,6 +35,8 @@ struct Going<'a> {
     /// Requests issued.
     issued: u64,
     last_issue: Nanos,
+    /// The same of requests that are no flushes.
+    last_transfer: Nanos,
     /// When the completions came that a coming request may wait for; the number of the first of them.
     completions: VecDeque<Nanos>,
     first: u64,
@@ -41,7 +52,8 @@ impl Going<'_> {
         let again = &self.stream.again;
         let is_first_time = self.issued < steps.len() as u64;
         let begins_again = number == 0 && !is_first_time;
-        let by_clock = self.last_issue + step.gap + if begins_again { again.pause } else { Nanos::ZERO };
+        let since = if step.is_flush() { self.last_issue } else { self.last_transfer };
+        let by_clock = since + step.gap + if begins_again { again.pause } else { Nanos::ZERO };
         if self.stream.pace == Pace::Open {
             return Some(by_clock);
         }
@@ -57,7 +69,7 @@ impl Going<'_> {
         };
         let thought = if begins_again { Some(again.thought) } else { step.thought };
         Some(match thought {
-            Some(thought) if self.stream.pace == Pace::Closed => self.last_issue.max(answered) + thought,
+            Some(thought) if self.stream.pace == Pace::Closed || step.is_flush() => self.last_issue.max(answered) + thought,
             _ => by_clock.max(answered),
         })
     }
@@ -70,6 +82,7 @@ impl<'a> Replayed<'a> {
             stream,
             issued: 0,
             last_issue: Nanos::ZERO,
+            last_transfer: Nanos::ZERO,
             completions: VecDeque::new(),
             first: 0,
             is_announced: false,
@@ -94,13 +107,13 @@ impl<'a> Replayed<'a> {
 }
 
 impl Source for Replayed<'_> {
-    type Work = Issue;
+    type Work = Asked;
 
     fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
         Ok(self.ready.peek().filter(|_| self.issued < self.most).map(|Reverse((at, _))| *at))
     }
 
-    fn take(&mut self, now: Nanos) -> Result<Option<Issue>, RunError> {
+    fn take(&mut self, now: Nanos) -> Result<Option<Asked>, RunError> {
         let Some(Reverse((at, index))) = self.ready.pop() else { return Ok(None) };
         let going = &mut self.streams[index];
         let count = going.stream.steps.len() as u64;
@@ -111,12 +124,16 @@ impl Source for Replayed<'_> {
         // A clock goes on while the queue has no room; a process that waits for room does not.
         let arrival = if going.stream.pace == Pace::Open { at } else { now };
         (going.last_issue, going.is_announced) = (arrival, false);
+        going.last_transfer = if step.is_flush() { going.last_transfer } else { arrival };
         let stream = going.stream.id;
         self.announce(index);
         // Measures draw a sample by these numbers, so no two are the same.
         let token = self.issued * self.streams.len() as u64 + index as u64;
         self.issued += 1;
-        Ok(Some(Issue {
+        if step.sectors == 0 {
+            return Ok(Some(Asked::Flush(stream, token)));
+        }
+        Ok(Some(Asked::Transfer(Issue {
             arrival,
             lba,
             sectors: step.sectors,
@@ -125,7 +142,7 @@ impl Source for Replayed<'_> {
             stream,
             priority: step.priority,
             token,
-        }))
+        })))
     }
 
     fn completed(&mut self, finished: &Finished) {
@@ -166,6 +183,11 @@ mod tests {
         Load::infer(&all, Nanos::ZERO, MS(200))
     }
 
+    fn issue(asked: Option<Asked>) -> Issue {
+        let Some(Asked::Transfer(issue)) = asked else { unreachable!("nothing was flushed: {asked:?}") };
+        issue
+    }
+
     /// What is issued until `until` if each request takes `response`.
     fn issued(load: &Load, response: Nanos, until: Nanos) -> Vec<Issue> {
         let mut source = Replayed::new(load, 1 << 20, until, u64::MAX);
@@ -176,7 +198,7 @@ mod tests {
             let done = under_way.front().map(|issue| issue.arrival + response);
             match (arrival, done) {
                 (Some(arrival), done) if done.is_none_or(|done| arrival < done) => {
-                    let issue = source.take(arrival).unwrap().unwrap();
+                    let issue = issue(source.take(arrival).unwrap());
                     under_way.push_back(issue);
                     issued.push(issue);
                 }
@@ -217,7 +239,7 @@ mod tests {
         for turn in 0..200 {
             let now = MS(turn);
             while source.next_at().unwrap().is_some_and(|at| at <= now) {
-                under_way.extend(source.take(now).unwrap());
+                under_way.push_back(issue(source.take(now).unwrap()));
             }
             assert_eq!(under_way.len(), 4, "at {now:?}");
             let Some(issue) = under_way.pop_front() else { unreachable!("there are four") };
