@@ -493,12 +493,12 @@ impl Seekwise {
                 return Ok(());
             }
         }
-        let sample = self.sample(seen.min(MOST_FITTED).min(affordable));
+        let accesses = seen.min(MOST_FITTED).min(affordable);
+        let sample = self.sample(accesses);
         let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
-        self.credit_ns -= sample.len() as f64 * FITTED_NS;
+        self.credit_ns -= accesses as f64 * FITTED_NS;
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.turns(fitted.turn());
-        let accesses = sample.len();
         self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, knowledge });
         self.is_off = false;
         Ok(())
@@ -527,7 +527,10 @@ impl Seekwise {
             parts[part].drain(..skipped);
             left -= parts[part].len();
         }
-        parts.concat()
+        let mut sample = parts.concat();
+        let since = sample.iter().map(|seen| seen.request.arrival).min().unwrap_or(NEVER);
+        sample.extend(self.recording.flushes().filter(|flush| flush.request.arrival >= since));
+        sample
     }
 
     fn ask(&mut self, now: Nanos, plant: &dyn Plant) -> Result<Answer, String> {

@@ -152,7 +152,8 @@ impl<'a> Asked<'a> {
             if load.requests() > 0 && to - from > SETTLES {
                 let world = &self.question.world;
                 let fitted = fits_device.then(|| {
-                    let until: Vec<Seen> = seen.iter().filter(|seen| seen.completed < to).copied().collect();
+                    let asked = seen.iter().chain(self.recording.flushes());
+                    let until: Vec<Seen> = asked.filter(|seen| seen.completed < to).copied().collect();
                     twin::fit(&until, Some(world.profile.capacity_sectors()))
                 });
                 let tried = match fitted.transpose() {

@@ -24,6 +24,8 @@ pub struct Access {
     pub dispatched: u64,
     /// When it was done.
     pub completed: u64,
+    /// The device's write cache was to be emptied since the access before was given to it: when that was last asked for.
+    pub flushed: Option<u64>,
     /// Others that were at the device when it was given to it.
     pub others: u32,
     /// The access that was done before it: where that ended, when, and whether it wrote.
@@ -52,7 +54,7 @@ impl Access {
     }
 }
 
-/// The accesses of these requests, in the order in which they were done.
+/// The accesses of these requests, in the order in which they were done; flushes among them count as such.
 pub fn accesses(seen: &[Seen]) -> Vec<Access> {
     let timed = |seen: &&Seen| seen.request.op != Op::Discard && seen.request.sectors > 0 && seen.completed >= seen.dispatched;
     let mut sorted: Vec<&Seen> = seen.iter().filter(timed).collect();
@@ -75,6 +77,7 @@ pub fn accesses(seen: &[Seen]) -> Vec<Access> {
             arrival: request.arrival.0,
             dispatched: seen.dispatched.0,
             completed: seen.completed.0,
+            flushed: None,
             others: 0,
             before: None,
             follows: None,
@@ -82,7 +85,22 @@ pub fn accesses(seen: &[Seen]) -> Vec<Access> {
         });
     }
     set_context(&mut all);
+    let asked = seen.iter().filter(|seen| seen.is_flush()).map(|seen| seen.dispatched.0);
+    set_flushes(&mut all, asked.collect());
     all
+}
+
+/// Sets when flushes were asked for, from their times.
+fn set_flushes(all: &mut [Access], mut asked: Vec<u64>) {
+    asked.sort_unstable();
+    let mut asked = asked.into_iter().peekable();
+    let mut by_dispatch: Vec<usize> = (0..all.len()).collect();
+    by_dispatch.sort_by_key(|&index| (all[index].dispatched, index));
+    for index in by_dispatch {
+        while let Some(at) = asked.next_if(|&at| at <= all[index].dispatched) {
+            all[index].flushed = Some(at);
+        }
+    }
 }
 
 /// Puts them into the order in which they were done, and sets what depends on each other.

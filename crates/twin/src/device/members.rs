@@ -128,6 +128,7 @@ mod tests {
             arrival: from,
             dispatched: from,
             completed: from + 10,
+            flushed: None,
             others: 0,
             before: None,
             follows: None,

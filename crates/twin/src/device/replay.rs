@@ -1,9 +1,12 @@
 //! What a model makes of the accesses that were seen.
 
-use block::{Nanos, Op, Priority, Request};
+use block::{Nanos, Op, Priority, Request, RequestId};
 use sim::device::Device;
 
 use super::access::Access;
+
+/// The id of a flush.
+const FLUSH: RequestId = RequestId::MAX;
 
 /// Times from dispatch to completion in ms, in the order of `accesses`. Each access is given to the model when as many others were
 /// done as in the recording, and as long after the last of them: so the model is as full as the device was, whatever it takes.
@@ -15,9 +18,12 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
     let mut given = vec![Nanos::ZERO; accesses.len()];
     let (mut ends, mut done) = (Vec::with_capacity(accesses.len()), Vec::new());
     let (mut next, mut after, mut now) = (0, 0, Nanos::ZERO);
+    // Whether the flush before the next access was asked for.
+    let mut is_flushed = false;
     while ends.len() < accesses.len() {
         let due = order.get(next).and_then(|&index| {
-            let dispatched = accesses[index].dispatched;
+            let flushed = accesses[index].flushed.filter(|_| !is_flushed);
+            let dispatched = flushed.unwrap_or(accesses[index].dispatched);
             while accesses.get(after).is_some_and(|access| access.completed <= dispatched) {
                 after += 1;
             }
@@ -25,12 +31,18 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
                 0 => (first, Nanos::ZERO),
                 _ => (accesses[after - 1].completed, *ends.get(after - 1)?),
             };
-            Some((index, now.max(model + Nanos(dispatched - then))))
+            Some((index, flushed.is_some(), now.max(model + Nanos(dispatched - then))))
         });
         match (due, device.wake_at()) {
-            (Some((index, at)), wake) if wake.is_none_or(|wake| wake > at) => {
+            (Some((_, true, at)), wake) if wake.is_none_or(|wake| wake > at) => {
+                now = at;
+                device.flush(at, FLUSH);
+                is_flushed = true;
+            }
+            (Some((index, false, at)), wake) if wake.is_none_or(|wake| wake > at) => {
                 let access = &accesses[index];
                 now = at;
+                is_flushed = false;
                 given[index] = at;
                 device.submit(at, &request(access, index, at));
                 next += 1;
@@ -42,7 +54,7 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
             // A device that holds nothing and is given nothing: there is nothing to wait for.
             _ => break,
         }
-        for completion in done.drain(..) {
+        for completion in done.drain(..).filter(|completion| completion.id != FLUSH) {
             let index = completion.id as usize;
             responses[index] = (completion.at - given[index]).as_millis_f64();
             ends.push(completion.at);
