@@ -37,6 +37,8 @@ const STUDENT: f64 = 2.776;
 const OFF_SHAPE: f64 = 0.05;
 /// What writing adds to settle: makers say 0.1 to 1 ms more than for reads.
 const USUAL_SETTLE_MS: f64 = 0.4;
+/// It is not outside of this: a little below 0 where the curve of the reads is too high.
+const SETTLES_MS: (f64, f64) = (-1.0, 4.0);
 
 /// A hard disk, as far as it shows.
 #[derive(Clone, Debug)]
@@ -78,7 +80,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
         curve.short_ms -= USUAL_SETTLE_MS.min(curve.short_ms / 2.0);
         curve.long_ms -= USUAL_SETTLE_MS;
     } else if writes.len() >= FEWEST_WAYS {
-        let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), band, &curve, (-1.0, 4.0), USUAL_SETTLE_MS);
+        let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), band, &curve, SETTLES_MS, USUAL_SETTLE_MS);
         settle = (shift, writes.len());
     }
     tracks.slow(curve.slower, told.len());
@@ -99,7 +101,10 @@ pub const MOVES: &[Move<Estimate>] = &[
     |old, step| old.moved(true, |new| new.memory.hit_ms = scaled(old.memory.hit_ms, step)),
     |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms = scaled(old.memory.early_ms, step)),
     |old, step| old.moved(true, |new| new.memory.bus_sector_ms = scaled(old.memory.bus_sector_ms, step)),
-    |old, step| old.moved(true, |new| new.settle_ms += step * 0.3 * old.turn.ms),
+    |old, step| {
+        let settle_ms = old.settle_ms + step * 0.3 * old.turn.ms;
+        old.moved((SETTLES_MS.0..=SETTLES_MS.1).contains(&settle_ms), |new| new.settle_ms = settle_ms)
+    },
     |old, step| {
         let segments = if step > 0.0 { old.memory.segments.value * 2 } else { old.memory.segments.value / 4 };
         old.moved((1..=64).contains(&segments), |new| new.memory.segments.value = segments)
