@@ -185,15 +185,16 @@ fn earlier(event: &Event, by: Nanos) -> Event {
     }
 }
 
-/// What a device is fitted to: blocks of neighbouring requests, spread over the recording.
-pub fn fitted_to(seen: &[Seen]) -> Vec<Seen> {
+/// What a device is fitted to: blocks of neighbouring requests, spread over the recording, and all flushes.
+pub fn fitted_to(observed: &Observed) -> Vec<Seen> {
     const BLOCKS: usize = 8;
     const BLOCK: usize = 4_000;
+    let Observed { seen, flushes, .. } = observed;
     if seen.len() <= BLOCKS * BLOCK {
-        return seen.to_vec();
+        return seen.iter().chain(flushes).copied().collect();
     }
     let apart = (seen.len() - BLOCK) / (BLOCKS - 1);
-    (0..BLOCKS).flat_map(|block| seen[block * apart..][..BLOCK].iter().copied()).collect()
+    (0..BLOCKS).flat_map(|block| &seen[block * apart..][..BLOCK]).chain(flushes).copied().collect()
 }
 
 /// Promises of several samples of a phase, in the order of the first: the mean of those that are in all of them, with the larger error of

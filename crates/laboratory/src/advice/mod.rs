@@ -151,7 +151,7 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
     }
     crew.monitor.begin(0, "fitting the device");
     let capacity = observed.knows_capacity.then_some(observed.bounds.capacity_sectors);
-    let fitted = device::fit_and_judge(&asked::fitted_to(&observed.seen), capacity, JUDGED_BEHIND);
+    let fitted = device::fit_and_judge(&asked::fitted_to(&observed), capacity, JUDGED_BEHIND);
     crew.monitor.end();
     crew.monitor.check()?;
     let (fitted, residual) = match fitted {

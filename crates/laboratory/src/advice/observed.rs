@@ -27,6 +27,8 @@ const DRAWN: Duration = Duration::from_millis(20);
 pub struct Observed {
     /// Requests in the order of their arrival.
     pub seen: Vec<Seen>,
+    /// Flushes in the order in which they were done; none where the trace does not tell of them.
+    pub flushes: Vec<Seen>,
     /// Calls in the order of their returns; none where calls cannot be seen.
     pub calls: Vec<Call>,
     /// What the device and its queue allow.
@@ -115,7 +117,17 @@ impl Observed {
         let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
         let named = streams.into_iter().filter_map(|stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
         let (names, longest) = (named.collect(), longest(&seen));
-        Ok(Observed { seen, calls: Vec::new(), bounds, knows_capacity: false, streams: BTreeMap::new(), names, notes, longest })
+        Ok(Observed {
+            seen,
+            flushes: Vec::new(),
+            calls: Vec::new(),
+            bounds,
+            knows_capacity: false,
+            streams: BTreeMap::new(),
+            names,
+            notes,
+            longest,
+        })
     }
 
     /// What a run of `load` in the simulator under `setting` shows; `monitor` is told of every request.
@@ -126,7 +138,7 @@ impl Observed {
         let mut recorder = Recorder::default();
         let queue = world.queue(world.scheduler(setting));
         let outcome = watched(monitor, |watch| load.run(queue, watch, Some(&mut recorder)))?;
-        let Recorder { mut seen, calls, left_out, limits, nr_requests } = recorder;
+        let Recorder { mut seen, flushes, calls, left_out, limits, nr_requests } = recorder;
         seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
         let notes = match left_out {
             0 => Vec::new(),
@@ -136,7 +148,7 @@ impl Observed {
         let streams = outcome.measure.streams;
         let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
         let (names, longest) = (named.collect(), longest(&seen));
-        Ok(Observed { seen, calls, bounds, knows_capacity: true, streams, names, notes, longest })
+        Ok(Observed { seen, flushes, calls, bounds, knows_capacity: true, streams, names, notes, longest })
     }
 }
 
@@ -167,6 +179,7 @@ fn watched<T>(monitor: &dyn Monitor, work: impl FnOnce(&Watch) -> Result<T, RunE
 #[derive(Default)]
 struct Recorder {
     seen: Vec<Seen>,
+    flushes: Vec<Seen>,
     calls: Vec<Call>,
     left_out: u64,
     limits: Limits,
@@ -183,6 +196,9 @@ impl Pilot for Recorder {
             match event {
                 Event::Completed { .. } if self.seen.len() as u64 == MOST => self.left_out += 1,
                 Event::Completed { request, dispatched, at } => self.seen.push(Seen { request, dispatched, completed: at }),
+                Event::Flushed { stream, asked, at } if self.left_out == 0 => {
+                    self.flushes.push(Seen::flush(stream, asked, at));
+                }
                 Event::Returned { stream, op, bytes, called, at } if self.left_out == 0 => {
                     self.calls.push(Call { stream, op, bytes, called, returned: at });
                 }

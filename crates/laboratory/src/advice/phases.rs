@@ -50,6 +50,9 @@ pub fn events(observed: &Observed, from: Nanos, to: Nanos) -> Vec<Event> {
         events.push(Event::Queued(seen.request));
         events.push(Event::Completed { request: seen.request, dispatched: seen.dispatched, at: seen.completed });
     }
+    for flush in observed.flushes.iter().filter(|flush| flush.completed >= from && flush.request.arrival < to) {
+        events.push(Event::Flushed { stream: flush.request.stream, asked: flush.request.arrival, at: flush.completed });
+    }
     for call in observed.calls.iter().filter(|call| call.returned >= from && call.called < to) {
         events.push(Event::Called(call.called));
         events.push(Event::Returned {
