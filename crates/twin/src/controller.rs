@@ -371,9 +371,10 @@ impl Seekwise {
         let gains = others.filter_map(|(arm, other)| {
             let (gain, error) = other.measured?.over(&measured);
             let is_sure = gain > TOLERANCE.max(SURE * error);
-            let is_missed = pending.as_ref().filter(|pending| pending.from == arm).is_some_and(|pending| {
-                seconds >= JUDGED_S.1 && gain > 0.0 || pending.promise.with(-gain, error) < 0.0
-            });
+            let is_missed = pending
+                .as_ref()
+                .filter(|pending| pending.from == arm)
+                .is_some_and(|pending| seconds >= JUDGED_S.1 && gain > 0.0 || pending.promise.with(-gain, error) < 0.0);
             (is_sure || is_missed).then_some((arm, gain))
         });
         if let Some((arm, gain)) = gains.max_by(|a, b| a.1.total_cmp(&b.1)) {

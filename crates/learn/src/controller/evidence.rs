@@ -34,11 +34,26 @@ impl Promise {
         self.p99_by_bound > 1.0
     }
 
-    /// The gain as it is to be expected after this much was measured, with this standard error: the mean of both, each with the weight
+    /// The gain that is to be expected after this much was measured, with this standard error: the mean of both, each with the weight
     /// of its precision.
     pub fn with(&self, measured: f64, error: f64) -> f64 {
         let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
         let (promised_by, measured_by) = (precision(self.error), precision(error));
         (self.gain * promised_by + measured * measured_by) / (promised_by + measured_by)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_measured_counts_the_more_the_surer_it_is() {
+        let Some(spec) = block::find("deadline") else { panic!("there is deadline") };
+        let setting = Setting::of(spec);
+        let promise = Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain: 0.3, error: 0.1 };
+        assert!((promise.with(-0.1, 0.1) - 0.1).abs() < 1e-12);
+        assert!(promise.with(-0.1, 0.05) < 0.0);
+        assert!((promise.with(-0.1, 0.0) + 0.1).abs() < 1e-9);
     }
 }

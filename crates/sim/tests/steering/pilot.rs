@@ -6,7 +6,7 @@ use block::{Nanos, Op, Priority};
 use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::DeviceOptions;
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
-use sim::run::{Measure, Noted, Pilot, Steerable, Watch};
+use sim::run::{Finished, Measure, Noted, Pilot, Steerable, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 use sim::workload::Workload;
 
@@ -167,6 +167,11 @@ fn a_host_is_steered_with_all_its_tunables() {
     // Of advice, which fio's jobs give first, a pilot is not told: nobody waits for it, and it never returns.
     let calls = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Called(_))).count();
     assert_eq!(calls, pilot.noted.iter().filter(|noted| matches!(noted, Noted::Returned(_))).count());
+    // Each fsync empties the drive's write cache.
+    let flushes = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Flushed(flushed) if flushed.stream == 3)).count();
+    let fsyncs = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Returned(Finished::Flush(_)))).count();
+    assert!(fsyncs > 10);
+    assert_eq!(flushes, fsyncs);
     assert_eq!(pilot.values[0], (Some(256), Some(128)));
     assert_eq!(pilot.values[1], (Some(64), Some(128)));
     assert!(outcome.spans.iter().all(Option::is_some));

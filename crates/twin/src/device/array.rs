@@ -13,8 +13,8 @@ use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
-use super::{hdd, members};
 use super::refine::{distance_of, refine_with};
+use super::{hdd, members};
 
 /// Accesses that found others at the device, at least, as a share: with none an array is as a disk.
 const QUEUED: f64 = 0.1;

@@ -82,8 +82,7 @@ impl Device for Noting {
 
     fn submit(&mut self, now: Nanos, request: &Request) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let part =
-            Part { of: shared.of, lba: request.lba, sectors: u64::from(request.sectors), write: request.op == Op::Write };
+        let part = Part { of: shared.of, lba: request.lba, sectors: u64::from(request.sectors), write: request.op == Op::Write };
         shared.parts[self.number].push(part);
         self.under_way.push((shared.done_at.max(now), request.id));
     }
@@ -95,14 +94,8 @@ impl Device for Noting {
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         self.under_way.sort_unstable();
         let count = self.under_way.partition_point(|(at, _)| *at <= now);
-        let completion = |(at, id)| Completion {
-            id,
-            at,
-            seek: Nanos::ZERO,
-            rotation: Nanos::ZERO,
-            seek_cylinders: 0,
-            cache_hit: true,
-        };
+        let completion =
+            |(at, id)| Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: true };
         done.extend(self.under_way.drain(..count).map(completion));
     }
 

@@ -47,7 +47,9 @@ impl Load {
         for seen in seen.into_iter().filter(|seen| seen.request.arrival < to && seen.completed >= from) {
             by_stream.entry(seen.request.stream).or_default().push(seen);
         }
-        let begin = |seen: &[&Seen]| seen.iter().filter(|seen| seen.request.arrival >= from && !seen.is_flush()).map(|seen| seen.request.lba).min();
+        let begin = |seen: &[&Seen]| {
+            seen.iter().filter(|seen| seen.request.arrival >= from && !seen.is_flush()).map(|seen| seen.request.lba).min()
+        };
         let mut begins: Vec<u64> = by_stream.values().filter_map(|seen| begin(seen)).collect();
         begins.sort_unstable();
         let streams = by_stream.into_iter().filter_map(|(id, mut seen)| {

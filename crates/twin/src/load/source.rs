@@ -162,7 +162,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use block::{Op, Priority, Request};
-    use sim::run::Transferred;
+    use sim::run::{Flushed, Transferred};
 
     use super::*;
     use crate::recording::Seen;
@@ -261,6 +261,38 @@ mod tests {
         let issued = issued(&Load::infer(&all, Nanos::ZERO, MS(200)), MS(1), MS(100));
         let apart = issued.windows(2).all(|pair| pair[1].arrival - pair[0].arrival >= step);
         assert!(apart, "{issued:?}");
+    }
+
+    #[test]
+    fn a_flush_follows_its_write_and_does_not_hide_how_the_stream_comes() {
+        // A log: it writes, flushes and then thinks for 20 ms, however long the flush takes.
+        let mut now = Nanos::ZERO;
+        let mut all = Vec::new();
+        for number in 0..30 {
+            all.push(seen(1, 8 * number, now, now + MS(2)));
+            let flushed = now + MS(2) + MS(3 + number * 7 % 11);
+            all.push(Seen::flush(1, now + MS(2), flushed));
+            now = flushed + MS(20);
+        }
+        let load = Load::infer(&all, Nanos::ZERO, now);
+        assert!(load.streams().all(|stream| stream.pace == Pace::Closed && stream.thought <= Some(MS(20))));
+        let mut source = Replayed::new(&load, 1 << 20, MS(500), u64::MAX);
+        let (mut flushes, mut done) = (0, Nanos::ZERO);
+        while let Some(at) = source.next_at().unwrap() {
+            done = at + MS(1);
+            match source.take(at).unwrap() {
+                Some(Asked::Transfer(issue)) => {
+                    source.completed(&Finished::Transfer(Transferred { issue, dispatched: at, at: done }));
+                }
+                Some(Asked::Flush(stream, token)) => {
+                    flushes += 1;
+                    source.completed(&Finished::Flush(Flushed { arrival: at, stream, token, at: done }));
+                }
+                None => unreachable!("it was announced"),
+            }
+        }
+        // 1 ms each for the write and the flush, and 20 of thought.
+        assert!((22..=24).contains(&flushes), "{flushes} until {done:?}");
     }
 
     #[test]

@@ -223,3 +223,46 @@ pub fn quantile(values: &mut [f64], share: f64) -> f64 {
     let at = (share * (values.len() - 1) as f64).round() as usize;
     *values.select_nth_unstable_by(at, f64::total_cmp).1
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seen;
+    use crate::device::access;
+    use block::{Nanos, Op, Priority, Request};
+
+    /// Two streams that read 64 KiB each in turn and in order, each read served in this time in ms.
+    fn in_turn(service_ms: impl Fn(u64) -> f64) -> Vec<Access> {
+        let mut now = Nanos::ZERO;
+        let seen: Vec<Seen> = (0..60)
+            .map(|number| {
+                let (stream, lba) = ((number % 2) as u32, number % 2 * 4_000_000 + number / 2 * 128);
+                let (op, sync, priority) = (Op::Read, true, Priority::DEFAULT);
+                let request = Request { id: 0, stream, op, sync, priority, sectors: 128, lba, arrival: now };
+                let dispatched = now;
+                now += Nanos::from_secs_f64(service_ms(number) / 1e3);
+                Seen { request, dispatched, completed: now }
+            })
+            .collect();
+        access::accesses(&seen)
+    }
+
+    #[test]
+    fn reads_that_go_on_and_take_the_same_time_are_limited_by_the_bus() {
+        let tracks = Tracks::usual(1 << 24);
+        let accesses = in_turn(|number| 12.8 + 0.001 * (number % 7) as f64);
+        let a_sector = slow_bus(&accesses, &tracks);
+        assert!(a_sector.is_some_and(|ms| (0.095..=0.1).contains(&ms)), "{a_sector:?}");
+        let hits = Hits::of(&accesses, &tracks, a_sector);
+        assert!(!accesses.iter().skip(2).any(|access| hits.misses(access)));
+    }
+
+    #[test]
+    fn reads_that_go_on_and_wait_for_the_platter_come_from_the_media() {
+        let tracks = Tracks::usual(1 << 24);
+        let accesses = in_turn(|number| 8.0 + (number * 7 % 60) as f64 / 10.0);
+        assert_eq!(slow_bus(&accesses, &tracks), None);
+        let hits = Hits::of(&accesses, &tracks, None);
+        assert!(accesses.iter().all(|access| hits.misses(access)));
+    }
+}
