@@ -10,8 +10,11 @@
 //! ```
 //! * *Sure.* A gain must exceed its error bar, which is the wider the more the twin is off under the setting in force, and the more
 //!   promises on this device were broken before.
-//! * *Verified.* After a change what is measured is compared with what was before. Worse: back, and not again for as long as the load
-//!   had lasted. What every setting gave under the load is kept, and the best of them returned to.
+//! * *Verified.* After a change what is measured is compared with what was before. Worse, or so much less than was promised that promise
+//!   and measurement together expect a loss: back, and not again for as long as the load had lasted. Better, but less than was promised:
+//!   the twin is asked again. What every setting gave under the load is kept, and the best of them returned to.
+//! * *Learning.* What the load asks is taken from all of it, whatever was in force meanwhile. The device is fitted anew where twice as
+//!   much was seen of it, or where the twin was off; to requests from under every setting, for each shows another side of the device.
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
@@ -506,31 +509,17 @@ impl Seekwise {
     }
 
     /// So many requests that were seen, of each time between two changes alike as far as there are: each setting asks the device in its
-    /// own way, and so tells something else of it.
+    /// own way, and so tells something else of it. And the flushes since the first of them.
     fn sample(&self, requests: usize) -> Vec<Seen> {
-        let mut parts: Vec<Vec<Seen>> = vec![Vec::new()];
-        let mut changes = self.changes.iter().peekable();
-        for seen in self.recording.seen() {
-            while changes.next_if(|&&change| change <= seen.completed).is_some() {
-                parts.push(Vec::new());
-            }
-            if let Some(part) = parts.last_mut() {
-                part.push(*seen);
-            }
-        }
-        // The shortest first: what they do not use is left to the others.
-        let mut by_length: Vec<usize> = (0..parts.len()).collect();
-        by_length.sort_by_key(|&part| parts[part].len());
-        let mut left = requests;
-        for (number, &part) in by_length.iter().enumerate() {
-            let share = left / (by_length.len() - number);
-            let skipped = parts[part].len().saturating_sub(share);
-            parts[part].drain(..skipped);
-            left -= parts[part].len();
-        }
-        let mut sample = parts.concat();
+        let recording = &self.recording;
+        let ends: Vec<usize> = self.changes.iter().map(|&at| recording.done_before(at)).chain([recording.seen().len()]).collect();
+        let begins = std::iter::once(0).chain(ends.iter().copied());
+        let parts: Vec<(usize, usize)> = begins.zip(ends.iter().copied()).collect();
+        let lengths: Vec<usize> = parts.iter().map(|(begin, end)| end - begin).collect();
+        let latest = parts.iter().zip(evenly(&lengths, requests)).map(|(&(_, end), count)| (end - count, count));
+        let mut sample: Vec<Seen> = latest.flat_map(|(begin, count)| recording.seen().skip(begin).take(count).copied()).collect();
         let since = sample.iter().map(|seen| seen.request.arrival).min().unwrap_or(NEVER);
-        sample.extend(self.recording.flushes().filter(|flush| flush.request.arrival >= since));
+        sample.extend(recording.flushes().filter(|flush| flush.request.arrival >= since));
         sample
     }
 
@@ -647,6 +636,20 @@ impl Seekwise {
 
 /// Streams that are shown.
 const MOST_STREAMS: usize = 8;
+
+/// Shares of a whole, alike as far as each has as much.
+fn evenly(lengths: &[usize], whole: usize) -> Vec<usize> {
+    let mut shares = vec![0; lengths.len()];
+    // The shortest first: what they do not use is left to the others.
+    let mut by_length: Vec<usize> = (0..lengths.len()).collect();
+    by_length.sort_by_key(|&part| lengths[part]);
+    let mut left = whole;
+    for (number, &part) in by_length.iter().enumerate() {
+        shares[part] = (left / (by_length.len() - number)).min(lengths[part]);
+        left -= shares[part];
+    }
+    shares
+}
 
 /// A difference of scores.
 fn percent(gain: f64) -> String {
@@ -768,5 +771,17 @@ impl Controller for Seekwise {
         }
         self.in_force = self.pending.take().map_or(self.default, |pending| pending.from);
         self.is_settling = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_short_part_does_not_use_goes_to_the_others() {
+        assert_eq!(evenly(&[100, 10, 100], 100), [45, 10, 45]);
+        assert_eq!(evenly(&[3, 4], 100), [3, 4]);
+        assert_eq!(evenly(&[50, 0], 20), [20, 0]);
     }
 }

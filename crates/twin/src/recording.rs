@@ -99,6 +99,11 @@ impl Recording {
         self.seen.iter()
     }
 
+    /// How many of the requests were done before this time.
+    pub fn done_before(&self, at: Nanos) -> usize {
+        self.seen.partition_point(|seen| seen.completed < at)
+    }
+
     /// The flushes, in the order in which they were done.
     pub fn flushes(&self) -> impl DoubleEndedIterator<Item = &Seen> + ExactSizeIterator {
         self.flushes.iter()
