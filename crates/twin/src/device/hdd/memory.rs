@@ -13,6 +13,7 @@ use super::turn::Turn;
 const FEWEST: usize = 10;
 /// Command overhead if nothing tells: makers' and measured figures are 0.1 to 1.1 ms.
 const USUAL_OVERHEAD_MS: f64 = 0.25;
+const MOST_OVERHEAD_MS: f64 = 1.1;
 /// Of a hit, as a part of that of a miss.
 const OF_HIT: f64 = 0.6;
 /// A bus is chosen to be faster than the media, by about so much.
@@ -50,6 +51,8 @@ pub struct Memory {
     pub timed: usize,
     /// One sector on the bus.
     pub bus_sector_ms: f64,
+    /// What told that.
+    from_memory: Option<FromMemory>,
 }
 
 /// Writes return faster than the mechanics allow.
@@ -65,29 +68,84 @@ pub fn buffers_writes(accesses: &[Access]) -> Told<bool> {
     Told { value: quick * 5 >= writes.len(), accesses: writes.len() }
 }
 
-/// Times that differ by less are the same: no drive turns in less than 4 ms.
-const SAME_MS: f64 = 1.0;
-
 /// Sorts of accesses that go on from another: by how many came in between.
 const SORTS: usize = 7;
 /// Accesses of a sort come from the media if no more of them are hits.
 const RARELY: f64 = 0.1;
 
-/// What limits the rate of reads that go on, if it is slower than the media: the bus, or the way to the drive. In ms a sector.
+/// Times that differ by less are the same: no drive turns in less than 4 ms.
+const SAME_MS: f64 = 1.0;
+
+/// How long reads from memory take, as far as reads that go on tell it.
 ///
-/// What comes from the media waits for its sector, evenly anything up to a turn. Where nine of ten reads of a size that go on take the
-/// same time, they came from memory, and that time is what it takes to move them.
-pub fn slow_bus(accesses: &[Access], tracks: &Tracks) -> Option<f64> {
-    let following = || accesses.iter().filter(|access| !access.write && access.follows.is_some());
-    let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
-    following().for_each(|access| by_size.entry(access.sectors).or_default().push(access.service_ms()));
-    let (&sectors, times) = by_size.iter_mut().max_by_key(|(_, times)| times.len())?;
-    if times.len() < 2 * FEWEST {
+/// What comes from the media waits for its sector, evenly anything up to a turn. Where most reads of a size that go on take the same
+/// time, they came from memory. Two sizes tell the time of a command from that of a sector. Of one size the sector's is told only if the
+/// whole is too long for a command and the transfer from the media: then the bus is slower.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FromMemory {
+    /// Of a command.
+    command_ms: f64,
+    /// Of each sector on the bus.
+    pub sector_ms: f64,
+    /// How far off that may be.
+    error_ms: f64,
+    /// Reads that say so.
+    accesses: usize,
+}
+
+impl FromMemory {
+    /// `None` if nothing tells.
+    pub fn found(accesses: &[Access], tracks: &Tracks) -> Option<FromMemory> {
+        let mut by_size: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        for access in accesses.iter().filter(|access| !access.write && access.follows.is_some()) {
+            by_size.entry(access.sectors).or_default().push(access.service_ms());
+        }
+        by_size.retain(|_, times| times.len() >= FEWEST);
+        let (mut sizes, mut accesses) = (Vec::new(), 0);
+        for (&sectors, times) in &mut by_size {
+            if quantile(times, 0.5) - quantile(times, 0.05) < SAME_MS {
+                sizes.push((sectors as f64, quantile(times, 0.2)));
+                accesses += times.len();
+            }
+        }
+        if let Some(line) = line(&sizes, accesses) {
+            // No command takes longer: then they wait for the platter.
+            let makes_sense = line.sector_ms > 0.0 && (0.0..=MOST_OVERHEAD_MS).contains(&line.command_ms);
+            return makes_sense.then_some(line);
+        }
+        // Of the largest overhead is the smallest part.
+        let (&sectors, times) = by_size.iter_mut().next_back().filter(|(_, times)| times.len() >= 2 * FEWEST)?;
+        let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
+        let is_slower = middle - MOST_OVERHEAD_MS > sectors as f64 * tracks.transfer_ms(0, 1);
+        let (command_ms, a_sector) = (USUAL_OVERHEAD_MS * OF_HIT, 1.0 / sectors as f64);
+        (is_slower && high - low < SAME_MS).then(|| FromMemory {
+            command_ms,
+            sector_ms: (middle - command_ms) * a_sector,
+            error_ms: (MOST_OVERHEAD_MS - command_ms) * a_sector,
+            accesses: times.len(),
+        })
+    }
+
+    /// Of a read of so many sectors.
+    fn ms(&self, sectors: u64) -> f64 {
+        self.command_ms + self.sector_ms * sectors as f64
+    }
+}
+
+/// The line through times by sectors (Theil and Sen's: the median of the slopes between sizes of which one is twice the other).
+fn line(sizes: &[(f64, f64)], accesses: usize) -> Option<FromMemory> {
+    let pairs = sizes.iter().flat_map(|small| sizes.iter().map(move |large| (small, large)));
+    let mut slopes: Vec<f64> = pairs
+        .filter(|(small, large)| large.0 >= 2.0 * small.0)
+        .map(|(small, large)| (large.1 - small.1) / (large.0 - small.0))
+        .collect();
+    if slopes.is_empty() {
         return None;
     }
-    let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
-    let a_sector = (middle - USUAL_OVERHEAD_MS * OF_HIT) / sectors as f64;
-    (high - low < SAME_MS && a_sector > tracks.transfer_ms(0, 1)).then_some(a_sector)
+    let sector_ms = quantile(&mut slopes, 0.5);
+    let error_ms = (quantile(&mut slopes, 0.9) - quantile(&mut slopes, 0.1)).max(0.02 * sector_ms);
+    let mut commands: Vec<f64> = sizes.iter().map(|(sectors, ms)| ms - sectors * sector_ms).collect();
+    Some(FromMemory { command_ms: quantile(&mut commands, 0.5), sector_ms, error_ms, accesses })
 }
 
 /// How often accesses of each sort are served from memory, as far as their times tell; `None` of too few.
@@ -95,13 +153,11 @@ pub struct Hits([Option<f64>; SORTS]);
 
 impl Hits {
     /// Of reads. Before the speed and the seeks are known, one that takes hardly longer than its transfer is a hit.
-    pub fn of(accesses: &[Access], tracks: &Tracks, slow_bus: Option<f64>) -> Hits {
+    pub fn of(accesses: &[Access], tracks: &Tracks, from_memory: Option<FromMemory>) -> Hits {
         let mut counts = [(0_u32, 0_u32); SORTS];
         for access in accesses.iter().filter(|access| !access.write) {
             if let Some(sort) = access.follows.map(sort) {
-                let moving_ms = slow_bus.map_or(0.0, |a_sector| a_sector * access.sectors as f64);
-                let moving_ms = tracks.transfer_ms(access.lba, access.sectors).max(moving_ms);
-                let is_hit = access.service_ms() - moving_ms < QUICK_MS;
+                let is_hit = access.service_ms() - hit_ms(access, tracks, from_memory) < QUICK_MS;
                 counts[sort] = (counts[sort].0 + 1, counts[sort].1 + u32::from(is_hit));
             }
         }
@@ -119,6 +175,11 @@ impl Hits {
     }
 }
 
+/// What a read takes that goes on and is read ahead: as long as from memory, and not less than from the media.
+fn hit_ms(access: &Access, tracks: &Tracks, from_memory: Option<FromMemory>) -> f64 {
+    tracks.transfer_ms(access.lba, access.sectors).max(from_memory.map_or(0.0, |memory| memory.ms(access.sectors)))
+}
+
 /// The sort of an access that goes on from one so many before.
 fn sort(back: usize) -> usize {
     (back.max(1).ilog2() as usize).min(SORTS - 1)
@@ -130,17 +191,15 @@ impl Memory {
         accesses: &[Access],
         tracks: &Tracks,
         turn: &Turn,
-        (hits, slow_bus): (&Hits, Option<f64>),
+        (hits, from_memory): (&Hits, Option<FromMemory>),
         write_cache: Told<bool>,
         curve: &Curve,
     ) -> Memory {
-        let bus_sector_ms = slow_bus.unwrap_or(tracks.transfer_ms(0, 1) / BUS_TO_MEDIA);
+        let bus_sector_ms = from_memory.map_or(tracks.transfer_ms(0, 1) / BUS_TO_MEDIA, |memory| memory.sector_ms);
         let net = |access: &Access| access.service_ms() - access.sectors as f64 * bus_sector_ms;
         let following: Vec<&Access> = accesses.iter().filter(|access| !access.write && access.follows.is_some()).collect();
         // A miss that follows on waits for the rest of a turn: by then the sector has passed.
-        let moving_ms =
-            |access: &Access| tracks.transfer_ms(access.lba, access.sectors).max(access.sectors as f64 * slow_bus.unwrap_or(0.0));
-        let is_hit = |access: &Access| access.service_ms() - moving_ms(access) < 0.35 * turn.ms;
+        let is_hit = |access: &Access| access.service_ms() - hit_ms(access, tracks, from_memory) < 0.35 * turn.ms;
         let segments = segments(&following, is_hit);
         let mut quick: Vec<f64> =
             following.iter().filter(|access| is_hit(access) && !hits.misses(access)).map(|access| net(access)).collect();
@@ -163,13 +222,22 @@ impl Memory {
             early_ms: by_writes.unwrap_or(hit_ms),
             timed: by_hits.map_or(0, |_| quick.len()) + by_writes.map_or(0, |_| early.len()),
             bus_sector_ms,
+            from_memory,
         }
+    }
+
+    /// Whether reads told the rate of the bus.
+    pub fn bus_is_told(&self) -> bool {
+        self.from_memory.is_some()
     }
 
     /// As people want it.
     pub fn findings(&self) -> Vec<Finding> {
         let word = |yes: bool| if yes { "yes" } else { "no" };
+        let mb_s = |sector_ms: f64| 0.512 / sector_ms;
+        let (error, told) = self.from_memory.map_or((0.0, 0), |memory| (memory.error_ms / memory.sector_ms, memory.accesses));
         vec![
+            Finding::number("rate of the bus", mb_s(self.bus_sector_ms), "MB/s", error * mb_s(self.bus_sector_ms), told),
             Finding::number("overhead of a command", self.overhead_ms, "ms", 0.5 * self.overhead_ms, self.timed),
             Finding::choice("reports writes early", word(self.write_cache.value), self.write_cache.accesses),
             Finding::choice("reads ahead", word(self.reads_ahead.value), self.reads_ahead.accesses),
@@ -231,16 +299,20 @@ mod tests {
     use crate::device::access;
     use block::{Nanos, Op, Priority, Request};
 
-    /// Two streams that read 64 KiB each in turn and in order, each read served in this time in ms.
-    fn in_turn(service_ms: impl Fn(u64) -> f64) -> Vec<Access> {
+    /// Two streams that read each in turn and in order, 64 KiB and now and then so many sectors, each read served in this time in ms.
+    fn in_turn(other_sectors: u32, service_ms: impl Fn(u64, u32) -> f64) -> Vec<Access> {
         let mut now = Nanos::ZERO;
+        let mut next = [0, 4_000_000];
         let seen: Vec<Seen> = (0..60)
             .map(|number| {
-                let (stream, lba) = ((number % 2) as u32, number % 2 * 4_000_000 + number / 2 * 128);
+                let stream = number as usize % 2;
+                let sectors = if number % 5 < 2 { other_sectors } else { 128 };
+                let lba = next[stream];
+                next[stream] += u64::from(sectors);
                 let (op, sync, priority) = (Op::Read, true, Priority::DEFAULT);
-                let request = Request { id: 0, stream, op, sync, priority, sectors: 128, lba, arrival: now };
+                let request = Request { id: 0, stream: stream as u32, op, sync, priority, sectors, lba, arrival: now };
                 let dispatched = now;
-                now += Nanos::from_secs_f64(service_ms(number) / 1e3);
+                now += Nanos::from_secs_f64(service_ms(number, sectors) / 1e3);
                 Seen { request, dispatched, completed: now }
             })
             .collect();
@@ -250,18 +322,31 @@ mod tests {
     #[test]
     fn reads_that_go_on_and_take_the_same_time_are_limited_by_the_bus() {
         let tracks = Tracks::usual(1 << 24);
-        let accesses = in_turn(|number| 12.8 + 0.001 * (number % 7) as f64);
-        let a_sector = slow_bus(&accesses, &tracks);
-        assert!(a_sector.is_some_and(|ms| (0.095..=0.1).contains(&ms)), "{a_sector:?}");
-        let hits = Hits::of(&accesses, &tracks, a_sector);
+        let accesses = in_turn(128, |number, _| 12.8 + 0.001 * (number % 7) as f64);
+        let from_memory = FromMemory::found(&accesses, &tracks);
+        assert!(from_memory.is_some_and(|memory| (0.095..=0.1).contains(&memory.sector_ms)), "{from_memory:?}");
+        let hits = Hits::of(&accesses, &tracks, from_memory);
         assert!(!accesses.iter().skip(2).any(|access| hits.misses(access)));
+    }
+
+    #[test]
+    fn reads_of_two_sizes_tell_the_bus_from_the_command() {
+        let tracks = Tracks::usual(1 << 24);
+        let found = |command_ms: f64| {
+            let took = |number: u64, sectors: u32| command_ms + f64::from(sectors) * 0.02 + 0.001 * (number % 3) as f64;
+            FromMemory::found(&in_turn(16, took), &tracks)
+        };
+        let memory = found(0.9).unwrap();
+        assert!((0.0195..=0.0205).contains(&memory.sector_ms) && (0.88..=0.92).contains(&memory.command_ms), "{memory:?}");
+        // No command takes so long: these wait for the platter.
+        assert_eq!(found(6.0), None);
     }
 
     #[test]
     fn reads_that_go_on_and_wait_for_the_platter_come_from_the_media() {
         let tracks = Tracks::usual(1 << 24);
-        let accesses = in_turn(|number| 8.0 + (number * 7 % 60) as f64 / 10.0);
-        assert_eq!(slow_bus(&accesses, &tracks), None);
+        let accesses = in_turn(128, |number, _| 8.0 + (number * 7 % 60) as f64 / 10.0);
+        assert_eq!(FromMemory::found(&accesses, &tracks), None);
         let hits = Hits::of(&accesses, &tracks, None);
         assert!(accesses.iter().all(|access| hits.misses(access)));
     }

@@ -21,7 +21,7 @@ use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine_with, scaled};
 use super::seek::{self, Band, Curve, Way};
-use memory::{Hits, Memory};
+use memory::{FromMemory, Hits, Memory};
 use queue::Queue;
 use tracks::Tracks;
 use turn::Turn;
@@ -60,10 +60,11 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let write_cache = memory::buffers_writes(accesses);
     let mut tracks = Tracks::usual(capacity);
     tracks.fit(accesses);
-    let slow_bus = memory::slow_bus(accesses, &tracks);
-    let hits = Hits::of(accesses, &tracks, slow_bus);
-    let reads = ways(accesses, &tracks, &hits, write_cache.value, false);
-    let writes = if write_cache.value { Vec::new() } else { ways(accesses, &tracks, &hits, false, true) };
+    let from_memory = FromMemory::found(accesses, &tracks);
+    let hits = Hits::of(accesses, &tracks, from_memory);
+    let media = Media { tracks: &tracks, hits: &hits, bus_sector_ms: from_memory.map_or(0.0, |memory| memory.sector_ms) };
+    let reads = media.ways(accesses, write_cache.value, false);
+    let writes = if write_cache.value { Vec::new() } else { media.ways(accesses, false, true) };
     let by_writes = reads.len() < FEWEST_WAYS && writes.len() >= FEWEST_WAYS;
     let told = seek::thin(if by_writes { &writes } else { &reads }, MOST_WAYS);
     let writes_come_between = write_cache.value && accesses.iter().filter(|access| access.write).count() * 20 > accesses.len();
@@ -84,7 +85,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
         settle = (shift, writes.len());
     }
     tracks.slow(curve.slower, told.len());
-    let memory = Memory::fit(accesses, &tracks, &turn, (&hits, slow_bus), write_cache, &curve);
+    let memory = Memory::fit(accesses, &tracks, &turn, (&hits, from_memory), write_cache, &curve);
     let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
     let queue = Queue::fit(accesses);
     Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 }
@@ -100,7 +101,7 @@ pub const MOVES: &[Move<Estimate>] = &[
     },
     |old, step| old.moved(true, |new| new.memory.hit_ms = scaled(old.memory.hit_ms, step)),
     |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms = scaled(old.memory.early_ms, step)),
-    |old, step| old.moved(true, |new| new.memory.bus_sector_ms = scaled(old.memory.bus_sector_ms, step)),
+    |old, step| old.moved(!old.memory.bus_is_told(), |new| new.memory.bus_sector_ms = scaled(old.memory.bus_sector_ms, step)),
     |old, step| {
         let settle_ms = old.settle_ms + step * 0.3 * old.turn.ms;
         old.moved((SETTLES_MS.0..=SETTLES_MS.1).contains(&settle_ms), |new| new.settle_ms = settle_ms)
@@ -136,21 +137,32 @@ fn fit_curve(ways: &[Way], band: Band) -> (Curve, Curve) {
     )
 }
 
-/// The ways of the arm to reads, or to writes, that came from the media. Behind a write that is still in memory nobody knows where
-/// the arm is.
-fn ways(accesses: &[Access], tracks: &Tracks, hits: &Hits, write_cache: bool, of_writes: bool) -> Vec<Way> {
-    let mut ways = Vec::new();
-    let from_media = |access: &&Access| if of_writes { !access.may_hit } else { hits.misses(access) };
-    for access in accesses.iter().filter(|access| access.write == of_writes).filter(from_media) {
-        let Some((from, _, wrote)) = access.before else { continue };
-        if wrote && write_cache {
-            continue;
+/// What tells accesses that came from the media, and how long their data took.
+struct Media<'a> {
+    tracks: &'a Tracks,
+    hits: &'a Hits,
+    bus_sector_ms: f64,
+}
+
+impl Media<'_> {
+    /// The ways of the arm to reads, or to writes, that came from the media. Behind a write that is still in memory nobody knows where
+    /// the arm is.
+    fn ways(&self, accesses: &[Access], write_cache: bool, of_writes: bool) -> Vec<Way> {
+        let mut ways = Vec::new();
+        let from_media = |access: &&Access| if of_writes { !access.may_hit } else { self.hits.misses(access) };
+        for access in accesses.iter().filter(|access| access.write == of_writes).filter(from_media) {
+            let Some((from, _, wrote)) = access.before else { continue };
+            if wrote && write_cache {
+                continue;
+            }
+            // The bus carries what is read as the media bring it: the slower of the two sets the pace. What is written crosses it before.
+            let on_bus_ms = if of_writes { 0.0 } else { self.bus_sector_ms * access.sectors as f64 };
+            let transfer_ms = self.tracks.transfer_ms(access.lba, access.sectors).max(on_bus_ms);
+            let part = (self.tracks.part(access.lba) - self.tracks.part(from)).abs();
+            ways.push(Way { part, ms: access.service_ms(), transfer_ms });
         }
-        let transfer_ms = tracks.transfer_ms(access.lba, access.sectors);
-        let part = (tracks.part(access.lba) - tracks.part(from)).abs();
-        ways.push(Way { part, ms: access.service_ms(), transfer_ms });
+        ways
     }
-    ways
 }
 
 impl Estimate {
