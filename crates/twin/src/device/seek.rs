@@ -61,14 +61,13 @@ impl Curve {
     }
 
     /// What a way took beyond the curve and the transfer, in ms: the wait for the sector.
-    fn wait_ms(&self, way: &Way) -> f64 {
-        way.ms - self.slower * way.transfer_ms - self.ms(way.part)
+    fn wait_ms(&self, way: &Placed) -> f64 {
+        way.ms - self.slower * way.transfer_ms - self.short_ms - (self.long_ms - self.short_ms) * way.shape
     }
 
     /// Time of a way that is this part of the stroke, in ms.
     pub fn ms(&self, part: f64) -> f64 {
-        let (short, long) = (shape(SHORT, self.division), shape(LONG, self.division));
-        self.short_ms + (self.long_ms - self.short_ms) * (shape(part, self.division) - short) / (long - short)
+        self.short_ms + (self.long_ms - self.short_ms) * scaled_shape(part, self.division)
     }
 }
 
@@ -77,28 +76,90 @@ fn shape(part: f64, division: f64) -> f64 {
     if part < division { part.sqrt() } else { (division + part) / (2.0 * division.sqrt()) }
 }
 
+/// The same, 0 at [`SHORT`] and 1 at [`LONG`].
+fn scaled_shape(part: f64, division: f64) -> f64 {
+    let (short, long) = (shape(SHORT, division), shape(LONG, division));
+    (shape(part, division) - short) / (long - short)
+}
+
 /// What the search for a curve goes by.
 #[derive(Clone, Copy, Debug)]
-pub struct Band {
+pub struct Band<'a> {
     /// Its height: a turn, in ms.
     pub turn_ms: f64,
     /// How sure the rate of transfers is.
     pub rate_error: f64,
-    /// How much likelier a short wait is than a long one, as the exponent over a turn: where a scheduler or the drive goes by rotation,
-    /// nothing but this says that the lower edge is at the shortest times.
-    pub tilt: f64,
-    /// Share of accesses that wait for something else: [`STRANGE`] or [`STRANGE_BEHIND_WRITES`].
-    pub strange: f64,
+    /// How waits are spread over it.
+    pub waits: &'a Waits,
 }
 
-/// The likeliest curve with one of these divisions, and the logarithm of its likelihood.
-pub fn fit(ways: &[Way], band: Band, divisions: &[f64]) -> (Curve, f64) {
-    let few = thin(ways, FEWEST);
+impl Band<'_> {
+    /// Logarithm of the density of what is left over the curve.
+    fn likelihood(&self, left_ms: f64) -> f64 {
+        self.waits.of(left_ms / self.turn_ms) - self.turn_ms.ln()
+    }
+}
+
+/// How likely waits are, as logarithms of their density over turns: a table, for the search looks at millions of them.
+#[derive(Clone, Debug)]
+pub struct Waits {
+    /// How much likelier a short wait is than a long one, see [`Waits::new`].
+    pub tilt: f64,
+    /// From [`FIRST`] on, [`STEPS`] a turn; both outermost values go on.
+    table: Vec<f64>,
+}
+
+/// Where the table begins and ends, in turns: beyond nothing but what waits for something else is left.
+const FIRST: f64 = -0.25;
+const LAST: f64 = 1.25;
+const STEPS: f64 = 1_000.0;
+
+impl Waits {
+    /// `tilt`: how much likelier a short wait is than a long one, as the exponent over a turn. Where a scheduler or the drive goes by
+    /// rotation, nothing but this says that the lower edge is at the shortest times. `strange`: the share of accesses that wait for
+    /// something else, [`STRANGE`] or [`STRANGE_BEHIND_WRITES`].
+    pub fn new(tilt: f64, strange: f64) -> Waits {
+        let norm = tilt / (1.0 - (-tilt).exp());
+        // Logistic steps at both edges.
+        let step = |at: f64| 1.0 / (1.0 + (-at / (SOFT / 1.7)).exp());
+        let density = |turns: f64| {
+            let within = (step(turns) - step(turns - 1.0)).max(0.0);
+            let tilted = if within > 0.0 { within * norm * (-tilt * turns).exp() } else { 0.0 };
+            ((1.0 - strange) * tilted + strange / 8.0).ln()
+        };
+        let points = ((LAST - FIRST) * STEPS) as usize + 1;
+        Waits { tilt, table: (0..points).map(|point| density(FIRST + point as f64 / STEPS)).collect() }
+    }
+
+    fn of(&self, turns: f64) -> f64 {
+        let at = ((turns - FIRST) * STEPS).clamp(0.0, (self.table.len() - 2) as f64 + 0.999);
+        let point = at as usize;
+        let part = at - point as f64;
+        self.table[point] * (1.0 - part) + self.table[point + 1] * part
+    }
+}
+
+/// A way with the shape of the curve at its distance: 0 for [`SHORT`], 1 for [`LONG`].
+#[derive(Clone, Copy)]
+struct Placed {
+    ms: f64,
+    transfer_ms: f64,
+    shape: f64,
+}
+
+fn placed(ways: &[Way], division: f64) -> Vec<Placed> {
+    let place = |&Way { part, ms, transfer_ms }: &Way| Placed { ms, transfer_ms, shape: scaled_shape(part, division) };
+    ways.iter().map(place).collect()
+}
+
+/// The likeliest curve with this division, and the logarithm of its likelihood.
+pub fn fit(ways: &[Way], band: Band, division: f64) -> (Curve, f64) {
+    let few = placed(&thin(ways, FEWEST), division);
     // Where transfers are short their rate makes no difference.
     let mean_ms = ways.iter().map(|way| way.transfer_ms).sum::<f64>() / ways.len().max(1) as f64;
     let starts: &[f64] = if mean_ms * band.rate_error < SOFT * band.turn_ms { &[1.0] } else { &[0.65, 1.0, 1.5] };
-    let mut best = (Curve::usual(), f64::NEG_INFINITY);
-    for (&division, &slower) in divisions.iter().flat_map(|division| starts.iter().map(move |slower| (division, slower))) {
+    let mut best = (Curve { division, ..Curve::usual() }, f64::NEG_INFINITY);
+    for &slower in starts {
         for (short, long) in (0..10).flat_map(|short| (0..11).map(move |long| (short, long))) {
             let curve = Curve { short_ms: 0.3 * 1.4f64.powi(short), long_ms: 2.5 * 1.25f64.powi(long), division, slower };
             let likely = likelihood(&few, band, &curve);
@@ -107,12 +168,13 @@ pub fn fit(ways: &[Way], band: Band, divisions: &[f64]) -> (Curve, f64) {
             }
         }
     }
-    best.1 = likelihood(ways, band, &best.0);
-    climb(ways, band, best)
+    let all = placed(ways, division);
+    best.1 = likelihood(&all, band, &best.0);
+    climb(&all, band, best)
 }
 
 /// Steps that become shorter, as long as one makes it likelier.
-fn climb(ways: &[Way], band: Band, mut best: (Curve, f64)) -> (Curve, f64) {
+fn climb(ways: &[Placed], band: Band, mut best: (Curve, f64)) -> (Curve, f64) {
     const WAYS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
     let mut step = 0.15;
     for _ in 0..HALVINGS {
@@ -139,16 +201,16 @@ fn climb(ways: &[Way], band: Band, mut best: (Curve, f64)) -> (Curve, f64) {
 
 /// As [`fit`], over all shapes.
 pub fn fit_shape(ways: &[Way], band: Band) -> Curve {
-    let division = DIVISIONS.map(|division| (division, fit(ways, band, &[division]).1));
-    let best = division.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(USUAL_DIVISION, |best| best.0);
-    fit(ways, band, &[best]).0
+    let fits = DIVISIONS.map(|division| fit(ways, band, division));
+    fits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(Curve::usual(), |best| best.0)
 }
 
 /// The likeliest of these lengths of a turn, each with the logarithm of how usual it is; and by how much it is likelier than the next.
 pub fn turn(ways: &[Way], turns: &[(f64, f64)], (rate_error, strange): (f64, f64), tilts: &[f64]) -> Option<(f64, f64, f64)> {
     let mut judged: Vec<(f64, f64, f64)> = Vec::new();
+    let waits: Vec<Waits> = tilts.iter().map(|&tilt| Waits::new(tilt, strange)).collect();
     for &(turn_ms, usual) in turns {
-        let by_tilt = tilts.iter().map(|&tilt| (tilt, fit(ways, Band { turn_ms, rate_error, tilt, strange }, &[USUAL_DIVISION]).1));
+        let by_tilt = waits.iter().map(|waits| (waits.tilt, fit(ways, Band { turn_ms, rate_error, waits }, USUAL_DIVISION).1));
         let (tilt, likely) = by_tilt.max_by(|a, b| a.1.total_cmp(&b.1))?;
         judged.push((turn_ms, tilt, likely + usual));
     }
@@ -161,8 +223,9 @@ pub fn turn(ways: &[Way], turns: &[(f64, f64)], (rate_error, strange): (f64, f64
 pub fn shift(ways: &[Way], band: Band, curve: &Curve, (least, most): (f64, f64), usual: f64) -> f64 {
     let steps = 60;
     let value = |step: i32| least + (most - least) * f64::from(step) / f64::from(steps);
+    let ways = placed(ways, curve.division);
     let judge = |shift: f64| {
-        let moved: f64 = ways.iter().map(|way| density(curve.wait_ms(way) - shift, band)).sum();
+        let moved: f64 = ways.iter().map(|way| band.likelihood(curve.wait_ms(way) - shift)).sum();
         moved - ((shift - usual) / (most - least) * 2.0).powi(2)
     };
     let judged = (0..=steps).map(|step| (judge(value(step)), value(step)));
@@ -174,32 +237,11 @@ pub fn thin(ways: &[Way], most: usize) -> Vec<Way> {
     ways.iter().step_by(ways.len().div_ceil(most).max(1)).copied().collect()
 }
 
-fn likelihood(ways: &[Way], band: Band, curve: &Curve) -> f64 {
+fn likelihood(ways: &[Placed], band: Band, curve: &Curve) -> f64 {
     if curve.long_ms < 1.2 * curve.short_ms || curve.ms(0.0) < 0.05 {
         return f64::NEG_INFINITY;
     }
-    let told: f64 = ways.iter().map(|way| density(curve.wait_ms(way), band)).sum();
+    let told: f64 = ways.iter().map(|way| band.likelihood(curve.wait_ms(way))).sum();
     let prior = |value: f64, (usual, deviation): (f64, f64)| ((value / usual).ln() / deviation).powi(2) / 2.0;
     told - prior(curve.short_ms, USUAL[0]) - prior(curve.long_ms, USUAL[1]) - prior(curve.slower, (1.0, band.rate_error))
-}
-
-/// Logarithm of the density of what is left over the curve.
-fn density(left_ms: f64, band: Band) -> f64 {
-    let Band { turn_ms, tilt, strange, .. } = band;
-    let turns = left_ms / turn_ms;
-    // Logistic steps at both edges; far off them nothing needs to be computed.
-    let step = |at: f64| {
-        let at = at / (SOFT / 1.7);
-        if at > 20.0 {
-            1.0
-        } else if at < -20.0 {
-            0.0
-        } else {
-            1.0 / (1.0 + (-at).exp())
-        }
-    };
-    let within = (step(turns) - step(turns - 1.0)).max(0.0);
-    let norm = tilt / (1.0 - (-tilt).exp());
-    let tilted = if within > 0.0 { within * norm * (-tilt * turns).exp() } else { 0.0 };
-    ((1.0 - strange) * tilted / turn_ms + strange / (8.0 * turn_ms)).ln()
 }

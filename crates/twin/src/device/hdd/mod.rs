@@ -20,7 +20,7 @@ use sim::profile::{Profile, ProfileError};
 use super::access::Access;
 use super::findings::Finding;
 use super::refine::{Move, refine_with, scaled};
-use super::seek::{self, Band, Curve, Way};
+use super::seek::{self, Band, Curve, Waits, Way};
 use memory::{FromMemory, Hits, Memory};
 use queue::Queue;
 use tracks::Tracks;
@@ -74,7 +74,8 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let both: Vec<Way> = reads.iter().copied().chain(settled).collect();
     let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
     tracks.fit_line(&turn);
-    let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), tilt: turn.tilt, strange };
+    let waits = Waits::new(turn.tilt, strange);
+    let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), waits: &waits };
     let (mut curve, curve_error) = fit_curve(&told, band);
     let mut settle = (USUAL_SETTLE_MS, 0);
     if by_writes {
@@ -118,7 +119,7 @@ fn fit_curve(ways: &[Way], band: Band) -> (Curve, Curve) {
     let size = ways.len().div_ceil(BLOCKS).max(1);
     for block in 0..BLOCKS {
         let without: Vec<Way> = ways.iter().enumerate().filter(|(index, _)| index / size != block).map(|(_, way)| *way).collect();
-        let other = seek::fit(&without, band, &[curve.division]).0;
+        let other = seek::fit(&without, band, curve.division).0;
         error.short_ms += (other.short_ms - curve.short_ms).powi(2);
         error.long_ms += (other.long_ms - curve.long_ms).powi(2);
     }
