@@ -10,7 +10,10 @@
 //! C(f) = sum exp(2 pi i (dt / T - f d))          is large only at the right T and f
 //! ```
 //! One Fourier transform over d gives C for all f. As long as T is not known it is done for every speed that drives have, in steps so
-//! fine that no pair is out of step by more than [`SLIP`].
+//! fine that no pair is out of step by more than [`SLIP`]. Distances lie unevenly: they are spread over a coarse grid by a smooth kernel,
+//! whose own transform is taken off again (Dutt and Rokhlin, Fast Fourier transforms for nonequispaced data, SIAM J. Sci. Comput. 14(6),
+//! 1993; the kernel is that of Barnett, Magland and af Klinteberg, SIAM J. Sci. Comput. 41(5), 2019). Only angles of tracks that there
+//! are count, so the grid needs to be no finer than half of the shortest track.
 //!
 //! That a host can know the position of the head was shown with measured geometry by Lumb, Schindler and Ganger (Freeblock
 //! scheduling outside of disk firmware, FAST 2002) and by Yu and others (Trading capacity for performance in a disk array, OSDI
@@ -32,13 +35,20 @@ const NEAR_NS: f64 = 0.8e9;
 const FAR_NS: f64 = 60e9;
 /// How far the farthest pair may be out of step at the nearest speed tried, in turns; it still agrees by more than half.
 const SLIP: f64 = 0.15;
-/// Distances are counted in steps of a page.
-const QUANTUM: u64 = 8;
-/// Ends up to this many quanta apart make a pair. The transform is twice as long, so that no line falls between two of its values.
-const APART: usize = 4096;
-const LENGTH: usize = 2 * APART;
+/// Ends up to this many sectors apart make a pair. The grid is twice as long, so that no line falls between two of its values.
+const APART: u64 = 1 << 15;
 /// The shortest and the longest track, in sectors with skew: from drives of 1990 to today's of 2 MB a track, doubled.
 const TRACK: (f64, f64) = (64.0, 8_000.0);
+/// Turns per sector of the angle in the middle of those looked for.
+const MIDDLE: f64 = 0.5 / TRACK.0;
+/// Sectors from a point of the grid to the next: twice as fine as angles up to `MIDDLE` from the middle need.
+const GRID: f64 = TRACK.0 / 2.0;
+/// Points of the grid.
+const LENGTH: usize = 2 * APART as usize / GRID as usize;
+/// From one value of the transform to the next, in turns per sector.
+const RESOLUTION: f64 = 1.0 / (LENGTH as f64 * GRID);
+/// Points that a distance is spread over: what is wrong by it is below one in a thousand.
+const TAPS: usize = 4;
 /// So many pairs are needed.
 pub const FEWEST_PAIRS: usize = 40;
 /// No more are looked at: noise falls with their root, to 2.6% at the most.
@@ -77,8 +87,36 @@ pub struct Finder {
     transform: Arc<dyn Fft<f64>>,
     bins: Vec<Complex<f64>>,
     scratch: Vec<Complex<f64>>,
+    /// What the kernel takes of each value, from the lowest angle on.
+    sharpness: Vec<f64>,
     /// Distance in sectors, and time between.
     pairs: Vec<(f64, f64)>,
+    spread: Vec<Spread>,
+}
+
+/// A pair on the grid.
+struct Spread {
+    /// The first point.
+    first: usize,
+    weights: [f64; TAPS],
+    /// Its angle, and what that grows by from one speed to the next.
+    angle: Complex<f64>,
+    step: Complex<f64>,
+}
+
+/// The kernel, of the part of half its width.
+fn kernel(part: f64) -> f64 {
+    (2.3 * TAPS as f64 * ((1.0 - part * part).max(0.0).sqrt() - 1.0)).exp()
+}
+
+/// What is left of this many turns per point of the grid.
+fn of_kernel(turns: f64) -> f64 {
+    let (half, steps) = (TAPS as f64 / 2.0, 200);
+    let value = |step: i32| {
+        let part = f64::from(step) / f64::from(steps);
+        kernel(part) * (TAU * turns * part * half).cos()
+    };
+    half / f64::from(steps) * (1 - steps..steps).map(value).sum::<f64>()
 }
 
 impl Default for Finder {
@@ -95,19 +133,24 @@ impl Finder {
             bins: vec![Complex::ZERO; LENGTH],
             scratch: vec![Complex::ZERO; transform.get_inplace_scratch_len()],
             transform,
+            sharpness: (0..=LENGTH / 2).map(|bin| of_kernel((bin as f64 * RESOLUTION - MIDDLE) * GRID)).collect(),
             pairs: Vec::new(),
+            spread: Vec::new(),
         }
     }
 
     /// The line in these ends; `turn_ns` is the time of a turn if it is known already. `None` if there is none, or too little to see
     /// it.
     pub fn find(&mut self, ends: &[End], turn_ns: Option<f64>) -> Option<Line> {
-        self.pair(ends, (APART as u64 - 1) * QUANTUM, if turn_ns.is_some() { FAR_NS } else { NEAR_NS });
+        self.pair(ends, APART, if turn_ns.is_some() { FAR_NS } else { NEAR_NS });
         if self.pairs.len() < FEWEST_PAIRS {
             return None;
         }
         let best = match turn_ns {
-            Some(turn_ns) => self.strongest(turn_ns),
+            Some(turn_ns) => {
+                self.spread(1e9 / turn_ns, 0.0);
+                self.strongest(turn_ns)
+            }
             None => self.strongest_of_all()?,
         };
         let by_chance = (2.0 * self.pairs.len() as f64).sqrt().recip();
@@ -119,6 +162,7 @@ impl Finder {
     fn strongest_of_all(&mut self) -> Option<Line> {
         let step = 2.0 * SLIP / (NEAR_NS / 1e9);
         let speeds = (0..).map(|number| SLOWEST + step * f64::from(number)).take_while(|&speed| speed < FASTEST);
+        self.spread(SLOWEST, step);
         let of_each: Vec<(f64, Line)> = speeds.map(|speed| (speed, self.strongest(1e9 / speed))).collect();
         let strongest = of_each.iter().max_by(|a, b| a.1.agreement.total_cmp(&b.1.agreement))?;
         // Twice the speed, or three times, agrees as well: the slowest is meant.
@@ -159,16 +203,38 @@ impl Finder {
         });
     }
 
-    /// The strongest line for this time of a turn.
+    /// Puts the pairs on the grid, with their angles at this speed, in turns a second, to grow by such steps.
+    fn spread(&mut self, speed: f64, step: f64) {
+        let polar = |turns: f64| Complex::from_polar(1.0, TAU * turns.fract());
+        let spread = |&(distance, between): &(f64, f64)| {
+            let place = distance / GRID;
+            let first = place - TAPS as f64 / 2.0;
+            let weight = |tap: usize| kernel((first.ceil() + tap as f64 - place) / (TAPS as f64 / 2.0));
+            Spread {
+                first: (first.ceil() + LENGTH as f64) as usize % LENGTH,
+                weights: std::array::from_fn(weight),
+                angle: polar(between / 1e9 * speed - MIDDLE * distance),
+                step: polar(between / 1e9 * step),
+            }
+        };
+        self.spread.clear();
+        self.spread.extend(self.pairs.iter().map(spread));
+    }
+
+    /// The strongest line for this time of a turn, which the angles are at; they go on to the next speed.
     fn strongest(&mut self, turn_ns: f64) -> Line {
         self.bins.fill(Complex::ZERO);
-        for &(distance, between) in &self.pairs {
-            let bin = (distance / QUANTUM as f64) as usize;
-            self.bins[bin.min(APART - 1)] += Complex::from_polar(1.0, TAU * (between / turn_ns).fract());
+        for pair in &mut self.spread {
+            for (tap, weight) in pair.weights.iter().enumerate() {
+                self.bins[(pair.first + tap) % LENGTH] += pair.angle * weight;
+            }
+            pair.angle *= pair.step;
         }
         self.transform.process_with_scratch(&mut self.bins, &mut self.scratch);
-        let resolution = 1.0 / (LENGTH as f64 * QUANTUM as f64);
-        let (highest, lowest) = ((1.0 / TRACK.0 / resolution) as usize, (1.0 / TRACK.1 / resolution) as usize);
+        // From the angle 0 on, with what the kernel took.
+        self.bins.rotate_right(LENGTH / 4);
+        self.bins.iter_mut().zip(&self.sharpness).for_each(|(bin, sharpness)| *bin = bin.unscale(*sharpness));
+        let (highest, lowest) = ((1.0 / TRACK.0 / RESOLUTION) as usize, (1.0 / TRACK.1 / RESOLUTION) as usize);
         let strongest =
             (lowest..highest).max_by(|&a, &b| self.bins[a].norm_sqr().total_cmp(&self.bins[b].norm_sqr())).unwrap_or(lowest);
         // Where all requests begin at multiples of a large size, other angles agree as well: the longest track is meant.
@@ -178,7 +244,7 @@ impl Finder {
             bin += 1;
         }
         let agreement = self.bins[bin].norm() / self.pairs.len().max(1) as f64;
-        Line { turn_ns, per_sector: bin as f64 * resolution, agreement }
+        Line { turn_ns, per_sector: bin as f64 * RESOLUTION, agreement }
     }
 
     /// Share of the pairs that agree with a line.
@@ -190,11 +256,11 @@ impl Finder {
     /// Follows a line through pairs ever farther apart, in place and, as long as the time of a turn is new, in time.
     fn sharpen(&mut self, ends: &[End], line: Line, in_time: bool) -> Line {
         let mut line = line;
-        let mut width = 2.0 / (LENGTH as f64 * QUANTUM as f64);
+        let mut width = 2.0 * RESOLUTION;
         let mut turn_width = 2.0 * SLIP * line.turn_ns * line.turn_ns / NEAR_NS;
         let mut far_ns = if in_time { NEAR_NS } else { FAR_NS };
         for octave in 0..3 {
-            self.pair(ends, (APART as u64 * QUANTUM) << (2 * octave), far_ns);
+            self.pair(ends, APART << (2 * octave), far_ns);
             if self.pairs.len() < FEWEST_PAIRS {
                 break;
             }
@@ -278,6 +344,24 @@ mod tests {
         let line = Finder::new().find(&aligned, None).expect("a line");
         let expected = 1.145 / 2_500.0;
         assert!((line.per_sector / expected - 1.0).abs() < 2e-3, "{line:?}, expected {expected}");
+    }
+
+    #[test]
+    fn the_transform_gives_the_sum_over_all_pairs() {
+        let mut finder = Finder::new();
+        finder.pair(&ends(7_200.0, 500.0, 0.1, 60_000, 60, 100_000.0), APART, NEAR_NS);
+        let (speed, step) = (100.0, 0.375);
+        finder.spread(speed, step);
+        for number in 0..3 {
+            let speed = speed + step * f64::from(number);
+            finder.strongest(1e9 / speed);
+            for bin in [8, 131, 512, 1_000, 1_023] {
+                let turns = |&(distance, between): &(f64, f64)| between / 1e9 * speed - bin as f64 * RESOLUTION * distance;
+                let sum: Complex<f64> = finder.pairs.iter().map(|pair| Complex::from_polar(1.0, TAU * turns(pair))).sum();
+                let off = (finder.bins[bin].norm() - sum.norm()).abs() / finder.pairs.len() as f64;
+                assert!(off < 1e-3, "{bin} at {speed}: {} and not {}", finder.bins[bin].norm(), sum.norm());
+            }
+        }
     }
 
     #[test]
