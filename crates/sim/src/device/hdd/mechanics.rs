@@ -1,5 +1,7 @@
 //! Spindle and arm: how long until a sector passes the head, in whole nanoseconds.
 
+use std::cell::Cell;
+
 use block::Nanos;
 
 use super::layout::{Angle, HddLayout, SectorLocation};
@@ -238,13 +240,24 @@ fn table(points: &[(u32, f64)]) -> Result<Curve, String> {
     match points.len() {
         0 => Err("points: there is none; at least one [distance, ms] is needed".to_owned()),
         1 => Ok(Box::new(move |_| points[0].1)),
-        len => Ok(Box::new(move |distance| {
-            // Below the first point and beyond the last one the nearest line goes on.
-            let upper = points.partition_point(|point| point.0 < distance).clamp(1, len - 1);
-            let ((d0, t0), (d1, t1)) = (points[upper - 1], points[upper]);
-            let part = (f64::from(distance) - f64::from(d0)) / f64::from(d1 - d0);
-            (t0 + part * (t1 - t0)).max(0.0)
-        })),
+        len => {
+            // Tables are filled in order: the next distance is between the same two points, mostly.
+            let last = Cell::new(1);
+            Ok(Box::new(move |distance| {
+                // Below the first point and beyond the last one the nearest line goes on.
+                let mut upper = last.get();
+                while upper > 1 && points[upper - 1].0 >= distance {
+                    upper -= 1;
+                }
+                while upper < len - 1 && points[upper].0 < distance {
+                    upper += 1;
+                }
+                last.set(upper);
+                let ((d0, t0), (d1, t1)) = (points[upper - 1], points[upper]);
+                let part = (f64::from(distance) - f64::from(d0)) / f64::from(d1 - d0);
+                (t0 + part * (t1 - t0)).max(0.0)
+            }))
+        }
     }
 }
 
