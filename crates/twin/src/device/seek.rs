@@ -29,6 +29,8 @@ const USUAL_DIVISION: f64 = 0.35;
 /// Points that are tried first; then steps from the best, each half as long as the one before.
 const FEWEST: usize = 300;
 const HALVINGS: usize = 8;
+/// The same where curves are only compared: to 1%.
+const COARSE: usize = 4;
 
 /// A way of the arm, and what it took.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -94,9 +96,10 @@ pub struct Band<'a> {
 }
 
 impl Band<'_> {
-    /// Logarithm of the density of what is left over the curve.
-    fn likelihood(&self, left_ms: f64) -> f64 {
-        self.waits.of(left_ms / self.turn_ms) - self.turn_ms.ln()
+    /// Logarithm of the density of what is left over the curve, of all of them.
+    fn likelihood(&self, left_ms: impl ExactSizeIterator<Item = f64>) -> f64 {
+        let (number, a_ms) = (left_ms.len() as f64, 1.0 / self.turn_ms);
+        left_ms.map(|ms| self.waits.of(ms * a_ms)).sum::<f64>() - number * self.turn_ms.ln()
     }
 }
 
@@ -131,6 +134,7 @@ impl Waits {
         Waits { tilt, table: (0..points).map(|point| density(FIRST + point as f64 / STEPS)).collect() }
     }
 
+    #[inline]
     fn of(&self, turns: f64) -> f64 {
         let at = ((turns - FIRST) * STEPS).clamp(0.0, (self.table.len() - 2) as f64 + 0.999);
         let point = at as usize;
@@ -152,8 +156,13 @@ fn placed(ways: &[Way], division: f64) -> Vec<Placed> {
     ways.iter().map(place).collect()
 }
 
-/// The likeliest curve with this division, and the logarithm of its likelihood.
-pub fn fit(ways: &[Way], band: Band, division: f64) -> (Curve, f64) {
+/// The likeliest curve with this division.
+pub fn fit(ways: &[Way], band: Band, division: f64) -> Curve {
+    fit_to(ways, band, division, HALVINGS).0
+}
+
+/// The same with steps halved so often, and the logarithm of its likelihood.
+fn fit_to(ways: &[Way], band: Band, division: f64, halvings: usize) -> (Curve, f64) {
     let few = placed(&thin(ways, FEWEST), division);
     // Where transfers are short their rate makes no difference.
     let mean_ms = ways.iter().map(|way| way.transfer_ms).sum::<f64>() / ways.len().max(1) as f64;
@@ -170,14 +179,14 @@ pub fn fit(ways: &[Way], band: Band, division: f64) -> (Curve, f64) {
     }
     let all = placed(ways, division);
     best.1 = likelihood(&all, band, &best.0);
-    climb(&all, band, best)
+    climb(&all, band, best, halvings)
 }
 
 /// Steps that become shorter, as long as one makes it likelier.
-fn climb(ways: &[Placed], band: Band, mut best: (Curve, f64)) -> (Curve, f64) {
+fn climb(ways: &[Placed], band: Band, mut best: (Curve, f64), halvings: usize) -> (Curve, f64) {
     const WAYS: [[f64; 3]; 5] = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0, -0.3, 1.0]];
     let mut step = 0.15;
-    for _ in 0..HALVINGS {
+    for _ in 0..halvings {
         for _ in 0..4 {
             let before = best.1;
             for ([short, long, slower], sign) in WAYS.iter().flat_map(|way| [(way, step), (way, -step)]) {
@@ -201,8 +210,9 @@ fn climb(ways: &[Placed], band: Band, mut best: (Curve, f64)) -> (Curve, f64) {
 
 /// As [`fit`], over all shapes.
 pub fn fit_shape(ways: &[Way], band: Band) -> Curve {
-    let fits = DIVISIONS.map(|division| fit(ways, band, division));
-    fits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(Curve::usual(), |best| best.0)
+    let fits = DIVISIONS.map(|division| fit_to(ways, band, division, COARSE));
+    let best = fits.into_iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or(USUAL_DIVISION, |best| best.0.division);
+    fit(ways, band, best)
 }
 
 /// The likeliest of these lengths of a turn, each with the logarithm of how usual it is; and by how much it is likelier than the next.
@@ -210,7 +220,8 @@ pub fn turn(ways: &[Way], turns: &[(f64, f64)], (rate_error, strange): (f64, f64
     let mut judged: Vec<(f64, f64, f64)> = Vec::new();
     let waits: Vec<Waits> = tilts.iter().map(|&tilt| Waits::new(tilt, strange)).collect();
     for &(turn_ms, usual) in turns {
-        let by_tilt = waits.iter().map(|waits| (waits.tilt, fit(ways, Band { turn_ms, rate_error, waits }, USUAL_DIVISION).1));
+        let by_tilt =
+            waits.iter().map(|waits| (waits.tilt, fit_to(ways, Band { turn_ms, rate_error, waits }, USUAL_DIVISION, COARSE).1));
         let (tilt, likely) = by_tilt.max_by(|a, b| a.1.total_cmp(&b.1))?;
         judged.push((turn_ms, tilt, likely + usual));
     }
@@ -225,7 +236,7 @@ pub fn shift(ways: &[Way], band: Band, curve: &Curve, (least, most): (f64, f64),
     let value = |step: i32| least + (most - least) * f64::from(step) / f64::from(steps);
     let ways = placed(ways, curve.division);
     let judge = |shift: f64| {
-        let moved: f64 = ways.iter().map(|way| band.likelihood(curve.wait_ms(way) - shift)).sum();
+        let moved = band.likelihood(ways.iter().map(|way| curve.wait_ms(way) - shift));
         moved - ((shift - usual) / (most - least) * 2.0).powi(2)
     };
     let judged = (0..=steps).map(|step| (judge(value(step)), value(step)));
@@ -241,7 +252,7 @@ fn likelihood(ways: &[Placed], band: Band, curve: &Curve) -> f64 {
     if curve.long_ms < 1.2 * curve.short_ms || curve.ms(0.0) < 0.05 {
         return f64::NEG_INFINITY;
     }
-    let told: f64 = ways.iter().map(|way| band.likelihood(curve.wait_ms(way))).sum();
+    let told = band.likelihood(ways.iter().map(|way| curve.wait_ms(way)));
     let prior = |value: f64, (usual, deviation): (f64, f64)| ((value / usual).ln() / deviation).powi(2) / 2.0;
     told - prior(curve.short_ms, USUAL[0]) - prior(curve.long_ms, USUAL[1]) - prior(curve.slower, (1.0, band.rate_error))
 }

@@ -175,7 +175,7 @@ fn seek_table(key: &str, seek: &Seek, cylinders: u32) -> Result<Box<[u32]>, Stri
         .map(|distance| {
             let millis = if distance == 0 { 0.0 } else { curve(distance) };
             if (0.0..=4000.0).contains(&millis) {
-                Ok((millis * 1e6).round() as u32)
+                Ok((millis * 1e6 + 0.5) as u32)
             } else {
                 Err(format!("{key}: {distance} cylinders would take {millis} ms; 0 to 4000 ms are possible"))
             }

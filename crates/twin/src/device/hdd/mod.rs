@@ -49,10 +49,17 @@ pub struct Estimate {
     memory: Memory,
     queue: Queue,
     curve: Curve,
-    curve_error: Curve,
-    ways: usize,
+    seeks: Seeks,
     settle_ms: f64,
     settled: usize,
+}
+
+/// What the curve was fitted to.
+#[derive(Clone, Debug)]
+struct Seeks {
+    ways: Arc<[Way]>,
+    rate_error: f64,
+    waits: Arc<Waits>,
 }
 
 /// Estimates a disk of so many sectors.
@@ -74,9 +81,9 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let both: Vec<Way> = reads.iter().copied().chain(settled).collect();
     let turn = turn::find(accesses, &both, (tracks.rate_error(), strange), write_cache.value);
     tracks.fit_line(&turn);
-    let waits = Waits::new(turn.tilt, strange);
-    let band = Band { turn_ms: turn.ms, rate_error: tracks.rate_error(), waits: &waits };
-    let (mut curve, curve_error) = fit_curve(&told, band);
+    let seeks = Seeks { ways: told.into(), rate_error: tracks.rate_error(), waits: Arc::new(Waits::new(turn.tilt, strange)) };
+    let band = seeks.band(&turn);
+    let mut curve = seek::fit_shape(&seeks.ways, band);
     let mut settle = (USUAL_SETTLE_MS, 0);
     if by_writes {
         curve.short_ms -= USUAL_SETTLE_MS.min(curve.short_ms / 2.0);
@@ -85,11 +92,10 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
         let shift = seek::shift(&seek::thin(&writes, MOST_WAYS), band, &curve, SETTLES_MS, USUAL_SETTLE_MS);
         settle = (shift, writes.len());
     }
-    tracks.slow(curve.slower, told.len());
+    tracks.slow(curve.slower, seeks.ways.len());
     let memory = Memory::fit(accesses, &tracks, &turn, (&hits, from_memory), write_cache, &curve);
-    let ways = if told.len() < FEWEST_WAYS { 0 } else { told.len() };
     let queue = Queue::fit(accesses);
-    Estimate { capacity, turn, tracks, memory, queue, curve, curve_error, ways, settle_ms: settle.0, settled: settle.1 }
+    Estimate { capacity, turn, tracks, memory, queue, curve, seeks, settle_ms: settle.0, settled: settle.1 }
 }
 
 /// What replays may move: times by a part of themselves, or by a part of a turn. Not the seek curve: what it gains there makes up for
@@ -113,29 +119,33 @@ pub const MOVES: &[Move<Estimate>] = &[
     },
 ];
 
-fn fit_curve(ways: &[Way], band: Band) -> (Curve, Curve) {
-    let curve = seek::fit_shape(ways, band);
-    let mut error = Curve { short_ms: 0.0, long_ms: 0.0, division: 0.0, slower: 0.0 };
-    let size = ways.len().div_ceil(BLOCKS).max(1);
-    for block in 0..BLOCKS {
-        let without: Vec<Way> = ways.iter().enumerate().filter(|(index, _)| index / size != block).map(|(_, way)| *way).collect();
-        let other = seek::fit(&without, band, curve.division).0;
-        error.short_ms += (other.short_ms - curve.short_ms).powi(2);
-        error.long_ms += (other.long_ms - curve.long_ms).powi(2);
+impl Seeks {
+    fn band(&self, turn: &Turn) -> Band<'_> {
+        Band { turn_ms: turn.ms, rate_error: self.rate_error, waits: &self.waits }
     }
-    // The jackknife's variance; and no curve is surer than the softness of the band, nor than drives keep to its shape.
-    let blocks = BLOCKS as f64;
-    let of =
-        |squares: f64, ms: f64| (STUDENT * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * band.turn_ms).max(OFF_SHAPE * ms);
-    (
-        curve,
-        Curve {
-            short_ms: of(error.short_ms, curve.short_ms),
-            long_ms: of(error.long_ms, curve.long_ms),
-            division: 0.0,
-            slower: 0.0,
-        },
-    )
+
+    /// Ways that tell the curve.
+    fn told(&self) -> usize {
+        if self.ways.len() < FEWEST_WAYS { 0 } else { self.ways.len() }
+    }
+
+    /// How far the curve may be off at the short way and at the long one: the jackknife's variance. No curve is surer than the softness
+    /// of the band, nor than drives keep to its shape.
+    fn errors(&self, turn: &Turn, curve: &Curve) -> (f64, f64) {
+        let (mut short, mut long) = (0.0, 0.0);
+        let size = self.ways.len().div_ceil(BLOCKS).max(1);
+        for block in 0..BLOCKS {
+            let others = self.ways.iter().enumerate().filter(|(index, _)| index / size != block);
+            let without: Vec<Way> = others.map(|(_, way)| *way).collect();
+            let other = seek::fit(&without, self.band(turn), curve.division);
+            short += (other.short_ms - curve.short_ms).powi(2);
+            long += (other.long_ms - curve.long_ms).powi(2);
+        }
+        let blocks = BLOCKS as f64;
+        let of =
+            |squares: f64, ms: f64| (STUDENT * (squares * (blocks - 1.0) / blocks).sqrt()).max(0.02 * turn.ms).max(OFF_SHAPE * ms);
+        (of(short, curve.short_ms), of(long, curve.long_ms))
+    }
 }
 
 /// What tells accesses that came from the media, and how long their data took.
@@ -215,7 +225,7 @@ impl Estimate {
 
     /// Everything that was found.
     pub fn findings(&self) -> Vec<Finding> {
-        let cylinder_errors = &self.curve_error;
+        let (short_error, long_error) = self.seeks.errors(&self.turn, &self.curve);
         let overhead = self.memory.overhead_ms;
         let mut all = Vec::new();
         all.extend(self.turn.findings());
@@ -223,15 +233,15 @@ impl Estimate {
             "short seek (0.5% of the stroke)",
             (self.curve.short_ms - overhead).max(0.0),
             "ms",
-            cylinder_errors.short_ms,
-            self.ways,
+            short_error,
+            self.seeks.told(),
         ));
         all.push(Finding::number(
             "long seek (half of the stroke)",
             (self.curve.long_ms - overhead).max(0.0),
             "ms",
-            cylinder_errors.long_ms,
-            self.ways,
+            long_error,
+            self.seeks.told(),
         ));
         all.push(Finding::number("settling of writes", self.settle_ms, "ms", 0.1 * self.turn.ms, self.settled));
         all.extend(self.tracks.findings());
