@@ -101,8 +101,15 @@ pub enum NoAnswer {
     TooFew(usize),
     /// Nothing was done under the setting in force, in truth or in the twin.
     Nothing,
-    /// Under the setting in force it says the first, and the second was measured.
-    Off(Served, Served),
+    /// Under the setting in force it says something else than was measured.
+    Off {
+        /// What it says.
+        twin: Served,
+        /// What was measured.
+        measured: Served,
+        /// Requests that were simulated.
+        requests: u64,
+    },
 }
 
 impl fmt::Display for NoAnswer {
@@ -110,7 +117,7 @@ impl fmt::Display for NoAnswer {
         match self {
             NoAnswer::TooFew(requests) => write!(f, "{requests} requests tell too little"),
             NoAnswer::Nothing => write!(f, "nothing was done"),
-            NoAnswer::Off(twin, measured) => {
+            NoAnswer::Off { twin, measured, .. } => {
                 let text = |served: &Served| {
                     let (mb_s, ms) = (f64::from(served.throughput) / 1e6, 1e3 * f64::from(served.response_s));
                     format!("{mb_s:.3} MB/s, {ms:.3} ms, fairness {:.2}", served.fairness)
@@ -186,7 +193,7 @@ impl Question<'_> {
             return Err(NoAnswer::Nothing);
         }
         if off.abs() > MOST_OFF {
-            return Err(NoAnswer::Off(in_force, measured));
+            return Err(NoAnswer::Off { twin: in_force, measured, requests: trials.spent });
         }
         let standard = if default == current { now.clone() } else { trials.of(default, false).ok_or(NoAnswer::Nothing)? };
         // As many as a stream has in a trial that has enough of them to be judged in a minute.
@@ -200,7 +207,7 @@ impl Question<'_> {
                 setting: setting.clone(),
                 throughput: calls.map_or(0.0, |calls| calls.throughput.into()),
                 response_s: calls.map_or(f64::INFINITY, |calls| calls.response_s.into()),
-                p99_by_bound: merit::worst_by_bound_of(&tried.tails, &standard.tails, judged),
+                p99_by_bound: (1.0 + OFF_ERROR * off.abs()) * merit::worst_by_bound_of(&tried.tails, &standard.tails, judged),
                 gain,
                 error,
             }
@@ -236,7 +243,7 @@ impl Question<'_> {
         let lasts_s = wanted_s.min(each as f64 / rate);
         let lasts = Nanos::from_secs_f64(lasts_s * (1.0 - SETTLES));
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
-        Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: (2 * each).max(self.requests / 2) }
+        Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: (2 * each).max(self.requests / 4) }
     }
 }
 

@@ -64,9 +64,8 @@ static TUNABLES: &[Tunable] = &[Tunable::new(Unit::Count, 1..=1000, 10)
 /// What a simulated request and a fitted access cost, in nanoseconds (`cargo bench -p seekwise-twin`).
 const TRIED_NS: f64 = 2_000.0;
 const FITTED_NS: f64 = 80_000.0;
-/// A decision is to stand within so many seconds: their budget is there from the beginning. What is not spent is kept for some time.
-const DECIDES_S: f64 = 10.0;
-const KEPT_S: f64 = 60.0;
+/// What is not spent is kept for so many seconds. It is all there at first, for the first decisions bring the most.
+const KEPT_S: f64 = 30.0;
 /// A device is fitted to at most so many requests, taken from the times between so many changes of the setting.
 const MOST_FITTED: usize = 4_000;
 const MOST_PARTS: usize = 4;
@@ -211,14 +210,30 @@ struct Pending {
     promise: Promise,
 }
 
-/// What streams wait for, to notice one that gets nothing.
+/// What streams wait for, to notice one that gets nothing, or too late.
 #[derive(Clone, Copy, Debug, Default)]
 struct Waiting {
     requests: u32,
     /// When the last one was done, or the first came.
     since: Nanos,
-    /// The longest that it ever got nothing under the default.
+    /// The longest that it ever got nothing, or waited, under the default.
     longest: Nanos,
+    /// Requests that came and were done under what is in force, and those of them that waited beyond the bound.
+    done: u32,
+    late: u32,
+}
+
+impl Waiting {
+    /// The bound on its p99 response time, in seconds.
+    fn bound_s(&self) -> f64 {
+        merit::bound_s(self.longest.as_secs_f64())
+    }
+
+    /// Significantly more than one in a hundred were late; not one alone.
+    fn is_late(&self) -> bool {
+        let expected = 0.01 * f64::from(self.done);
+        self.late > 1 && f64::from(self.late) > expected + SURE * expected.sqrt()
+    }
 }
 
 /// The device, as far as it was fitted.
@@ -241,8 +256,8 @@ pub struct Seekwise {
     recording: Recording,
     slots: Slots,
     device: Option<Device>,
-    /// The twin did not reproduce what was measured.
-    is_off: bool,
+    /// When the twin did not reproduce what was measured, and nothing was fitted since.
+    off: Option<Nanos>,
     /// When another setting was put in force.
     changes: VecDeque<Nanos>,
     /// What was in force at first: starvation is judged by it.
@@ -284,7 +299,7 @@ impl Seekwise {
             recording: Recording::new(),
             slots: Slots::latest(),
             device: None,
-            is_off: false,
+            off: None,
             changes: VecDeque::new(),
             default: 0,
             in_force: 0,
@@ -297,7 +312,7 @@ impl Seekwise {
             pending: None,
             promised: None,
             asks: Nanos::ZERO,
-            credit_ns: budget * DECIDES_S * 1e9,
+            credit_ns: budget * KEPT_S * 1e9,
             kept: (0.0, 0.0),
             waiting: BTreeMap::new(),
             is_settling: false,
@@ -332,12 +347,20 @@ impl Seekwise {
     }
 
     /// A stream that waits beyond its bound and gets nothing, and for how long.
-    fn starving(&self, now: Nanos) -> Option<(StreamId, f64)> {
+    fn starving(&self, now: Nanos) -> Option<String> {
         let waits = |(stream, waiting): (&StreamId, &Waiting)| {
             let waits_s = (now - waiting.since).as_secs_f64();
-            (waiting.requests > 0 && waits_s > SILENT * merit::bound_s(waiting.longest.as_secs_f64())).then_some((*stream, waits_s))
+            let bound_s = waiting.bound_s();
+            if waiting.requests > 0 && waits_s > SILENT * bound_s {
+                Some(format!("stream {stream} got nothing for {waits_s:.1} s"))
+            } else {
+                let Waiting { late, done, .. } = waiting;
+                waiting
+                    .is_late()
+                    .then(|| format!("{late} of {done} requests of stream {stream} waited for more than {bound_s:.1} s"))
+            }
         };
-        self.waiting.iter().filter_map(waits).max_by(|a, b| a.1.total_cmp(&b.1))
+        self.waiting.iter().find_map(waits)
     }
 
     /// How the load was served by what is in force, so far.
@@ -431,7 +454,7 @@ impl Seekwise {
         latest.into_iter().for_each(|(from, point)| {
             self.load.look(from, point);
         });
-        (self.pending, self.promised) = (None, None);
+        (self.pending, self.promised, self.off) = (None, None, None);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
         let recalled = self.recalled(&self.load.newest()).and_then(|setting| self.arm_of(&setting));
@@ -487,11 +510,12 @@ impl Seekwise {
     }
 
     /// Fits the device anew where more was seen of it than before: twice as much, or, where the twin was off, so much that it tells.
+    /// At most half of the credit goes into it.
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
         let seen = self.recording.seen().len();
         let affordable = (self.credit_ns / 2.0 / FITTED_NS) as usize;
         if let Some(device) = &self.device {
-            let more = if self.is_off { MORE_IF_OFF } else { MORE };
+            let more = if self.off.is_some() { MORE_IF_OFF } else { MORE };
             let tells_more = seen as f64 >= more * device.seen as f64;
             if !tells_more || affordable < device.accesses.min(seen) / 2 {
                 return Ok(());
@@ -504,7 +528,7 @@ impl Seekwise {
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.turns(fitted.turn());
         self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, knowledge });
-        self.is_off = false;
+        self.off = None;
         Ok(())
     }
 
@@ -526,6 +550,10 @@ impl Seekwise {
     fn ask(&mut self, now: Nanos, plant: &dyn Plant) -> Result<Answer, String> {
         let bounds = plant.bounds();
         self.fit(bounds.capacity_sectors)?;
+        // What it was off by it is still off by, until much more is known of the load.
+        if let Some(off) = self.off.filter(|&off| (now - self.load.from).0 < 2 * (off - self.load.from).0) {
+            return Err(format!("it was off {:.0} s ago, and too little was seen since", (now - off).as_secs_f64()));
+        }
         let unsure = self.unsure();
         let device = self.device.as_mut().ok_or("no device was fitted")?;
         let measured = self.slots.served(self.evidence.as_secs_f64(), now.as_secs_f64()).ok_or("nothing was done")?;
@@ -542,14 +570,17 @@ impl Seekwise {
             candidates: &candidates,
             bounds,
             preference: self.preference,
-            requests: (self.credit_ns / TRIED_NS) as u64,
+            requests: (self.credit_ns / 2.0 / TRIED_NS) as u64,
             unsure,
         };
         let answer = question.ask();
-        self.is_off = matches!(answer, Err(NoAnswer::Off(..)));
-        let answer = answer.map_err(|reason| reason.to_string())?;
-        self.credit_ns -= answer.requests as f64 * TRIED_NS;
-        Ok(answer)
+        self.off = matches!(answer, Err(NoAnswer::Off { .. })).then_some(now);
+        let requests = match &answer {
+            Ok(Answer { requests, .. }) | Err(NoAnswer::Off { requests, .. }) => *requests,
+            Err(_) => 0,
+        };
+        self.credit_ns -= requests as f64 * TRIED_NS;
+        answer.map_err(|reason| reason.to_string())
     }
 
     fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Plant) -> Decision {
@@ -706,7 +737,10 @@ impl Controller for Seekwise {
             Event::Completed { request, at, .. } if request.is_sync() => {
                 let waiting = self.waiting.entry(request.stream).or_default();
                 if self.in_force == self.default {
-                    waiting.longest = waiting.longest.max(*at - waiting.since);
+                    waiting.longest = waiting.longest.max(*at - waiting.since.min(request.arrival));
+                } else if request.arrival >= self.evidence {
+                    waiting.done += 1;
+                    waiting.late += u32::from((*at - request.arrival).as_secs_f64() > waiting.bound_s());
                 }
                 (waiting.requests, waiting.since) = (waiting.requests.saturating_sub(1), *at);
             }
@@ -722,14 +756,15 @@ impl Controller for Seekwise {
         if std::mem::take(&mut self.is_settling) {
             // Requests that were queued before the change are served by another scheduler.
             self.evidence = now;
+            self.waiting.values_mut().for_each(|waiting| (waiting.done, waiting.late) = (0, 0));
             return Decision::keep("settling");
         }
         if self.in_force != self.default
-            && let Some((stream, waits_s)) = self.starving(now)
+            && let Some(starving) = self.starving(now)
         {
             let back = self.pending.take().map_or(self.default, |pending| pending.from);
             let setting = &self.arms[back].setting;
-            let why = format!("stream {stream} got nothing for {waits_s:.1} s under {}: back to {setting}", self.setting());
+            let why = format!("{starving} under {}: back to {setting}", self.setting());
             self.arms[self.in_force].again = NEVER;
             self.asks = now + WINDOW;
             return self.put(now, back, why);
