@@ -177,15 +177,15 @@ impl Question<'_> {
             return Err(NoAnswer::TooFew(load.requests()));
         }
         let above = Above::infer(self.recording.calls(), asked(), self.from, self.to);
+        let variation = variation(asked().filter(under_way));
         let rate = load.requests() as f64 / load.span().as_secs_f64();
         let extent = self.extent(&load, rate);
         let Question { in_force: current, default, candidates, preference, measured, unsure, .. } = self;
         let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
         let mut trials = Trials { device, knowledge, bounds, load: &load, above: above.as_ref(), extent, spent: 0 };
         let now = trials.of(current, true).ok_or(NoAnswer::Nothing)?;
-        // Response times vary by as much as they are long: so much is their mean off by chance, and a fifth as much where both settings
-        // meet the same draws.
-        let chance = 0.2 * (load.requests() as f64).sqrt().recip();
+        // So much is the mean of response times off by chance, and a fifth as much where both settings meet the same draws.
+        let chance = 0.2 * variation * (load.requests() as f64).sqrt().recip();
         let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
         let in_force = now.calls.ok_or(NoAnswer::Nothing)?;
         let off = score(&now) - measured.score(&preference);
@@ -245,6 +245,19 @@ impl Question<'_> {
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
         Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: (2 * each).max(self.requests / 4) }
     }
+}
+
+/// By how much response times vary, as a part of their mean. As much as they are long, at least: where many are served from memory, the
+/// mean is that of a few.
+fn variation<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
+    let (mut number, mut sum, mut squares) = (0.0, 0.0, 0.0);
+    for seen in seen.filter(|seen| !seen.is_flush()) {
+        let response_s = (seen.completed - seen.request.arrival).as_secs_f64();
+        number += 1.0;
+        sum += response_s;
+        squares += response_s * response_s;
+    }
+    (number * squares / (sum * sum) - 1.0).sqrt().max(1.0)
 }
 
 /// A scheduler with its defaults, or a tuning of one that is no candidate with its defaults.

@@ -90,8 +90,9 @@ impl Array {
         Some(array)
     }
 
-    /// Its disks moved to where replays are the truest, if that is clearly truer than a single disk, which is this far off.
-    pub fn refined_if_better(mut self, of_single: f64, accesses: &[Access]) -> Option<Array> {
+    /// Its disks moved to where replays are the truest, if that is clearly truer than a single disk, which is this far off; or not much
+    /// less true, where nobody sold such a disk.
+    pub fn refined_if_better(mut self, of_single: f64, is_usual: bool, accesses: &[Access]) -> Option<Array> {
         if self.distance > NEARLY * of_single {
             return None;
         }
@@ -99,7 +100,8 @@ impl Array {
         let (disk, distance) =
             refine_with(self.disk.clone(), hdd::MOVES, accesses, |disk, at_once| with(disk).build(Some(at_once)));
         (self.disk, self.distance) = (disk, distance);
-        (self.distance < CLEARLY * of_single).then_some(self)
+        let factor = if is_usual || !self.disk.is_usual() { CLEARLY } else { NEARLY };
+        (self.distance < factor * of_single).then_some(self)
     }
 
     /// The profile of a disk of it.

@@ -153,8 +153,9 @@ fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&
         kind::Kind::HardDisk => {
             let disk = hdd::estimate(accesses, capacity);
             let (single, distance) = disk.clone().refined(accesses);
-            let array = (distance > AS_IT_IS).then(|| array::better(&disk, accesses)).flatten();
-            match array.and_then(|array| array.refined_if_better(distance, accesses)) {
+            let is_told = distance <= AS_IT_IS && single.is_usual();
+            let array = (!is_told).then(|| array::better(&disk, accesses)).flatten();
+            match array.and_then(|array| array.refined_if_better(distance, single.is_usual(), accesses)) {
                 Some(array) => {
                     findings.extend(array.findings());
                     let member = array.member().map_err(no_profile)?;

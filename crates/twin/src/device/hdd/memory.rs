@@ -118,7 +118,7 @@ impl FromMemory {
         let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
         let is_slower = middle - MOST_OVERHEAD_MS > sectors as f64 * tracks.transfer_ms(0, 1);
         let (command_ms, a_sector) = (USUAL_OVERHEAD_MS * OF_HIT, 1.0 / sectors as f64);
-        (is_slower && high - low < SAME_MS).then(|| FromMemory {
+        (is_slower && high - low < SAME_MS).then_some(FromMemory {
             command_ms,
             sector_ms: (middle - command_ms) * a_sector,
             error_ms: (MOST_OVERHEAD_MS - command_ms) * a_sector,

@@ -40,6 +40,9 @@ const USUAL_SETTLE_MS: f64 = 0.4;
 /// It is not outside of this: a little below 0 where the curve of the reads is too high.
 const SETTLES_MS: (f64, f64) = (-1.0, 4.0);
 
+/// Of half the stroke, with overhead: no drive of 15,000 turns a minute took less.
+const FASTEST_ARM_MS: f64 = 3.0;
+
 /// A hard disk, as far as it shows.
 #[derive(Clone, Debug)]
 pub struct Estimate {
@@ -192,6 +195,11 @@ impl Estimate {
     pub fn resized(&self, capacity: u64, depth: u32) -> Estimate {
         let queue = Queue { depth, ..self.queue.clone() };
         Estimate { capacity, tracks: self.tracks.resized(capacity), queue, ..self.clone() }
+    }
+
+    /// Whether there are arms that are as fast. If not, several disks served, each a part.
+    pub fn is_usual(&self) -> bool {
+        self.curve.long_ms >= FASTEST_ARM_MS
     }
 
     /// In which time it turns, if that was found as a line.
