@@ -128,6 +128,17 @@ impl fmt::Display for NoAnswer {
     }
 }
 
+/// The tunable of the host that a trial can change.
+const NR_REQUESTS: &str = "nr_requests";
+
+/// Whether a trial tells what this would bring: it knows the block layer alone, so but for the room in the queue tunables of the host
+/// must be as they are. Nobody knows what room there was before the setting in force changed it.
+fn can_be_tried(setting: &Setting, in_force: &Setting) -> bool {
+    let others = |setting: &Setting| setting.host.iter().filter(|(name, _)| name != NR_REQUESTS).cloned().collect::<Vec<_>>();
+    let has_room = |setting: &Setting| setting.host.iter().any(|(name, _)| name == NR_REQUESTS);
+    others(setting) == others(in_force) && (has_room(setting) || !has_room(in_force))
+}
+
 struct Trials<'a> {
     device: &'a dyn DeviceProfile,
     knowledge: &'a mut KnowledgeStore,
@@ -142,8 +153,9 @@ impl Trials<'_> {
     /// Those that learn do so from the trial if it `teaches`.
     fn of(&mut self, setting: &Setting, teaches: bool) -> Option<Tried> {
         let bounds = &self.bounds;
+        let room = setting.host.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, room)| u32::try_from(*room).ok());
         let settings = QueueSettings {
-            nr_requests: bounds.nr_requests,
+            nr_requests: room.unwrap_or(bounds.nr_requests),
             max_sectors: bounds.limits.max_sectors,
             merges: bounds.limits.merges,
             ..QueueSettings::default()
@@ -222,8 +234,7 @@ impl Question<'_> {
             best.truncate(TUNED);
             best
         };
-        // A trial knows the block layer alone: tunables of the host are as they are.
-        let others = || candidates.iter().filter(|&setting| setting != current && setting.host == current.host);
+        let others = || candidates.iter().filter(|&setting| setting != current && can_be_tried(setting, current));
         let best = try_all(&mut others().filter(|setting| is_first(candidates, setting)));
         try_all(&mut others().filter(|setting| !is_first(candidates, setting) && best.contains(&setting.spec.name)));
         Ok(Answer { streams: load.streams().collect(), in_force, off, promises, requests: trials.spent })
@@ -264,4 +275,21 @@ fn variation<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
 fn is_first(candidates: &[Setting], setting: &Setting) -> bool {
     let plain = Setting::of(setting.spec);
     *setting == plain || !candidates.contains(&plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trial_can_change_the_room_in_the_queue_and_no_other_tunable_of_the_host() {
+        let can = |setting: &str, in_force: &str| {
+            let parse = |text: &str| Setting::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+            can_be_tried(&parse(setting), &parse(in_force))
+        };
+        assert!(can("cfq", "deadline") && can("deadline nr_requests=8", "deadline"));
+        assert!(can("cfq nr_requests=8 read_ahead_kb=64", "noop nr_requests=64 read_ahead_kb=64"));
+        assert!(!can("deadline read_ahead_kb=64", "deadline") && !can("deadline", "deadline read_ahead_kb=64"));
+        assert!(!can("deadline", "deadline nr_requests=8"), "what it was before is not known");
+    }
 }
