@@ -21,6 +21,9 @@ const AT_ONCE_S: f64 = 0.2e-3;
 /// A smaller share says nothing.
 const RARE: f64 = 0.02;
 
+/// One of gaps and thoughts is even, the other is not, if it varies so many times as much.
+const CLEARLY: f64 = 10.0;
+
 /// How a stream comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -176,6 +179,13 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
     if share >= 1.0 - RARE {
         return false;
     }
+    // A clock that ticks evenly shows whenever it is not late.
+    let in_time = || answered.iter().filter(|(_, thought)| *thought >= AT_ONCE_S);
+    let gaps = spread(in_time().map(|(gap, _)| *gap).collect());
+    let thoughts = spread(in_time().map(|(_, thought)| *thought).collect());
+    if gaps.max(thoughts) > CLEARLY * gaps.min(thoughts) {
+        return gaps < thoughts;
+    }
     // How likely what was seen is if requests are due at random, by how likely it is if the answers have nothing to do with it.
     let rate = rate_of_being_late(&waits, at_once as f64);
     let likelihood = |(wait_s, at_once): &(f64, bool)| {
@@ -204,4 +214,29 @@ fn spread(mut values: Vec<f64>) -> f64 {
     let clamped = || values.iter().map(|value| value.clamp(low, high));
     let mean = clamped().sum::<f64>() / values.len() as f64;
     clamped().map(|value| (value - mean).powi(2)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_makes_up_for_a_stall_at_once_is_told_by_its_ticks() {
+        let step = |gap_us: u64, thought_us: u64| Step {
+            op: Op::Read,
+            sync: true,
+            priority: Priority::DEFAULT,
+            sectors: 8,
+            under_way: 0,
+            gap: Nanos(gap_us * 1_000),
+            thought: Some(Nanos(thought_us * 1_000)),
+        };
+        // Ticks of a millisecond; now and then the device stalls, and what was due meanwhile follows answer by answer, each of them quick.
+        let stall = || std::iter::once(step(20_000, 0)).chain((0..19).map(|_| step(230, 0)));
+        let steps: Vec<Step> = (0..20).flat_map(|_| (0..80).map(|tick| step(1_000, 600 + tick % 7 * 40)).chain(stall())).collect();
+        assert_eq!(Pace::of(&steps), Pace::Paced);
+        // One that thinks for as long each time, and asks several times at once now and then.
+        let steps: Vec<Step> = (0..20).flat_map(|_| (0..80).map(|tick| step(1_000 + tick % 7 * 40, 700)).chain(stall())).collect();
+        assert_eq!(Pace::of(&steps), Pace::Closed);
+    }
 }
