@@ -20,7 +20,8 @@ use super::{hdd, members};
 const QUEUED: f64 = 0.1;
 /// An array is told from a disk if replays are so much closer.
 const CLEARLY: f64 = 0.85;
-/// One that is worse by more before its disks are moved does not get there.
+/// One that is worse by more before its disks are moved does not get there; nor are disks that nobody sold believed where others are no
+/// worse than this.
 const NEARLY: f64 = 1.3;
 /// So many shapes, the truest, are estimated anew from what each of their disks was asked.
 const BY_DISKS: usize = 3;
@@ -59,7 +60,7 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
     judged.truncate(BY_DISKS);
     // A disk that was estimated from times of the array was taken for one that served everything.
     let by_disks = judged.iter().filter_map(|array| array.estimated_by_disks(accesses)).collect::<Vec<_>>();
-    judged.into_iter().chain(by_disks).min_by(|a, b| a.distance.total_cmp(&b.distance))
+    judged.into_iter().chain(by_disks).min_by(|a, b| a.judged().total_cmp(&b.judged()))
 }
 
 impl Array {
@@ -90,18 +91,22 @@ impl Array {
         Some(array)
     }
 
-    /// Its disks moved to where replays are the truest, if that is clearly truer than a single disk, which is this far off; or not much
-    /// less true, where nobody sold such a disk.
-    pub fn refined_if_better(mut self, of_single: f64, is_usual: bool, accesses: &[Access]) -> Option<Array> {
-        if self.distance > NEARLY * of_single {
+    /// How far replays are off, and more where nobody sold such disks.
+    fn judged(&self) -> f64 {
+        judged(self.distance, &self.disk)
+    }
+
+    /// Its disks moved to where replays are the truest, if that is clearly truer than a single disk, whose replays are off so far.
+    pub fn refined_if_better(mut self, (single, distance): (&hdd::Estimate, f64), accesses: &[Access]) -> Option<Array> {
+        let of_single = judged(distance, single);
+        if self.judged() > NEARLY * of_single {
             return None;
         }
         let with = |disk: &hdd::Estimate| Array { disk: disk.clone(), ..self.clone() };
         let (disk, distance) =
             refine_with(self.disk.clone(), hdd::MOVES, accesses, |disk, at_once| with(disk).build(Some(at_once)));
         (self.disk, self.distance) = (disk, distance);
-        let factor = if is_usual || !self.disk.is_usual() { CLEARLY } else { NEARLY };
-        (self.distance < factor * of_single).then_some(self)
+        (self.judged() < CLEARLY * of_single).then_some(self)
     }
 
     /// The profile of a disk of it.
@@ -126,6 +131,11 @@ impl Array {
         all.extend(self.disk.findings());
         all
     }
+}
+
+/// See [`Array::judged`].
+fn judged(distance: f64, disk: &hdd::Estimate) -> f64 {
+    if disk.is_usual() { distance } else { NEARLY * distance }
 }
 
 #[derive(Debug)]

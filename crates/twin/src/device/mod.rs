@@ -155,7 +155,7 @@ fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&
             let (single, distance) = disk.clone().refined(accesses);
             let is_told = distance <= AS_IT_IS && single.is_usual();
             let array = (!is_told).then(|| array::better(&disk, accesses)).flatten();
-            match array.and_then(|array| array.refined_if_better(distance, single.is_usual(), accesses)) {
+            match array.and_then(|array| array.refined_if_better((&single, distance), accesses)) {
                 Some(array) => {
                     findings.extend(array.findings());
                     let member = array.member().map_err(no_profile)?;
