@@ -3,6 +3,7 @@
 //! Each candidate is an array of disks like the one that was estimated. Replays of what was seen tell which is the truest; one that is
 //! not clearly truer than a single disk is none.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sim::device::Device;
@@ -23,7 +24,7 @@ const CLEARLY: f64 = 0.85;
 /// One that is worse by more before its disks are moved does not get there; nor are disks that nobody sold believed where others are no
 /// worse than this.
 const NEARLY: f64 = 1.3;
-/// So many shapes, the truest, are estimated anew from what each of their disks was asked.
+/// So many shapes, the truest, and the truest of each level are estimated anew from what each of their disks was asked.
 const BY_DISKS: usize = 3;
 /// Levels, and disks: what people have.
 const SHAPES: &[(u32, usize)] = &[(0, 2), (0, 4), (0, 8), (1, 2), (10, 4), (5, 3), (5, 5)];
@@ -57,8 +58,13 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
     });
     let mut judged: Vec<Array> = judged.collect();
     judged.sort_by(|a, b| a.distance.total_cmp(&b.distance));
-    judged.truncate(BY_DISKS);
-    // A disk that was estimated from times of the array was taken for one that served everything.
+    // A disk that was estimated from times of the array was taken for one that served everything: with it, the right level may be the
+    // least true.
+    let (mut levels, mut kept) = (BTreeSet::new(), 0);
+    judged.retain(|array| {
+        kept += 1;
+        levels.insert(array.layout.level.number()) || kept <= BY_DISKS
+    });
     let by_disks = judged.iter().filter_map(|array| array.estimated_by_disks(accesses)).collect::<Vec<_>>();
     judged.into_iter().chain(by_disks).min_by(|a, b| a.judged().total_cmp(&b.judged()))
 }
