@@ -63,7 +63,7 @@ fn calibration_refuses_what_it_cannot_fit_and_keeps_what_it_reads() {
 /// The disks whose real drives were recorded, their speed in turns a minute, and how many times the demerit of the shipped profile the
 /// fit may have. Caches and overheads of the shipped profiles were measured with commands that a host's load does not contain.
 const RECORDED: [(&str, f64, f64); 5] = [
-    ("atlas10k", 10_025.0, 3.0),
+    ("atlas10k", 10_025.0, 4.0),
     ("barracuda", 7_200.0, 1.5),
     ("ibm18es", 7_200.0, 1.5),
     ("cheetah9LP", 10_045.0, 1.5),

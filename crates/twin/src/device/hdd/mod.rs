@@ -40,6 +40,9 @@ const USUAL_SETTLE_MS: f64 = 0.4;
 /// It is not outside of this: a little below 0 where the curve of the reads is too high.
 const SETTLES_MS: (f64, f64) = (-1.0, 4.0);
 
+/// No access that needs the arm takes less than its transfer and this: the shortest seeks take as long, and the platter seldom stands
+/// right.
+const QUICKEST_ARM_MS: f64 = 0.5;
 /// Of half the stroke, with overhead: no drive of 15,000 turns a minute took less.
 const FASTEST_ARM_MS: f64 = 3.0;
 
@@ -172,8 +175,13 @@ impl Media<'_> {
             // The bus carries what is read as the media bring it: the slower of the two sets the pace. What is written crosses it before.
             let on_bus_ms = if of_writes { 0.0 } else { self.bus_sector_ms * access.sectors as f64 };
             let transfer_ms = self.tracks.transfer_ms(access.lba, access.sectors).max(on_bus_ms);
+            let ms = access.service_ms();
+            // Somebody else read it, or read ahead of it, long before.
+            if !of_writes && ms - transfer_ms < QUICKEST_ARM_MS {
+                continue;
+            }
             let part = (self.tracks.part(access.lba) - self.tracks.part(from)).abs();
-            ways.push(Way { part, ms: access.service_ms(), transfer_ms });
+            ways.push(Way { part, ms, transfer_ms });
         }
         ways
     }
