@@ -104,8 +104,10 @@ impl Plan {
         };
         let all_done = AtomicBool::new(false);
         let done = std::thread::scope(|scope| {
+            // Whatever becomes of the work: the thread that shows it must end.
+            let _ends = SetAtEnd(&all_done);
             scope.spawn(|| show_progress(crew.monitor, length, &tasks, &all_done));
-            let done = crew.each(&tasks, |(task, progress)| {
+            crew.each(&tasks, |(task, progress)| {
                 let (completed, reached) = (Some(&progress.completed), Some(&progress.reached));
                 let performed = self.perform(task, &Watch { stop: Some(crew.monitor.stop()), completed, reached });
                 progress.is_done.store(true, Ordering::Relaxed);
@@ -113,9 +115,7 @@ impl Plan {
                     Err(RunError::Interrupted) => Err(Interrupted.into()),
                     performed => Ok(performed?),
                 }
-            });
-            all_done.store(true, Ordering::Relaxed);
-            done
+            })
         });
         Ok(gather(done?))
     }
@@ -246,6 +246,15 @@ impl Length {
         let share = progress.reached.load(Ordering::Relaxed) as f64 / end.0 as f64;
         // What is still in flight at the end takes longer.
         ((share * STEPS as f64) as u64).min(STEPS)
+    }
+}
+
+/// Sets it when it goes out of scope, in a panic as well.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

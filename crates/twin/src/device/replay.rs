@@ -31,7 +31,7 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
                 0 => (first, Nanos::ZERO),
                 _ => (accesses[after - 1].completed, *ends.get(after - 1)?),
             };
-            Some((index, flushed.is_some(), now.max(model + Nanos(dispatched - then))))
+            Some((index, flushed.is_some(), now.max(model + Nanos(dispatched.saturating_sub(then)))))
         });
         match (due, device.wake_at()) {
             (Some((_, true, at)), wake) if wake.is_none_or(|wake| wake > at) => {
