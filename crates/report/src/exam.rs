@@ -374,7 +374,8 @@ impl Report {
     fn memory_table(&self, text: &mut String, width: Option<usize>) {
         let Some(memory) = &self.memory else { return };
         *text += &format!("\nMemory: {} with a knowledge base\n", printable(&memory.controller));
-        let rows: Vec<(String, &BaseStanding)> = memory.bases.iter().map(|it| (format!("of {}", printable(&it.base)), it)).collect();
+        let rows: Vec<(String, &BaseStanding)> =
+            memory.bases.iter().map(|it| (format!("of {}", printable(&it.base)), it)).collect();
         table(text, "base", BASE_COLUMNS, &rows, width);
         text.push('\n');
         for Bar { wanted, found, is_met } in &memory.bars {
@@ -383,7 +384,11 @@ impl Report {
         }
         for base in memory.bases.iter().filter(|base| base.worse > 0) {
             let worst = optional(base.worst_percent, percent);
-            paragraph(text, &printable(&format!("The worst with a base of {}: {worst}%, {}.", base.base, base.worst_question)), width);
+            paragraph(
+                text,
+                &printable(&format!("The worst with a base of {}: {worst}%, {}.", base.base, base.worst_question)),
+                width,
+            );
         }
     }
 
@@ -587,6 +592,59 @@ mod tests {
             let text = report().text(Some(width));
             let table = text.lines().filter(|line| line.contains("sstf") || line.contains('─'));
             assert!(table.into_iter().all(|line| line.chars().count() <= width), "{width}:\n{text}");
+        }
+    }
+
+    fn memory(begins: f64, as_good: f64, worse: u64) -> Memory {
+        let base = |base: &str| BaseStanding {
+            base: base.to_owned(),
+            questions: 20,
+            as_good_percent: Some(as_good),
+            as_good_as_first_percent: Some(80.0),
+            begins_with_best_percent: Some(begins),
+            gain_mean_percent: Some(Interval { value: 1.25, low: -0.5, high: 3.0 }),
+            worse,
+            worst_percent: Some(-7.5),
+            worst_question: "mail <1> on drawn".to_owned(),
+        };
+        let marks = |base: &str| BaseMarks {
+            seed: 1,
+            question: "mail <1> on drawn".to_owned(),
+            base: base.to_owned(),
+            cases: 2,
+            begins_with: "cfq".to_owned(),
+            served_best: None,
+            begins_with_best: None,
+            gain_percent: Some(-7.5),
+            over_first_percent: None,
+        };
+        let bases = ["its first run", "other loads"];
+        Memory::new("seekwise".to_owned(), bases.map(base).to_vec(), bases.map(marks).to_vec())
+    }
+
+    #[test]
+    fn a_memory_is_judged_by_both_its_bars() {
+        let met = |begins, as_good, worse| memory(begins, as_good, worse).bars.iter().map(|bar| bar.is_met).collect::<Vec<_>>();
+        assert_eq!(met(95.0, 95.0, 0), [true, true]);
+        assert_eq!(met(94.9, 100.0, 0), [false, true]);
+        assert_eq!(met(100.0, 94.9, 1), [false, false]);
+        let with = Report { memory: Some(memory(90.0, 95.0, 1)), ..report() };
+        let text = with.text(None);
+        for shown in [
+            "Memory: seekwise with a knowledge base",
+            "of its first run",
+            "1.2 (-0.5 to 3.0)",
+            "in 95% of the cases: missed (90.0% begin with it, 95.0% are as good).",
+            "by more than 2%: missed (1 of 20 are, the worst by 7.5%).",
+            "The worst with a base of other loads: -7.5%, mail <1> on drawn.",
+        ] {
+            assert!(text.contains(shown), "{shown} is not in\n{text}");
+        }
+        let html = with.html();
+        let page = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        let text: String = page.descendants().filter_map(|node| node.text()).collect();
+        for shown in ["missed (90.0% begin with it, 95.0% are as good)", "-7.5 cfq", "other loads"] {
+            assert!(text.contains(shown), "{shown} is not in {text}");
         }
     }
 
