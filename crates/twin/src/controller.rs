@@ -15,6 +15,8 @@
 //!   the twin is asked again. What every setting gave under the load is kept, and the best of them returned to.
 //! * *Learning.* What the load asks is taken from all of it, whatever was in force meanwhile. The device is fitted anew where twice as
 //!   much was seen of it, or where the twin was off; to requests from under every setting, for each shows another side of the device.
+//! * *Remembering.* The first window of a load is looked for among those that are known of the device. What gained there in the mean,
+//!   by more than chance, is set; what did worse is not tried. Where nothing is like it, a run is the same as without a memory.
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 

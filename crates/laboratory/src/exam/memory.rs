@@ -41,6 +41,13 @@ const AGAIN: u64 = 1 << 62;
 /// A base, by what filled it.
 const BASES: [&str; 3] = ["its first run", "every scheduler", "other loads"];
 
+/// For the setup.
+pub const ABOUT: &str = "Each load is run a second time with other draws (a trace: the same again), without a knowledge base and with one: of \
+    its first run, of a run under every scheduler, of 3 other families' loads on the device under the controller and every scheduler. \
+    As good: at most 2% worse by merit, without the base by the same draw, as the first by what each is above the default on its own draw. \
+    Begins with the best: 2 s after the beginning, what served the load best in the runs that filled the base is in force, or what \
+    served it within 2% of that; a setting that starves by itself does not count.";
+
 /// Examines the memory of this controller on every question.
 ///
 /// # Errors
@@ -115,7 +122,9 @@ impl Subject<'_> {
         let (first_default, default) = (self.default(question)?, self.default(second)?);
         let without = self.run(second, &self.brief, None)?;
         let begins = question.phase_ends_s.first().copied().unwrap_or(f64::INFINITY);
-        let served_before = [Some(self.in_turn(&first, begins)), Some(self.ranked(&alone, &first_default, begins)), None];
+        let mut in_turn = self.in_turn(&first, begins);
+        in_turn.retain(|setting, _| !alone.get(setting).is_some_and(|alone| merit::starves(&alone.tails, &first_default.tails)));
+        let served_before = [Some(in_turn), Some(self.ranked(&alone, &first_default, begins)), None];
         let over_default = |sitting: &Sitting, default: &Sitting| self.gain(sitting, default, default);
         let mark = |(number, path): (usize, &PathBuf)| {
             let (brief, cases) = self.with_base(path, second)?;
@@ -194,7 +203,7 @@ impl Subject<'_> {
         Some(ranked[2] - ranked[1]).filter(|gain| gain.is_finite())
     }
 
-    /// How each setting served as long as it was in force, until then.
+    /// How each setting served as long as it was in force, until then. Whether it starves shows only in a run of its own.
     fn in_turn(&self, sitting: &Sitting, until_s: f64) -> Scores {
         let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
         for (from, to, setting) in sitting.pieces(WINDOW.as_secs_f64(), until_s.min(sitting.ended_s)) {

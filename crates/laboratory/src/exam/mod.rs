@@ -6,6 +6,7 @@
 //!           └─▶ every controller ──────────▶ marks against the key
 //! marks of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
+//! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
 
 pub mod ceiling;
 mod cross_validation;
@@ -287,7 +288,8 @@ impl Exam {
             ("Regret", "How far the whole run is below the best candidate run by itself; negative if it is better.".to_owned()),
             ("Intervals", "95%, by bootstrap over the questions.".to_owned()),
         ];
-        facts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+        let memory = self.examines_memory.then_some(memory::ABOUT).map(|text| ("Memory", text.to_owned()));
+        facts.into_iter().chain(memory).map(|(name, text)| (name.to_owned(), text)).collect()
     }
 }
 

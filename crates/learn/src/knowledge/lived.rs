@@ -207,7 +207,9 @@ fn row(window: &WindowRow) -> Vec<f64> {
     describe_named(&|name| window.feature(name).unwrap_or(f64::NAN), &window.outcome)
 }
 
-/// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison.
+/// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison. Only where the change
+/// comes right after such a comparison, what was in force before it is compared again: what is chosen after some trials would else
+/// never be compared.
 fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
     let mut around = Vec::new();
     let mut used = 0;
@@ -218,7 +220,9 @@ fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
         let at = windows[change].row.from;
         // Runs overlap, and a window that ends late may stand before one that ends early.
         let is_near = |window: &Observed| window.row.to + NEAR > at;
-        let from = (used..change).find(|&window| is_near(&windows[window])).unwrap_or(change);
+        let is_before = |window: &Observed| window.row.setting == windows[change - 1].row.setting && is_near(window);
+        let unused = (used..change).find(|&window| is_near(&windows[window]));
+        let from = unused.or_else(|| (0..change).rev().take_while(|&window| is_before(&windows[window])).last()).unwrap_or(change);
         let to = windows.partition_point(|window| window.row.from < at + NEAR);
         around.push(&windows[from..to]);
         used = to;
@@ -322,6 +326,14 @@ mod tests {
         let round = [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 2, 30, 0.5), Stretch("sstf", 2, 20, 0.5)];
         let all = vec![("cfq", 30.0), ("noop", 10.0), ("sstf", 20.0)];
         assert_eq!(results(&experience(&[windows(&round)]))[2], ("sstf", all));
+    }
+
+    #[test]
+    fn what_is_chosen_right_after_a_trial_is_compared_too() {
+        let trial =
+            [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 3, 30, 0.5), Stretch("noop", 2, 10, 0.5), Stretch("sstf", 9, 20, 0.5)];
+        let last = vec![("noop", 10.0), ("sstf", 20.0)];
+        assert_eq!(results(&experience(&[windows(&trial)]))[2..], [("noop", last.clone()), ("sstf", last)]);
     }
 
     #[test]
