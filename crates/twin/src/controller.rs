@@ -785,12 +785,15 @@ mod tests {
 
     use super::*;
 
-    /// A controller with deadline in force that knows stretches of loads: how far away each is from here, under what it was seen, and how
-    /// each setting served it, `None` if it starved a stream.
-    fn knowing(stretches: &[(f64, &str, &[(&str, Option<f64>)])]) -> Seekwise {
+    /// A stretch of a load: how far away it is from here, under what it was seen, and how each setting served it, `None` if it starved a
+    /// stream.
+    type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
+
+    /// A controller with deadline in force that knows these.
+    fn knowing(stretches: &[Stretch]) -> Seekwise {
         let mut controller = Seekwise::new(&Brief::default(), 10);
         controller.in_force = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
-        let known = |(away, under, scores): &(f64, &str, &[(&str, Option<f64>)])| {
+        let known = |(away, under, scores): &Stretch| {
             let mut point = here();
             point[0] += away;
             let scores = scores.iter().map(|(setting, score)| ((*setting).to_owned(), *score)).collect();
@@ -805,7 +808,7 @@ mod tests {
     }
 
     /// What it recalls here, and what it does not try.
-    fn recalls(stretches: &[(f64, &str, &[(&str, Option<f64>)])]) -> (Option<String>, Vec<String>) {
+    fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
         let mut controller = knowing(stretches);
         let recalled = controller.recall(&here()).map(|arm| controller.arms[arm].setting.to_string());
         let not_tried = controller.arms.iter().filter(|arm| arm.again == NEVER).map(|arm| arm.setting.to_string());
@@ -827,9 +830,9 @@ mod tests {
         let stretch = |cfq: f64| [("cfq", Some(5.0 + cfq)), ("deadline", Some(5.0))];
         let (more, less, some) = (stretch(0.3), stretch(-0.2), stretch(0.25));
         // The nearest alone would tell of a gain.
-        let mixed: [(f64, &str, &[(&str, Option<f64>)]); 2] = [(0.0, "deadline", &more), (0.4, "deadline", &less)];
+        let mixed: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &less)];
         assert_eq!(recalls(&mixed), (Some("deadline".to_owned()), vec![]));
-        let alike: [(f64, &str, &[(&str, Option<f64>)]); 2] = [(0.0, "deadline", &more), (0.4, "deadline", &some)];
+        let alike: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &some)];
         assert_eq!(recalls(&alike).0.unwrap(), "cfq");
     }
 
