@@ -72,6 +72,42 @@ fn among_other_candidates_only_those_are_chosen() {
 }
 
 #[test]
+fn what_a_knowledge_base_does_is_examined_the_same_for_any_number_of_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("exam.html");
+    let short = ["exam", "--quick", "--seeds", "1", "--build-world", "--controllers", "fixed;seekwise", "--candidates", "noop;cfq"];
+    let json = succeeds(&[&short[..], &["--memory", "--json", "--threads", "1", "--html", page.to_str().unwrap()]].concat());
+    assert!(json == succeeds(&[&short[..], &["--memory", "--json", "--threads", "3"]].concat()));
+    let report: Value = serde_json::from_str(&json).unwrap();
+    assert!(report["command"].as_str().unwrap().ends_with("--build-world --quick --memory"), "{}", report["command"]);
+    let (memory, count) =
+        (&report["memory"], report["questions"].as_array().unwrap().len() / report["standings"].as_array().unwrap().len());
+    assert_eq!(memory["controller"], "seekwise");
+    let of = |list: &str| memory[list].as_array().unwrap().clone();
+    assert_eq!((of("bars").len(), of("bases").len(), of("questions").len()), (2, 3, 3 * count));
+    let text = std::fs::read_to_string(&page).unwrap();
+    for (base, name) in of("bases").iter().zip(["its first run", "every scheduler", "other loads"]) {
+        let marks: Vec<Value> = of("questions").into_iter().filter(|marks| marks["base"] == name).collect();
+        assert_eq!((&base["base"], &base["questions"], marks.len()), (&Value::from(name), &Value::from(count), count));
+        let gains = marks.iter().map(|marks| marks["gain_percent"].as_f64().unwrap());
+        assert_eq!(base["worst_percent"].as_f64().unwrap(), gains.clone().fold(f64::INFINITY, f64::min));
+        assert_eq!(base["worse"], gains.filter(|gain| *gain < -2.0).count());
+        assert!(text.contains(name), "{name} is not on the page");
+    }
+    // Every candidate's runs can be compared, so something is always known from them; of other loads nothing served this one.
+    let known = |marks: &Value| (marks["cases"].as_u64().unwrap() > 0, marks["served_best"].is_string());
+    for marks in of("questions") {
+        match marks["base"].as_str().unwrap() {
+            "every scheduler" => assert_eq!(known(&marks), (true, true), "{marks}"),
+            "other loads" => assert_eq!((known(&marks).1, &marks["begins_with_best"]), (false, &Value::Null), "{marks}"),
+            _ => assert!(known(&marks).1, "{marks}"),
+        }
+    }
+    let without: Value = serde_json::from_str(&succeeds(&[&short[..], &["--json"]].concat())).unwrap();
+    assert_eq!((&without["memory"], &without["standings"]), (&Value::Null, &report["standings"]));
+}
+
+#[test]
 fn the_twins_promises_stand_beside_what_real_runs_gave_for_any_number_of_threads() {
     let asked = |more: &[&str]| succeeds(&[&["twin", "--quick", "--seeds", "1", "--seed", "26", "--build-world"], more].concat());
     let json = asked(&["--json", "--threads", "1"]);
@@ -106,6 +142,7 @@ fn what_is_wrong_is_said_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone").join("page.html");
     assert!(refused(&["exam", "--controllers", "nonsense"]).contains("there is no controller 'nonsense'; known are"));
+    assert!(refused(&["exam", "--memory", "--controllers", "fixed"]).contains("which --controllers leaves out"));
     assert!(refused(&["exam", "--candidates", "bfq"]).contains("bfq"));
     assert!(refused(&["exam", "--html", gone.to_str().unwrap()]).contains("there is no folder"));
     assert!(refused(&["exam", "--quick", "--trace", "/no/such/trace"]).contains("/no/such/trace"));

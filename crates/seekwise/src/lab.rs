@@ -55,6 +55,10 @@ pub struct Args {
     /// Run fewer and shorter loads and no cross-validation: takes a minute or two
     #[arg(long)]
     quick: bool,
+    /// Run each load again with a knowledge base, filled by its first run, by every scheduler's runs, or by other loads, and judge
+    /// what `seekwise` gains or loses by it
+    #[arg(long)]
+    memory: bool,
     /// Measure processor time, too: the only figure that differs from run to run
     #[arg(long)]
     cpu_time: bool,
@@ -114,6 +118,7 @@ fn examine(args: &Args) -> anyhow::Result<()> {
         world: args.world.which(),
         is_quick: args.quick,
         measures_cpu: args.cpu_time,
+        examines_memory: args.memory,
     };
     let terminal = Terminal::default();
     let report = exam.hold(Crew::new(&terminal, args.threads.map(usize::from)))?;

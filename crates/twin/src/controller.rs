@@ -15,6 +15,8 @@
 //!   the twin is asked again. What every setting gave under the load is kept, and the best of them returned to.
 //! * *Learning.* What the load asks is taken from all of it, whatever was in force meanwhile. The device is fitted anew where twice as
 //!   much was seen of it, or where the twin was off; to requests from under every setting, for each shows another side of the device.
+//! * *Remembering.* The first window of a load is looked for among those that are known of the device. What gained there in the mean,
+//!   by more than chance, is set; what did worse is not tried. Where nothing is like it, a run is the same as without a memory.
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
@@ -179,13 +181,14 @@ impl Measured {
     }
 }
 
-/// A load that was lived through on this device.
+/// A stretch of a load that was lived through on this device.
 #[derive(Clone, Debug)]
 struct Known {
     point: Point,
-    best: Setting,
-    /// By setting.
-    scores: BTreeMap<String, f64>,
+    /// The setting under which it looked like that.
+    under: String,
+    /// How each setting served it; `None` of one that starved a stream.
+    scores: BTreeMap<String, Option<f64>>,
 }
 
 /// The loads of this device in an experience.
@@ -193,12 +196,13 @@ fn known_loads(experience: &Experience, device: &str, preference: &Preference) -
     let columns = Columns::of(&experience.features);
     let cases = experience.cases.iter().filter(|case| case.device == device);
     let known = cases.filter_map(|case| {
-        let scored = experience.settings.iter().zip(case.ranked(preference));
-        let scores: BTreeMap<String, f64> = scored.filter_map(|(setting, score)| Some((setting.clone(), score?))).collect();
-        let (best, _) = scores.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-        let best = Setting::parse(best).ok()?;
-        let point = columns.point(|column| case.features.get(column).copied().flatten().map(f64::from));
-        Some(Known { point, best, scores })
+        let served = experience.settings.iter().zip(&case.results);
+        let score = |served: &Served| (!served.starves).then(|| served.score(preference));
+        Some(Known {
+            point: columns.point(|column| case.features.get(column).copied().flatten().map(f64::from)),
+            under: experience.settings.get(case.under)?.clone(),
+            scores: served.filter_map(|(setting, served)| Some((setting.clone(), score(served.as_ref()?)))).collect(),
+        })
     });
     known.collect()
 }
@@ -268,8 +272,6 @@ pub struct Seekwise {
     past: Vec<(Point, usize)>,
     experience: Arc<Experience>,
     known: Vec<Known>,
-    /// What is in force is what served the known loads; it is not known yet whether this is one.
-    begins_with_known: bool,
     /// From when on what is in force serves the load.
     evidence: Nanos,
     pending: Option<Pending>,
@@ -307,7 +309,6 @@ impl Seekwise {
             past: Vec::new(),
             experience: brief.experience.clone(),
             known: Vec::new(),
-            begins_with_known: false,
             evidence: Nanos::ZERO,
             pending: None,
             promised: None,
@@ -457,8 +458,7 @@ impl Seekwise {
         (self.pending, self.promised, self.off) = (None, None, None);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
-        let recalled = self.recalled(&self.load.newest()).and_then(|setting| self.arm_of(&setting));
-        match recalled.filter(|arm| *arm != self.in_force) {
+        match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
             Some(arm) => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.put(now, arm, why)
@@ -467,46 +467,46 @@ impl Seekwise {
         }
     }
 
-    /// What was best for some known load of this device, and worse than the default for none.
-    fn serves_all(&self) -> Option<usize> {
-        let default = self.setting().to_string();
-        let gains = |setting: &Setting| -> Option<Vec<f64>> {
-            let name = setting.to_string();
-            self.known.iter().map(|known| Some(known.scores.get(&name)? - known.scores.get(&default)?)).collect()
-        };
-        let bests = self.known.iter().filter_map(|known| {
-            let gains = gains(&known.best)?;
-            let mean = gains.iter().sum::<f64>() / gains.len() as f64;
-            let is_safe = mean > TOLERANCE && gains.iter().all(|gain| *gain >= -TOLERANCE);
-            Some((self.arm_of(&known.best).filter(|_| is_safe)?, mean))
-        });
-        bests.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(arm, _)| arm)
-    }
-
     /// The first window of the first load: is it a known one?
     fn recognise(&mut self, now: Nanos) -> Option<Decision> {
-        let begins_with_known = std::mem::take(&mut self.begins_with_known);
-        let recalled = self.recalled(&self.load.newest()).and_then(|setting| self.arm_of(&setting));
-        match recalled {
-            Some(arm) if arm == self.in_force => None,
-            Some(arm) => Some(self.put(now, arm, format!("a known load, which {} served best", self.arms[arm].setting))),
-            None if begins_with_known => {
-                Some(self.put(now, self.default, format!("no known load: back to {}", self.arms[self.default].setting)))
-            }
-            None => None,
-        }
+        let arm = self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force)?;
+        Some(self.put(now, arm, format!("a known load, which {} served best", self.arms[arm].setting)))
     }
 
-    /// What served a load like this one best.
-    fn recalled(&self, point: &Point) -> Option<Setting> {
-        let past = self.past.iter().map(|(point, arm)| (*point, &self.arms[*arm].setting));
-        let gains = |known: &&Known| {
-            let score = |setting: &Setting| known.scores.get(&setting.to_string());
-            score(&known.best).zip(score(self.setting())).is_some_and(|(best, now)| best - now > TOLERANCE)
+    /// What served a load like this one best: one of this run, else those that are known of the device.
+    fn recall(&mut self, point: &Point) -> Option<usize> {
+        let past = self.past.iter().map(|(past, arm)| (load_distance(past, point), *arm));
+        let nearest = past.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
+        nearest.map(|(_, arm)| arm).or_else(|| self.recall_known(point))
+    }
+
+    /// Of known loads like this one, what served them better than what is in force, by more than chance; what did worse is not tried.
+    fn recall_known(&mut self, point: &Point) -> Option<usize> {
+        let gains = self.known_gains(point);
+        let better = gains.iter().enumerate().filter_map(|(arm, known)| known.filter(is_sure).map(|(gain, _)| (arm, gain)));
+        let best = better.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(self.in_force, |(arm, _)| arm);
+        let (most, unsure) = gains[best]?;
+        for (arm, known) in self.arms.iter_mut().zip(&gains) {
+            if known.is_some_and(|(gain, error)| is_sure(&(most - gain, error.hypot(unsure)))) {
+                arm.again = NEVER;
+            }
+        }
+        Some(best)
+    }
+
+    /// By how much each candidate served known loads like this one better than what is in force did, in the mean over all that is
+    /// known of them, and the error of that; `None` of one that is not known, or starved a stream in any of it.
+    fn known_gains(&self, point: &Point) -> Vec<Option<(f64, f64)>> {
+        let now = self.setting().to_string();
+        let is_alike = |known: &&Known| known.under == now && load_distance(&known.point, point) < ANOTHER;
+        let alike: Vec<&Known> = self.known.iter().filter(is_alike).collect();
+        let gain = |arm: &Arm| {
+            let name = arm.setting.to_string();
+            let measured = alike.iter().filter_map(|known| known.scores.get(&name).zip(known.scores.get(&now)));
+            let gains: Option<Vec<f64>> = measured.map(|(score, now)| Some((*score)? - (*now)?)).collect();
+            mean_and_error(&gains?)
         };
-        let known = self.known.iter().map(|known| (known.point, if gains(&known) { &known.best } else { self.setting() }));
-        let apart = past.chain(known).map(|(other, setting)| (load_distance(&other, point), setting));
-        apart.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, setting)| setting.clone())
+        self.arms.iter().map(gain).collect()
     }
 
     /// Fits the device anew where more was seen of it than before: twice as much, or, where the twin was off, so much that it tells.
@@ -665,6 +665,20 @@ impl Seekwise {
     }
 }
 
+/// The mean, and its standard error: none of a single value.
+fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let error = if values.len() > 1 { (squares / (count - 1.0) / count).sqrt() } else { 0.0 };
+    (!values.is_empty()).then_some((mean, error))
+}
+
+/// Whether a gain is more than chance and worth a change.
+fn is_sure((gain, error): &(f64, f64)) -> bool {
+    *gain > TOLERANCE.max(SURE * error)
+}
+
 /// Streams that are shown.
 const MOST_STREAMS: usize = 8;
 
@@ -707,16 +721,7 @@ impl Controller for Seekwise {
         (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
         self.load.seen_from = self.evidence;
         self.known = known_loads(&self.experience, &plant.identity().device, &self.preference);
-        match self.serves_all().filter(|arm| *arm != self.in_force) {
-            Some(arm) => {
-                let why = format!("{} served every load best, or as well, that is known of this device", self.arms[arm].setting);
-                let decision = self.put(now, arm, why);
-                // Nothing was queued under anything else.
-                (self.begins_with_known, self.is_settling, self.evidence) = (true, false, now + WINDOW);
-                decision
-            }
-            None => Decision::keep("nothing was seen yet"),
-        }
+        Decision::keep("nothing was seen yet")
     }
 
     fn extent(&self) -> Extent {
@@ -811,7 +816,68 @@ impl Controller for Seekwise {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
     use super::*;
+
+    /// A stretch of a load: how far away it is from here, under what it was seen, and how each setting served it, `None` if it starved a
+    /// stream.
+    type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
+
+    /// A controller with deadline in force that knows these.
+    fn knowing(stretches: &[Stretch]) -> Seekwise {
+        let mut controller = Seekwise::new(&Brief::default(), 10);
+        controller.in_force = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
+        let known = |(away, under, scores): &Stretch| {
+            let mut point = here();
+            point[0] += away;
+            let scores = scores.iter().map(|(setting, score)| ((*setting).to_owned(), *score)).collect();
+            Known { point, under: (*under).to_owned(), scores }
+        };
+        controller.known = stretches.iter().map(known).collect();
+        controller
+    }
+
+    fn here() -> Point {
+        NOWHERE.map(|_| 2.0)
+    }
+
+    /// What it recalls here, and what it does not try.
+    fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
+        let mut controller = knowing(stretches);
+        let recalled = controller.recall(&here()).map(|arm| controller.arms[arm].setting.to_string());
+        let not_tried = controller.arms.iter().filter(|arm| arm.again == NEVER).map(|arm| arm.setting.to_string());
+        (recalled, not_tried.collect())
+    }
+
+    #[test]
+    fn what_served_a_load_like_this_better_is_recalled_and_what_did_worse_is_not_tried() {
+        let served: &[(&str, Option<f64>)] =
+            &[("cfq", Some(5.3)), ("deadline", Some(5.0)), ("noop", Some(5.0)), ("sstf", Some(5.29))];
+        let recalled = Some("cfq".to_owned());
+        assert_eq!(recalls(&[(0.5, "deadline", served)]), (recalled, vec!["noop".to_owned(), "deadline".to_owned()]));
+        assert_eq!(recalls(&[(1.5, "deadline", served)]), (None, vec![]), "another load");
+        assert_eq!(recalls(&[(0.5, "noop", served)]), (None, vec![]), "seen under another setting, a load looks different");
+    }
+
+    #[test]
+    fn what_gained_by_chance_is_not_recalled() {
+        let stretch = |cfq: f64| [("cfq", Some(5.0 + cfq)), ("deadline", Some(5.0))];
+        let (more, less, some) = (stretch(0.3), stretch(-0.2), stretch(0.25));
+        // The nearest alone would tell of a gain.
+        let mixed: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &less)];
+        assert_eq!(recalls(&mixed), (Some("deadline".to_owned()), vec![]));
+        let alike: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &some)];
+        assert_eq!(recalls(&alike).0.unwrap(), "cfq");
+    }
+
+    #[test]
+    fn what_starved_a_stream_in_any_stretch_is_not_recalled() {
+        let served: &[(&str, Option<f64>)] = &[("sstf", Some(6.0)), ("cfq", Some(5.1)), ("deadline", Some(5.0))];
+        let starved: &[(&str, Option<f64>)] = &[("sstf", None), ("cfq", Some(5.1)), ("deadline", Some(5.0))];
+        assert_eq!(recalls(&[(0.0, "deadline", served)]).0.unwrap(), "sstf");
+        assert_eq!(recalls(&[(0.0, "deadline", served), (0.0, "deadline", starved)]).0.unwrap(), "cfq");
+    }
 
     #[test]
     fn what_a_short_part_does_not_use_goes_to_the_others() {

@@ -25,7 +25,8 @@ pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 pub use jobs::JobsLoad;
 pub use load::Load;
 pub(crate) use minutes::{percent, promise};
-pub(crate) use remembered::Requests;
+pub(crate) use remembered::{Lived, Remembered, Requests};
+pub(crate) use runs::source;
 
 use crate::experience;
 use crate::monitor::Monitor;
@@ -33,7 +34,6 @@ use crate::pool::Crew;
 use crate::shipped;
 use crate::world::World;
 use regime::Regime;
-use remembered::Remembered;
 use runs::Plan;
 
 /// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is nobody to be

@@ -93,7 +93,11 @@ fn warn(monitor: &dyn Monitor, reason: &str, so: &str) {
 }
 
 impl Lived<'_> {
-    fn write(&self, path: &Path) -> Result<(), String> {
+    /// Adds it to the knowledge base in this file, which need not be there yet.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn write(&self, path: &Path) -> Result<(), String> {
         let steering = self.steered.steering();
         let (decided, windows) = (steering.decided(), steering.windows());
         let decisions = decided.iter().enumerate().map(|(number, one)| DecisionRow {

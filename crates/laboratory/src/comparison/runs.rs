@@ -144,7 +144,7 @@ impl Plan {
 
     /// Writes what was lived through into the knowledge base.
     pub fn keep(&self, results: &Results, remembered: &Remembered, monitor: &dyn Monitor) {
-        let source = self.source();
+        let source = source(&*self.load, &self.world);
         let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
             Some(Lived {
                 source: &source,
@@ -155,21 +155,6 @@ impl Plan {
             })
         });
         remembered.keep(lived, monitor);
-    }
-
-    /// The load with all that tells it from others, but for its disk and its seed: what has the same name there is the same.
-    fn source(&self) -> String {
-        let (load, replay) = (self.load.digest(), self.load.replay(&self.world));
-        let mut source = format!("{} {}", load.name, &load.sha256[..8]);
-        if replay.mode != "jobs" {
-            source += &format!(" {} speed={} fit={}", replay.mode, replay.speed, replay.fit);
-        }
-        for ((name, value), default) in self.world.tunables().zip(HostSettings::default().values()) {
-            if value != default {
-                source += &format!(" {name}={value}");
-            }
-        }
-        source
     }
 
     /// A record of each regime's run.
@@ -204,6 +189,21 @@ impl Plan {
         };
         self.regimes.iter().zip(&results.runs).enumerate().map(one).collect()
     }
+}
+
+/// The load with all that tells it from others, but for its disk and its seed: what has the same name there is the same.
+pub fn source(load: &dyn Load, world: &World) -> String {
+    let (digest, replay) = (load.digest(), load.replay(world));
+    let mut source = format!("{} {}", digest.name, &digest.sha256[..8]);
+    if replay.mode != "jobs" {
+        source += &format!(" {} speed={} fit={}", replay.mode, replay.speed, replay.fit);
+    }
+    for ((name, value), default) in world.tunables().zip(HostSettings::default().values()) {
+        if value != default {
+            source += &format!(" {name}={value}");
+        }
+    }
+    source
 }
 
 /// How far a task is.

@@ -6,10 +6,12 @@
 //!           └─▶ every controller ──────────▶ marks against the key
 //! marks of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
 //! ```
+//! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
 
 pub mod ceiling;
 mod cross_validation;
 mod marks;
+mod memory;
 mod question;
 mod sitting;
 mod statistics;
@@ -61,6 +63,8 @@ pub struct Exam {
     pub is_quick: bool,
     /// Whether processor time is measured, the one figure that differs from run to run.
     pub measures_cpu: bool,
+    /// Whether it is examined, too, what a knowledge base does to the controller `seekwise`.
+    pub examines_memory: bool,
 }
 
 /// A setting that stays in force, or a controller.
@@ -112,6 +116,7 @@ impl Exam {
         let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
         let candidates = candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))?;
         let policies = self.policies(&candidates)?;
+        let remembers = self.examines_memory.then(|| who_remembers(&policies)).transpose()?;
         let purpose = self.world.purpose()?;
         let experience = experience::load(self.experience.as_deref())?;
         let extent = Extent::new(self.is_quick, self.traces.clone());
@@ -130,6 +135,7 @@ impl Exam {
             .collect();
         ensure!(marked.len() == questions.len(), "a load sent no request to its device, so it cannot be marked");
         let standings = self.standings(&policies, &questions, &marked);
+        let memory = remembers.map(|chosen| memory::examine(chosen, &questions, purpose, &extent, &brief, self.seed, crew));
         Ok(Report {
             schema: SCHEMA,
             seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -144,6 +150,7 @@ impl Exam {
                     policies.iter().zip(marks).map(|(policy, marks)| row(*seed, question, policy, marks))
                 })
                 .collect(),
+            memory: memory.transpose()?,
             cross_validation: if self.is_quick || self.world != Which::Report {
                 Vec::new()
             } else {
@@ -216,7 +223,8 @@ impl Exam {
         add("trace", &self.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         add("experience", &self.experience.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
         let quick = self.is_quick.then_some("--quick");
-        for flag in [self.world.flag(), quick, self.measures_cpu.then_some("--cpu-time")].into_iter().flatten() {
+        let (cpu_time, memory) = (self.measures_cpu.then_some("--cpu-time"), self.examines_memory.then_some("--memory"));
+        for flag in [self.world.flag(), quick, cpu_time, memory].into_iter().flatten() {
             text.push_str(&format!(" {flag}"));
         }
         if self.preference != Preference::default() {
@@ -280,8 +288,19 @@ impl Exam {
             ("Regret", "How far the whole run is below the best candidate run by itself; negative if it is better.".to_owned()),
             ("Intervals", "95%, by bootstrap over the questions.".to_owned()),
         ];
-        facts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+        let memory = self.examines_memory.then_some(memory::ABOUT).map(|text| ("Memory", text.to_owned()));
+        facts.into_iter().chain(memory).map(|(name, text)| (name.to_owned(), text)).collect()
     }
+}
+
+/// The controller whose memory is examined.
+fn who_remembers(policies: &[Policy]) -> anyhow::Result<&Chosen> {
+    let chosen = policies.iter().find_map(|policy| match policy {
+        Policy::Chooses(chosen) if chosen.spec.name == twin::controller::SPEC.name => Some(chosen),
+        _ => None,
+    });
+    let name = twin::controller::SPEC.name;
+    chosen.with_context(|| format!("--memory: is about the controller {name}, which --controllers leaves out"))
 }
 
 fn run(question: &Question, policy: &Policy, brief: &Brief, measures_cpu: bool, crew: Crew) -> anyhow::Result<Sitting> {

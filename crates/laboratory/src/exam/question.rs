@@ -37,6 +37,45 @@ pub struct Question {
     pub phase_ends_s: Vec<f64>,
     /// The phase that a stream belongs to; one that is not named is in all of them.
     pub phase_of: BTreeMap<StreamId, usize>,
+    /// The job file; `None` of a trace.
+    jobs: Option<String>,
+}
+
+impl Question {
+    /// The same load with other draws of what its jobs ask; `None` of a trace, in which nothing is drawn.
+    ///
+    /// # Errors
+    /// The load cannot be made.
+    pub fn drawn_again(&self, seed: u64) -> anyhow::Result<Option<Question>> {
+        let Some(text) = &self.jobs else { return Ok(None) };
+        let load = JobsLoad::new(text, &self.load.digest().name, seed, &self.world)?;
+        Ok(Some(Question {
+            name: self.name.clone(),
+            family: self.family.clone(),
+            device: self.device.clone(),
+            load: Box::new(load),
+            world: self.world.clone(),
+            phase_ends_s: self.phase_ends_s.clone(),
+            phase_of: self.phase_of.clone(),
+            jobs: self.jobs.clone(),
+        }))
+    }
+
+    /// Loads of so many other families on the same device, or of all there are if these are fewer.
+    ///
+    /// # Errors
+    /// A load cannot be made.
+    pub fn others(&self, purpose: &Purpose, extent: &Extent, seed: u64, count: usize) -> anyhow::Result<Vec<Question>> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x07e5);
+        let others = purpose.loads.iter().filter(|name| **name != self.family);
+        let mut families: Vec<&loads::Family> = others.filter_map(|name| loads::find(name)).collect();
+        families.shuffle(&mut random);
+        let drawn = |(number, family): (usize, &loads::Family)| {
+            let drawn = loads::draw(family, seed, number as u32, &Scope::of(&self.world, extent.seconds));
+            jobs(family.name, &drawn.text, family.name, &self.device, self.world.clone(), drawn.phase_ends_s, seed)
+        };
+        families.into_iter().take(count).enumerate().map(drawn).collect()
+    }
 }
 
 /// How much is asked.
@@ -154,6 +193,7 @@ fn jobs(
         world,
         phase_ends_s,
         phase_of,
+        jobs: Some(text.to_owned()),
     })
 }
 
@@ -171,5 +211,6 @@ fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor
         world,
         phase_ends_s: vec![f64::INFINITY],
         phase_of: BTreeMap::new(),
+        jobs: None,
     })
 }

@@ -42,6 +42,21 @@ impl Sitting {
         keep: Option<&mut Recording>,
         monitor: &dyn Monitor,
     ) -> anyhow::Result<Sitting> {
+        Ok(Sitting::steered(question, begins_with, controller, measures_cpu, keep, monitor)?.0)
+    }
+
+    /// The same with its minutes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn steered(
+        question: &Question,
+        begins_with: &Setting,
+        controller: Box<dyn Controller>,
+        measures_cpu: bool,
+        keep: Option<&mut Recording>,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<(Sitting, Steered)> {
         let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
         let world = &question.world;
         let queue = world.queue(timed(world.scheduler(begins_with), &stopwatch));
@@ -57,13 +72,14 @@ impl Sitting {
         let ended = measure.last_completion;
         recorder.slots.until(ended);
         let decided = recorder.steered.steering().decided();
-        Ok(Sitting {
+        let sitting = Sitting {
             slots: recorder.slots,
             in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
             ended_s: ended.as_secs_f64(),
             tails: tails(measure.streams.iter()),
             cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns() as f64 / measure.all.count().max(1) as f64),
-        })
+        };
+        Ok((sitting, recorder.steered))
     }
 
     /// How it was served between these times, in seconds; `None` if nothing was done.
@@ -81,6 +97,11 @@ impl Sitting {
         let ends = self.in_force.iter().skip(1).map(|(at, _)| *at).chain([f64::INFINITY]);
         let pieces = self.in_force.iter().zip(ends);
         pieces.map(move |((at, setting), end)| (at.max(from_s), end.min(to_s), setting.as_str())).filter(|(from, to, _)| to > from)
+    }
+
+    /// What was in force then.
+    pub fn setting_at(&self, at_s: f64) -> &str {
+        self.in_force.iter().rev().find(|(from, _)| *from <= at_s).map_or("", |(_, setting)| setting)
     }
 
     /// How often something else was set.

@@ -19,11 +19,12 @@ use super::rows::{Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
 use crate::description::{describe_named, is_asked, names};
 use crate::experience::{Case, Experience, FEWEST, Served, noted};
+use crate::merit;
 use crate::similarity::{Columns, Point, distance};
 
 /// Windows this long before and after a change are compared; over a longer time the workload may change.
 const NEAR: Nanos = Nanos::from_millis(5_000);
-/// Settings are compared if the squared distance between their loads is below this.
+/// Settings of one run are compared if the squared distance between their loads is below this.
 const ALIKE: f64 = 2.5;
 /// Maximum number of cases, keeping the newest. The built-in experience is of that size, and training on both stays fast.
 const MOST_CASES: usize = 2_000;
@@ -50,9 +51,28 @@ impl Knowledge {
 /// Performance of the windows under one setting.
 struct Seen<'a> {
     setting: &'a str,
+    runs: BTreeSet<RunId>,
     row: Vec<f64>,
     asked: Point,
     served: Served,
+    /// The longest response time.
+    longest_s: f64,
+    /// How many streams were served in a window, in the mean.
+    streams: f64,
+}
+
+impl Seen<'_> {
+    /// Whether both served the same load. In several runs it is, for these are of one seed. In one run it may have changed together
+    /// with the setting; what is asked tells, although some settings change that, too.
+    fn is_comparable(&self, other: &Seen) -> bool {
+        self.runs != other.runs || self.runs.len() > 1 || distance(&self.asked, &other.asked, f64::INFINITY) <= ALIKE
+    }
+
+    /// Whether this setting starves a stream, as far as windows tell: somebody waited beyond the [bound](merit::bound_s) that `other`
+    /// sets, or a stream that `other` serves gets nothing, and so cannot ask again.
+    fn starves_beside(&self, other: &Seen) -> bool {
+        self.longest_s > merit::bound_s(other.longest_s) || self.streams <= other.streams - 1.0
+    }
 }
 
 /// A case whose settings are not yet numbered.
@@ -69,6 +89,7 @@ type Load = (String, String, String, Option<u64>, Option<RunId>);
 
 /// A window, and whether it is the first under its setting, which also serves requests queued before.
 struct Observed {
+    run: RunId,
     row: WindowRow,
     is_first: bool,
 }
@@ -104,7 +125,7 @@ impl Lived {
         let once = if run.seed.is_none() { Some(run.id) } else { None };
         let load = (run.plant.clone(), run.device.clone(), run.source.clone(), run.seed, once);
         let (last, _, windows) = self.loads.entry(load).or_insert_with(|| (0, run.clone(), Vec::new()));
-        windows.push(Observed { row, is_first });
+        windows.push(Observed { run: run.id, row, is_first });
         self.recorded += 1;
         *last = self.recorded;
     }
@@ -128,8 +149,9 @@ impl Lived {
         around.iter().for_each(|window| under.entry(&window.row.setting).or_default().push(window));
         let seen: Vec<Seen> = under.into_iter().filter_map(|(setting, windows)| self.seen(setting, &windows)).collect();
         let found = |one: &Seen| {
-            let alike = seen.iter().filter(|other| distance(&one.asked, &other.asked, f64::INFINITY) <= ALIKE);
-            let results: Vec<(String, Served)> = alike.map(|other| (other.setting.to_owned(), other.served)).collect();
+            let served = |other: &Seen| Served { starves: other.starves_beside(one), ..other.served };
+            let others = seen.iter().filter(|other| one.is_comparable(other));
+            let results: Vec<(String, Served)> = others.map(|other| (other.setting.to_owned(), served(other))).collect();
             let (run, under, features) = (run.clone(), one.setting.to_owned(), noted(one.row.iter().copied()));
             (results.len() > 1).then_some(Found { run, under, features, results })
         };
@@ -138,6 +160,7 @@ impl Lived {
 
     fn seen<'a>(&self, setting: &'a str, windows: &[&Observed]) -> Option<Seen<'a>> {
         let is_settled = windows.iter().any(|window| !window.is_first);
+        let runs = windows.iter().map(|window| window.run).collect();
         let windows: Vec<&WindowRow> = windows.iter().filter(|it| !it.is_first || !is_settled).map(|it| &it.row).collect();
         // What waited and was not done tells as much: where little is done, that is the result.
         let unfinished = windows.last().map_or(0, |window| window.outcome.unfinished);
@@ -149,7 +172,10 @@ impl Lived {
         let row: Vec<f64> = (0..self.names.len()).map(|column| mean(rows.iter().map(|row| row[column]))).collect();
         let only_asked = |(value, is_asked): (&f64, &bool)| if *is_asked { *value } else { f64::NAN };
         let asked: Vec<f64> = row.iter().zip(&self.is_asked).map(only_asked).collect();
-        Some(Seen { setting, asked: self.columns.point(|column| asked.get(column).copied()), row, served })
+        let asked = self.columns.point(|column| asked.get(column).copied());
+        let longest_s = windows.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
+        let streams = mean(windows.iter().filter_map(|window| window.feature("streams")));
+        Some(Seen { setting, runs, asked, row, served, longest_s, streams })
     }
 
     fn end(mut self) -> Experience {
@@ -181,7 +207,9 @@ fn row(window: &WindowRow) -> Vec<f64> {
     describe_named(&|name| window.feature(name).unwrap_or(f64::NAN), &window.outcome)
 }
 
-/// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison.
+/// The windows around each change of the setting, no window twice: a trial is two changes, but one comparison. Only where the change
+/// comes right after such a comparison, what was in force before it is compared again: what is chosen after some trials would else
+/// never be compared.
 fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
     let mut around = Vec::new();
     let mut used = 0;
@@ -192,7 +220,9 @@ fn changes(windows: &[Observed]) -> Vec<&[Observed]> {
         let at = windows[change].row.from;
         // Runs overlap, and a window that ends late may stand before one that ends early.
         let is_near = |window: &Observed| window.row.to + NEAR > at;
-        let from = (used..change).find(|&window| is_near(&windows[window])).unwrap_or(change);
+        let is_before = |window: &Observed| window.row.setting == windows[change - 1].row.setting && is_near(window);
+        let unused = (used..change).find(|&window| is_near(&windows[window]));
+        let from = unused.or_else(|| (0..change).rev().take_while(|&window| is_before(&windows[window])).last()).unwrap_or(change);
         let to = windows.partition_point(|window| window.row.from < at + NEAR);
         around.push(&windows[from..to]);
         used = to;
@@ -299,6 +329,14 @@ mod tests {
     }
 
     #[test]
+    fn what_is_chosen_right_after_a_trial_is_compared_too() {
+        let trial =
+            [Stretch("noop", 2, 10, 0.5), Stretch("cfq", 3, 30, 0.5), Stretch("noop", 2, 10, 0.5), Stretch("sstf", 9, 20, 0.5)];
+        let last = vec![("noop", 10.0), ("sstf", 20.0)];
+        assert_eq!(results(&experience(&[windows(&trial)]))[2..], [("noop", last.clone()), ("sstf", last)]);
+    }
+
+    #[test]
     fn runs_of_one_load_that_can_be_drawn_again_are_compared() {
         let of = |seed: Option<u64>, device: &str| {
             let mut lived = Lived::new();
@@ -318,6 +356,42 @@ mod tests {
         assert!((4..=6).contains(&experience.cases.len()), "{}", experience.cases.len());
         assert_eq!(of(Some(1), "disk ").cases, [], "on two disks");
         assert_eq!(of(None, "").cases, [], "two loads that are alike in nothing but their name");
+    }
+
+    #[test]
+    fn what_one_load_asks_differs_by_setting_and_is_compared_all_the_same() {
+        let compared = |seed: Option<u64>| {
+            let mut lived = Lived::new();
+            for (number, setting, read_share) in [(0, "noop", 0.1), (1, "cfq", 0.9)] {
+                let run = Arc::new(Run { seed, device: "disk".into(), source: "load".into(), ..run(number) });
+                windows(&[Stretch(setting, 5, 10, read_share)]).into_iter().for_each(|window| lived.window(&run, window));
+            }
+            lived.end().cases.len()
+        };
+        assert_eq!((compared(Some(1)), compared(None)), (2, 0));
+    }
+
+    #[test]
+    fn a_setting_under_which_somebody_waits_too_long_or_gets_nothing_starves() {
+        let starves = |longest_s: f64, streams: f64| {
+            let mut lived = Lived::new();
+            for (number, setting, longest_s, streams) in [(0, "noop", 0.4, 3.0), (1, "cfq", longest_s, streams)] {
+                let run = Arc::new(Run { seed: Some(1), device: "disk".into(), source: "load".into(), ..run(number) });
+                for mut window in windows(&[Stretch(setting, 5, 10, 0.5)]) {
+                    window.outcome.max_response_s = longest_s;
+                    (window.features, window.values) = (["streams".to_owned()].into(), vec![streams]);
+                    lived.window(&run, window);
+                }
+            }
+            let experience = lived.end();
+            let case = experience.cases.iter().find(|case| experience.settings[case.under] == "noop").unwrap();
+            let starves = case.results.iter().map(|served| served.unwrap().starves);
+            experience.settings.iter().cloned().zip(starves).collect::<BTreeMap<String, bool>>()
+        };
+        let of = |cfq: bool| BTreeMap::from([("cfq".to_owned(), cfq), ("noop".to_owned(), false)]);
+        assert_eq!(starves(1.5, 2.5), of(false));
+        assert_eq!(starves(1.7, 3.0), of(true), "more than four times as long, and more than a second");
+        assert_eq!(starves(0.4, 2.0), of(true), "one of three streams");
     }
 
     #[test]
