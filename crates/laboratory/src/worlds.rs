@@ -103,6 +103,9 @@ mod tests {
     use super::*;
     use crate::{devices, loads, shipped};
 
+    /// Profiles that came after the worlds: a world that draws from more devices draws others, and its results compare with none before.
+    const LATER: &[&str] = &["cloud-volume"];
+
     /// What a device is made of: profiles and families of drawn ones.
     fn made_of(device: &str) -> Vec<String> {
         let device = device.split('@').next().unwrap();
@@ -131,9 +134,9 @@ mod tests {
     }
 
     #[test]
-    fn no_device_is_in_two_worlds_and_every_one_is_in_some() {
+    fn no_device_is_in_two_worlds_and_every_one_but_for_those_that_came_later_is_in_some() {
         let found = in_one_world(|purpose| purpose.devices.iter().flat_map(|device| made_of(device)).collect());
-        let profiles = sim::profile::BUILT_IN.iter().map(|(name, _)| (*name).to_owned());
+        let profiles = sim::profile::BUILT_IN.iter().map(|(name, _)| *name).filter(|name| !LATER.contains(name)).map(str::to_owned);
         let drawn = devices::ALL.iter().map(|family| format!("{DRAWN}{}", family.name));
         let all: BTreeSet<String> = profiles.chain(drawn).collect();
         assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), all);

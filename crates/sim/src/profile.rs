@@ -23,6 +23,7 @@ pub static BUILT_IN: &[(&str, &str)] = &[
     ("atlas10k", include_str!("../../../disks/atlas10k.toml")),
     ("barracuda", include_str!("../../../disks/barracuda.toml")),
     ("cheetah9LP", include_str!("../../../disks/cheetah9LP.toml")),
+    ("cloud-volume", include_str!("../../../disks/cloud-volume.toml")),
     ("hp_c2247a", include_str!("../../../disks/hp_c2247a.toml")),
     ("ibm18es", include_str!("../../../disks/ibm18es.toml")),
     ("nvme-tlc", include_str!("../../../disks/nvme-tlc.toml")),

@@ -75,6 +75,64 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
     }
 }
 
+#[test]
+fn impossible_limits_are_errors_that_name_key_value_and_what_would_be_right() {
+    for (limits, expected) in [
+        ("", "my.toml: limits: operations_per_second, mb_s or both should be there"),
+        ("operations_per_second = 0", "limits.operations_per_second: 0 should be 0.1 to 1000000000 operations/s"),
+        ("mb_s = nan", "limits.mb_s: NaN should be 0.001 to 1000000 MB/s"),
+        ("mb_s = 1\noperation_kib = 256", "limits.operation_kib: 256 without operations_per_second"),
+        ("mb_s = 1\nburst_mb_s = 9", "limits.burst_mb_s: 9 without burst_mb"),
+        ("mb_s = 1\nburst_mb = 9", "limits.burst_mb: 9 without burst_mb_s"),
+        ("mb_s = 1\nburst_mb = 0", "limits.burst_mb: 0 should be 0.001 to 1000000000 MB"),
+        ("mb_s = 2\nburst_mb = 1\nburst_mb_s = 2", "limits.burst_mb_s: 2 should be more than 2, which is mb_s"),
+        ("mb_s = 1\nburst_operations = 9", "limits.burst_operations: 9 without operations_per_second"),
+        ("mb_s = 1\nburst_operations_per_second = 9", "limits.burst_operations_per_second: 9 without operations_per_second"),
+        ("mb = 1", "mb"),
+    ] {
+        for disk in ["atlas10k", "nvme-tlc", "raid5-5x-sata7200"] {
+            let error = error_of(&with_limits(disk, limits));
+            assert!(error.starts_with("my.toml") && error.contains(expected), "{disk}, {limits}: {error}");
+        }
+    }
+}
+
+fn with_limits(disk: &str, limits: &str) -> String {
+    format!("{}\n[limits]\n{limits}\n", load(disk).unwrap().text())
+}
+
+#[test]
+fn devices_of_every_kind_keep_the_limits_of_their_profiles() {
+    for disk in ["atlas10k", "nvme-tlc", "raid5-5x-sata7200"] {
+        let profile = Profile::parse(&with_limits(disk, "operations_per_second = 10"), disk).unwrap();
+        let last_ms = |profile: &Profile| {
+            let mut device = profile.build(DeviceOptions { queue_depth: Some(8), queue_policy: None });
+            let (mut done, priority) = (Vec::new(), Priority::DEFAULT);
+            for id in 0..3 {
+                let lba = 8 * u64::from(id);
+                let arrival = Nanos::ZERO;
+                device.submit(arrival, &Request { id, stream: 0, op: Op::Read, sync: true, priority, sectors: 8, lba, arrival });
+            }
+            while done.len() < 3 {
+                device.advance(device.wake_at().unwrap(), &mut done);
+            }
+            done[2].at.as_millis_f64()
+        };
+        let (limited, not) = (last_ms(&profile), last_ms(&load(disk).unwrap()));
+        assert!(not < 100.0 && (200.0..300.0).contains(&limited), "{disk}: {limited} ms, without limits {not} ms");
+        assert!(profile.annotated().contains("operations_per_second = 10  # operations/s, 0.1 to 1000000000"));
+    }
+}
+
+#[test]
+fn a_hard_disk_with_limits_reads_back_as_written() {
+    let profile = Profile::parse(&with_limits("atlas10k", "mb_s = 4.5\nburst_mb_s = 9\nburst_mb = 100"), "my.toml").unwrap();
+    let specification = &profile.hdd().unwrap().specification;
+    let again = Profile::from_hdd(specification, "again.toml").unwrap();
+    assert!(again.text().contains("burst_mb = 100.0"), "{}", again.text());
+    assert_eq!(&again.hdd().unwrap().specification, specification);
+}
+
 /// The atlas10k with another seek curve.
 fn with_seek(seek: &str) -> String {
     let text = load("atlas10k").unwrap().text().to_owned();

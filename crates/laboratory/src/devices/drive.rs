@@ -107,6 +107,7 @@ pub(super) fn draw(random: &mut Xoshiro256PlusPlus, class: &Class) -> DrawnDevic
         cache: cache(random, class, is_modern),
         overheads: overheads(random, class),
         queue: HddQueue { preseek, ..HddQueue::new(depth, policy) },
+        limits: None,
         zones,
     };
     // A description of numbers and words can be written; if it could not, the empty text would be no profile.

@@ -1,6 +1,7 @@
 //! Simulated storage devices behind the [`Device`] trait, one file or folder for each kind.
 
 pub mod hdd;
+pub mod limited;
 pub mod raid;
 mod reciprocal;
 pub mod ssd;

@@ -115,7 +115,20 @@ fn convert(
     fields.finish(notes);
     let description = format!("{}, imported from DiskSim parameters", disk.name);
     let name = name.to_owned();
-    Ok(HddSpecification { name, description, geometry, mechanics, seek, write_seek, bus, cache, overheads, queue, zones })
+    Ok(HddSpecification {
+        name,
+        description,
+        geometry,
+        mechanics,
+        seek,
+        write_seek,
+        bus,
+        cache,
+        overheads,
+        queue,
+        limits: None,
+        zones,
+    })
 }
 
 /// The slowest of disk, bus, controller and what the user says: DiskSim takes the largest of all transfer times.

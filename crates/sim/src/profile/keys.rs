@@ -14,7 +14,7 @@ use toml::de::{DeTable, DeValue};
 /// Units by the ends of keys, longest first where one is the end of another.
 const UNITS: &[(&str, &str)] = &[
     ("_kib_s", "KiB/s"),
-    ("_mb_s", "MB/s"),
+    ("mb_s", "MB/s"),
     ("_ms", "ms"),
     ("_us", "µs"),
     ("_s", "s"),

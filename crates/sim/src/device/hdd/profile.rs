@@ -6,6 +6,7 @@ use super::Hdd;
 use super::model::HddModel;
 use super::spec::{HddSpecification, QueuePolicy};
 use crate::device::Device;
+use crate::device::limited::LimitedProfile;
 use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 
 /// Hard disks. Their profiles have no `kind`: files from before there were other kinds stay good.
@@ -24,7 +25,8 @@ pub struct HddProfile {
 fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     let specification: HddSpecification = text.read()?;
     let model = HddModel::new(&specification).map_err(|error| text.error(error))?;
-    Ok(Arc::new(HddProfile { specification, model: Arc::new(model) }))
+    let limits = specification.limits.clone();
+    LimitedProfile::around(HddProfile { specification, model: Arc::new(model) }, limits.as_ref(), text)
 }
 
 impl DeviceProfile for HddProfile {

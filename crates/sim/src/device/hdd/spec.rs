@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::mechanics::MAX_CYLINDERS;
+use crate::device::limited::spec::LimitsSpecification;
 
 /// Longer than any movement of an arm, any step of a controller or any time on a bus: a second.
 const LONGEST_MS: f64 = 1000.0;
@@ -39,6 +40,9 @@ pub struct HddSpecification {
     pub overheads: Overheads,
     /// The drive's own queue.
     pub queue: HddQueue,
+    /// How fast it may be used, if not as fast as it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<LimitsSpecification>,
     /// Bands of cylinders with the same number of sectors per track, outermost (LBA 0) first.
     #[serde(rename = "zone")]
     pub zones: Vec<ZoneSpecification>,

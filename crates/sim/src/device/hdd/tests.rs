@@ -62,6 +62,7 @@ fn tiny() -> HddSpecification {
         },
         overheads: Overheads::default(),
         queue: HddQueue::new(8, QueuePolicy::Fifo),
+        limits: None,
         zones: vec![zone(0, 19, 100)],
     }
 }

@@ -7,6 +7,7 @@ use super::layout::{ArrayLayout, MAX_MEMBERS};
 use super::spec::{ArraySettings, ArraySpecification};
 use crate::device::Device;
 use crate::device::hdd::spec::QueuePolicy;
+use crate::device::limited::LimitedProfile;
 use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, OneLine, Profile, ProfileError, ProfileText, keys};
 
 /// Arrays of devices.
@@ -74,7 +75,8 @@ fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     let what = format!("RAID {} of {} {of}", settings.level.number(), members.len());
     let description = spec.description.clone().unwrap_or_else(|| describe(what, &settings, spare.as_deref()));
     let name = spec.name.clone().unwrap_or_else(|| text.source().to_owned());
-    Ok(Arc::new(RaidProfile { name, description, settings, layout, members, spare, parts, disks }))
+    let profile = RaidProfile { name, description, settings, layout, members, spare, parts, disks };
+    LimitedProfile::around(profile, spec.limits.as_ref(), text)
 }
 
 /// The profile of that name, loaded once however often it is named.

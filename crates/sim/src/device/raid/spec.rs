@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::layout::{ArrayLayout, Level, MAX_MEMBERS, level};
 use super::{LEVELS, MemberFailure, RebuildRate};
+use crate::device::limited::spec::LimitsSpecification;
 
 /// KiB of a stripe unit if the profile says none.
 const STRIPE_UNIT_KIB: f64 = 4.0;
@@ -56,6 +57,8 @@ pub struct ArraySpecification {
     /// The same while the host has requests in the array (md: `speed_limit_min`): at most as fast as `rebuild_kib_s`.
     #[schemars(range(min = 1), extend("default" = RebuildRate::default().busy_kib_s))]
     pub rebuild_busy_kib_s: Option<u64>,
+    /// How fast the array may be used, if not as fast as it can. A disk of it has the limits of its own profile.
+    pub limits: Option<LimitsSpecification>,
 }
 
 /// What a specification says, checked as far as possible before its disks are known.

@@ -6,6 +6,7 @@ use super::Ssd;
 use super::model::SsdModel;
 use super::spec::SsdSpecification;
 use crate::device::Device;
+use crate::device::limited::LimitedProfile;
 use crate::profile::{DeviceKind, DeviceOptions, DeviceProfile, ProfileError, ProfileText, keys};
 
 /// Flash devices.
@@ -27,7 +28,8 @@ struct SsdProfile {
 fn parse(text: &ProfileText) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
     let spec: SsdSpecification = text.read()?;
     let model = SsdModel::new(&spec).map_err(|error| text.error(error))?;
-    Ok(Arc::new(SsdProfile { spec, model: Arc::new(model) }))
+    let limits = spec.limits.clone();
+    LimitedProfile::around(SsdProfile { spec, model: Arc::new(model) }, limits.as_ref(), text)
 }
 
 impl DeviceProfile for SsdProfile {

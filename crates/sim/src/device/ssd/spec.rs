@@ -4,6 +4,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::device::limited::spec::LimitsSpecification;
+
 /// More cannot be simulated: 2 TiB.
 const MOST_SECTORS: u64 = 1 << 32;
 
@@ -39,6 +41,9 @@ pub struct SsdSpecification {
     pub write_buffer: WriteBufferSpecification,
     /// The queue.
     pub queue: SsdQueue,
+    /// How fast it may be used, if not as fast as it can.
+    #[serde(default)]
+    pub limits: Option<LimitsSpecification>,
 }
 
 /// What lies on the flash at the beginning.

@@ -38,6 +38,7 @@ fn tiny() -> SsdSpecification {
         garbage_collection: GarbageCollection { low_free_blocks: 4, high_free_blocks: 4, wear_spread: None },
         write_buffer: WriteBufferSpecification { pages: 0 },
         queue: SsdQueue { depth: 8 },
+        limits: None,
     }
 }
 

@@ -57,6 +57,7 @@ impl Estimate {
             cache: self.cache(longest),
             overheads: self.overheads(),
             queue: HddQueue { preseek: Preseek::DuringCompletion, ..HddQueue::new(self.queue.depth, self.queue.policy) },
+            limits: None,
             zones,
         }
     }
