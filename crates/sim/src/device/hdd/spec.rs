@@ -40,7 +40,7 @@ pub struct HddSpecification {
     pub overheads: Overheads,
     /// The drive's own queue.
     pub queue: HddQueue,
-    /// How fast it may be used, if not as fast as it can.
+    /// How fast it may be used, if not as fast as it can. What is too fast waits before it, in order of arrival; a flush does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsSpecification>,
     /// Bands of cylinders with the same number of sectors per track, outermost (LBA 0) first.

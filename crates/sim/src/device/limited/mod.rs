@@ -9,14 +9,14 @@
 //!      [ bucket ] [ bucket ]   a request takes its tokens from each as it passes
 //! ```
 //!
-//! A bucket earns tokens at its rate up to its size. A request passes when there is at least one token (an operation, or the bytes of a
-//! sector) in every bucket, and takes as many as it costs: a large one leaves a debt to those behind it. QEMU's throttling charges a
-//! request so, after it has passed (`throttle_compute_wait` in `util/throttle.c`). A limit without a burst is a bucket of one token;
-//! with one, a bucket of credits that is full at the beginning, and one of a single token that bounds the burst, as AWS describes it for
-//! the I/O credits of EBS gp2 volumes ("Amazon EBS volume types", I/O credits and burst performance).
+//! A bucket earns tokens at its rate up to its size. A request passes when there is at least one token (an operation, or the bytes of
+//! a sector) in every bucket, and takes as many as it costs: a large one leaves a debt to those behind it. QEMU's throttling charges
+//! a request so, after it has passed (`util/throttle.c`). A limit without a burst is a bucket of one token; with one, a bucket of
+//! credits that is full at the beginning, and one of a single token that bounds the burst, as AWS describes the I/O credits of EBS gp2
+//! volumes ("Amazon EBS volume types": I/O credits and burst performance).
 //!
 //! Tokens are counted in 10^-12, so that rates in thousandths earn a whole number of them in each nanosecond: nothing is rounded, and
-//! nothing drifts. A flush passes: no provider counts one, and what it waits for has passed already.
+//! nothing drifts. A flush passes: providers count reads and writes, and what it waits for has passed already.
 
 pub mod spec;
 #[cfg(test)]
@@ -80,7 +80,7 @@ impl Bucket {
 
     /// It passes, and what it costs is taken.
     fn take(&mut self, now: u64, tokens: u64) {
-        // It passes in the first whole nanosecond behind its token: what was earned in the rest of that has room, so nothing drifts.
+        // It passes in the first whole nanosecond behind its token. What is earned in the rest of that has room, or times would drift.
         let most = self.size + self.rate - 1;
         self.level = most.min(self.level + self.rate * i128::from(now - self.at)) - i128::from(tokens) * TOKEN;
         self.at = now;
@@ -198,7 +198,7 @@ pub struct Limited {
     waiting: VecDeque<(Nanos, Request)>,
     /// What the host has not heard of yet.
     ready: Vec<Completion>,
-    /// Busy time up to `until`, and what the inner device's was then. A request that waits keeps the device busy, as the host sees it.
+    /// Busy time up to `until`, and what the inner device's was then. A request that waits keeps the device busy: so a host sees it.
     busy: Nanos,
     inner_busy: Nanos,
     until: Nanos,

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Limits;
 
-/// How fast a device may be used, whatever it could do: as a cloud's block volume, or one of a storage array, has it. What exceeds the
-/// limits waits before the device, in order of arrival; a flush does not.
+/// How fast a device may be used, whatever it could do: as a cloud's block volume, or one of a storage array, has it. What exceeds
+/// the limits waits before the device, in order of arrival; a flush does not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsSpecification {
@@ -17,7 +17,7 @@ pub struct LimitsSpecification {
     /// every request is one.
     #[schemars(range(min = 1, max = 1 << 20))]
     pub operation_kib: Option<u32>,
-    /// As fast it may be used as long as it has credits.
+    /// How fast it may be used as long as it has credits.
     #[schemars(range(min = 0.1, max = 1e9), extend("x-unit" = "operations/s"))]
     pub burst_operations_per_second: Option<f64>,
     /// The most credits that it has, and those at the beginning: each is one operation. It earns `operations_per_second` of them.
@@ -26,7 +26,7 @@ pub struct LimitsSpecification {
     /// What it may read and write for ever.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub mb_s: Option<f64>,
-    /// As fast it may be used as long as it has credits.
+    /// How fast it may be used as long as it has credits.
     #[schemars(range(min = 0.001, max = 1e6))]
     pub burst_mb_s: Option<f64>,
     /// The most credits that it has, and those at the beginning, in 10^6 bytes. It earns `mb_s` of them.

@@ -144,8 +144,8 @@ fn of_two_limits_the_tighter_counts() {
 #[test]
 fn requests_pass_in_order_of_arrival() {
     let mut limited = device("operations_per_second = 1000\noperation_kib = 1", Nanos(MS / 10));
-    let order: Vec<u32> = read_all(&mut limited, Nanos::ZERO, &[2, 64, 2, 2]).into_iter().map(|(id, _)| id).collect();
-    assert_eq!(order, [0, 1, 2, 3]);
+    let order: Vec<u32> = read_all(&mut limited, Nanos::ZERO, &[64, 2, 64, 2, 2]).into_iter().map(|(id, _)| id).collect();
+    assert_eq!(order, [0, 1, 2, 3, 4]);
 }
 
 #[test]

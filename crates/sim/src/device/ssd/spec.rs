@@ -41,7 +41,7 @@ pub struct SsdSpecification {
     pub write_buffer: WriteBufferSpecification,
     /// The queue.
     pub queue: SsdQueue,
-    /// How fast it may be used, if not as fast as it can.
+    /// How fast it may be used, if not as fast as it can. What is too fast waits before it, in order of arrival; a flush does not.
     #[serde(default)]
     pub limits: Option<LimitsSpecification>,
 }
