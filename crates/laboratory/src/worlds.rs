@@ -103,7 +103,7 @@ mod tests {
     use super::*;
     use crate::{devices, loads, shipped};
 
-    /// Profiles that came after the worlds: a world that draws from more devices draws others, and its results compare with none before.
+    /// Profiles that came after the worlds. A world with more devices draws others, and its results compare with none before.
     const LATER: &[&str] = &["cloud-volume"];
 
     /// What a device is made of: profiles and families of drawn ones.

@@ -11,6 +11,7 @@ mod findings;
 mod flash;
 mod hdd;
 mod kind;
+mod limits;
 mod members;
 mod refine;
 mod replay;
@@ -21,10 +22,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use block::Nanos;
-use sim::profile::{DeviceProfile, Profile, ProfileError};
+use sim::profile::{DeviceProfile, Profile};
 
 pub use self::access::Access;
 pub use self::findings::Finding;
+use self::limits::Limit;
 pub use self::residual::Residual;
 use crate::Seen;
 
@@ -34,6 +36,9 @@ pub const MIN_ACCESSES: usize = 20;
 /// A single disk whose replays are so close to what was seen, as a part of it, is one: a drawn drive with the depth of its queue known is
 /// told to about this.
 const AS_IT_IS: f64 = 0.08;
+
+/// A device behind a limit is told from one without if its replays are so much closer.
+const CLEARLY: f64 = 0.7;
 
 /// Why no device could be fitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,37 +150,79 @@ fn fitted_to(accesses: usize, share: f64) -> usize {
 
 /// What these accesses give, and what was found.
 fn fitted(accesses: &[Access], capacity: u64, is_known: bool, residual: Option<&Residual>) -> Result<Fitted, FitError> {
-    let kind = kind::of(accesses);
-    let no_profile = |error: ProfileError| FitError::NoProfile(error.to_string());
-    let mut findings = kind.findings(capacity, is_known);
-    let mut turn = None;
-    let (profile, text) = match kind.kind {
-        kind::Kind::HardDisk => {
-            let disk = hdd::estimate(accesses, capacity);
-            let (single, distance) = disk.clone().refined(accesses);
-            let is_told = distance <= AS_IT_IS && single.is_usual();
-            let array = (!is_told).then(|| array::better(&disk, accesses)).flatten();
-            match array.and_then(|array| array.refined_if_better((&single, distance), accesses)) {
-                Some(array) => {
-                    findings.extend(array.findings());
-                    let member = array.member().map_err(no_profile)?;
-                    let profile = array.profile().ok_or_else(|| FitError::NoProfile("no array can be made".to_owned()))?;
-                    (profile, member.text().to_owned())
-                }
-                None => {
-                    turn = single.seen_turn();
-                    findings.extend(single.findings());
-                    let profile = single.profile().map_err(no_profile)?;
-                    (profile.device(), profile.text().to_owned())
-                }
-            }
-        }
-        kind::Kind::Flash => {
-            let estimate = flash::estimate(accesses, capacity);
-            findings.extend(estimate.findings());
-            (estimate.folded().map_err(no_profile)?, estimate.profile().map_err(no_profile)?.text().to_owned())
-        }
+    let device = Served::by(accesses, capacity, is_known)?;
+    let Served { profile, text, findings, turn } = match limits::found(accesses) {
+        Some(limit) => device.or_limited(&limit, accesses, capacity, is_known)?,
+        None => device,
     };
     let profile_toml = findings::head(&findings, residual) + &text;
     Ok(Fitted { profile_toml, findings, profile, turn })
+}
+
+/// A device that may have served what was seen.
+struct Served {
+    profile: Arc<dyn DeviceProfile>,
+    text: String,
+    findings: Vec<Finding>,
+    turn: Option<Nanos>,
+}
+
+fn no_profile(error: impl fmt::Display) -> FitError {
+    FitError::NoProfile(error.to_string())
+}
+
+impl Served {
+    /// One that nothing limits.
+    fn by(accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
+        let kind = kind::of(accesses);
+        let findings = kind.findings(capacity, is_known);
+        if kind.kind == kind::Kind::Flash {
+            return Served::by_flash(flash::estimate(accesses, capacity), findings);
+        }
+        let disk = hdd::estimate(accesses, capacity);
+        let (single, distance) = disk.clone().refined(accesses);
+        let is_told = distance <= AS_IT_IS && single.is_usual();
+        let array = (!is_told).then(|| array::better(&disk, accesses)).flatten();
+        match array.and_then(|array| array.refined_if_better((&single, distance), accesses)) {
+            Some(array) => {
+                let member = array.member().map_err(no_profile)?;
+                let profile = array.profile().ok_or_else(|| no_profile("no array can be made"))?;
+                let findings = [findings, array.findings()].concat();
+                Ok(Served { profile, text: member.text().to_owned(), findings, turn: None })
+            }
+            None => Served::by_disk(&single, findings),
+        }
+    }
+
+    fn by_flash(estimate: flash::Estimate, findings: Vec<Finding>) -> Result<Served, FitError> {
+        let profile = estimate.folded().map_err(no_profile)?;
+        let text = estimate.profile().map_err(no_profile)?.text().to_owned();
+        Ok(Served { profile, text, findings: [findings, estimate.findings()].concat(), turn: None })
+    }
+
+    fn by_disk(disk: &hdd::Estimate, findings: Vec<Finding>) -> Result<Served, FitError> {
+        let profile = disk.profile().map_err(no_profile)?;
+        let findings = [findings, disk.findings()].concat();
+        Ok(Served { profile: profile.device(), text: profile.text().to_owned(), findings, turn: disk.seen_turn() })
+    }
+
+    /// One behind a limit, if that is clearly nearer to what was seen. What passes a limit seldom meets another request in the
+    /// device, so that an array would not show.
+    fn or_limited(self, limit: &Limit, accesses: &[Access], capacity: u64, is_known: bool) -> Result<Served, FitError> {
+        let behind = limit.taken_off(accesses);
+        let kind = kind::of(&behind);
+        let findings = kind.findings(capacity, is_known);
+        let mut limited = match kind.kind {
+            kind::Kind::Flash => Served::by_flash(flash::estimate(&behind, capacity).holding(limit.most()), findings)?,
+            kind::Kind::HardDisk => {
+                let (disk, _) = hdd::estimate(&behind, capacity).refined(&behind);
+                Served::by_disk(&disk.resized(capacity, limit.most()), findings)?
+            }
+        };
+        limited.profile = limit.before(limited.profile).map_err(no_profile)?;
+        limited.text += &limit.text();
+        limited.findings.extend(limit.findings());
+        let off = |served: &Served| residual::judge(&*served.profile, accesses, 0).demerit_ms;
+        Ok(if off(&limited) < CLEARLY * off(&self) { limited } else { self })
+    }
 }

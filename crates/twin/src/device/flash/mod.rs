@@ -169,6 +169,11 @@ fn page_bytes(capacity: u64) -> u64 {
 }
 
 impl Estimate {
+    /// The same, which holds so many requests at once.
+    pub fn holding(self, requests: u32) -> Estimate {
+        Estimate { depth: requests.clamp(self.depth, 1_024), ..self }
+    }
+
     /// The device, as far as a profile can hold it.
     pub fn profile(&self) -> Result<Profile, ProfileError> {
         Profile::parse(&self.text(), "fitted")
