@@ -100,6 +100,26 @@ fn a_device_is_fitted_to_a_trace_and_its_profile_loads() {
 }
 
 #[test]
+fn a_volume_with_a_limit_is_fitted_to_a_trace_and_its_profile_keeps_the_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("trace.csv").display().to_string();
+    // Eight far reads at once, of which one is done every 5 ms.
+    let mut text = "time_ms,lba,sectors,op,response_ms\n".to_owned();
+    for index in 0..800_u64 {
+        let (begin, end) = (5 * index.saturating_sub(8), 5 * index);
+        writeln!(text, "{begin},{},8,read,{}.{}", index * 7_919_000 % 16_000_000, end - begin, 2 + index % 3).unwrap();
+    }
+    std::fs::write(&trace, text).unwrap();
+    let new = folder.path().join("mine.toml").display().to_string();
+    let table = succeeds(&["disk", "fit", &trace, "-o", &new]);
+    assert!(table.contains("limit of operations") && table.contains("operations/s") && table.contains("flash"), "{table}");
+    assert!(succeeds(&["disk", "show", &new]).contains("[limits]\noperations_per_second = 200.0"), "{table}");
+    let json: serde_json::Value = serde_json::from_str(&succeeds(&["disk", "fit", &trace, "--json"])).unwrap();
+    let limit = json["findings"].as_array().unwrap().iter().find(|finding| finding["name"] == "limit of operations").unwrap();
+    assert!((limit["number"].as_f64().unwrap() - 200.0).abs() < 1.0 && limit["unit"] == "operations/s", "{limit}");
+}
+
+#[test]
 fn fits_to_real_drives_come_near_the_profiles_measured_on_them() {
     let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/measured"));
     if !folder.is_dir() {
