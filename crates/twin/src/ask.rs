@@ -184,7 +184,8 @@ impl Question<'_> {
     pub fn ask(self) -> Result<Answer, NoAnswer> {
         let under_way = |seen: &&Seen| seen.completed >= self.from && seen.request.arrival < self.to;
         let asked = || self.recording.seen().chain(self.recording.flushes());
-        let load = Load::infer(asked().filter(under_way), self.from, self.to);
+        let waiting: Vec<Seen> = self.recording.under_way().collect();
+        let load = Load::infer(asked().chain(&waiting).filter(under_way), self.from, self.to);
         if load.requests() < LEAST_REQUESTS {
             return Err(NoAnswer::TooFew(load.requests()));
         }

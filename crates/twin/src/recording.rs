@@ -9,6 +9,9 @@ use sim::trace::TraceRequest;
 /// What a recording may take: 64 MiB, a third each for requests, calls and flushes.
 const MOST_BYTES: usize = 64 << 20;
 
+/// Not yet.
+const NEVER: Nanos = Nanos(u64::MAX);
+
 /// A request that was queued, dispatched and completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
@@ -66,10 +69,15 @@ pub struct Call {
     pub returned: Nanos,
 }
 
+/// Requests that are under way at once are fewer than this: what is not reported as done is forgotten in the end.
+const MOST_UNDER_WAY: usize = 1 << 14;
+
 /// Rings of the latest requests and calls, in the order in which they were done.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     seen: VecDeque<Seen>,
+    /// Queued, not completed yet.
+    under_way: VecDeque<Request>,
     flushes: VecDeque<Seen>,
     calls: VecDeque<Call>,
 }
@@ -80,23 +88,39 @@ impl Recording {
         Recording::default()
     }
 
-    /// Takes an event in; what is not done is not kept.
+    /// Takes an event in.
     pub fn event(&mut self, event: &Event) {
         match *event {
             Event::Completed { request, dispatched, at } => {
+                let is_it =
+                    |other: &Request| (other.arrival, other.stream, other.lba) == (request.arrival, request.stream, request.lba);
+                if let Some(place) = self.under_way.iter().position(is_it) {
+                    self.under_way.remove(place);
+                }
                 push(&mut self.seen, Seen { request, dispatched, completed: at });
             }
             Event::Flushed { stream, asked, at } => push(&mut self.flushes, Seen::flush(stream, asked, at)),
             Event::Returned { stream, op, bytes, called, at } => {
                 push(&mut self.calls, Call { stream, op, bytes, called, returned: at });
             }
-            Event::Queued(_) | Event::Called(_) => {}
+            Event::Queued(request) => {
+                if self.under_way.len() >= MOST_UNDER_WAY {
+                    self.under_way.pop_front();
+                }
+                self.under_way.push_back(request);
+            }
+            Event::Called(_) => {}
         }
     }
 
     /// The requests, in the order in which they completed.
     pub fn seen(&self) -> impl DoubleEndedIterator<Item = &Seen> + ExactSizeIterator {
         self.seen.iter()
+    }
+
+    /// The requests that are queued or at the device, as if they were never dispatched: a stream that waits for them shows in no other.
+    pub fn under_way(&self) -> impl Iterator<Item = Seen> {
+        self.under_way.iter().map(|&request| Seen { request, dispatched: NEVER, completed: NEVER })
     }
 
     /// How many of the requests were done before this time.
@@ -125,6 +149,31 @@ fn push<T>(ring: &mut VecDeque<T>, last: T) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::load::Load;
+
+    #[test]
+    fn what_was_queued_is_under_way_until_it_is_completed() {
+        let request = |stream, lba| Request {
+            id: 0,
+            stream,
+            op: Op::Read,
+            sync: true,
+            priority: Priority::DEFAULT,
+            sectors: 8,
+            lba,
+            arrival: Nanos::from_millis(10),
+        };
+        let mut recording = Recording::new();
+        let requests = [request(1, 64), request(2, 64), request(1, 72)];
+        requests.iter().for_each(|&request| recording.event(&Event::Queued(request)));
+        recording.event(&Event::Completed { request: requests[1], dispatched: Nanos::from_millis(11), at: Nanos::from_millis(12) });
+        let under_way: Vec<Request> = recording.under_way().map(|seen| seen.request).collect();
+        assert_eq!(under_way, [requests[0], requests[2]]);
+        // A stream that gets nothing is a stream of the load all the same.
+        let waiting: Vec<Seen> = recording.under_way().collect();
+        let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
+        assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
+    }
 
     #[test]
     fn a_request_counts_as_under_way_from_when_it_could_be_served() {
