@@ -38,8 +38,6 @@ const JUDGED_REQUESTS: f64 = 1.5 * merit::LEAST_REQUESTS as f64;
 const TUNED: usize = 2;
 /// A stream with fewer requests in a trial is not judged by its waits.
 const FEWEST_JUDGED: u64 = 5;
-/// The share of a trial that is not judged.
-const SETTLES: f64 = 0.2;
 /// A twin that is off by more under the setting in force is not used: a factor of 1.5.
 pub const MOST_OFF: f64 = 0.4;
 /// What a twin has wrong it has wrong of all settings alike, so a gain is off by a share of itself: by this much on a twin that is right
@@ -152,6 +150,15 @@ struct Trials<'a> {
 impl Trials<'_> {
     /// Those that learn do so from the trial if it `teaches`.
     fn of(&mut self, setting: &Setting, teaches: bool) -> Option<Tried> {
+        let tried = self.within(setting, self.extent, teaches)?;
+        if tried.until >= self.extent.settles + Nanos(self.extent.lasts.0 / 2) {
+            return Some(tried);
+        }
+        // It is so much faster than what was seen that its requests were used up, most of them before they count.
+        self.within(setting, Extent::lasting(tried.until, self.extent.requests), false)
+    }
+
+    fn within(&mut self, setting: &Setting, extent: Extent, teaches: bool) -> Option<Tried> {
         let bounds = &self.bounds;
         let room = setting.host.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, room)| u32::try_from(*room).ok());
         let settings = QueueSettings {
@@ -170,7 +177,7 @@ impl Trials<'_> {
                 knowledge.learn(setting.spec, request, *dispatched, *at);
             }
         };
-        let tried = Tried::of(self.load, queue, self.extent, self.above, &Watch::default(), &mut tell).ok()?;
+        let tried = Tried::of(self.load, queue, extent, self.above, &Watch::default(), &mut tell).ok()?;
         self.spent += tried.requests;
         Some(tried)
     }
@@ -252,10 +259,9 @@ impl Question<'_> {
         let slowest = load.streams().map(|stream| stream.rate).filter(|rate| *rate > 1.0).fold(f64::INFINITY, f64::min);
         let wanted_s = load.span().as_secs_f64().max(JUDGED_REQUESTS / slowest).min(LONGEST.as_secs_f64());
         let each = (self.requests / (self.trials() as u64)).max(LEAST_TRIED);
-        let lasts_s = wanted_s.min(each as f64 / rate);
-        let lasts = Nanos::from_secs_f64(lasts_s * (1.0 - SETTLES));
+        let lasts = Nanos::from_secs_f64(wanted_s.min(each as f64 / rate));
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
-        Extent { settles: Nanos::from_secs_f64(lasts_s * SETTLES), lasts, requests: (2 * each).max(self.requests / 4) }
+        Extent::lasting(lasts, (2 * each).max(self.requests / 4))
     }
 }
 

@@ -17,6 +17,8 @@ use crate::load::{Asked, Load, Replayed};
 pub const SLOT: Nanos = Nanos::from_millis(500);
 /// A judged part has so many slots at least.
 const LEAST_SLOTS: u64 = 8;
+/// The share of a trial that is not judged.
+const SETTLES: f64 = 0.2;
 /// Slots that are kept, the latest: the minutes that a decision looks back on.
 const MOST_SLOTS: usize = 600;
 
@@ -105,6 +107,14 @@ pub struct Extent {
     pub requests: u64,
 }
 
+impl Extent {
+    /// This long, with at most so many requests.
+    pub fn lasting(whole: Nanos, requests: u64) -> Extent {
+        let settles = Nanos::from_secs_f64(whole.as_secs_f64() * SETTLES);
+        Extent { settles, lasts: whole - settles, requests }
+    }
+}
+
 /// What came of a trial.
 #[derive(Clone, Debug)]
 pub struct Tried {
@@ -116,6 +126,8 @@ pub struct Tried {
     pub tails: Tails,
     /// Requests that were done.
     pub requests: u64,
+    /// When it ended.
+    pub until: Nanos,
 }
 
 impl Tried {
@@ -166,6 +178,7 @@ impl Tried {
             calls: served.map(|served| above.map_or(served, |above| above.served(&served, &recorder.got, lasts))),
             tails: tails.collect(),
             requests: measure.completed(),
+            until,
         })
     }
 }
