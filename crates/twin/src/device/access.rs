@@ -24,8 +24,8 @@ pub struct Access {
     pub dispatched: u64,
     /// When it was done.
     pub completed: u64,
-    /// The device's write cache was to be emptied since the access before was given to it: when that was last asked for.
-    pub flushed: Option<u64>,
+    /// The device's write cache was to be emptied since the access before was given to it: the last time.
+    pub flush: Option<Flush>,
     /// Others that were at the device when it was given to it.
     pub others: u32,
     /// The access that was done before it: where that ended, when, and whether it wrote.
@@ -34,6 +34,22 @@ pub struct Access {
     pub follows: Option<usize>,
     /// What it reads may be in memory: a recent access was at the place, or just before.
     pub may_hit: bool,
+}
+
+/// When a write cache was to be empty, and when it was, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Flush {
+    /// When that was asked for.
+    pub asked: u64,
+    /// When it was done.
+    pub completed: u64,
+}
+
+impl Flush {
+    /// How long it took, in ms.
+    pub fn response_ms(&self) -> f64 {
+        (self.completed - self.asked) as f64 / 1e6
+    }
 }
 
 impl Access {
@@ -77,7 +93,7 @@ pub fn accesses(seen: &[Seen]) -> Vec<Access> {
             arrival: request.arrival.0,
             dispatched: seen.dispatched.0,
             completed: seen.completed.0,
-            flushed: None,
+            flush: None,
             others: 0,
             before: None,
             follows: None,
@@ -85,20 +101,21 @@ pub fn accesses(seen: &[Seen]) -> Vec<Access> {
         });
     }
     set_context(&mut all);
-    let asked = seen.iter().filter(|seen| seen.is_flush()).map(|seen| seen.dispatched.0);
-    set_flushes(&mut all, asked.collect());
+    let flushes = seen.iter().filter(|seen| seen.is_flush() && seen.completed >= seen.dispatched);
+    let flush = |seen: &Seen| Flush { asked: seen.dispatched.0, completed: seen.completed.0 };
+    set_flushes(&mut all, flushes.map(flush).collect());
     all
 }
 
-/// Sets when flushes were asked for, from their times.
-fn set_flushes(all: &mut [Access], mut asked: Vec<u64>) {
-    asked.sort_unstable();
-    let mut asked = asked.into_iter().peekable();
+/// Puts flushes before the accesses that came next.
+fn set_flushes(all: &mut [Access], mut flushes: Vec<Flush>) {
+    flushes.sort_unstable();
+    let mut flushes = flushes.into_iter().peekable();
     let mut by_dispatch: Vec<usize> = (0..all.len()).collect();
     by_dispatch.sort_by_key(|&index| (all[index].dispatched, index));
     for index in by_dispatch {
-        while let Some(at) = asked.next_if(|&at| at <= all[index].dispatched) {
-            all[index].flushed = Some(at);
+        while let Some(flush) = flushes.next_if(|flush| flush.asked <= all[index].dispatched) {
+            all[index].flush = Some(flush);
         }
     }
 }

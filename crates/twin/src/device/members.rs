@@ -121,7 +121,7 @@ mod tests {
             arrival: from,
             dispatched: from,
             completed: from + 10,
-            flushed: None,
+            flush: None,
             others: 0,
             before: None,
             follows: None,

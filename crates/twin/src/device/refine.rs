@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use sim::device::Device;
 
 use super::access::Access;
-use super::replay;
+use super::replay::{self, Responses};
 
 /// The latest accesses are enough; more would cost more than they tell.
 const MOST: usize = 1_200;
@@ -74,6 +74,9 @@ pub fn distance_of(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn De
     Some(distance(latest, &classes, &replay::responses(&mut *build(most)?, latest)))
 }
 
+/// The class of flushes.
+const FLUSH: u8 = u8::MAX;
+
 /// Operation, how it lies to what came before, and how full the device was.
 fn class(access: &Access) -> u8 {
     let way = match (access.follows, access.may_hit) {
@@ -88,12 +91,19 @@ fn class(access: &Access) -> u8 {
 }
 
 /// Sum of the differences of sorted times, as a part of the sum of the device's.
-fn distance(accesses: &[Access], classes: &[u8], responses: &[f64]) -> f64 {
+fn distance(accesses: &[Access], classes: &[u8], responses: &Responses) -> f64 {
     let mut of_class: BTreeMap<u8, (Vec<f64>, Vec<f64>)> = BTreeMap::new();
-    for ((access, class), response) in accesses.iter().zip(classes).zip(responses) {
-        let (device, model) = of_class.entry(*class).or_default();
-        device.push(access.response_ms());
-        model.push(if response.is_finite() { *response } else { 0.0 });
+    let mut add = |class: u8, seen: f64, replayed: f64| {
+        let (device, model) = of_class.entry(class).or_default();
+        device.push(seen);
+        model.push(if replayed.is_finite() { replayed } else { 0.0 });
+    };
+    for ((access, class), (response, flush)) in accesses.iter().zip(classes).zip(responses.accesses.iter().zip(&responses.flushes))
+    {
+        add(*class, access.response_ms(), *response);
+        if let Some(seen) = access.flush {
+            add(FLUSH, seen.response_ms(), *flush);
+        }
     }
     let (mut off, mut all) = (0.0, 0.0);
     for (device, model) in of_class.values_mut() {

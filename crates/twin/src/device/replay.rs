@@ -5,25 +5,36 @@ use sim::device::Device;
 
 use super::access::Access;
 
-/// The id of a flush.
-const FLUSH: RequestId = RequestId::MAX;
+/// Flushes have the ids from here on, in the order of the accesses before which they come.
+const FLUSH: RequestId = 1 << 31;
 
-/// Times from dispatch to completion in ms, in the order of `accesses`. Each access is given to the model when as many others were
+/// Times from dispatch to completion in ms, in the order of the accesses: NaN of what was not done.
+#[derive(Clone, Debug)]
+pub struct Responses {
+    /// Of the accesses.
+    pub accesses: Vec<f64>,
+    /// Of the flushes before them.
+    pub flushes: Vec<f64>,
+}
+
+/// What the device does with the accesses. Each access is given to the model when as many others were
 /// done as in the recording, and as long after the last of them: so the model is as full as the device was, whatever it takes.
-pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
+pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Responses {
     let mut order: Vec<usize> = (0..accesses.len()).collect();
     order.sort_by_key(|&index| (accesses[index].dispatched, index));
     let first = order.first().map_or(0, |&index| accesses[index].dispatched);
-    let mut responses = vec![f64::NAN; accesses.len()];
+    let unknown = || vec![f64::NAN; accesses.len()];
+    let mut responses = Responses { accesses: unknown(), flushes: unknown() };
     let mut given = vec![Nanos::ZERO; accesses.len()];
+    let mut asked = given.clone();
     let (mut ends, mut done) = (Vec::with_capacity(accesses.len()), Vec::new());
     let (mut next, mut after, mut now) = (0, 0, Nanos::ZERO);
     // Whether the flush before the next access was asked for.
     let mut is_flushed = false;
     while ends.len() < accesses.len() {
         let due = order.get(next).and_then(|&index| {
-            let flushed = accesses[index].flushed.filter(|_| !is_flushed);
-            let dispatched = flushed.unwrap_or(accesses[index].dispatched);
+            let flush = accesses[index].flush.filter(|_| !is_flushed);
+            let dispatched = flush.map_or(accesses[index].dispatched, |flush| flush.asked);
             while accesses.get(after).is_some_and(|access| access.completed <= dispatched) {
                 after += 1;
             }
@@ -31,13 +42,15 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
                 0 => (first, Nanos::ZERO),
                 _ => (accesses[after - 1].completed, *ends.get(after - 1)?),
             };
-            Some((index, flushed.is_some(), now.max(model + Nanos(dispatched.saturating_sub(then)))))
+            Some((index, flush.is_some(), now.max(model + Nanos(dispatched.saturating_sub(then)))))
         });
         match (due, device.wake_at()) {
-            (Some((_, true, at)), wake) if wake.is_none_or(|wake| wake > at) => {
+            (Some((index, true, at)), wake) if wake.is_none_or(|wake| wake > at) => {
                 now = at;
-                device.flush(at, FLUSH);
-                is_flushed = true;
+                (asked[index], is_flushed) = (at, true);
+                if !device.flush(at, FLUSH + index as RequestId) {
+                    responses.flushes[index] = 0.0;
+                }
             }
             (Some((index, false, at)), wake) if wake.is_none_or(|wake| wake > at) => {
                 let access = &accesses[index];
@@ -54,10 +67,15 @@ pub fn responses(device: &mut dyn Device, accesses: &[Access]) -> Vec<f64> {
             // A device that holds nothing and is given nothing: there is nothing to wait for.
             _ => break,
         }
-        for completion in done.drain(..).filter(|completion| completion.id != FLUSH) {
-            let index = completion.id as usize;
-            responses[index] = (completion.at - given[index]).as_millis_f64();
-            ends.push(completion.at);
+        for completion in done.drain(..) {
+            match completion.id.checked_sub(FLUSH) {
+                Some(index) => responses.flushes[index as usize] = (completion.at - asked[index as usize]).as_millis_f64(),
+                None => {
+                    let index = completion.id as usize;
+                    responses.accesses[index] = (completion.at - given[index]).as_millis_f64();
+                    ends.push(completion.at);
+                }
+            }
         }
     }
     responses

@@ -28,7 +28,7 @@ pub fn judge(profile: &dyn DeviceProfile, accesses: &[Access], skipped: usize) -
     let most = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1);
     let least = profile.build(DeviceOptions::default()).queue_depth() as u32;
     let mut device = profile.build(DeviceOptions { queue_depth: (most > least).then_some(most), queue_policy: None });
-    let responses = replay::responses(&mut *device, accesses);
+    let responses = replay::responses(&mut *device, accesses).accesses;
     let (measured, simulated): (Vec<MeasuredRequest>, Vec<f64>) = accesses[skipped..]
         .iter()
         .zip(&responses[skipped..])

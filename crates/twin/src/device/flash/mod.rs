@@ -75,10 +75,11 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     let write = alone(true).or_else(|| quickest(true));
     let is_buffered = write.is_none_or(|(us, _)| us < QUICKEST_PROGRAM_US);
     let (dies, queued) = dies(accesses, read_us + page_us);
-    let mut program = (USUAL_PROGRAM_US, 0);
-    if !is_buffered && let Some((us, writes)) = write {
-        program = ((us - overhead_us - page_us).max(0.3 * us), writes);
-    }
+    // What went to a buffer is programmed when that is to be empty: a page at least.
+    let flushes: Vec<f64> = accesses.iter().filter_map(|access| access.flush).map(|flush| 1e3 * flush.response_ms()).collect();
+    let flushed = quantile(flushes.into_iter().filter(|us| *us >= QUICKEST_PROGRAM_US).collect(), 0.1);
+    let told = if is_buffered { flushed } else { write };
+    let program = told.map_or((USUAL_PROGRAM_US, 0), |(us, number)| ((us - overhead_us - page_us).max(0.3 * us), number));
     let fastest = fastest_mb_s(accesses);
     let estimate = Estimate {
         capacity,
