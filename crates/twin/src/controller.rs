@@ -34,7 +34,7 @@ use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Win
 use sim::profile::DeviceProfile;
 
 use crate::ask::{Answer, NoAnswer, Question};
-use crate::device::{self, Finding};
+use crate::device::{self, Finding, MOST_REPLAYED};
 use crate::recording::{Recording, Seen};
 use crate::trial::Slots;
 
@@ -63,9 +63,10 @@ pub static SPEC: ControllerSpec = ControllerSpec {
 static TUNABLES: &[Tunable] = &[Tunable::new(Unit::Count, 1..=1000, 10)
     .named("budget_permille", "Processor time for trials, in thousandths of one core: with little, trials are short and unsure.")];
 
-/// What a simulated request and a fitted access cost, in nanoseconds (`cargo bench -p seekwise-twin`).
+/// What a simulated request costs, a fitted access, and one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
 const TRIED_NS: f64 = 2_000.0;
-const FITTED_NS: f64 = 80_000.0;
+const FITTED_NS: f64 = 10_000.0;
+const REPLAYED_NS: f64 = 80_000.0;
 /// What is not spent is kept for so many seconds. It is all there at first, for the first decisions bring the most.
 const KEPT_S: f64 = 30.0;
 /// A device is fitted to at most so many requests, taken from the times between so many changes of the setting.
@@ -513,7 +514,7 @@ impl Seekwise {
     /// At most half of the credit goes into it.
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
         let seen = self.recording.seen().len();
-        let affordable = (self.credit_ns / 2.0 / FITTED_NS) as usize;
+        let affordable = affordable(self.credit_ns / 2.0);
         if let Some(device) = &self.device {
             let more = if self.off.is_some() { MORE_IF_OFF } else { MORE };
             let tells_more = seen as f64 >= more * device.seen as f64;
@@ -524,7 +525,7 @@ impl Seekwise {
         let accesses = seen.min(MOST_FITTED).min(affordable);
         let sample = self.sample(accesses);
         let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
-        self.credit_ns -= accesses as f64 * FITTED_NS;
+        self.credit_ns -= fit_costs_ns(accesses);
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.turns(fitted.turn());
         self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, knowledge });
@@ -677,6 +678,20 @@ fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
 /// Whether a gain is more than chance and worth a change.
 fn is_sure((gain, error): &(f64, f64)) -> bool {
     *gain > TOLERANCE.max(SURE * error)
+}
+
+/// What it costs to fit a device to so many accesses: of many only the latest are replayed.
+fn fit_costs_ns(accesses: usize) -> f64 {
+    accesses as f64 * FITTED_NS + accesses.min(MOST_REPLAYED) as f64 * REPLAYED_NS
+}
+
+/// To how many accesses a device can be fitted at this cost.
+fn affordable(costs_ns: f64) -> usize {
+    let beyond_ns = costs_ns - fit_costs_ns(MOST_REPLAYED);
+    match beyond_ns >= 0.0 {
+        true => MOST_REPLAYED + (beyond_ns / FITTED_NS) as usize,
+        false => (costs_ns / (FITTED_NS + REPLAYED_NS)) as usize,
+    }
 }
 
 /// Streams that are shown.

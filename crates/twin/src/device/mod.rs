@@ -27,6 +27,7 @@ use sim::profile::{DeviceProfile, Profile};
 pub use self::access::Access;
 pub use self::findings::Finding;
 use self::limits::Limit;
+pub use self::refine::MOST as MOST_REPLAYED;
 pub use self::residual::Residual;
 use crate::Seen;
 

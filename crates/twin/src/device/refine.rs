@@ -11,7 +11,7 @@ use super::access::Access;
 use super::replay::{self, Responses};
 
 /// The latest accesses are enough; more would cost more than they tell.
-const MOST: usize = 1_200;
+pub const MOST: usize = 1_200;
 /// A step must gain this part of the distance: less is chance.
 const ENOUGH: f64 = 0.01;
 /// Sizes of steps, as parts of what a move moves; and how often a move that helps is made again.
