@@ -231,8 +231,8 @@ impl Stream {
             let calls = (self.calls * progress).min(1.0 / between_s) * seconds;
             return (calls, (seconds - calls * between_s).max(0.0), calls * self.bytes);
         }
-        // A stream that has hardly any requests may have none in a trial, and goes on all the same.
-        if self.requests * self.calls * seconds > FEW {
+        // A stream that has hardly any requests may have none in a trial, and goes on all the same. One that is served better has more.
+        if (self.requests * self.calls * seconds).max(got.requests as f64) > FEW {
             let calls = got.requests as f64 / self.requests;
             return (calls, got.waited.as_secs_f64() + calls * self.beside_s, got.bytes as f64 * self.bytes_by_requests);
         }

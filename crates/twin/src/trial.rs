@@ -168,6 +168,8 @@ impl Tried {
         let tails = measure.streams.iter().filter_map(|(stream, measure)| {
             let responses = &measure.responses;
             let tail = match above {
+                // It waited as long as there was time to, and no longer.
+                _ if responses.count() == 0 => Tail { requests: 1, p99_s: until.as_secs_f64() },
                 None => Tail { requests: responses.count(), p99_s: responses.quantile(0.99).as_secs_f64() },
                 Some(above) => above.tail(*stream, responses)?,
             };

@@ -2,46 +2,56 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-use block::Nanos;
+use block::{KnowledgeStore, Nanos};
+use learn::plant::Bounds;
+use learn::{Preference, Setting};
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Measure, Noted, Pilot, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
 use twin::trial::Extent;
-use twin::{Above, Load, Recording, Seen, Tried};
+use twin::{Above, Load, Question, Recording, Seen, Slots, Tried};
 
 /// Everything begins at once, and is no measure.
 const FROM: Nanos = Nanos::from_millis(2_000);
 const TO: Nanos = Nanos::from_millis(20_000);
 
-/// Records, and changes nothing.
+/// Records and measures, and changes nothing.
 #[derive(Default)]
-struct Observer(Recording);
+struct Observer(Recording, Slots);
 
 impl Pilot for Observer {
     fn events(&mut self, noted: &[Noted]) {
-        noted.iter().for_each(|noted| self.0.event(&twin::event(noted)));
+        for event in noted.iter().map(twin::event) {
+            self.0.event(&event);
+            self.1.event(&event);
+        }
     }
 }
 
-fn queue(scheduler: &str) -> Queue {
+fn queue(scheduler: &str, queue_depth: Option<u32>) -> Queue {
     let spec = block::find(scheduler).unwrap();
     let settings = QueueSettings::default();
-    let profile = sim::profile::load("sata7200").unwrap();
-    Queue::new((spec.build)(&settings.limits(), &spec.defaults()), profile.build(DeviceOptions::default()), settings)
+    let device = sim::profile::load("sata7200").unwrap().build(DeviceOptions { queue_depth, queue_policy: None });
+    Queue::new((spec.build)(&settings.limits(), &spec.defaults()), device, settings)
 }
 
 /// What is seen of 20 seconds of these jobs on a hard disk.
 fn recorded(jobs: &str, scheduler: &str) -> Recording {
+    observed(jobs, scheduler, None).0
+}
+
+/// What is seen and measured of them on a hard disk that takes so many commands at once.
+fn observed(jobs: &str, scheduler: &str, queue_depth: Option<u32>) -> Observer {
     let text = format!("[global]\ndirect=1\nsize=2g\nruntime=20\ntime_based\nnorandommap\n{jobs}");
     let workload = Workload::parse(&text, "known.fio").unwrap();
     let placed = workload.place(sim::profile::load("sata7200").unwrap().capacity_sectors(), 1).unwrap();
-    let mut host = Host::new(queue(scheduler), placed.files(), HostSettings::default()).unwrap();
+    let mut host = Host::new(queue(scheduler, queue_depth), placed.files(), HostSettings::default()).unwrap();
     let mut observer = Observer::default();
     let (measure, watch) = (Measure::new([]), Watch::default());
     sim::workload::run(&placed, &mut host, None, measure, &watch, Some(&mut observer)).unwrap();
-    observer.0
+    observer
 }
 
 fn load(recording: &Recording) -> Load {
@@ -80,7 +90,7 @@ fn how_many_requests_are_in_flight_at_once_is_found() {
 fn promised(recording: &Recording, scheduler: &str) -> Tried {
     let above = Above::infer(recording.calls(), recording.seen(), FROM, TO);
     let extent = Extent { settles: FROM, lasts: TO - FROM, requests: u64::MAX };
-    Tried::of(&load(recording), queue(scheduler), extent, above.as_ref(), &Watch::default(), &mut |_| ()).unwrap()
+    Tried::of(&load(recording), queue(scheduler, None), extent, above.as_ref(), &Watch::default(), &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -108,4 +118,41 @@ fn calls_that_are_under_way_together_wait_each_for_its_own_request() {
         recording.calls().filter(|call| call.returned >= FROM).map(|call| (call.returned - call.called).as_secs_f64()).collect();
     let measured = waits.iter().sum::<f64>() / waits.len() as f64;
     assert!((promised / measured - 1.0).abs() < 0.05, "{promised} s promised, {measured} s measured");
+}
+
+#[test]
+fn a_candidate_that_is_many_times_as_fast_is_judged_though_its_requests_are_used_up() {
+    // Who reads in order is served from the drive's memory fifty times a seek, if only somebody waits for it.
+    let jobs = "[scan]\nrw=read\nbs=4k\n[look-up]\nrw=randread\nbs=4k\nioengine=libaio\niodepth=8\n";
+    let Observer(recording, slots) = observed(jobs, "deadline", Some(1));
+    let seen: Vec<Seen> = recording.seen().copied().collect();
+    let capacity_sectors = sim::profile::load("sata7200").unwrap().capacity_sectors();
+    let fitted = twin::fit(&seen, Some(capacity_sectors)).unwrap();
+    let deadline = Setting::parse("deadline").unwrap();
+    let question = Question {
+        recording: &recording,
+        from: FROM,
+        to: TO,
+        measured: slots.served(FROM.as_secs_f64(), TO.as_secs_f64()).unwrap(),
+        device: &fitted.profile(),
+        knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+        in_force: &deadline,
+        default: &deadline,
+        candidates: &["deadline", "anticipatory"].map(|setting| Setting::parse(setting).unwrap()),
+        bounds: Bounds { capacity_sectors, limits: QueueSettings::default().limits(), nr_requests: 256 },
+        preference: Preference::default(),
+        requests: 2_000,
+        unsure: 1.0,
+    };
+    let answer = question.ask().unwrap();
+    let best = &answer.promises[0];
+    let text: Vec<String> = answer
+        .promises
+        .iter()
+        .map(|one| {
+            format!("{}: {:.0} B/s, gain {:.2}, p99 by bound {:.2}", one.setting, one.throughput, one.gain, one.p99_by_bound)
+        })
+        .collect();
+    assert_eq!(best.setting.spec.name, "anticipatory", "{text:?}");
+    assert!(best.throughput > 10.0 * f64::from(answer.in_force.throughput), "{text:?}");
 }
