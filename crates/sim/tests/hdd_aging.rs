@@ -163,6 +163,12 @@ fn writes_to_the_sectors_of_a_read_that_waits_do_not_go_before_it() {
     assert!(longest < bound_ms(23), "{longest} ms");
 }
 
+#[test]
+fn writes_that_wait_for_each_other_keep_their_age() {
+    let longest = longest_of_mixture(16, 15_262_532_693_413_408_835, [6, 4, 1, 0, 0], 64, 1_000);
+    assert!(longest < bound_ms(16), "{longest} ms");
+}
+
 proptest! {
     #![proptest_config(cases(24))]
 

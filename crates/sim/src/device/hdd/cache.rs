@@ -43,13 +43,20 @@ pub struct Segment {
     pub asked: u64,
 }
 
-/// What the arm must know of data that wait for it. Apart from the segments: these are searched for every request.
+/// When a request came, for the order in which the arm serves what waits.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct Age {
     /// Position in the order of arrival.
     pub order: u64,
     /// What it has against requests that came before, see [`super::model::HddModel::handicap`].
     pub handicap: u64,
+}
+
+/// What the arm must know of data that wait for it. Apart from the segments: these are searched for every request.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// Of the write itself: it keeps its age where it had to wait for room.
+    pub age: Age,
     /// When the arm may start at the earliest.
     pub ready: u64,
     /// From this LBA on they may still be on the bus, …
@@ -99,7 +106,7 @@ impl Cache {
     pub fn new(spec: &CacheSpecification, keeps_overlapped: bool) -> Cache {
         let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
         let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0, asked: 0 };
-        let waiting = Waiting { order: 0, handicap: 0, ready: 0, incoming: 0, incoming_since: 0, place };
+        let waiting = Waiting { age: Age { order: 0, handicap: 0 }, ready: 0, incoming: 0, incoming_since: 0, place };
         Cache {
             segments: vec![empty; spec.segments as usize].into(),
             waiting: vec![waiting; spec.segments as usize].into(),
@@ -162,7 +169,7 @@ impl Cache {
     /// A write that came no later than `upto`, by the order of arrival, is not on the media.
     pub fn holds_write(&self, upto: u64) -> bool {
         let mut writes = self.segments.iter().zip(&self.waiting);
-        self.dirty > 0 && writes.any(|(s, waiting)| matches!(s.state, State::Dirty | State::Writing) && waiting.order <= upto)
+        self.dirty > 0 && writes.any(|(s, waiting)| matches!(s.state, State::Dirty | State::Writing) && waiting.age.order <= upto)
     }
 
     /// A write that waits and that `lba..end` follows on, with room for it.

@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use block::{Nanos, Op, Request, RequestId};
 
-use self::cache::{Cache, Lookup, Segment, State, Waiting};
+use self::cache::{Age, Cache, Lookup, Segment, State, Waiting};
 use self::layout::SectorLocation;
 use self::mechanics::{Arm, Motion};
 use self::model::HddModel;
@@ -60,12 +60,9 @@ struct Pending {
     lba: u64,
     end: u64,
     place: SectorLocation,
-    /// Position in the order of arrival.
-    order: u64,
+    age: Age,
     /// When the drive began to look at it.
     arrived: u64,
-    /// What it has against requests that came before, see [`HddModel::handicap`].
-    handicap: u64,
     /// The request before it was a read.
     after_read: bool,
     /// It found the arm at rest: the bus has not been left yet.
@@ -255,7 +252,7 @@ impl Hdd {
     /// that follow each other without end must not keep it waiting either.
     fn is_overdue(&self, at: u64) -> bool {
         let (Some(flush), Some(longest)) = (self.flushes.front(), self.model.overdue_after) else { return false };
-        let waits = |request: &Pending| request.order <= flush.upto && at.saturating_sub(request.arrived) >= longest;
+        let waits = |request: &Pending| request.age.order <= flush.upto && at.saturating_sub(request.arrived) >= longest;
         self.policy == QueuePolicy::Sptf && self.pending.iter().any(waits)
     }
 
@@ -279,23 +276,24 @@ impl Hdd {
     #[inline]
     fn rank_request(&self, at: u64, request: &Pending, best: Option<Ranked>) -> Option<Rank> {
         if self.policy == QueuePolicy::Sptf && !request.write && self.stream_brings(request.lba) {
-            return better((request.handicap, request.order), best);
+            return better((request.age.handicap, request.age.order), best);
         }
-        self.rank(at, request.order, request.handicap, &request.place, request.write, best)
+        self.rank(at, request.age.order, request.age.handicap, &request.place, request.write, best)
     }
 
     /// The segment waiting to be written that the policy prefers, with its rank, among those that came no later than `upto`.
     fn best_segment(&self, at: u64, upto: u64) -> Option<Ranked> {
         let mut best = None;
         let segments = self.cache.segments.iter().zip(&self.cache.waiting).enumerate();
-        let goes = |(_, (segment, waiting)): &(usize, (&Segment, &Waiting))| segment.state == State::Dirty && waiting.order <= upto;
+        let goes =
+            |(_, (segment, waiting)): &(usize, (&Segment, &Waiting))| segment.state == State::Dirty && waiting.age.order <= upto;
         for (index, (segment, waiting)) in segments.filter(goes) {
             // The arm is just there: written later, it would have to come back for a revolution.
             let follows_on = self.policy == QueuePolicy::Sptf && self.last_write == (segment.start, at);
             let rank = if follows_on {
-                better((waiting.handicap, waiting.order), best)
+                better((waiting.age.handicap, waiting.age.order), best)
             } else {
-                self.rank(at, waiting.order, waiting.handicap, &waiting.place, true, best)
+                self.rank(at, waiting.age.order, waiting.age.handicap, &waiting.place, true, best)
             };
             if let Some(rank) = rank {
                 best = Some((rank, index));
@@ -396,8 +394,9 @@ impl Device for Hdd {
         let connected = self.active.is_none() && self.pending.is_empty();
         let free = connected || self.model.cache.works_during_media_access;
         let found = if write || !free { Lookup::Miss } else { self.cache.look_up(lba, end) };
+        let age = Age { order: self.orders, handicap: self.model.handicap(arrived) };
         let taken = if write {
-            self.take_write(arrived, self.orders, request.id, lba, end, free)
+            self.take_write(arrived, age, request.id, lba, end, free)
         } else {
             self.take_hit(arrived, request.id, lba, end, found)
         };
@@ -411,9 +410,8 @@ impl Device for Hdd {
             lba,
             end,
             place: self.model.layout.locate(lba),
-            order: self.orders,
+            age,
             arrived,
-            handicap: self.model.handicap(arrived),
             after_read: self.last_was_read,
             connected,
             extra_disconnect: write && connected && !self.last_was_read && lba != self.last_write.0,

@@ -2,7 +2,7 @@
 
 use block::{Nanos, RequestId};
 
-use super::cache::{State, Waiting};
+use super::cache::{Age, State, Waiting};
 use super::layout::SectorLocation;
 use super::mechanics::{Arm, Motion};
 use super::media::Extent;
@@ -20,8 +20,8 @@ pub struct Reported {
 
 impl Hdd {
     /// Takes a write into memory and reports it, if the drive may.
-    pub(super) fn take_write(&mut self, arrived: u64, order: u64, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
-        if !self.reports_early() || self.overtakes(order, lba, end) {
+    pub(super) fn take_write(&mut self, arrived: u64, age: Age, id: RequestId, lba: u64, end: u64, free: bool) -> bool {
+        if !self.reports_early() || self.overtakes(age.order, lba, end) {
             return false;
         }
         let delays = &self.model.delays;
@@ -35,7 +35,7 @@ impl Hdd {
         }
         let Some(segment) = self.segment_for_write(arrived) else { return false };
         let place = self.model.layout.locate(lba);
-        self.fill_segment(segment, start, command_done, order, lba, end, place);
+        self.fill_segment(segment, start, command_done, age, lba, end, place);
         let sent = self.bus_free;
         self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
         true
@@ -44,7 +44,7 @@ impl Hdd {
     /// Whether a request that waits came before and is of the same sectors: it should not see what is written after it, and writes
     /// that go before it again and again would keep it waiting for ever.
     fn overtakes(&self, order: u64, lba: u64, end: u64) -> bool {
-        self.pending.iter().any(|pending| pending.order < order && pending.lba < end && lba < pending.end)
+        self.pending.iter().any(|pending| pending.age.order < order && pending.lba < end && lba < pending.end)
     }
 
     /// Memory has become free at `at`: writes that waited for it come in, the oldest first, instead of waiting for the arm as well.
@@ -54,10 +54,10 @@ impl Hdd {
         }
         let writes = |pending: &[Pending]| {
             let writes = pending.iter().enumerate().filter(|(_, request)| request.write);
-            writes.min_by_key(|(_, request)| request.order).map(|(index, request)| (index, *request))
+            writes.min_by_key(|(_, request)| request.age.order).map(|(index, request)| (index, *request))
         };
         while let Some((index, request)) = writes(&self.pending)
-            && self.take_write(at.max(request.arrived), request.order, request.id, request.lba, request.end, true)
+            && self.take_write(at.max(request.arrived), request.age, request.id, request.lba, request.end, true)
         {
             self.pending.swap_remove(index);
         }
@@ -111,7 +111,7 @@ impl Hdd {
 
     /// Moves the data over the bus into a segment.
     #[expect(clippy::too_many_arguments, reason = "one place fills a segment; a struct would only repeat these names")]
-    fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, order: u64, lba: u64, end: u64, place: SectorLocation) {
+    fn fill_segment(&mut self, segment: usize, start: u64, ready: u64, age: Age, lba: u64, end: u64, place: SectorLocation) {
         let sector = self.model.delays.write_sector;
         let (begun, _) = self.occupy_bus(start, end - lba, sector);
         if !self.model.cache.read_hits_on_written_data
@@ -121,8 +121,7 @@ impl Hdd {
             self.stop_stream(start);
         }
         self.cache.begin_write(segment, lba, end);
-        let handicap = self.model.handicap(ready);
-        self.cache.waiting[segment] = Waiting { order, handicap, ready, incoming: lba, incoming_since: begun, place };
+        self.cache.waiting[segment] = Waiting { age, ready, incoming: lba, incoming_since: begun, place };
     }
 
     fn overlaps(&self, segment: usize, lba: u64, end: u64) -> bool {
@@ -149,7 +148,7 @@ impl Hdd {
         }
         let disconnect = extra.map_or(delays.write_disconnect, |extra| extra.second_disconnect);
         let start = start.saturating_add(delays.data_preparation);
-        self.fill_segment(segment, start, command_done.max(at), request.order, request.lba, request.end, request.place);
+        self.fill_segment(segment, start, command_done.max(at), request.age, request.lba, request.end, request.place);
         let sent = self.bus_free;
         if self.reports_early() {
             self.send_hit(request.id, sent.saturating_add(self.model.delays.write_completion), false);
