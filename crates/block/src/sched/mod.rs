@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::knowledge::Knowledge;
 use crate::queue::Limits;
-use crate::{Nanos, Request, RequestId, Tunable};
+use crate::{Nanos, Op, Request, RequestId, Tunable};
 
 mod anticipatory;
 mod cfq;
@@ -64,6 +64,16 @@ pub trait Scheduler: Send {
     /// Takes new values for its tunables, in the order of [`SchedulerSpec::tunables`] and within their ranges.
     fn retune(&mut self, values: &[i64]);
 
+    /// Whether the queue lets in one more request that does this; others wait outside, in the order in which they came. What is let
+    /// in is free to be merged and picked. With nothing in the queue or at the device, one is always let in.
+    ///
+    /// Schedulers of Linux's block layer up to 4.20 rely on its two counts, so that write-back cannot lock readers out
+    /// (`struct request_list`): `nr_requests` for synchronous and for asynchronous requests each.
+    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
+        let _ = op;
+        room.taken[usize::from(sync)] < room.nr_requests
+    }
+
     /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
     fn set_limits(&mut self, limits: &Limits) {
         let _ = limits;
@@ -81,6 +91,31 @@ pub struct Patience {
     pub expires: Nanos,
     /// From then on at most this many requests leave for itself, and as many again for each older request that still waits.
     pub picks: u64,
+}
+
+/// What there is room for in a queue, and what is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The queue's setting (`/sys/block/*/queue/nr_requests`); at least 1.
+    pub nr_requests: u32,
+    /// How many the device takes at once; at least 1.
+    pub device: u32,
+    /// Requests in the queue and at the device: asynchronous ones, and synchronous ones.
+    pub taken: [u32; 2],
+}
+
+impl Room {
+    /// Of both kinds together.
+    pub fn all_taken(&self) -> u32 {
+        self.taken[ASYNC] + self.taken[SYNC]
+    }
+
+    /// Whether one more may be let in of those that nobody waits for, where only `depth` of the `nr_requests` tags are open to them.
+    /// The others' tags lie anywhere (`sbitmap_get_shallow` in `lib/sbitmap.c`).
+    pub fn has_tag_within(&self, depth: u32) -> bool {
+        let of_others = u64::from(self.taken[SYNC]) * u64::from(depth) / u64::from(self.nr_requests.max(1));
+        self.all_taken() < self.nr_requests && u64::from(self.taken[ASYNC]) + of_others < u64::from(depth.max(1))
+    }
 }
 
 /// A scheduler as the rest of the program sees it before there is one.

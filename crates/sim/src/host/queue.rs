@@ -2,11 +2,10 @@
 //!
 //! ```text
 //! Issue --admit--> waiting --> [split at max_sectors] --insert--> Scheduler --pick--> Device (queue_depth at once)
-//!                  while nr_requests of its                           |                   |
-//!                  kind are further right                             |<--- completed ----|--> Finished
+//!                  until the scheduler                                |                   |
+//!                  admits it                                          |<--- completed ----|--> Finished
 //! ```
-//! Synchronous and asynchronous requests have `nr_requests` each, so that write-back cannot lock readers out (the two counts of
-//! `struct request_list` in Linux's single-queue block layer, to which the schedulers here belong).
+//! How requests share the `nr_requests` is the scheduler's to say ([`Scheduler::admits`]).
 //!
 //! Flushes of the device's write cache bypass all this (`block/blk-flush.c`): one is at the device at a time, and those that arrive
 //! meanwhile share the next one. Their issuers have already waited for the writes that they cover.
@@ -20,7 +19,7 @@
 
 use std::collections::VecDeque;
 
-use block::{Insertion, Limits, Merges, Nanos, Pick, Request, RequestId, Scheduler, StreamId};
+use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, StreamId};
 use slab::Slab;
 
 use crate::device::ssd::FlashTally;
@@ -42,8 +41,7 @@ const WAITING: usize = 65_536;
 /// The queue's own settings, under Linux's names (`/sys/block/*/queue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
-    /// Requests that may be queued or at the device at once, synchronous and asynchronous ones each; further ones wait outside.
-    /// At least 1.
+    /// Requests that may be queued or at the device at once, as the scheduler counts them; further ones wait outside. At least 1.
     pub nr_requests: u32,
     /// Larger reads and writes are split, and merging stops, at this many sectors. At least 1.
     pub max_sectors: u32,
@@ -273,7 +271,15 @@ impl Queue {
     /// Whether a further issue, synchronous or not, would have to wait outside.
     pub fn is_full(&self, sync: bool) -> bool {
         let kind = usize::from(sync);
-        self.pending[kind].is_some() || !self.waiting[kind].is_empty() || self.active[kind] >= self.settings.nr_requests
+        let op = if sync { Op::Read } else { Op::Write };
+        self.pending[kind].is_some() || !self.waiting[kind].is_empty() || !self.admits(op, sync)
+    }
+
+    /// Whether the scheduler lets in one more.
+    #[inline]
+    fn admits(&self, op: Op, sync: bool) -> bool {
+        let room = Room { nr_requests: self.settings.nr_requests, device: self.depth as u32, taken: self.active };
+        self.active == [0; 2] || self.scheduler.admits(&room, op, sync)
     }
 
     /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on
@@ -317,20 +323,26 @@ impl Queue {
         (self.active[0] + self.active[1]) as usize > self.at_device || !self.to_flush.is_empty()
     }
 
-    /// Lets in what there is room for.
+    /// Lets in what there is room for, in the order in which it came.
     fn fill(&mut self, now: Nanos) {
-        for kind in 0..2 {
-            while self.active[kind] < self.settings.nr_requests {
-                if let Some((owner, inserted)) = self.pending[kind] {
-                    let issue = self.slots[owner as usize].issue;
-                    self.insert_part(now, kind, &issue, owner, inserted);
-                } else if let Some(issue) = self.waiting[kind].pop_front() {
-                    self.insert_part(now, kind, &issue, NONE, 0);
-                } else {
-                    break;
-                }
+        while let Some(kind) = self.next_to_let_in() {
+            if let Some((owner, inserted)) = self.pending[kind] {
+                let issue = self.slots[owner as usize].issue;
+                self.insert_part(now, kind, &issue, owner, inserted);
+            } else if let Some(issue) = self.waiting[kind].pop_front() {
+                self.insert_part(now, kind, &issue, NONE, 0);
             }
         }
+    }
+
+    /// The kind of the issue outside that came first, of those that there is room for.
+    fn next_to_let_in(&self) -> Option<usize> {
+        let first_outside = |kind: usize| {
+            let pending = self.pending[kind].map(|(owner, _)| &self.slots[owner as usize].issue);
+            let issue = pending.or(self.waiting[kind].front())?;
+            self.admits(issue.op, issue.sync).then_some((issue.arrival, kind))
+        };
+        (0..2).filter_map(first_outside).min().map(|(_, kind)| kind)
     }
 
     /// Inserts what comes behind the first `inserted` sectors of an issue, at most a request's size. The first part becomes the
@@ -451,7 +463,7 @@ impl Server for Queue {
             notes.push(Noted::Issued(issue));
         }
         let kind = usize::from(issue.sync);
-        let fits = issue.sectors <= self.settings.max_sectors && self.active[kind] < self.settings.nr_requests;
+        let fits = issue.sectors <= self.settings.max_sectors && self.admits(issue.op, issue.sync);
         if fits && self.pending[kind].is_none() && self.waiting[kind].is_empty() {
             return self.insert_part(now, kind, &issue, NONE, 0);
         }
