@@ -42,7 +42,7 @@ fn trace(folder: &Path, requests: u64) -> PathBuf {
 fn the_table_has_a_row_for_every_scheduler_and_a_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let trace = trace(folder.path(), 3000);
-    let output = run(&["compare", trace.to_str().unwrap()]);
+    let output = run(&["compare", trace.to_str().unwrap(), "--scheduler", "all"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = text(&output.stdout);
     for spec in learn::sched::all() {
@@ -60,7 +60,7 @@ fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
     let trace = trace(folder.path(), 3000);
     let once = |threads: &str, name: &str| {
         let (page, records) = (folder.path().join(format!("{name}.html")), folder.path().join(name));
-        let arguments = ["compare", trace.to_str().unwrap(), "--json", "--threads", threads, "--html"];
+        let arguments = ["compare", trace.to_str().unwrap(), "--scheduler", "all", "--json", "--threads", threads, "--html"];
         let output = seekwise(&arguments).arg(&page).arg("--record").arg(&records).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         let mut files: Vec<_> = std::fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path()).collect();

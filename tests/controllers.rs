@@ -66,7 +66,7 @@ fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_deci
     let rows = output["schedulers"].as_array().unwrap();
     let schedulers: Vec<&str> =
         rows.iter().take_while(|row| row["steering"].is_null()).map(|row| row["name"].as_str().unwrap()).collect();
-    assert_eq!(schedulers, learn::sched::all().map(|spec| spec.name).collect::<Vec<_>>());
+    assert_eq!(schedulers, learn::sched::classic().map(|spec| spec.name).collect::<Vec<_>>());
     assert_eq!(rows.len(), schedulers.len() + 1);
     let row = rows.last().unwrap();
     assert_eq!((&row["label"], &row["name"]), (&"rotate:window_ms=2000".into(), &"rotate".into()));
@@ -76,7 +76,7 @@ fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_deci
     }
     let decisions = row["steering"]["decisions"].as_array().unwrap();
     let set: Vec<&str> = decisions.iter().map(|decision| decision["to"].as_str().unwrap()).collect();
-    let all: Vec<&str> = learn::sched::all().map(|spec| spec.name).collect();
+    let all: Vec<&str> = learn::sched::classic().map(|spec| spec.name).collect();
     assert_eq!(set[..=all.len()], [&all[..], &all[..1]].concat());
     assert_eq!((&decisions[0]["at_s"], &decisions[0]["window"]), (&0.0.into(), &Value::Null));
     assert_eq!((&decisions[1]["at_s"], &decisions[1]["window"]), (&2.0.into(), &0.into()));
@@ -89,7 +89,7 @@ fn a_controller_that_only_looks_changes_nothing_whatever_is_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, jobs) = (trace(folder.path()), jobs(folder.path()));
     for load in [trace, jobs] {
-        for spec in learn::sched::all() {
+        for spec in learn::sched::classic() {
             let run = |more: &[&str]| {
                 let arguments = ["simulate", load.to_str().unwrap(), "--json", "--scheduler", spec.name];
                 json(&[&arguments, more].concat())

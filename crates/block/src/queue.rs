@@ -295,6 +295,13 @@ impl Queue {
         places.at_or_after(place.key()).map(|(_, slot)| Slot(slot))
     }
 
+    /// The last request of `lane` before `place`, and the first from there on.
+    pub fn around(&self, lane: usize, place: QueuePosition) -> (Option<Slot>, Option<Slot>) {
+        let Some(lane) = self.lanes.get(lane) else { return (None, None) };
+        let (behind, ahead) = lane.places.around(place.key());
+        (behind.map(|(_, slot)| Slot(slot)), ahead.map(|(_, slot)| Slot(slot)))
+    }
+
     /// The request of `lane` that a one-way elevator at `head` serves next, if it may turn back for a short way: at most
     /// `back_max` sectors, each counted `back_penalty` times. Linux `cfq_choose_req` and `as_choose_req`.
     pub fn nearest(&self, lane: usize, head: u64, back_max: u64, back_penalty: u64) -> Option<Slot> {

@@ -22,6 +22,8 @@ use crate::Nanos;
 /// What a tunable's number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
+    /// Thousand millionths of a second.
+    Nanoseconds,
     /// Thousandths of a second.
     Milliseconds,
     /// Hundredths of a second.
@@ -48,6 +50,7 @@ impl Unit {
     /// The unit as it is printed behind a number; empty for counts, flags and words.
     pub const fn symbol(self) -> &'static str {
         match self {
+            Unit::Nanoseconds => "ns",
             Unit::Milliseconds => "ms",
             Unit::Centiseconds => "cs",
             Unit::Kibibytes => "KiB",
@@ -220,6 +223,7 @@ impl TunableValue for Nanos {
 
 const fn nanoseconds(unit: Unit) -> u64 {
     match unit {
+        Unit::Nanoseconds => 1,
         Unit::Milliseconds => 1_000_000,
         Unit::Centiseconds => 10_000_000,
         _ => 1,

@@ -82,7 +82,7 @@ mod tests {
     fn what_comes_with_the_program_is_what_is_gathered_today() {
         let shipped = load(None).unwrap();
         assert_eq!(shipped.features, learn::description::names(), "gather it again with crates/laboratory/experience.sh");
-        let settings: Vec<Setting> = learn::sched::all().map(Setting::of).collect();
+        let settings: Vec<Setting> = learn::sched::classic().map(Setting::of).collect();
         assert_eq!(shipped.settings, settings.iter().map(Setting::to_string).collect::<Vec<_>>());
         let (count, seconds, seed) = RECIPE;
         let script = include_str!("../experience.sh");

@@ -18,13 +18,18 @@ pub struct Set {
 
 /// All sets; the first is the default.
 pub static SETS: &[Set] = &[
-    Set { name: "schedulers", summary: "every scheduler with its defaults", settings: schedulers },
+    Set {
+        name: "classic",
+        summary: "the schedulers of textbooks and of Linux up to 4.20, and per-request, with their defaults",
+        settings: classic,
+    },
+    Set { name: "kernel", summary: "the schedulers of today's Linux, with their defaults", settings: kernel },
     Set {
         name: "paper",
         summary: "the five of \"Self-Learning Disk Scheduling\" and per-request, with their defaults",
         settings: paper,
     },
-    Set { name: "all", summary: "every scheduler, with its defaults and tuned in two to four ways", settings: all },
+    Set { name: "all", summary: "the classic ones, with their defaults and tuned in two to four ways", settings: all },
 ];
 
 /// The five schedulers that the paper compares with, and its own.
@@ -49,12 +54,16 @@ const TUNINGS: &[(&str, &str)] = &[
     ("per-request:batch=64", "where throughput matters more than the slowest requests"),
 ];
 
-fn schedulers() -> Vec<Setting> {
-    sched::all().map(Setting::of).collect()
+fn classic() -> Vec<Setting> {
+    sched::classic().map(Setting::of).collect()
+}
+
+fn kernel() -> Vec<Setting> {
+    block::KERNEL.iter().copied().map(Setting::of).collect()
 }
 
 fn paper() -> Vec<Setting> {
-    schedulers().into_iter().filter(|setting| OF_THE_PAPER.contains(&setting.spec.name)).collect()
+    classic().into_iter().filter(|setting| OF_THE_PAPER.contains(&setting.spec.name)).collect()
 }
 
 fn all() -> Vec<Setting> {
@@ -64,7 +73,7 @@ fn all() -> Vec<Setting> {
         let own: Vec<Setting> = tuned.iter().filter(|setting| setting.spec.name == plain.spec.name).cloned().collect();
         std::iter::once(plain).chain(own)
     };
-    schedulers().into_iter().flat_map(with_tunings).collect()
+    classic().into_iter().flat_map(with_tunings).collect()
 }
 
 /// Why a text could not be parsed as candidates.
@@ -124,8 +133,8 @@ mod tests {
             assert_eq!(setting.to_string(), *text);
             assert_ne!(setting, Setting::of(setting.spec));
         }
-        assert_eq!(all().len(), schedulers().len() + TUNINGS.len());
-        for spec in sched::all().filter(|spec| !spec.tunables.is_empty()) {
+        assert_eq!(all().len(), classic().len() + TUNINGS.len());
+        for spec in sched::classic().filter(|spec| !spec.tunables.is_empty()) {
             let tuned = TUNINGS.iter().filter(|(text, _)| text.split(':').next() == Some(spec.name)).count();
             assert!((2..=4).contains(&tuned), "{} is tuned in {tuned} ways", spec.name);
         }
@@ -134,7 +143,7 @@ mod tests {
     #[test]
     fn sets_and_settings_are_read_and_none_is_there_twice() {
         let parse = |given: &[&str]| texts(&parse(given.iter().copied()).unwrap());
-        assert_eq!(parse(&[]), texts(&schedulers()));
+        assert_eq!(parse(&[]), texts(&classic()));
         assert_eq!(parse(&["paper"]), ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"]);
         assert_eq!(
             parse(&[
@@ -150,9 +159,9 @@ mod tests {
     #[test]
     fn what_is_neither_is_refused_with_what_is_known() {
         let message = |text| parse([text]).unwrap_err().to_string();
-        let unknown = message("noop;bfq");
-        assert!(unknown.starts_with("there is no scheduler 'bfq'; known are noop, "), "{unknown}");
-        assert!(unknown.ends_with("; sets are schedulers, paper, all"), "{unknown}");
+        let unknown = message("noop;nope");
+        assert!(unknown.starts_with("there is no scheduler 'nope'; known are noop, "), "{unknown}");
+        assert!(unknown.ends_with("; sets are classic, kernel, paper, all"), "{unknown}");
         assert!(message("deadline:fifo=1").starts_with("deadline has no tunable 'fifo'"));
         assert!(message("deadline:fifo_batch=0").contains("fifo_batch=0 should be a whole number from 1 to 1024"));
         for text in ["", "noop;", ";"] {

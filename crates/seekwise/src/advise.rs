@@ -25,7 +25,7 @@ pub struct Args {
     /// The scheduler that was in force when the trace was recorded, or under which the load is run first, optionally with tunables
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
     scheduler: String,
-    /// What there is to choose from: `schedulers` (each with its defaults), `paper`, `all` (in tuned variants, too), or settings such as
+    /// What there is to choose from: `classic`, `kernel` (today's Linux), `paper`, `all` (in tuned variants, too), or settings such as
     /// `deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times [default: all]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,

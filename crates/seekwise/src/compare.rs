@@ -1,7 +1,5 @@
 //! `seekwise compare`: one load on one disk under several schedulers and controllers, in one table.
 
-use learn::Setting;
-
 use laboratory::comparison::regime::{self, Regime};
 
 use crate::experiment;
@@ -12,7 +10,8 @@ use crate::output::{self, Output};
 pub struct Args {
     #[command(flatten)]
     experiment: experiment::Arguments,
-    /// A scheduler, optionally with tunables (`deadline:read_expire=100,fifo_batch=8`); may be given several times [default: all]
+    /// A scheduler, optionally with tunables (`deadline:read_expire=100,fifo_batch=8`), or a set of them: `kernel` (today's Linux),
+    /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`; may be given several times [default: classic]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
     /// A controller that chooses scheduler and settings while the load runs, optionally with tunables (`seekwise controller
@@ -31,11 +30,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
 }
 
 fn regimes(args: &Args) -> anyhow::Result<Vec<Regime>> {
-    let mut regimes: Vec<Regime> = if args.schedulers.is_empty() {
-        ::learn::sched::all().map(|spec| Regime::Scheduler(Setting::of(spec))).collect()
-    } else {
-        args.schedulers.iter().map(|text| regime::scheduler(text).map(Regime::Scheduler)).collect::<anyhow::Result<_>>()?
-    };
+    let named = args.schedulers.iter().map(String::as_str);
+    let usual = args.schedulers.is_empty().then_some(regime::USUAL);
+    let mut regimes = Vec::new();
+    for text in named.chain(usual) {
+        regimes.extend(regime::schedulers(text)?.into_iter().map(Regime::Scheduler));
+    }
     for text in &args.controllers {
         let (chosen, begins_with) = (regime::controller(text)?, regime::scheduler(regime::FOUND)?);
         regimes.push(Regime::Controller { chosen, begins_with });

@@ -11,7 +11,11 @@ mod anticipatory;
 mod cfq;
 mod clook;
 mod deadline;
+mod kyber;
+mod mq_deadline;
+mod none;
 mod noop;
+mod scan;
 mod sstf;
 
 /// What a scheduler did with a request it was given. The host must know of merges, for one completion then ends several requests.
@@ -151,8 +155,25 @@ impl SchedulerSpec {
     }
 }
 
-/// All schedulers that do not learn.
-pub static ALL: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
+/// Those that a Linux of today offers for every block device (`/sys/block/*/queue/scheduler`).
+pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber::SPEC];
+
+/// Those of textbooks, and of Linux up to 4.20.
+pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
+
+/// All schedulers that do not learn: the classic ones, a bound that nobody uses, and those of today's Linux.
+pub static ALL: &[&SchedulerSpec] = &[
+    &noop::SPEC,
+    &sstf::SPEC,
+    &clook::SPEC,
+    &deadline::SPEC,
+    &anticipatory::SPEC,
+    &cfq::SPEC,
+    &scan::SPEC,
+    &none::SPEC,
+    &mq_deadline::SPEC,
+    &kyber::SPEC,
+];
 
 /// Lets `to` take over the queue of `from` in the middle of a run.
 ///
@@ -183,9 +204,16 @@ fn by_kind<T: Copy>(of_async: T, of_sync: T) -> [T; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::ALL;
+    use super::{ALL, CLASSIC, KERNEL};
     use alloc::vec::Vec;
     use std::string::String;
+
+    #[test]
+    fn sets_are_apart_and_in_the_list_of_all() {
+        let names = |set: &[&super::SchedulerSpec]| set.iter().map(|spec| spec.name).collect::<Vec<_>>();
+        let of_sets: Vec<_> = names(CLASSIC).into_iter().chain(["scan"]).chain(names(KERNEL)).collect();
+        assert_eq!(names(ALL), of_sets);
+    }
 
     #[test]
     fn every_file_in_the_folder_is_listed_and_every_scheduler_has_its_file() {

@@ -6,6 +6,7 @@ mod deadline;
 mod disk;
 mod elevators;
 mod merging;
+mod multi_queue;
 mod switching;
 
 use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, parse};

@@ -66,6 +66,20 @@ pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
     Ok(Setting { spec, values, host: Vec::new() })
 }
 
+/// The set of schedulers that is compared if none is named.
+pub const USUAL: &str = "classic";
+
+/// Reads what `--scheduler` says where a set of schedulers may be named as well.
+pub fn schedulers(text: &str) -> anyhow::Result<Vec<Setting>> {
+    let specs: Vec<_> = match text {
+        "kernel" => block::KERNEL.to_vec(),
+        "classic" => learn::sched::classic().collect(),
+        "all" => learn::sched::all().collect(),
+        _ => return Ok(vec![scheduler(text)?]),
+    };
+    Ok(specs.into_iter().map(Setting::of).collect())
+}
+
 /// Reads what `--controller` says.
 pub fn controller(text: &str) -> anyhow::Result<Chosen> {
     twin::controller::parse(text).with_context(|| format!("--controller {text}"))

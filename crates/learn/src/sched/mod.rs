@@ -15,6 +15,11 @@ pub fn all() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
     block::ALL.iter().chain(LEARNING).copied()
 }
 
+/// Those of textbooks and of Linux up to 4.20, and ours, which are tried with them.
+pub fn classic() -> impl Iterator<Item = &'static SchedulerSpec> + Clone {
+    block::CLASSIC.iter().chain(LEARNING).copied()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,0 +1,48 @@
+//! No scheduler: the device's own queue, and nothing before it.
+//!
+//! A request is let in when the device can take it, and goes there at once; the others wait outside, in the order in which they came.
+//! Nothing waits in here, so nothing is merged or sorted. Only while a queue is frozen do requests gather.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::{Insertion, Patience, Pick, Room, Scheduler, SchedulerSpec};
+use crate::{Nanos, Op, Request};
+
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
+    name: "none",
+    summary: "no scheduler: requests go to the device as long as it takes them, the others wait outside in order",
+    source: "Linux 6.18 block/blk-mq.c",
+    tunables: &[],
+    work_conserving: true,
+    patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+    knowledge: None,
+    build: |_, _| Box::new(NoScheduler { waiting: VecDeque::new() }),
+};
+
+struct NoScheduler {
+    waiting: VecDeque<Request>,
+}
+
+impl Scheduler for NoScheduler {
+    fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
+        self.waiting.push_back(request);
+        Insertion::Queued
+    }
+
+    fn pick(&mut self, _now: Nanos) -> Pick {
+        self.waiting.pop_front().map_or(Pick::Empty, Pick::Go)
+    }
+
+    /// A request needs one of the driver's tags (`blk_mq_get_tag`): there are as many as the device takes at once, or fewer.
+    fn admits(&self, room: &Room, _op: Op, _sync: bool) -> bool {
+        room.all_taken() < room.nr_requests.min(room.device)
+    }
+
+    fn retune(&mut self, _values: &[i64]) {}
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        out.extend(self.waiting.drain(..));
+    }
+}
