@@ -82,7 +82,7 @@ fn a_recording_is_judged_by_its_own_times_and_cut_where_the_load_changes() {
     assert_eq!(spans, [[0.0], [20.0]], "{advice:#}");
     assert!(!advice["device"].as_array().unwrap().is_empty());
     // One request at a time leaves a scheduler no choice.
-    assert_eq!((&advice["verdict"]["is_change"], &advice["verdict"]["setting"]), (&false.into(), &"deadline".into()));
+    assert_eq!((&advice["verdict"]["is_change"], &advice["verdict"]["setting"]), (&false.into(), &"mq-deadline".into()));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_recorded_trace_can_be_run_on_a_disk_instead() {
     let mut names: Vec<&str> =
         advice["candidates"].as_array().unwrap().iter().map(|one| one["setting"].as_str().unwrap()).collect();
     names.sort_unstable();
-    assert_eq!(names, ["deadline", "noop", "sstf"]);
+    assert_eq!(names, ["mq-deadline", "noop", "sstf"]);
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn what_gives_a_scheduler_no_choice_is_left_alone() {
     std::fs::write(&path, lines).unwrap();
     let begun = Instant::now();
     let printed = succeeds(&["advise", path.to_str().unwrap()]);
-    assert!(printed.starts_with("Leave deadline alone: no second has 20 requests"), "{printed}");
+    assert!(printed.starts_with("Leave mq-deadline alone: no second has 20 requests"), "{printed}");
     assert!(begun.elapsed() < Duration::from_secs(20));
 }
 

@@ -25,11 +25,16 @@ pub static SETS: &[Set] = &[
     },
     Set { name: "kernel", summary: "the schedulers of today's Linux, with their defaults", settings: kernel },
     Set {
+        name: "kernel-tuned",
+        summary: "the schedulers of today's Linux, with their defaults and tuned in two to four ways",
+        settings: kernel_tuned,
+    },
+    Set {
         name: "paper",
         summary: "the five of \"Self-Learning Disk Scheduling\" and per-request, with their defaults",
         settings: paper,
     },
-    Set { name: "all", summary: "the classic ones, with their defaults and tuned in two to four ways", settings: all },
+    Set { name: "all", summary: "every scheduler, with its defaults and tuned in two to four ways", settings: all },
 ];
 
 /// The five schedulers that the paper compares with, and its own.
@@ -42,6 +47,15 @@ const TUNINGS: &[(&str, &str)] = &[
     ("deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
     ("deadline:read_expire=100", "where many read at random: the slowest readers wait less"),
     ("deadline:writes_starved=8", "where readers are held up by a writer that nobody waits for"),
+    ("mq-deadline:fifo_batch=1", "where waiting matters and seeks are cheap: a late request is noticed at every pick"),
+    ("mq-deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
+    ("mq-deadline:read_expire=100", "where many read at random: the slowest readers wait less"),
+    ("mq-deadline:writes_starved=8", "where readers are held up by a writer that nobody waits for"),
+    (
+        "kyber:read_lat_nsec=20000000,write_lat_nsec=100000000",
+        "where a read takes a disk's ten milliseconds: other targets cannot be met",
+    ),
+    ("kyber:write_lat_nsec=1000000000", "where readers are held up by a writer that nobody waits for: its writes give way at once"),
     ("anticipatory:antic_expire=0", "where waiting for the next request does not pay: flash, arrays, a deep queue"),
     ("anticipatory:antic_expire=20", "where processes think for longer between their requests"),
     ("anticipatory:read_batch_expire=2000", "where reads and writes disturb each other: longer runs of reads"),
@@ -62,18 +76,27 @@ fn kernel() -> Vec<Setting> {
     block::KERNEL.iter().copied().map(Setting::of).collect()
 }
 
+fn kernel_tuned() -> Vec<Setting> {
+    tuned(kernel())
+}
+
 fn paper() -> Vec<Setting> {
     classic().into_iter().filter(|setting| OF_THE_PAPER.contains(&setting.spec.name)).collect()
 }
 
 fn all() -> Vec<Setting> {
+    tuned(sched::all().map(Setting::of).collect())
+}
+
+/// Each followed by its tunings.
+fn tuned(plain: Vec<Setting>) -> Vec<Setting> {
     // A test checks that all of them parse.
     let tuned: Vec<Setting> = TUNINGS.iter().filter_map(|(text, _)| Setting::parse(text).ok()).collect();
     let with_tunings = |plain: Setting| {
         let own: Vec<Setting> = tuned.iter().filter(|setting| setting.spec.name == plain.spec.name).cloned().collect();
         std::iter::once(plain).chain(own)
     };
-    classic().into_iter().flat_map(with_tunings).collect()
+    plain.into_iter().flat_map(with_tunings).collect()
 }
 
 /// Why a text could not be parsed as candidates.
@@ -133,8 +156,8 @@ mod tests {
             assert_eq!(setting.to_string(), *text);
             assert_ne!(setting, Setting::of(setting.spec));
         }
-        assert_eq!(all().len(), classic().len() + TUNINGS.len());
-        for spec in sched::classic().filter(|spec| !spec.tunables.is_empty()) {
+        assert_eq!(all().len(), sched::all().count() + TUNINGS.len());
+        for spec in sched::all().filter(|spec| !spec.tunables.is_empty()) {
             let tuned = TUNINGS.iter().filter(|(text, _)| text.split(':').next() == Some(spec.name)).count();
             assert!((2..=4).contains(&tuned), "{} is tuned in {tuned} ways", spec.name);
         }
@@ -161,7 +184,7 @@ mod tests {
         let message = |text| parse([text]).unwrap_err().to_string();
         let unknown = message("noop;nope");
         assert!(unknown.starts_with("there is no scheduler 'nope'; known are noop, "), "{unknown}");
-        assert!(unknown.ends_with("; sets are classic, kernel, paper, all"), "{unknown}");
+        assert!(unknown.ends_with("; sets are classic, kernel, kernel-tuned, paper, all"), "{unknown}");
         assert!(message("deadline:fifo=1").starts_with("deadline has no tunable 'fifo'"));
         assert!(message("deadline:fifo_batch=0").contains("fifo_batch=0 should be a whole number from 1 to 1024"));
         for text in ["", "noop;", ";"] {

@@ -23,10 +23,11 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     disk: Option<String>,
     /// The scheduler that was in force when the trace was recorded, or under which the load is run first, optionally with tunables
-    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = IN_FORCE)]
     scheduler: String,
-    /// What there is to choose from: `classic`, `kernel` (today's Linux), `paper`, `all` (in tuned variants, too), or settings such as
-    /// `deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times [default: all]
+    /// What there is to choose from: `kernel` (today's Linux), `kernel-tuned` (in tuned variants, too), `classic`, `paper`, `all`, or
+    /// settings such as `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times [default:
+    /// kernel-tuned]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
     /// Number of the device within a recorded trace [default: the one with the most requests]
@@ -40,8 +41,11 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
+/// What Linux gives a disk.
+const IN_FORCE: &str = "mq-deadline";
+
 /// What is chosen from if nothing else is said.
-const CANDIDATES: &str = "all";
+const CANDIDATES: &str = "kernel-tuned";
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<()> {

@@ -37,7 +37,7 @@ pub struct Args {
     /// feedback, two-layer with each learner, seekwise]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
     controllers: Vec<String>,
-    /// What controllers choose among: `classic`, `kernel`, `paper`, `all`, or settings separated by semicolons; may be given several
+    /// What controllers choose among: `classic`, `kernel`, `kernel-tuned`, `paper`, `all`, or settings separated by semicolons; may be given several
     /// times [default: classic]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,

@@ -5,12 +5,12 @@ use learn::Setting;
 /// Where such a rule goes.
 const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
 
-/// What a present Linux calls a scheduler, if it has it. `bfq` came after `cfq` and is another scheduler.
+/// What a present Linux calls a scheduler, if it has it or one that came of it. `bfq` came after `cfq` and is another scheduler.
 fn linux_name(setting: &Setting) -> Option<&'static str> {
     match setting.spec.name {
         "noop" => Some("none"),
         "deadline" => Some("mq-deadline"),
-        _ => None,
+        name => block::KERNEL.iter().map(|spec| spec.name).find(|&known| known == name),
     }
 }
 
@@ -29,8 +29,8 @@ pub fn rule(use_it: &Setting, in_force: &Setting, instead: Option<&Setting>) -> 
     }
     let name = use_it.spec.name;
     let mut text = vec![
-        format!("# Linux has no equivalent of {name} since version 5.0: it has none (here noop), mq-deadline (here deadline),"),
-        "# bfq and kyber, and the last two are not simulated here.".to_owned(),
+        format!("# Linux has no equivalent of {name} since version 5.0: it has none, mq-deadline (which came of deadline), kyber"),
+        "# and bfq, and the last is not simulated here.".to_owned(),
     ];
     match instead {
         Some(setting) => {
@@ -68,6 +68,7 @@ mod tests {
         let rule = of("deadline:fifo_batch=1,read_expire=100", None);
         let expected = "ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\", ATTR{queue/iosched/read_expire}=\"100\", ATTR{queue/iosched/fifo_batch}=\"1\"";
         assert!(rule.ends_with(expected), "{rule}");
+        assert!(of("kyber:read_lat_nsec=5000000", None).ends_with("\"kyber\", ATTR{queue/iosched/read_lat_nsec}=\"5000000\""));
         assert!(of("noop", None).contains("ATTR{queue/scheduler}=\"none\""));
         assert!(!of("deadline", None).contains("ATTR"));
     }
