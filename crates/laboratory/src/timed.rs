@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use block::{Insertion, Limits, Nanos, Pick, Request, Scheduler};
+use block::{Insertion, Limits, Nanos, Op, Pick, Request, Room, Scheduler};
 
 /// A call that seems to have taken longer was interrupted: the operating system gave the processor to somebody else meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
@@ -141,6 +141,10 @@ impl Scheduler for Timed {
         self.sampled(|scheduler| scheduler.completed(now, request, service));
     }
 
+    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
+        self.scheduler.admits(room, op, sync)
+    }
+
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
     }
@@ -158,7 +162,7 @@ impl Scheduler for Timed {
 mod tests {
     use std::sync::Mutex;
 
-    use block::{Op, Priority};
+    use block::Priority;
 
     use super::*;
 
@@ -182,6 +186,10 @@ mod tests {
         }
         fn completed(&mut self, _now: Nanos, _request: &Request, _service: Nanos) {
             self.note("completed");
+        }
+        fn admits(&self, _room: &Room, _op: Op, _sync: bool) -> bool {
+            self.note("admits");
+            true
         }
         fn retune(&mut self, _values: &[i64]) {
             self.note("retune");
@@ -241,10 +249,11 @@ mod tests {
         timed.insert(Nanos::ZERO, request);
         timed.pick(Nanos::ZERO);
         timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
+        timed.admits(&Room { nr_requests: 1, device: 1, taken: [0; 2] }, op, true);
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
         timed.drain(&mut Vec::new());
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        assert_eq!(*told, ["insert", "pick", "completed", "retune", "set_limits", "drain"]);
+        assert_eq!(*told, ["insert", "pick", "completed", "admits", "retune", "set_limits", "drain"]);
     }
 }

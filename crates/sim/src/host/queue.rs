@@ -47,6 +47,10 @@ pub struct QueueSettings {
     pub max_sectors: u32,
     /// Which requests the scheduler may merge.
     pub merges: Merges,
+    /// The driver says whether it can take a request before one is taken from the scheduler, as SCSI disks do (`scsi_mq_get_budget` in
+    /// `drivers/scsi/scsi_lib.c`). Without, one more than the device takes has left the scheduler and waits for a tag, where nothing
+    /// sorts or passes it (`__blk_mq_do_dispatch_sched` in `block/blk-mq-sched.c`): loop devices, NVMe, virtio.
+    pub has_budget: bool,
     /// How long at least nothing goes to the device when the scheduler is exchanged.
     pub switch_time: Nanos,
 }
@@ -61,7 +65,13 @@ impl QueueSettings {
 impl Default for QueueSettings {
     /// What Linux gives a disk under a scheduler: 256 requests, 1,280 KiB; and the 35 ms that it takes to exchange that.
     fn default() -> QueueSettings {
-        QueueSettings { nr_requests: 256, max_sectors: 2560, merges: Merges::All, switch_time: Nanos::from_millis(35) }
+        QueueSettings {
+            nr_requests: 256,
+            max_sectors: 2560,
+            merges: Merges::All,
+            has_budget: true,
+            switch_time: Nanos::from_millis(35),
+        }
     }
 }
 
@@ -130,6 +140,8 @@ pub struct Queue {
     /// By kind: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
     at_device: usize,
+    /// Taken from the scheduler and not yet by the device.
+    ahead: Option<Request>,
     /// Flushes that the one at the device ends, and those that wait for the next.
     flushing: Vec<Flush>,
     to_flush: Vec<Flush>,
@@ -157,6 +169,7 @@ impl Queue {
             pending: [None; 2],
             active: [0; 2],
             at_device: 0,
+            ahead: None,
             flushing: Vec::new(),
             to_flush: Vec::new(),
             wait_until: None,
@@ -216,6 +229,10 @@ impl Queue {
     pub fn switch(&mut self, now: Nanos, mut successor: Box<dyn Scheduler>) {
         successor.set_limits(&self.settings.limits());
         let mut merges = Vec::new();
+        if let Some(ahead) = self.ahead.take() {
+            // The first to come: nothing is there that it could merge with.
+            successor.insert(now, ahead);
+        }
         block::switch(&mut *self.scheduler, &mut *successor, now, |request, insertion| merges.push((*request, insertion)));
         self.scheduler = successor;
         for (request, insertion) in merges {
@@ -375,6 +392,20 @@ impl Queue {
         }
     }
 
+    /// Takes a request from the scheduler, or notes until when it waits.
+    #[inline]
+    fn pick(&mut self, now: Nanos) -> Option<Request> {
+        match self.scheduler.pick(now) {
+            Pick::Go(request) => Some(request),
+            Pick::WaitUntil(until) => {
+                debug_assert!(until > now, "a scheduler may wait only for the future");
+                self.wait_until = Some(until.max(now + Nanos(1)));
+                None
+            }
+            Pick::Empty => None,
+        }
+    }
+
     /// Keeps the chains of parts in step with a merge. True if `id` no longer stands for a request of its own.
     fn follow(&mut self, id: RequestId, insertion: Insertion) -> bool {
         let Insertion::Merged { into, absorbed } = insertion else { return false };
@@ -509,21 +540,15 @@ impl Server for Queue {
             return;
         }
         while self.at_device < self.depth {
-            match self.scheduler.pick(now) {
-                Pick::Go(request) => {
-                    self.at_device += 1;
-                    self.device.submit(now, &request);
-                    let slot = &mut self.slots[request.id as usize];
-                    slot.request = request;
-                    slot.dispatched = now;
-                }
-                Pick::WaitUntil(until) => {
-                    debug_assert!(until > now, "a scheduler may wait only for the future");
-                    self.wait_until = Some(until.max(now + Nanos(1)));
-                    break;
-                }
-                Pick::Empty => break,
-            }
+            let Some(request) = self.ahead.take().or_else(|| self.pick(now)) else { return };
+            self.at_device += 1;
+            self.device.submit(now, &request);
+            let slot = &mut self.slots[request.id as usize];
+            slot.request = request;
+            slot.dispatched = now;
+        }
+        if !self.settings.has_budget && self.ahead.is_none() {
+            self.ahead = self.pick(now);
         }
     }
 }

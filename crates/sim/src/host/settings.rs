@@ -47,6 +47,9 @@ tunables! {
         /// How long nothing goes to the device when its scheduler is exchanged in the middle of a run; longer if the device needs
         /// longer for what it has. Measured on Linux 6.18: 31 to 40 ms.
         pub scheduler_switch_ms: i64 = Tunable::new(Unit::Milliseconds, 0..=10_000, 35).logarithmic(),
+        /// Whether the driver says that it can take a request before one is taken from the scheduler, as SCSI and SATA disks do. Without,
+        /// as for loop devices, NVMe and virtio, one request more than the device takes has left the scheduler.
+        pub dispatch_budget: bool = Tunable::flag(true),
         /// Draws which pages are touched, and when.
         pub seed: i64 = Tunable::new(Unit::Count, 0..=i64::MAX, 1),
     }
@@ -156,6 +159,7 @@ impl HostSettings {
             nr_requests: self.nr_requests as u32,
             max_sectors: 2 * self.max_sectors_kb as u32,
             merges: merges(self.nomerges),
+            has_budget: self.dispatch_budget,
             switch_time: Nanos::from_millis(self.scheduler_switch_ms as u64),
         }
     }
@@ -175,7 +179,8 @@ mod tests {
             let value = if tunable.default == tunable.min { tunable.max } else { tunable.min };
             let settings = HostSettings::parse(&format!("{}={value}", tunable.name)).unwrap();
             let text = format!("{settings:?}");
-            assert!(text.contains(&format!("{}: {value}", tunable.name.replace('-', "_"))), "{} in {text}", tunable.name);
+            let shown = if tunable.unit == Unit::Flag { (value != 0).to_string() } else { value.to_string() };
+            assert!(text.contains(&format!("{}: {shown}", tunable.name.replace('-', "_"))), "{} in {text}", tunable.name);
             let mut expected = HostSettings::default().values();
             expected[index] = value;
             assert_eq!(settings.values(), expected);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use block::{Insertion, Limits, Nanos, Op, Pick, Request, RequestId, Scheduler, SchedulerSpec};
+use block::{Insertion, Limits, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, SchedulerSpec};
 use sim::device::{Completion, Device};
 
 /// What the device was asked and did, and what happened between.
@@ -94,6 +94,9 @@ impl Scheduler for Spy {
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         assert!(self.picked.remove(&request.id), "told that {} is done, which it did not pick", request.id);
         self.scheduler.completed(now, request, service);
+    }
+    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
+        self.scheduler.admits(room, op, sync)
     }
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);

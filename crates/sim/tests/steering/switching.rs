@@ -111,8 +111,8 @@ impl Player {
     }
 }
 
-fn play(steps: &[(u64, usize, Step)], depth: usize, nr_requests: u32) -> Played {
-    let settings = QueueSettings { nr_requests, max_sectors: 24, switch_time: SWITCH, ..QueueSettings::default() };
+fn play(steps: &[(u64, usize, Step)], depth: usize, nr_requests: u32, has_budget: bool) -> Played {
+    let settings = QueueSettings { nr_requests, has_budget, max_sectors: 24, switch_time: SWITCH, ..QueueSettings::default() };
     let mut player = Player::new(depth, settings);
     let mut scheduler = 0;
     // Every place is asked for once, so that each sector at the device can be told whose it is.
@@ -194,9 +194,9 @@ proptest! {
 
     #[test]
     fn switches_at_any_time_lose_nothing_double_nothing_and_hold_everything_up(
-        steps in steps(), depth in 1..6usize, nr_requests in prop_oneof![Just(256u32), 4..12u32]
+        steps in steps(), depth in 1..6usize, nr_requests in prop_oneof![Just(256u32), 4..12u32], has_budget: bool
     ) {
-        let played = play(&steps, depth, nr_requests);
+        let played = play(&steps, depth, nr_requests, has_budget);
         check_freezes(&played.log)?;
         let done = done_at(&played.log)?;
         let mut finished: BTreeMap<u64, Finished> = BTreeMap::new();
@@ -325,4 +325,22 @@ fn sectors_after_switch(nomerges: i64) -> Vec<u32> {
 fn what_touches_is_merged_when_a_successor_that_merges_takes_over_and_makes_room() {
     assert_eq!(sectors_after_switch(0), [48]);
     assert_eq!(sectors_after_switch(2), [8; 6], "a successor keeps to the queue's limits");
+}
+
+#[test]
+fn without_a_budget_one_request_more_than_the_device_takes_has_left_the_scheduler() {
+    let order = |has_budget| {
+        let mut player = Player::new(1, QueueSettings { has_budget, ..QueueSettings::default() });
+        player.switch(block::ALL.iter().position(|spec| spec.name == "mq-deadline").unwrap());
+        for lba in [1_000, 9_000, 5_000, 3_000] {
+            player.issue(lba, Op::Read, true, 8, 0);
+            player.queue.dispatch(player.now);
+        }
+        let log = player.end().log;
+        let lbas = log.iter().filter_map(|entry| if let Entry::Submitted { lba, .. } = entry { Some(*lba) } else { None });
+        lbas.collect::<Vec<_>>()
+    };
+    assert_eq!(order(true), [1_000, 3_000, 5_000, 9_000]);
+    // Nothing lies ahead of 9,000: the oldest is next.
+    assert_eq!(order(false), [1_000, 9_000, 5_000, 3_000]);
 }
