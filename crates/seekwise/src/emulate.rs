@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
+use block::Nanos;
 use serve::attach::{Attached, Plan, Supervisor, Wanted, recover, supervise};
 use serve::backend::{Backend as _, Serving};
 use serve::backing::{Backing, Kept, Memory};
@@ -138,7 +139,7 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     let mut entries = place.read_dir().with_context(|| mountpoint.display().to_string())?;
     ensure!(entries.next().is_none(), "{}: is not empty; name an empty folder", mountpoint.display());
     let Model { device, rotational, backing, size } = Model::new(args)?;
-    let wanted = Wanted { depth: u32::try_from(device.queue_depth())?, rotational, measure: !args.with_way };
+    let wanted = Wanted { depth: u32::try_from(device.queue_depth())?, rotational, measure: !args.with_way && args.disk != NONE };
     let source = format!("emulate-{}", std::process::id());
     let plan = Plan { source: source.clone(), file: place.join(FILE), mountpoint: place.clone() };
 
@@ -191,7 +192,7 @@ impl Run<'_> {
         self.disk.reply_at_once(true);
         let attached = supervisor.attach(wanted)?;
         self.disk.reply_at_once(false);
-        self.disk.set_way(attached.way());
+        self.disk.set_way(Nanos(attached.way_nanos.unwrap_or(0)));
         let Attached { device, depth, way_nanos } = attached;
         if depth != wanted.depth && self.args.disk != NONE {
             eprint_line(&format!(

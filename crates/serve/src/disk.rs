@@ -1,6 +1,7 @@
 //! The emulated disk by the wall clock: takes requests from a backend's threads, keeps their data, and replies when the model says so.
 
 use std::io;
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
@@ -11,15 +12,25 @@ use sim::device::Device;
 
 use crate::backend::Reply;
 use crate::backing::Backing;
-use crate::emulated::{Ask, Due, Emulated, WayTimes};
+use crate::emulated::{Ask, Due, Emulated};
 use crate::pacer::Pacer;
 use crate::statistics::{Busy, Record, Statistics};
+use crate::way::Way;
 
-/// Makes this process, and the threads that it starts from now on, answer in time: before others, and without waiting for memory that
-/// only this disk could free. What it has no right to is left undone; replies come a little later then, as the statistics say.
+/// Makes this process and its threads answer in time: before others, and without waiting for memory that only this disk could free.
+/// What it has no right to is left undone; replies come a little later then, as the statistics say.
+///
+/// In the real-time class, because a negative nice alone leaves replies to wait for other processes' time slices: on two processors
+/// with a load of 4 it took p99 of lateness at 1,000 requests a second from 0.77 to 0.13 ms. There is no safe call for it, so `chrt` of
+/// util-linux, where losetup is from, does it.
 pub fn favour_this_process() {
     let _ = rustix::process::setpriority_process(None, -20);
     let _ = rustix::process::configure_io_flusher_behavior(true);
+    let process = std::process::id().to_string();
+    let mut command = std::process::Command::new("chrt");
+    command.args(["--all-tasks", "--fifo", "--pid", "10", &process]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let _ = command.status();
 }
 
 /// Longer buffers are not kept for the next request.
@@ -36,6 +47,8 @@ pub struct Disk<R> {
     backing: Arc<dyn Backing>,
     state: Mutex<State<R>>,
     wake: Condvar,
+    /// Locked after `state` where both are.
+    way: Mutex<Way>,
     statistics: Mutex<Statistics>,
     buffers: Mutex<Vec<Vec<u8>>>,
     /// To the thread that empties the backing's cache, if that takes time.
@@ -102,6 +115,7 @@ impl<R: Reply> Disk<R> {
             backing: Arc::clone(&backing),
             state: Mutex::new(State { emulated: Emulated::new(device, scale), planned: Nanos::MAX, stopped: false }),
             wake: Condvar::new(),
+            way: Mutex::new(Way::new(Nanos::ZERO)),
             statistics: Mutex::default(),
             buffers: Mutex::default(),
             flushes,
@@ -136,9 +150,9 @@ impl<R: Reply> Disk<R> {
         self.at_once.store(at_once, Ordering::Relaxed);
     }
 
-    /// Says what the way between a program and this disk takes, see [`WayTimes`].
-    pub fn set_way(&self, way: WayTimes) {
-        lock(&self.state).emulated.set_way(way);
+    /// Says what the way from a program to this disk and back was measured to take. Replies leave as much earlier.
+    pub fn set_way(&self, measured: Nanos) {
+        *lock(&self.way) = Way::new(measured);
     }
 
     /// What happened so far.
@@ -223,7 +237,13 @@ impl<R: Reply> Disk<R> {
         }
         let mut due = Vec::new();
         let mut state = lock(&self.state);
-        state.emulated.submit(arrival, ask, token, &mut due);
+        let alone = state.emulated.under_way() == 0;
+        let (asked, times) = {
+            let mut way = lock(&self.way);
+            (way.asked(arrival, alone), way.times())
+        };
+        state.emulated.set_way(times);
+        state.emulated.submit((asked, arrival), ask, token, &mut due);
         let earlier = state.emulated.wake_at().is_some_and(|at| at < state.planned);
         drop(state);
         if earlier {
@@ -239,9 +259,11 @@ impl<R: Reply> Disk<R> {
 
     fn send(&self, due: &mut Vec<Due<Token<R>>>) {
         for Due { token, ask, target, wanted } in due.drain(..) {
+            // Before the answer, which the next request may overtake.
+            let sent = self.now();
+            lock(&self.way).replied(sent, sent - target, wanted);
             self.answer(token);
-            let sent = Due { token: (), ask, target, wanted };
-            lock(&self.statistics).replied(&sent, self.now());
+            lock(&self.statistics).replied(&Due { token: (), ask, target, wanted }, sent);
         }
     }
 

@@ -3,13 +3,13 @@
 //! Time outside (wall time) and time in the model differ by a factor, the scale, and by what the way to the disk costs:
 //!
 //! ```text
-//! program   issues                                          hears
-//!             │ inbound                            outbound ▲
-//! host        └────▶ submit(arrival)         reply at target ┘
-//! model       arrival − inbound ├── response / scale ──┤ due = target + outbound
+//! program  asks                                              hears
+//!            │ inbound                              outbound ▲
+//! host       └────▶ submit(asked, arrival)    reply at target ┘
+//! model    asked ├─────────── response / scale ──────────┤ target + outbound
 //! ```
-//! A program on a real disk pays neither way, so a request enters the model `inbound` before it arrives here, and its reply leaves
-//! `outbound` before the model's completion. Every completion is reckoned in the model's time, so that lateness never adds up.
+//! A program on a real disk pays neither way, so a request enters the model when it was asked for, before it arrives here, and its
+//! reply leaves `outbound` before the model's completion. Every completion is reckoned in the model's time, so that lateness never adds up.
 
 use std::collections::VecDeque;
 
@@ -115,11 +115,6 @@ impl<T> Emulated<T> {
         self.way = way;
     }
 
-    /// What the way to the disk takes.
-    pub fn way(&self) -> WayTimes {
-        self.way
-    }
-
     /// How many requests have not been replied to.
     pub fn under_way(&self) -> usize {
         self.pending.len()
@@ -130,13 +125,16 @@ impl<T> Emulated<T> {
         ModelTally { elapsed: self.now, busy: self.device.busy(), ..self.tally }
     }
 
-    /// Takes what was asked at wall time `arrival`, and appends what is due by then. Sectors must lie on the device.
-    pub fn submit(&mut self, arrival: Nanos, ask: Ask, token: T, due: &mut Vec<Due<T>>) {
-        let asked = self.to_model(arrival - self.way.inbound);
+    /// Takes what a program asked for at wall time `asked` and what arrived now, and appends what is due by now. Sectors must lie on
+    /// the device.
+    pub fn submit(&mut self, (asked, arrival): (Nanos, Nanos), ask: Ask, token: T, due: &mut Vec<Due<T>>) {
+        let asked = self.to_model(asked);
         self.run_until(asked, due);
         // An event may have been run ahead of its time, because its reply had to leave before it.
         let now = asked.max(self.now);
         self.now = now;
+        // Who is alone did not ask before the last reply.
+        let asked = if self.pending.is_empty() { now } else { asked };
         let id = self.pending.insert(Pending { token, ask, asked, entered: now }) as RequestId;
         match ask {
             Ask::Flush => {
@@ -302,7 +300,7 @@ mod tests {
         let mut emulated = Emulated::new(Constant::new(ms(10), 4), 1.0);
         let mut due = Vec::new();
         for token in 0..3 {
-            emulated.submit(MS, READ, token, &mut due);
+            emulated.submit((MS, MS), READ, token, &mut due);
         }
         assert_eq!((targets(&mut due), emulated.wake_at()), (vec![], Some(ms(11))));
         emulated.advance(ms(10), &mut due);
@@ -321,7 +319,7 @@ mod tests {
         let mut emulated = Emulated::new(Constant::new(ms(10), 1), 1.0);
         let mut due = Vec::new();
         for token in 0..3 {
-            emulated.submit(Nanos::ZERO, READ, token, &mut due);
+            emulated.submit((Nanos::ZERO, Nanos::ZERO), READ, token, &mut due);
         }
         // The host looks only once, long after: no time is lost between the requests.
         emulated.advance(ms(100), &mut due);
@@ -333,8 +331,8 @@ mod tests {
     fn a_scale_makes_the_disk_so_many_times_as_fast() {
         let mut emulated = Emulated::new(Constant::new(ms(10), 4), 10.0);
         let mut due = Vec::new();
-        emulated.submit(ms(5), READ, 0, &mut due);
-        emulated.submit(ms(5), READ, 1, &mut due);
+        emulated.submit((ms(5), ms(5)), READ, 0, &mut due);
+        emulated.submit((ms(5), ms(5)), READ, 1, &mut due);
         assert_eq!(emulated.wake_at(), Some(ms(6)));
         emulated.advance(ms(7), &mut due);
         assert_eq!((due[1].wanted, targets(&mut due)), (ms(2), vec![(0, ms(6)), (1, ms(7))]));
@@ -348,7 +346,7 @@ mod tests {
         let mut due = Vec::new();
         let mut program = MS;
         for round in 1..=1000 {
-            emulated.submit(program + way.inbound, READ, 0, &mut due);
+            emulated.submit((program, program + way.inbound), READ, 0, &mut due);
             let target = emulated.wake_at().unwrap();
             emulated.advance(target, &mut due);
             assert_eq!(targets(&mut due), vec![(0, target)]);
@@ -361,10 +359,10 @@ mod tests {
     fn a_flush_is_done_at_once_or_when_the_device_says() {
         let mut emulated = Emulated::new(Constant::new(ms(10), 4), 1.0);
         let mut due = Vec::new();
-        emulated.submit(MS, Ask::Flush, 7, &mut due);
+        emulated.submit((MS, MS), Ask::Flush, 7, &mut due);
         assert_eq!(targets(&mut due), vec![(7, MS)]);
-        emulated.submit(MS, READ, 1, &mut due);
-        emulated.submit(ms(2), Ask::Flush, 8, &mut due);
+        emulated.submit((MS, MS), READ, 1, &mut due);
+        emulated.submit((ms(2), ms(2)), Ask::Flush, 8, &mut due);
         assert_eq!(targets(&mut due), vec![]);
         emulated.advance(ms(11), &mut due);
         assert_eq!(targets(&mut due), vec![(1, ms(11)), (8, ms(11))]);
@@ -375,7 +373,7 @@ mod tests {
     fn without_service_time_a_request_is_done_when_it_comes() {
         let mut emulated = Emulated::new(Box::new(crate::immediate::Immediate::new(1 << 20)), 1.0);
         let mut due = Vec::new();
-        emulated.submit(ms(3), READ, 1, &mut due);
+        emulated.submit((ms(3), ms(3)), READ, 1, &mut due);
         assert_eq!((due[0].wanted, targets(&mut due)), (Nanos::ZERO, vec![(1, ms(3))]));
     }
 
@@ -390,7 +388,8 @@ mod tests {
                 let lba = u64::from(token) * 7_919_777 % (sectors - 64);
                 let op = [Op::Read, Op::Write, Op::Write, Op::Discard][token as usize % 4];
                 let ask = if token % 50 == 0 { Ask::Flush } else { Ask::Sectors { op, lba, sectors: 8 + token % 50 } };
-                emulated.submit(Nanos::from_micros(u64::from(token) * 300), ask, token, &mut due);
+                let now = Nanos::from_micros(u64::from(token) * 300);
+                emulated.submit((now, now), ask, token, &mut due);
             }
             while let Some(at) = emulated.wake_at().filter(|_| emulated.under_way() > 0) {
                 emulated.advance(at, &mut due);

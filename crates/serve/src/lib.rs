@@ -18,3 +18,4 @@ pub mod fuse;
 pub mod immediate;
 mod pacer;
 pub mod statistics;
+mod way;

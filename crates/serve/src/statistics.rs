@@ -71,7 +71,8 @@ impl Statistics {
     /// Nothing has happened.
     pub fn new() -> Statistics {
         // Up to an hour, with three digits: such histograms always exist.
-        let empty = || Histogram::new_with_max(3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!("bounds and digits are allowed"));
+        let empty =
+            || Histogram::new_with_max(3_600_000_000_000, 3).unwrap_or_else(|_| unreachable!("bounds and digits are allowed"));
         Statistics {
             wanted: empty(),
             given: empty(),

@@ -92,7 +92,9 @@ impl Queue {
         let depth = depth.clamp(4, driver_depth);
         self.set("nr_requests", &(if depth == driver_depth { depth - 1 } else { driver_depth }).to_string())?;
         self.set("nr_requests", &depth.to_string())?;
-        self.set("scheduler", &settings.scheduler)?;
+        if settings.scheduler != "none" {
+            self.set("scheduler", &settings.scheduler)?;
+        }
         self.write_rest(settings)?;
         Ok(depth)
     }
