@@ -59,11 +59,12 @@ pub struct Args {
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
     scale: f64,
     /// Keep what is written in this sparse file, created if there is none, so that it is there the next time; a flush reaches the
-    /// machine's own disk [default: in memory, gone at the end]
+    /// machine's own disk [default: in memory, of which it takes as much as was written; gone at the end]
     #[arg(long, value_name = "FILE")]
     backing: Option<PathBuf>,
     /// Also set up a loop device with direct I/O on the file, its queue like the disk's, and print its name. At the end both are
-    /// taken down and the queue's settings put back. Needs root and losetup
+    /// taken down and the queue's settings put back; unmount what is on it before, or it fails as if the disk was pulled. Needs root
+    /// and losetup
     #[arg(long)]
     attach: bool,
     /// Do not take off what the way through the kernel costs. Otherwise --attach measures it at the start, and replies leave as much

@@ -156,18 +156,23 @@ pub fn supervise() {
             },
             Err(error) => Err(AttachError::new(error)),
         };
-        say(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())));
+        // If nobody listens, the orders end, too.
+        let _ = say(&answer.unwrap_or_else(|error| Answer::Failed(error.to_string())));
     }
     let said = record.map(take_down).unwrap_or_default();
-    say(&Answer::Done(said));
+    if say(&Answer::Done(said.clone())).is_err() {
+        // The emulator is dead. Its terminal may be there still.
+        let mut terminal = io::stderr().lock();
+        for text in said {
+            let _ = writeln!(terminal, "seekwise: {text}");
+        }
+    }
 }
 
-/// The emulator may be dead; then nobody listens.
-fn say(answer: &Answer) {
-    if let Ok(line) = serde_json::to_string(answer) {
-        let mut out = io::stdout().lock();
-        let _ = writeln!(out, "{line}").and_then(|()| out.flush());
-    }
+fn say(answer: &Answer) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{}", serde_json::to_string(answer)?)?;
+    out.flush()
 }
 
 fn attach(record: &mut Record, wanted: Wanted) -> Result<Attached, AttachError> {
