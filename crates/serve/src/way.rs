@@ -12,17 +12,15 @@ use crate::emulated::WayTimes;
 /// disk, so that a late reply makes the next one come sooner, and throughput stays the disk's.
 #[derive(Debug)]
 pub struct Way {
-    measured: Nanos,
+    is_measured: bool,
     estimate: Nanos,
     sent: Nanos,
     late: Nanos,
 }
 
 impl Way {
-    /// Who asks later than this many times the measured way after a reply has thought in between.
-    const AT_ONCE: u64 = 3;
-    /// No estimate is more than this many times what was measured.
-    const MOST: u64 = 2;
+    /// Who asks later than this after a reply has thought in between. Twice what the way was seen to cost on processors that slept.
+    const AT_ONCE: Nanos = Nanos::from_micros(250);
     /// What one arrival changes at most.
     const STEP: u64 = 200;
     /// Out of ten arrivals how many came sooner: few, because the program's own work counts as the way otherwise.
@@ -30,7 +28,7 @@ impl Way {
 
     /// A way that was measured; zero if it was not, and then it stays zero.
     pub fn new(measured: Nanos) -> Way {
-        Way { measured, estimate: measured, sent: Nanos::ZERO, late: Nanos::ZERO }
+        Way { is_measured: measured > Nanos::ZERO, estimate: measured, sent: Nanos::ZERO, late: Nanos::ZERO }
     }
 
     /// Half of it there and half back: nobody can tell, and to who waits only the sum matters.
@@ -48,10 +46,10 @@ impl Way {
     /// When the program asked whose request arrived now. `alone`: nothing else was under way.
     pub fn asked(&mut self, arrival: Nanos, alone: bool) -> Nanos {
         let since = arrival - self.sent;
-        let answers = since.0 < Way::AT_ONCE * self.measured.0 && self.sent > Nanos::ZERO;
+        let answers = self.is_measured && since < Way::AT_ONCE && self.sent > Nanos::ZERO;
         if answers && alone {
             self.estimate = if since > self.estimate {
-                (self.estimate + Nanos(Way::STEP * Way::SOONER / 10)).min(Nanos(self.measured.0 * Way::MOST))
+                self.estimate + Nanos(Way::STEP * Way::SOONER / 10)
             } else {
                 self.estimate - Nanos(Way::STEP * (10 - Way::SOONER) / 10)
             };
