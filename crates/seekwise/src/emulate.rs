@@ -148,7 +148,7 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&statistics_wanted)).context("SIGUSR1")?;
     let supervisor = Supervisor::start(supervising_process()?, &plan)?;
     // After the supervising process has started, which should not be favoured.
-    serve::disk::favour_this_process();
+    let _awake = serve::disk::favour_this_process();
     let disk: Arc<Disk<FuseReply>> = Disk::start(device, size, args.scale, backing).context("cannot start a thread")?;
     let serving = match (Fuse { mountpoint: place, source }).start(Arc::clone(&disk)) {
         Ok(serving) => serving,

@@ -27,7 +27,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     };
     let number = digits.parse::<u64>().ok().filter(|&number| number > 0);
     let bytes = number.zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
-    bytes.filter(|&bytes| bytes >= 4096 && bytes < 1 << 60).ok_or_else(|| "give a size such as 512M, 16G or 2T".to_owned())
+    bytes.filter(|bytes| (4096..1 << 60).contains(bytes)).ok_or_else(|| "give a size such as 512M, 16G or 2T".to_owned())
 }
 
 /// Parses a random seed.

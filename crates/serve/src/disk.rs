@@ -1,6 +1,7 @@
 //! The emulated disk by the wall clock: takes requests from a backend's threads, keeps their data, and replies when the model says so.
 
-use std::io;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -17,16 +18,28 @@ use crate::pacer::Pacer;
 use crate::statistics::{Busy, Record, Statistics};
 use crate::way::Way;
 
-/// Makes this process and the threads that it starts from now on answer in time: before others, and without waiting for memory that only this disk could free.
-/// What it has no right to is left undone; replies come a little later then, as the statistics say.
+/// Keeps processors from sleeping for as long as it lives; the kernel takes it back when the process ends.
+#[derive(Debug)]
+pub struct Awake {
+    _latency: Option<File>,
+}
+
+/// Makes this process and the threads that it starts from now on answer in time: before others, without waiting for memory that only
+/// this disk could free, and on processors that do not sleep. What it has no right to is left undone; replies come a little later
+/// then, as the statistics say.
 ///
 /// In the real-time class, because a negative nice alone leaves replies to wait for other processes' time slices: on two processors
 /// with a load of 4 it took p99 of lateness at 1,000 requests a second from 0.77 to 0.13 ms. There is no safe call for it, so `chrt` of
-/// util-linux, where losetup is from, does it.
-pub fn favour_this_process() {
+/// util-linux, where losetup is from, does it. Processors that do not sleep took throughput, on an idle machine, from 98.3% to 99.1% of
+/// the model's at 1,000 requests a second, and from 96.7% to 98.3% at 5,000.
+pub fn favour_this_process() -> Awake {
     let _ = rustix::process::setpriority_process(None, -20);
     let _ = rustix::process::configure_io_flusher_behavior(true);
     become_real_time("10", std::process::id());
+    // The longest time to wake up, in microseconds, as four bytes; in force while the file is open.
+    let opened = OpenOptions::new().write(true).open("/dev/cpu_dma_latency");
+    let latency = opened.and_then(|mut file| file.write_all(&0_i32.to_ne_bytes()).map(|()| file));
+    Awake { _latency: latency.ok() }
 }
 
 /// Puts a process or thread into the real-time class, and with it those that it starts from now on.
