@@ -263,6 +263,10 @@ fn what_two_killed_processes_leave_the_next_start_takes_down() {
     // Stopped, so that it cannot start another supervisor.
     signal(emulator.child.id(), "-STOP");
     signal(emulator.supervisor().unwrap(), "-KILL");
+    until("the supervisor is dead", || {
+        let output = program::run(&["emulate", "--recover"]);
+        text(&output.stderr).contains(&format!("left to process {}", emulator.child.id()))
+    });
     emulator.child.kill().unwrap();
     emulator.child.wait().unwrap();
     assert!(emulator.has_loop() && emulator.is_mounted() && emulator.record().exists());

@@ -19,10 +19,26 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub fn recover() -> Vec<String> {
     let mut said = Vec::new();
     for record in Record::orphans() {
+        let plan = &record.state.plan;
+        if let Some(process) = emulator_of(plan) {
+            said.push(format!(
+                "{}: left to process {process}, which emulates it; kill that if it hangs",
+                plan.mountpoint.display()
+            ));
+            continue;
+        }
         said.push(format!("cleaning up after an emulated disk that was killed: {}", record.state.plan.mountpoint.display()));
         said.extend(take_down(record));
     }
     said
+}
+
+/// The process that emulates it, if it lives: it is about to start another supervisor.
+fn emulator_of(plan: &Plan) -> Option<u32> {
+    let process = plan.source.rsplit('-').next()?.parse().ok()?;
+    // Another process may have the number now; one that ended and was not waited for has no command line.
+    let command = std::fs::read(format!("/proc/{process}/cmdline")).ok()?;
+    command.split(|&byte| byte == 0).any(|argument| argument == b"emulate").then_some(process)
 }
 
 /// Takes everything down, and says what could not be.
