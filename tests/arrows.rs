@@ -11,9 +11,10 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["block"]),
     ("learn", &["block"]),
     ("report", &["block"]),
+    ("serve", &["block", "sim"]),
     ("twin", &["block", "sim", "learn"]),
     ("laboratory", &["block", "sim", "learn", "twin", "report"]),
-    ("seekwise", &["block", "sim", "learn", "twin", "report", "laboratory"]),
+    ("seekwise", &["block", "sim", "learn", "twin", "report", "laboratory", "serve"]),
 ];
 
 fn dependencies(manifest: &Path) -> Vec<String> {

@@ -76,8 +76,9 @@ pub struct Arguments {
     cpu_time: bool,
 }
 
+/// The order in which a disk serves its queue.
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum QueuePolicyArgument {
+pub enum QueuePolicyArgument {
     /// In order of arrival
     Fifo,
     /// Shortest seek time first: the fewest cylinders away

@@ -4,6 +4,7 @@ mod advise;
 mod compare;
 mod controller;
 mod disk;
+mod emulate;
 mod experiment;
 mod host;
 mod kb;
@@ -49,6 +50,15 @@ enum Command {
     /// List, show, import and validate disk profiles
     #[command(subcommand)]
     Disk(disk::Command),
+    /// Emulate a disk in real time: a file, or a block device, that is as fast as the disk's model
+    ///
+    /// What is written is read, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
+    /// meet that disk. Runs until Ctrl-C or SIGTERM, then takes everything down and prints statistics (also on SIGUSR1): utilisation,
+    /// drive queue, service time, and by how much replies were later than the model wanted.
+    ///
+    /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
+    /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
+    Emulate(emulate::Args),
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
@@ -103,6 +113,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::complete(&args, Cli::command()),
         Command::Controller(command) => controller::run(command),
         Command::Disk(command) => disk::run(command),
+        Command::Emulate(args) => emulate::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
         Command::Lab(command) => lab::run(command),

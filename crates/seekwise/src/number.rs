@@ -13,6 +13,23 @@ pub fn within<T: TryFrom<u64>>(
     }
 }
 
+/// Parses a size in bytes, as in `512M`.
+pub fn size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|character: char| !character.is_ascii_digit());
+    let shift = match text[digits.len()..].to_ascii_uppercase().trim_end_matches('B').trim_end_matches('I') {
+        "" => Some(0),
+        "K" => Some(10),
+        "M" => Some(20),
+        "G" => Some(30),
+        "T" => Some(40),
+        "P" => Some(50),
+        _ => None,
+    };
+    let number = digits.parse::<u64>().ok().filter(|&number| number > 0);
+    let bytes = number.zip(shift).and_then(|(number, shift)| number.checked_mul(1 << shift));
+    bytes.filter(|bytes| (4096..1 << 60).contains(bytes)).ok_or_else(|| "give a size such as 512M, 16G or 2T".to_owned())
+}
+
 /// Parses a random seed.
 pub fn seed(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))

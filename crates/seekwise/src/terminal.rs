@@ -17,16 +17,23 @@ use laboratory::Monitor;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
+static OUTLIVES: AtomicBool = AtomicBool::new(false);
+
 pub use laboratory::Interrupted;
 
 /// Makes Ctrl-C and SIGTERM ask the work to stop; the second one ends the program at once.
 pub fn catch_interrupt() {
     // Without a handler Ctrl-C still ends the program, only less tidily: not worth failing for.
     let _ = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) && !OUTLIVES.load(Ordering::Relaxed) {
             std::process::exit(130);
         }
     });
+}
+
+/// Makes no number of Ctrl-C and SIGTERM end the program: it ends when its work is done.
+pub fn outlive_interrupts() {
+    OUTLIVES.store(true, Ordering::Relaxed);
 }
 
 /// The flag that long-running work polls.

@@ -113,6 +113,11 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
         1
     }
 
+    /// Whether something turns in it, as Linux asks of a disk (`queue/rotational`); of an array, in its first member.
+    fn rotational(&self) -> bool {
+        self.hdd().is_some() || self.parts().first().is_some_and(|(_, part)| part.device.rotational())
+    }
+
     /// In which order a device built with these options serves its queue; of an array, its first member.
     fn queue_policy(&self, _options: DeviceOptions) -> QueuePolicy {
         QueuePolicy::Fifo

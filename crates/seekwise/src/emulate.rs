@@ -1,0 +1,248 @@
+//! `seekwise emulate`: a disk that the kernel takes for a real one, and that is as fast as its model.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use block::Nanos;
+use serve::attach::{Attached, Plan, Supervisor, Wanted, recover, supervise};
+use serve::backend::{Backend as _, Serving};
+use serve::backing::{Backing, Kept, Memory};
+use serve::disk::Disk;
+use serve::fuse::{FILE, Fuse, FuseReply};
+use serve::immediate::Immediate;
+use sim::device::Device;
+use sim::profile::{DeviceOptions, load};
+
+use crate::experiment::QueuePolicyArgument;
+use crate::number;
+use crate::terminal;
+use crate::trace::eprint_line;
+
+/// The disk without service time.
+const NONE: &str = "none";
+
+/// How often the program looks at signals and at what it serves.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// How often it asks whether the machine keeps up.
+const KEEPS_UP: Duration = Duration::from_secs(5);
+
+/// How often it says at most that it does not.
+const WARNS: Duration = Duration::from_secs(60);
+
+/// Arguments of `seekwise emulate`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// An empty folder, where the file `disk` appears
+    #[arg(value_name = "MOUNTPOINT", required_unless_present_any = ["recover", "supervise"])]
+    mountpoint: Option<PathBuf>,
+    /// The disk: a profile's name (`seekwise disk list`) or file, an array of disks such as
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`, or `none`, a device without service time
+    #[arg(long, value_name = "NAME|FILE|ARRAY|none", default_value = "sata7200")]
+    disk: String,
+    /// How much of the disk there is, from its first sector on, as in `512M`, `16G` or `2T` (powers of 1024) [default: all of it, or
+    /// what the file of --backing has]
+    #[arg(long, value_name = "SIZE", value_parser = number::size)]
+    size: Option<u64>,
+    /// Number of requests the disk accepts at once [default: the profile's]
+    #[arg(long, value_name = "REQUESTS", value_parser = number::within::<u32>(1..=1024, "requests"))]
+    queue_depth: Option<u32>,
+    /// The order in which the disk serves queued requests [default: the profile's]
+    #[arg(long, value_enum)]
+    queue_policy: Option<QueuePolicyArgument>,
+    /// How many times as fast as the model the disk is. A disk of ten times the speed ranks `none`, `mq-deadline` and `kyber` as the
+    /// disk itself does, if their times are set to a tenth; judge bfq at 1
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
+    scale: f64,
+    /// Keep what is written in this sparse file, created if there is none, so that it is there the next time; a flush reaches the
+    /// machine's own disk [default: in memory, of which it takes as much as was written; gone at the end]
+    #[arg(long, value_name = "FILE")]
+    backing: Option<PathBuf>,
+    /// Also set up a loop device with direct I/O on the file, its queue like the disk's, and print its name. At the end both are
+    /// taken down and the queue's settings put back; unmount what is on it before, or it fails as if the disk was pulled. Needs root
+    /// and losetup
+    #[arg(long)]
+    attach: bool,
+    /// Do not take off what the way through the kernel costs. Otherwise --attach measures it at the start, and replies leave as much
+    /// earlier, so that programs see the disk's own times
+    #[arg(long, requires = "attach")]
+    with_way: bool,
+    /// Print statistics as JSON: one line on standard output at the end, and on each SIGUSR1
+    #[arg(long)]
+    json: bool,
+    /// Take down what emulated disks left behind that were killed together with their supervising processes, and do nothing else.
+    /// Every start does it, too
+    #[arg(long, exclusive = true)]
+    recover: bool,
+    /// Set up and take down for another process, by orders on standard input.
+    #[arg(long, exclusive = true, hide = true)]
+    supervise: bool,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.01..=1000.0).contains(&value) => Ok(value),
+        _ => Err("give a number from 0.01 to 1000".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.supervise {
+        terminal::outlive_interrupts();
+        supervise();
+        return Ok(());
+    }
+    recover().iter().for_each(|text| eprint_line(text));
+    match &args.mountpoint {
+        Some(mountpoint) if !args.recover => emulate(args, mountpoint),
+        _ => Ok(()),
+    }
+}
+
+/// What is emulated.
+struct Model {
+    device: Box<dyn Device>,
+    rotational: bool,
+    backing: Arc<dyn Backing>,
+    size: u64,
+}
+
+impl Model {
+    fn new(args: &Args) -> anyhow::Result<Model> {
+        let profile = if args.disk == NONE { None } else { Some(load(&args.disk)?) };
+        let capacity = profile.as_ref().map_or(args.size.unwrap_or(0), |profile| profile.capacity_sectors() * 512);
+        let (backing, size): (Arc<dyn Backing>, u64) = match &args.backing {
+            None => (Arc::new(Memory::default()), args.size.unwrap_or(capacity)),
+            Some(path) => {
+                let kept = Kept::open(path, args.size, capacity).with_context(|| format!("--backing {}", path.display()))?;
+                let size = kept.size();
+                (Arc::new(kept), size)
+            }
+        };
+        ensure!(size > 0, "--disk none: has no size of its own; give one with --size, as in --size 16G");
+        ensure!(size.is_multiple_of(512), "size: {size} bytes are not whole sectors of 512");
+        let Some(profile) = profile else {
+            return Ok(Model { device: Box::new(Immediate::new(size / 512)), rotational: false, backing, size });
+        };
+        ensure!(size <= capacity, "size: {size} bytes are more than {} has; {capacity} is the most", profile.name());
+        let options = DeviceOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(Into::into) };
+        Ok(Model { device: profile.build(options), rotational: profile.device().rotational(), backing, size })
+    }
+}
+
+fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
+    let place = mountpoint.canonicalize().with_context(|| format!("{}: create this folder first", mountpoint.display()))?;
+    let mut entries = place.read_dir().with_context(|| mountpoint.display().to_string())?;
+    ensure!(entries.next().is_none(), "{}: is not empty; name an empty folder", mountpoint.display());
+    let Model { device, rotational, backing, size } = Model::new(args)?;
+    let wanted = Wanted { depth: u32::try_from(device.queue_depth())?, rotational, measure: !args.with_way && args.disk != NONE };
+    let source = format!("emulate-{}", std::process::id());
+    let plan = Plan { source: source.clone(), file: place.join(FILE), mountpoint: place.clone() };
+
+    let statistics_wanted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&statistics_wanted)).context("SIGUSR1")?;
+    let supervisor = Supervisor::start(supervising_process()?, &plan)?;
+    // After the supervising process has started, which should not be favoured.
+    let _awake = serve::disk::favour_this_process();
+    let disk: Arc<Disk<FuseReply>> = Disk::start(device, size, args.scale, backing).context("cannot start a thread")?;
+    let serving = match (Fuse { mountpoint: place, source }).start(Arc::clone(&disk)) {
+        Ok(serving) => serving,
+        Err(error) => {
+            supervisor.finish();
+            bail!(error);
+        }
+    };
+    let mut run = Run { args, disk, serving, plan, supervisor: Some(supervisor), statistics_wanted };
+    let outcome = run.attach(wanted).and_then(|()| run.until_asked_to_end());
+    if let Some(supervisor) = run.supervisor.take() {
+        supervisor.finish().iter().for_each(|text| eprint_line(text));
+    }
+    run.disk.stop();
+    outcome?;
+    run.show_statistics()
+}
+
+fn supervising_process() -> anyhow::Result<Command> {
+    let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
+    command.args(["emulate", "--supervise"]);
+    Ok(command)
+}
+
+/// A disk that is being emulated.
+struct Run<'a> {
+    args: &'a Args,
+    disk: Arc<Disk<FuseReply>>,
+    serving: Box<dyn Serving>,
+    plan: Plan,
+    supervisor: Option<Supervisor>,
+    statistics_wanted: Arc<AtomicBool>,
+}
+
+impl Run<'_> {
+    /// Sets up the loop device if it is wanted, and says where the disk is.
+    fn attach(&mut self, wanted: Wanted) -> anyhow::Result<()> {
+        let path = self.serving.path();
+        let Some(supervisor) = self.supervisor.as_mut().filter(|_| self.args.attach) else {
+            return Ok(terminal::print(&format!("{}\n", path.display()))?);
+        };
+        self.disk.reply_at_once(true);
+        let attached = supervisor.attach(wanted)?;
+        self.disk.reply_at_once(false);
+        self.disk.set_way(Nanos(attached.way_nanos.unwrap_or(0)));
+        let Attached { device, depth, way_nanos } = attached;
+        if depth != wanted.depth && self.args.disk != NONE {
+            eprint_line(&format!(
+                "{device}: Linux lets {depth} requests into the drive at once, and the drive takes {}",
+                wanted.depth
+            ));
+        }
+        if let Some(way) = way_nanos {
+            eprint_line(&format!(
+                "{device}: the way through the kernel costs {:.1} us, which replies leave earlier",
+                way as f64 / 1e3
+            ));
+        }
+        Ok(terminal::print(&format!("{device}\n"))?)
+    }
+
+    /// Serves until Ctrl-C, SIGTERM, or somebody unmounts it.
+    fn until_asked_to_end(&mut self) -> anyhow::Result<()> {
+        let (mut asked, mut warned) = (Instant::now(), None::<Instant>);
+        while !terminal::interrupted().load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK);
+            if self.serving.ended() {
+                bail!("{}: was unmounted by somebody else", self.plan.mountpoint.display());
+            }
+            if self.statistics_wanted.swap(false, Ordering::Relaxed) {
+                self.show_statistics()?;
+            }
+            if self.supervisor.as_mut().is_some_and(Supervisor::is_gone) {
+                eprint_line("the supervising process was killed: starting another");
+                self.supervisor = Some(Supervisor::start(supervising_process()?, &self.plan)?);
+            }
+            if asked.elapsed() >= KEEPS_UP {
+                asked = Instant::now();
+                let busy = self.disk.too_busy().filter(|_| self.args.disk != NONE);
+                if let Some(busy) = busy.filter(|_| warned.is_none_or(|warned| warned.elapsed() >= WARNS)) {
+                    warned = Some(Instant::now());
+                    eprint_line(&busy.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn show_statistics(&self) -> anyhow::Result<()> {
+        let record = self.disk.record();
+        if self.args.json {
+            return Ok(terminal::print(&format!("{}\n", serde_json::to_string(&record)?))?);
+        }
+        record.to_string().lines().for_each(eprint_line);
+        Ok(())
+    }
+}

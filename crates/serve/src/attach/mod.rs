@@ -1,0 +1,44 @@
+//! Sets up what stands between an emulated disk and the kernel's block layer, and takes it down whatever happens.
+//!
+//! The process that serves the disk must never wait for the kernel on the disk's account: it would wait for itself. And it may be
+//! killed. So a second process, the supervisor, does all of it: it is started before anything is mounted, and takes everything down
+//! when its standard input closes, which the kernel sees to, however the first process ends.
+//!
+//! ```text
+//! emulator ── stdin ──▶ supervisor: losetup, queue settings, umount     record: /run/seekwise/emulate-N.json
+//!          ◀─ stdout ──             (JSON lines)                         what was there before, what is to be taken down
+//! ```
+//! | what dies | what happens |
+//! |---|---|
+//! | the emulator | FUSE fails what is under way; the supervisor takes everything down |
+//! | the supervisor | the emulator starts another one, which takes over the record |
+//! | both | [`recover`], which every start calls first |
+
+pub mod queue;
+mod record;
+mod supervisor;
+mod teardown;
+
+use std::fmt;
+
+pub use record::{Plan, Wanted};
+pub use supervisor::{Attached, Supervisor, supervise};
+pub use teardown::recover;
+
+/// What could not be set up or taken down, and what would help.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttachError(pub(crate) String);
+
+impl fmt::Display for AttachError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for AttachError {}
+
+impl AttachError {
+    fn new(message: impl fmt::Display) -> AttachError {
+        AttachError(message.to_string())
+    }
+}

@@ -1,0 +1,159 @@
+//! The settings of a block device's queue in sysfs, and what is odd about them.
+//!
+//! - `nr_requests` written under the scheduler `none` shrinks the driver's tags for good: across schedulers, `losetup -d` and a new
+//!   `losetup`, while sysfs reports the old value again. That makes the drive queue of an emulated disk, and it must be undone: one
+//!   less than the driver's depth, then the depth, both under `none`.
+//! - Switching the scheduler resets `nr_requests`.
+//! - Writing most of the settings silently resets `read_ahead_kb`, so it comes last.
+//! - `wbt_lat_usec` -1 asks for the default, which depends on `rotational`.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use super::AttachError;
+
+/// What is set, in the order in which it is read and written. `scheduler` and `nr_requests` stand before them, `read_ahead_kb` behind.
+const PLAIN: &[&str] = &["max_sectors_kb", "rotational"];
+
+/// The queue of one block device.
+#[derive(Clone, Debug)]
+pub struct Queue {
+    folder: PathBuf,
+}
+
+/// What a queue is set to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Settings {
+    /// The scheduler's name.
+    pub scheduler: String,
+    /// Requests that the scheduler holds.
+    pub nr_requests: String,
+    /// The largest request.
+    pub max_sectors_kb: String,
+    /// 1 for a disk that turns.
+    pub rotational: String,
+    /// Target of write-back throttling; `None` where the kernel has none.
+    pub wbt_lat_usec: Option<String>,
+    /// Read-ahead.
+    pub read_ahead_kb: String,
+}
+
+impl Queue {
+    /// The queue of this device, as in `loop0`.
+    pub fn of(device: &str) -> Queue {
+        Queue { folder: PathBuf::from("/sys/block").join(device).join("queue") }
+    }
+
+    /// Reads one setting.
+    ///
+    /// # Errors
+    /// There is no such device or setting.
+    pub fn get(&self, name: &str) -> Result<String, AttachError> {
+        let path = self.folder.join(name);
+        let text = fs::read_to_string(&path).map_err(|error| AttachError::new(format_args!("{}: {error}", path.display())))?;
+        let text = text.trim();
+        // The scheduler that is active stands in brackets among the others.
+        let active = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(active, _)| active);
+        Ok(active.unwrap_or(text).to_owned())
+    }
+
+    /// Writes one setting.
+    ///
+    /// # Errors
+    /// There is no such setting, or the kernel refuses the value.
+    pub fn set(&self, name: &str, value: &str) -> Result<(), AttachError> {
+        let path = self.folder.join(name);
+        fs::write(&path, value).map_err(|error| AttachError::new(format_args!("{}: writing {value}: {error}", path.display())))
+    }
+
+    /// Reads everything that an emulated disk sets.
+    ///
+    /// # Errors
+    /// There is no such device.
+    pub fn settings(&self) -> Result<Settings, AttachError> {
+        Ok(Settings {
+            scheduler: self.get("scheduler")?,
+            nr_requests: self.get("nr_requests")?,
+            max_sectors_kb: self.get("max_sectors_kb")?,
+            rotational: self.get("rotational")?,
+            wbt_lat_usec: self.get("wbt_lat_usec").ok(),
+            read_ahead_kb: self.get("read_ahead_kb")?,
+        })
+    }
+
+    /// Makes it the queue of a drive of this depth. Returns the depth that the kernel gave: it takes 4 to the driver's own.
+    ///
+    /// # Errors
+    /// The kernel refuses a value.
+    pub fn become_drive(&self, depth: u32, driver_depth: u32, settings: &Settings) -> Result<u32, AttachError> {
+        self.set("scheduler", "none")?;
+        // The trick works when the value changes.
+        let depth = depth.clamp(4, driver_depth);
+        self.set("nr_requests", &(if depth == driver_depth { depth - 1 } else { driver_depth }).to_string())?;
+        self.set("nr_requests", &depth.to_string())?;
+        if settings.scheduler != "none" {
+            self.set("scheduler", &settings.scheduler)?;
+        }
+        self.write_rest(settings)?;
+        Ok(depth)
+    }
+
+    /// Puts back what was there, hidden state included. Goes on after an error and returns all of them.
+    pub fn restore(&self, before: &Settings, driver_depth: u32) -> Vec<AttachError> {
+        let steps = [
+            self.set("scheduler", "none"),
+            self.set("nr_requests", &driver_depth.saturating_sub(1).to_string()),
+            self.set("nr_requests", &driver_depth.to_string()),
+            if before.scheduler == "none" { Ok(()) } else { self.set("scheduler", &before.scheduler) },
+            match self.get("nr_requests") {
+                Ok(now) if now == before.nr_requests => Ok(()),
+                _ => self.set("nr_requests", &before.nr_requests),
+            },
+            self.write_rest(before),
+        ];
+        steps.into_iter().filter_map(Result::err).collect()
+    }
+
+    fn write_rest(&self, settings: &Settings) -> Result<(), AttachError> {
+        for (name, value) in PLAIN.iter().zip([&settings.max_sectors_kb, &settings.rotational]) {
+            self.set(name, value)?;
+        }
+        if let Some(value) = &settings.wbt_lat_usec {
+            self.set("wbt_lat_usec", "-1")?;
+            if self.get("wbt_lat_usec")? != *value {
+                self.set("wbt_lat_usec", value)?;
+            }
+        }
+        self.set("read_ahead_kb", &settings.read_ahead_kb)?;
+        let read = self.get("read_ahead_kb")?;
+        if read == settings.read_ahead_kb {
+            return Ok(());
+        }
+        Err(AttachError::new(format_args!("read_ahead_kb: is {read} after {} was written", settings.read_ahead_kb)))
+    }
+}
+
+/// How many requests the loop driver takes at once.
+pub(super) fn loop_depth() -> u32 {
+    let text = fs::read_to_string("/sys/module/loop/parameters/hw_queue_depth");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(128)
+}
+
+/// The loop devices that hold this file, by name.
+pub(super) fn loops_of(file: &std::path::Path) -> io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/sys/block")? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.starts_with("loop") && backing_file(&name).is_some_and(|backing| backing == file.as_os_str().to_string_lossy()) {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+/// The file behind a loop device; `None` if it is free.
+pub(super) fn backing_file(device: &str) -> Option<String> {
+    let text = fs::read_to_string(PathBuf::from("/sys/block").join(device).join("loop/backing_file")).ok()?;
+    Some(text.trim_end().to_owned())
+}

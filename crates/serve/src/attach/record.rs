@@ -1,0 +1,133 @@
+//! The record of what an emulated disk set up: on disk before it is done, so that it can be undone whoever is killed.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::AttachError;
+use super::queue::Settings;
+
+/// What is to be set up.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// The source of the mount, which no other mount has.
+    pub source: String,
+    /// Where it is mounted; without symbolic links.
+    pub mountpoint: PathBuf,
+    /// The disk's file.
+    pub file: PathBuf,
+}
+
+/// What the loop device's queue should be like.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub struct Wanted {
+    /// Requests that the drive takes at once.
+    pub depth: u32,
+    /// Whether it turns.
+    pub rotational: bool,
+    /// Whether to measure what the way to the disk costs.
+    pub measure: bool,
+}
+
+/// What was set up, and how it was before.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(super) struct State {
+    pub plan: Plan,
+    pub device: Option<DeviceBefore>,
+}
+
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
+pub(super) struct DeviceBefore {
+    /// As in `loop0`.
+    pub name: String,
+    pub before: Settings,
+    pub driver_depth: u32,
+}
+
+/// A state on disk, and the lock that says that somebody looks after it.
+#[derive(Debug)]
+pub(super) struct Record {
+    path: PathBuf,
+    lock_path: PathBuf,
+    _lock: File,
+    pub state: State,
+}
+
+/// Where records are: gone after a restart of the machine, as is what they tell of.
+fn folder() -> PathBuf {
+    let user = rustix::process::geteuid();
+    if user.is_root() {
+        return PathBuf::from("/run/seekwise");
+    }
+    match std::env::var_os("XDG_RUNTIME_DIR") {
+        Some(folder) => PathBuf::from(folder).join("seekwise"),
+        None => std::env::temp_dir().join(format!("seekwise-{}", user.as_raw())),
+    }
+}
+
+impl Record {
+    /// Begins a record, or takes over that of a supervisor that died.
+    pub fn begin(plan: Plan) -> Result<Record, AttachError> {
+        let folder = folder();
+        let error = |error: io::Error| AttachError::new(format_args!("{}: {error}", folder.display()));
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(error)?;
+        // What is in it is carried out as root: only the owner may write there.
+        let metadata = fs::symlink_metadata(&folder).map_err(error)?;
+        if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+            return Err(AttachError::new(format_args!("{}: should be a folder that only its owner can write", folder.display())));
+        }
+        let path = folder.join(format!("{}.json", plan.source));
+        let (lock_path, lock) = lock(&path).map_err(error)?;
+        let Some(lock) = lock else {
+            return Err(AttachError::new(format_args!("{}: another process looks after it", path.display())));
+        };
+        let state = read(&path).ok().filter(|state| state.plan == plan).unwrap_or(State { plan, device: None });
+        let record = Record { path, lock_path, _lock: lock, state };
+        record.write()?;
+        Ok(record)
+    }
+
+    /// The records that nobody looks after.
+    pub fn orphans() -> Vec<Record> {
+        let Ok(entries) = fs::read_dir(folder()) else { return Vec::new() };
+        let paths = entries.flatten().map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|kind| kind == "json"));
+        let mut found = Vec::new();
+        for path in paths {
+            let Ok((lock_path, Some(lock))) = lock(&path) else { continue };
+            if let Ok(state) = read(&path) {
+                found.push(Record { path, lock_path, _lock: lock, state });
+            }
+        }
+        found
+    }
+
+    /// Puts it on disk.
+    pub fn write(&self) -> Result<(), AttachError> {
+        let text = serde_json::to_string_pretty(&self.state).map_err(AttachError::new)?;
+        let new = self.path.with_extension("new");
+        let written = fs::write(&new, text).and_then(|()| File::open(&new)?.sync_all()).and_then(|()| fs::rename(&new, &self.path));
+        written.map_err(|error| AttachError::new(format_args!("{}: {error}", self.path.display())))
+    }
+
+    /// Everything was taken down.
+    pub fn end(self) {
+        // If it cannot be removed, the next start finds nothing to take down and removes it.
+        let _ = fs::remove_file(&self.path);
+        let _ = fs::remove_file(&self.lock_path);
+    }
+}
+
+fn read(path: &Path) -> io::Result<State> {
+    Ok(serde_json::from_str(&fs::read_to_string(path)?)?)
+}
+
+fn lock(path: &Path) -> io::Result<(PathBuf, Option<File>)> {
+    let path = path.with_extension("lock");
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+    let taken = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+    Ok((path, taken.then_some(file)))
+}

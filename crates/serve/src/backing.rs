@@ -1,0 +1,230 @@
+//! Where the emulated disk keeps what was written: in memory, or in a sparse file that outlives it.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
+
+/// Holds the content of a disk. What was never written is zeros. Ranges lie within the size.
+pub trait Backing: Send + Sync {
+    /// Fills the buffer from this byte on.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()>;
+
+    /// Keeps the data; the next read sees it.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()>;
+
+    /// Makes the range read as zeros and gives its space back where it can.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()>;
+
+    /// Makes what was written before outlive a failure of the machine, as far as the medium can.
+    ///
+    /// # Errors
+    /// The medium's.
+    fn flush(&self) -> io::Result<()>;
+
+    /// Whether `flush` may take long.
+    fn flush_takes_time(&self) -> bool;
+}
+
+/// In memory, gone with the process. Only what was written takes space, in chunks of 64 KiB.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// Several maps with a lock each, so that threads rarely meet. A chunk is in the map of its number's lowest bits.
+    shards: [Mutex<BTreeMap<u64, Box<[u8]>>>; Memory::SHARDS],
+}
+
+impl Memory {
+    const CHUNK: usize = 64 << 10;
+    const SHARDS: usize = 16;
+
+    /// Calls `act` for each chunk of a range with its map, its number, and the part of it.
+    fn for_each(
+        &self,
+        offset: u64,
+        length: u64,
+        mut act: impl FnMut(&mut BTreeMap<u64, Box<[u8]>>, u64, std::ops::Range<usize>, usize),
+    ) {
+        let chunk = Memory::CHUNK as u64;
+        let mut done = 0;
+        while done < length {
+            let at = offset + done;
+            let (number, begin) = (at / chunk, at % chunk);
+            let part = (chunk - begin).min(length - done);
+            let shard = &self.shards[number as usize % Memory::SHARDS];
+            let mut map = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            act(&mut map, number, begin as usize..(begin + part) as usize, done as usize);
+            done += part;
+        }
+    }
+}
+
+impl Backing for Memory {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.for_each(offset, buffer.len() as u64, |map, number, part, done| {
+            let into = &mut buffer[done..done + part.len()];
+            match map.get(&number) {
+                Some(chunk) => into.copy_from_slice(&chunk[part]),
+                None => into.fill(0),
+            }
+        });
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.for_each(offset, data.len() as u64, |map, number, part, done| {
+            let chunk = map.entry(number).or_insert_with(|| vec![0; Memory::CHUNK].into_boxed_slice());
+            let from = &data[done..done + part.len()];
+            chunk[part].copy_from_slice(from);
+        });
+        Ok(())
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        self.for_each(offset, length, |map, number, part, _| {
+            if part.len() == Memory::CHUNK {
+                map.remove(&number);
+            } else if let Some(chunk) = map.get_mut(&number) {
+                chunk[part].fill(0);
+            }
+        });
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn flush_takes_time(&self) -> bool {
+        false
+    }
+}
+
+/// In a sparse file of the disk's size. A flush is an fdatasync.
+#[derive(Debug)]
+pub struct Kept {
+    file: File,
+    size: u64,
+}
+
+impl Kept {
+    /// Opens the file, or creates one of `size` bytes. Nobody else may emulate a disk from it at the same time.
+    ///
+    /// # Errors
+    /// The file's; it is of another size than asked for; or another process uses it.
+    pub fn open(path: &Path, size: Option<u64>, default_size: u64) -> io::Result<Kept> {
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| io::Error::new(io::ErrorKind::ResourceBusy, "another process emulates a disk from this file"))?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file; name a file, or one to create"));
+        }
+        let size = match (metadata.len(), size) {
+            (0, size) => size.unwrap_or(default_size),
+            (there, None) => there,
+            (there, Some(size)) if there == size => size,
+            (there, Some(size)) => {
+                let message = format!("has {there} bytes, and --size asks for {size}; leave out --size, or name another file");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+            }
+        };
+        file.set_len(size)?;
+        Ok(Kept { file, size })
+    }
+
+    /// Bytes of the disk.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl Backing for Kept {
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(data, offset)
+    }
+
+    fn discard(&self, offset: u64, length: u64) -> io::Result<()> {
+        let punched = fallocate(&self.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length);
+        if punched.is_ok() {
+            return Ok(());
+        }
+        // Not every file system has holes. The promise is that zeros are read.
+        let zeros = vec![0; 1 << 20];
+        let mut done = 0;
+        while done < length {
+            let part = (length - done).min(zeros.len() as u64);
+            self.file.write_all_at(&zeros[..part as usize], offset + done)?;
+            done += part;
+        }
+        Ok(())
+    }
+
+    fn flush(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn flush_takes_time(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holds_what_a_disk_holds(backing: &dyn Backing) {
+        let mut read = vec![7; 200_000];
+        backing.read(60_000, &mut read).unwrap();
+        assert!(read.iter().all(|&byte| byte == 0), "never written");
+        let data: Vec<u8> = (0..150_000_u32).map(|at| (at % 251) as u8 + 1).collect();
+        backing.write(65_000, &data).unwrap();
+        backing.read(60_000, &mut read).unwrap();
+        assert_eq!((&read[..5_000], &read[5_000..155_000], &read[155_000..]), (&[0; 5_000][..], &data[..], &[0; 45_000][..]));
+        backing.discard(65_100, 149_800).unwrap();
+        backing.read(60_000, &mut read).unwrap();
+        assert_eq!((&read[5_000..5_100], &read[154_900..155_000]), (&data[..100], &data[149_900..]));
+        assert!(read[5_100..154_900].iter().all(|&byte| byte == 0), "discarded");
+    }
+
+    #[test]
+    fn memory_holds_what_a_disk_holds() {
+        holds_what_a_disk_holds(&Memory::default());
+    }
+
+    #[test]
+    fn a_file_holds_what_a_disk_holds_also_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("disk");
+        let kept = Kept::open(&path, None, 1 << 20).unwrap();
+        assert_eq!(kept.size(), 1 << 20);
+        holds_what_a_disk_holds(&kept);
+        kept.write(4096, b"kept").unwrap();
+        let other = Kept::open(&path, None, 1).unwrap_err();
+        assert!(other.to_string().contains("another process"), "{other}");
+        drop(kept);
+        let again = Kept::open(&path, None, 1).unwrap();
+        let mut read = [0; 4];
+        again.read(4096, &mut read).unwrap();
+        assert_eq!((&read, again.size()), (b"kept", 1 << 20));
+        drop(again);
+        let error = Kept::open(&path, Some(4096), 1).unwrap_err().to_string();
+        assert!(error.contains("has 1048576 bytes, and --size asks for 4096"), "{error}");
+    }
+}
