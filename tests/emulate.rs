@@ -197,6 +197,7 @@ const VERIFIED: &[&str] = &[
     "--size=24M",
     "--verify=crc32c",
     "--verify_fatal=1",
+    "--verify_state_save=0",
     "--fsync=50",
     "--randseed=7",
 ];

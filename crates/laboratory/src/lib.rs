@@ -27,6 +27,7 @@ pub mod recorded;
 pub mod shipped;
 pub mod steered;
 mod timed;
+pub mod truth;
 pub mod world;
 pub mod worlds;
 

@@ -23,6 +23,7 @@ pub mod record;
 pub mod single;
 pub mod table;
 mod text;
+pub mod truth;
 pub mod twin;
 pub mod verdict;
 

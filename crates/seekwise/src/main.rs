@@ -19,6 +19,7 @@ mod scheduler;
 mod simulate;
 mod terminal;
 mod trace;
+mod truth;
 mod tunables;
 mod whole_file;
 mod workload;
@@ -86,6 +87,10 @@ enum Command {
     /// Characterise and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
+    /// Compare the simulator with the real kernel: the same fio jobs on an emulated disk, or on a real one, and simulated
+    ///
+    /// Without --device the disk is emulated: that needs root, losetup and FUSE.
+    Truth(truth::Args),
     /// List, show and randomly generate workloads (fio job files)
     ///
     /// Job files mean what they mean in fio 3.33, with `include`, variables such as ${SIZE}, `verify`, `flow`, `exitall`, `rate_min` and
@@ -124,6 +129,7 @@ fn main() -> ExitCode {
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),
         Command::Trace(command) => trace::run(command),
+        Command::Truth(args) => truth::run(&args),
         Command::Workload(command) => workload::run(command),
     };
     terminal::exit_code(outcome)

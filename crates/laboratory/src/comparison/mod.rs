@@ -72,6 +72,25 @@ pub struct Experiment {
 }
 
 impl Experiment {
+    /// The jobs of a file on a disk, with everything as usual.
+    pub fn of_jobs(file: &Path, disk: &str) -> Experiment {
+        Experiment {
+            load: file.to_owned(),
+            replay: ReplayOptions::default(),
+            seed: 1,
+            disk: disk.to_owned(),
+            queue_depth: None,
+            queue_policy: None,
+            host: Vec::new(),
+            candidates: Vec::new(),
+            preference: None,
+            experience: None,
+            knowledge_base: None,
+            record: None,
+            measures_cpu: false,
+        }
+    }
+
     /// What every controller is told, besides what it is to learn from.
     fn brief(&self) -> anyhow::Result<Brief> {
         let candidates = self.candidates()?;

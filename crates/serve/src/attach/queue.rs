@@ -67,6 +67,31 @@ impl Queue {
         fs::write(&path, value).map_err(|error| AttachError::new(format_args!("{}: writing {value}: {error}", path.display())))
     }
 
+    /// Puts a scheduler in force with its tunables, by their names in `iosched/`, and reads back that it is.
+    ///
+    /// # Errors
+    /// The kernel has no such scheduler or tunable, refuses a value, or makes another one of it.
+    pub fn use_scheduler<'a>(&self, name: &str, tunables: impl IntoIterator<Item = (&'a str, i64)>) -> Result<(), AttachError> {
+        // Written again, a scheduler keeps its tunables: only another one brings the defaults back.
+        if name != "none" {
+            self.set("scheduler", "none")?;
+        }
+        self.set("scheduler", name)?;
+        let active = self.get("scheduler")?;
+        if active != name {
+            return Err(AttachError::new(format_args!("scheduler: is {active} after {name} was written")));
+        }
+        for (tunable, value) in tunables {
+            let (file, value) = (format!("iosched/{tunable}"), value.to_string());
+            self.set(&file, &value)?;
+            let read = self.get(&file)?;
+            if read != value {
+                return Err(AttachError::new(format_args!("{file}: is {read} after {value} was written")));
+            }
+        }
+        Ok(())
+    }
+
     /// Reads everything that an emulated disk sets.
     ///
     /// # Errors

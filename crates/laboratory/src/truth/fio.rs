@@ -1,0 +1,124 @@
+//! The real fio: how it is run, and what it says of a run.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use serde_json::Value;
+
+use crate::monitor::Monitor;
+
+/// How much longer than its jobs fio may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// fio's version, as it says it.
+///
+/// # Errors
+/// There is no fio.
+pub fn version() -> anyhow::Result<String> {
+    let output = Command::new("fio").arg("--version").output().context("cannot run fio; install it (apt-get install fio)")?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Runs these jobs, which last so long; what fio wrote as JSON.
+///
+/// # Errors
+/// fio cannot be run, fails, does not end in time, or the work was interrupted.
+pub fn run(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<String> {
+    let folder = tempfile::tempdir().context("cannot make a folder for fio")?;
+    let (file, output) = (folder.path().join("jobs.fio"), folder.path().join("output.json"));
+    let mut written = std::fs::File::create(&file).context("cannot write a job file")?;
+    written.write_all(jobs.as_bytes()).context("cannot write a job file")?;
+    let mut fio = Command::new("fio")
+        .args(["--output-format=json", "--eta=never", "--output"])
+        .args([&output, &file])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run fio")?;
+    let late = Instant::now() + Duration::from_secs_f64(seconds) + PATIENCE;
+    let status = loop {
+        if let Some(status) = fio.try_wait().context("fio")? {
+            break status;
+        }
+        let interrupted = monitor.check();
+        if interrupted.is_err() || Instant::now() > late {
+            // It may have ended by itself meanwhile.
+            let _ = fio.kill();
+            let _ = fio.wait();
+            interrupted?;
+            bail!("fio did not end {} s after its jobs should have", PATIENCE.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let mut said = String::new();
+    if let Some(mut stderr) = fio.stderr.take() {
+        let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
+    }
+    ensure!(status.success(), "fio failed ({status}): {}", said.trim());
+    std::fs::read_to_string(&output).context("fio wrote no report")
+}
+
+/// What one direction got: throughput in MB/s, mean and p99 of the response times in ms; `None` if nothing was done.
+pub type Got = Option<[f64; 3]>;
+
+/// Reads and writes of the first group, from fio's JSON.
+///
+/// # Errors
+/// It is not what fio 3 writes, or a job failed.
+pub fn parse(json: &str) -> anyhow::Result<[Got; 2]> {
+    // Warnings may stand before it.
+    let begin = json.find('{').context("fio wrote no JSON")?;
+    let output: Value = serde_json::from_str(&json[begin..]).context("fio's JSON")?;
+    let jobs = output["jobs"].as_array().filter(|jobs| !jobs.is_empty()).context("fio's JSON names no job")?;
+    for job in jobs {
+        let name = job["jobname"].as_str().unwrap_or("?");
+        ensure!(job["error"] == 0, "fio: job {name} failed with error {}", job["error"]);
+    }
+    let job = &jobs[0];
+    Ok([direction(&job["read"])?, direction(&job["write"])?])
+}
+
+fn direction(figures: &Value) -> anyhow::Result<Got> {
+    if figures["total_ios"].as_u64().context("fio's JSON has no total_ios")? == 0 {
+        return Ok(None);
+    }
+    let number = |value: &Value, name: &str| value.as_f64().with_context(|| format!("fio's JSON has no {name}"));
+    let throughput = number(&figures["bw_bytes"], "bw_bytes")? / 1e6;
+    let mean = number(&figures["lat_ns"]["mean"], "lat_ns.mean")? / 1e6;
+    let p99 = number(&figures["clat_ns"]["percentile"]["99.000000"], "99th percentile of clat_ns")? / 1e6;
+    Ok(Some([throughput, mean, p99]))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::parse;
+
+    const OUTPUT: &str = r#"fio: a note
+{"fio version": "fio-3.33", "jobs": [{"jobname": "a", "error": 0,
+ "read": {"total_ios": 100, "bw_bytes": 2500000, "lat_ns": {"mean": 4e6}, "clat_ns": {"percentile": {"99.000000": 9000000}}},
+ "write": {"total_ios": 0, "bw_bytes": 0, "lat_ns": {"mean": 0}, "clat_ns": {}}}]}"#;
+
+    #[test]
+    fn reads_and_writes_are_told_apart() {
+        assert_eq!(parse(OUTPUT).unwrap(), [Some([2.5, 4.0, 9.0]), None]);
+    }
+
+    #[test]
+    fn what_fio_does_not_write_is_an_error_that_says_what_is_missing() {
+        for (from, to, message) in [
+            ("{", "", "no JSON"),
+            ("\"error\": 0", "\"error\": 5", "job a failed with error 5"),
+            ("total_ios", "totals", "no total_ios"),
+            ("99.000000", "98", "99th percentile"),
+        ] {
+            let error = format!("{:#}", parse(&OUTPUT.replace(from, to)).unwrap_err());
+            assert!(error.contains(message), "{error}");
+        }
+    }
+}
