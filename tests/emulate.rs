@@ -337,3 +337,34 @@ fn what_cannot_be_emulated_is_refused_with_a_reason() {
         assert!(message.contains(reason), "{arguments:?}: {message}");
     }
 }
+
+#[test]
+fn the_simulator_is_near_the_real_kernel_on_the_same_disk() {
+    let Some(_alone) = alone(true) else { return };
+    let jobs = ["--workloads", "random-reads", "--seconds", "3", "--runs", "1", "--queue-depth", "4", "--queue-policy", "fifo"];
+    let schedulers = ["--scheduler", "none", "--scheduler", "mq-deadline", "--json"];
+    let truth: serde_json::Value = serde_json::from_str(&succeeds(&[&["truth"][..], &jobs[..], &schedulers[..]].concat())).unwrap();
+    let rows = truth["rows"].as_array().unwrap();
+    assert_eq!(rows.iter().map(|row| row["scheduler"].as_str().unwrap()).collect::<Vec<_>>(), ["none", "mq-deadline"]);
+    for row in rows {
+        let (real, simulated) = (row["real"][0]["median"].as_f64().unwrap(), row["simulated"][0].as_f64().unwrap());
+        assert!((simulated / real - 1.0).abs() < 0.3, "{row:#}");
+    }
+    assert!(truth["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()) && truth["agreement"].as_array().unwrap().len() == 3);
+}
+
+#[test]
+fn what_cannot_be_compared_with_the_kernel_is_said_before_anything_is_run() {
+    assert!(succeeds(&["truth", "--list"]).contains("random-reads "));
+    for (arguments, message) in [
+        (&["--workloads", "nothing"][..], "--workloads nothing: is not known; known are random-reads, "),
+        (&["--workloads", "database", "--read-only"], "--workloads database: writes to the device"),
+        (&["--scheduler", "cfq"], "--scheduler cfq: Linux has no such scheduler; it has none, mq-deadline, kyber"),
+        (&["--device", "/dev/null", "--read-only"], "--device /dev/null: is no whole disk"),
+        (&["--device", "/dev/sda"], "--read-only"),
+        (&["--queue-depth", "3"], "4"),
+    ] {
+        let said = refused(&[&["truth"], arguments].concat());
+        assert!(said.contains(message), "{said}");
+    }
+}

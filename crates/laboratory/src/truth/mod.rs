@@ -109,9 +109,8 @@ impl Question {
         let workloads = self.chosen()?;
         let fio = version()?;
         let (device, runs) = (real.path(), self.runs.max(1) as usize);
-        // By workload and scheduler: what each real run gave, and the host's settings.
-        let mut gave: Vec<Vec<([Vec<[f64; 3]>; 2], Vec<String>)>> =
-            workloads.iter().map(|_| self.settings.iter().map(|_| Default::default()).collect()).collect();
+        // By workload and scheduler.
+        let mut gave: Vec<Vec<Gave>> = workloads.iter().map(|_| self.settings.iter().map(|_| Gave::default()).collect()).collect();
         let total = (workloads.len() * self.settings.len() * runs) as u64;
         crew.monitor.begin(total, "real runs");
         let mut done = 0;
@@ -122,7 +121,7 @@ impl Question {
                     crew.monitor.check()?;
                     let which = (turn + round) % self.settings.len();
                     let setting = &self.settings[which];
-                    let (got, host) = &mut gave[workload][which];
+                    let Gave { got, host } = &mut gave[workload][which];
                     *host = real.set(setting).with_context(|| format!("{device}: {setting}"))?;
                     let output = run(&self.jobs(&device, jobs), self.seconds + RAMP_S, crew.monitor)?;
                     let parsed = fio::parse(&output).with_context(|| format!("{name} under {setting}"))?;
@@ -137,7 +136,7 @@ impl Question {
         crew.monitor.end();
         let mut rows = Vec::new();
         for ((name, jobs), gave) in workloads.iter().zip(&gave) {
-            for (setting, (real, host)) in self.settings.iter().zip(gave) {
+            for (setting, Gave { got: real, host }) in self.settings.iter().zip(gave) {
                 let simulated = self.simulate(&self.jobs(&device, jobs), setting, host, crew)?;
                 for ((direction, real), simulated) in DIRECTIONS.iter().zip(real).zip(simulated) {
                     let Some(simulated) = simulated.filter(|_| !real.is_empty()) else { continue };
@@ -174,7 +173,7 @@ impl Question {
     fn jobs(&self, device: &str, jobs: &str) -> String {
         format!(
             "[global]\nfilename={device}\nsize={BYTES}\ndirect=1\nioengine=libaio\ntime_based\nruntime={}\nramp_time={RAMP_S}\n\
-             group_reporting\nnorandommap\nrandseed=1\n{jobs}",
+             group_reporting\nlat_percentiles=1\nclat_percentiles=0\nnorandommap\nrandseed=1\n{jobs}",
             self.seconds
         )
     }
@@ -189,12 +188,23 @@ impl Question {
         let record = records.first().context("nothing was simulated")?;
         ensure!(record.jobs.len() == 1, "the jobs are of {} groups; one is right", record.jobs.len());
         let service = &record.jobs[0].service;
+        // fio divides by the time of the job that ran longest, whenever each began.
+        let lasted_s = record.streams.iter().map(|stream| stream.service.duration_s).fold(f64::MIN_POSITIVE, f64::max);
         let got = |figures: &Option<report::record::DirectionFigures>| {
             let figures = figures.as_ref()?;
-            Some([figures.throughput_mb_s, figures.response.mean_ms, figures.response.p99_ms])
+            Some([figures.bytes as f64 / 1e6 / lasted_s, figures.response.mean_ms, figures.response.p99_ms])
         };
         Ok([got(&service.reads), got(&service.writes)])
     }
+}
+
+/// What the real runs of a workload under a scheduler gave.
+#[derive(Default)]
+struct Gave {
+    /// Of each run that did any: reads, and writes.
+    got: [Vec<[f64; 3]>; 2],
+    /// How the simulator's host is set for the same.
+    host: Vec<String>,
 }
 
 /// Whether jobs write.

@@ -30,6 +30,7 @@ mod dirty;
 mod dirty_files;
 mod error;
 mod files;
+mod outside;
 mod page_cache;
 mod plug;
 mod queue;

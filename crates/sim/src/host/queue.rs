@@ -1,7 +1,7 @@
 //! The queue of a block device: admission, splitting, merging, dispatch.
 //!
 //! ```text
-//! Issue --admit--> waiting --> [split at max_sectors] --insert--> Scheduler --pick--> Device (queue_depth at once)
+//! Issue --admit--> outside --> [split at max_sectors] --insert--> Scheduler --pick--> Device (queue_depth at once)
 //!                  until the scheduler                                |                   |
 //!                  admits it                                          |<--- completed ----|--> Finished
 //! ```
@@ -17,11 +17,10 @@
 //! `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`), nothing reaches the device meanwhile. Linux first lets the old scheduler serve
 //! the requests it holds, and new ones wait outside; here the successor takes over both.
 
-use std::collections::VecDeque;
-
 use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, StreamId};
 use slab::Slab;
 
+use super::outside::Outside;
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
 use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
@@ -133,11 +132,8 @@ pub struct Queue {
     /// [`Device::queue_depth`], which never changes.
     depth: usize,
     slots: Slab<Slot>,
-    /// By kind, asynchronous and synchronous: issues for which the queue has no room.
-    waiting: [VecDeque<Issue>; 2],
-    /// By kind: the issue that is not yet split up and inserted wholly, by its owner, and the sectors of it that are.
-    pending: [Option<(u32, u32)>; 2],
-    /// By kind: requests queued or at the device; a merged one counts once.
+    outside: Outside,
+    /// Asynchronous and synchronous: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
     at_device: usize,
     /// Taken from the scheduler and not yet by the device.
@@ -165,8 +161,7 @@ impl Queue {
             device,
             settings,
             slots: Slab::new(),
-            waiting: [VecDeque::new(), VecDeque::new()],
-            pending: [None; 2],
+            outside: Outside::default(),
             active: [0; 2],
             at_device: 0,
             ahead: None,
@@ -287,9 +282,8 @@ impl Queue {
 
     /// Whether a further issue, synchronous or not, would have to wait outside.
     pub fn is_full(&self, sync: bool) -> bool {
-        let kind = usize::from(sync);
         let op = if sync { Op::Read } else { Op::Write };
-        self.pending[kind].is_some() || !self.waiting[kind].is_empty() || !self.admits(op, sync)
+        self.outside.has(sync) || !self.admits(op, sync)
     }
 
     /// Whether the scheduler lets in one more.
@@ -330,41 +324,28 @@ impl Queue {
         report(&mut self.to_flush, at, &mut self.notes, finished);
     }
 
-    /// Whether an issue waits to be let in.
-    fn is_short_of_room(&self) -> bool {
-        self.pending != [None; 2] || self.waiting.iter().any(|waiting| !waiting.is_empty())
-    }
-
     /// Whether a request waits for the device.
     fn has_work_to_send(&self) -> bool {
         (self.active[0] + self.active[1]) as usize > self.at_device || !self.to_flush.is_empty()
     }
 
-    /// Lets in what there is room for, in the order in which it came.
+    /// Lets in what there is room for.
     fn fill(&mut self, now: Nanos) {
-        while let Some(kind) = self.next_to_let_in() {
-            if let Some((owner, inserted)) = self.pending[kind] {
-                let issue = self.slots[owner as usize].issue;
-                self.insert_part(now, kind, &issue, owner, inserted);
-            } else if let Some(issue) = self.waiting[kind].pop_front() {
-                self.insert_part(now, kind, &issue, NONE, 0);
+        // Apart from the rest, which says what there is room for.
+        let mut outside = std::mem::take(&mut self.outside);
+        while let Some(mut entry) = outside.take(|op, sync| self.admits(op, sync)) {
+            entry.begun = self.insert_part(now, &entry.issue, entry.begun);
+            if entry.begun.is_some() {
+                outside.put_back(entry);
             }
         }
+        self.outside = outside;
     }
 
-    /// The kind of the issue outside that came first, of those that there is room for.
-    fn next_to_let_in(&self) -> Option<usize> {
-        let first_outside = |kind: usize| {
-            let pending = self.pending[kind].map(|(owner, _)| &self.slots[owner as usize].issue);
-            let issue = pending.or(self.waiting[kind].front())?;
-            self.admits(issue.op, issue.sync).then_some((issue.arrival, kind))
-        };
-        (0..2).filter_map(first_outside).min().map(|(_, kind)| kind)
-    }
-
-    /// Inserts what comes behind the first `inserted` sectors of an issue, at most a request's size. The first part becomes the
-    /// owner of all.
-    fn insert_part(&mut self, now: Nanos, kind: usize, issue: &Issue, owner: u32, inserted: u32) {
+    /// Inserts the next part of an issue, at most a request's size, and says what has begun then if there is a rest. The first part becomes
+    /// the owner of all.
+    fn insert_part(&mut self, now: Nanos, issue: &Issue, begun: Option<(RequestId, u32)>) -> Option<(RequestId, u32)> {
+        let inserted = begun.map_or(0, |(_, inserted)| inserted);
         let most = if issue.op.transfers() { self.settings.max_sectors } else { MAX_DISCARD_SECTORS };
         let sectors = (issue.sectors - inserted).min(most);
         let id = self.slots.vacant_key() as RequestId;
@@ -379,17 +360,17 @@ impl Queue {
             // Expiry times count from here, as in Linux, however long the issuer had to wait for room.
             arrival: now,
         };
-        let owner = if owner == NONE { id } else { owner };
+        let owner = begun.map_or(id, |(owner, _)| owner);
         let (open_parts, dispatched) = (0, Nanos::ZERO);
         let slot = Slot { request, next_part: NONE, last_part: id, dispatched, owner, open_parts, issue: *issue };
         self.slots.insert(slot);
         self.slots[owner as usize].open_parts += 1;
         let rest = inserted + sectors;
-        self.pending[kind] = (rest < issue.sectors).then_some((owner, rest));
         let insertion = self.scheduler.insert(now, request);
         if !self.follow(id, insertion) {
-            self.active[kind] += 1;
+            self.active[kind(&request)] += 1;
         }
+        (rest < issue.sectors).then_some((owner, rest))
     }
 
     /// Takes a request from the scheduler, or notes until when it waits.
@@ -446,7 +427,8 @@ impl Queue {
             if part != owner {
                 self.slots.remove(part as usize);
             }
-            let whole = self.slots[owner as usize].open_parts == 1 && !self.is_pending(owner);
+            let stream = self.slots[owner as usize].issue.stream;
+            let whole = self.slots[owner as usize].open_parts == 1 && !self.outside.has_rest_of(stream, owner);
             self.slots[owner as usize].open_parts -= 1;
             if whole {
                 let done = Transferred { issue: self.slots.remove(owner as usize).issue, dispatched, at: completion.at };
@@ -457,11 +439,6 @@ impl Queue {
             }
             part = next_part;
         }
-    }
-
-    /// Some parts of an issue are still to be inserted.
-    fn is_pending(&self, owner: u32) -> bool {
-        self.pending.iter().flatten().any(|&(pending, _)| pending == owner)
     }
 }
 
@@ -485,7 +462,7 @@ impl Server for Queue {
     type Work = Issue;
 
     fn has_room(&self) -> bool {
-        self.waiting[0].len() + self.waiting[1].len() < WAITING
+        self.outside.len() < WAITING
     }
 
     #[inline]
@@ -493,12 +470,12 @@ impl Server for Queue {
         if let Some(notes) = &mut self.notes {
             notes.push(Noted::Issued(issue));
         }
-        let kind = usize::from(issue.sync);
         let fits = issue.sectors <= self.settings.max_sectors && self.admits(issue.op, issue.sync);
-        if fits && self.pending[kind].is_none() && self.waiting[kind].is_empty() {
-            return self.insert_part(now, kind, &issue, NONE, 0);
+        if fits && (self.outside.is_empty() || !self.outside.has(issue.sync) && !self.outside.has_stream(issue.stream)) {
+            self.insert_part(now, &issue, None);
+            return;
         }
-        self.waiting[kind].push_back(issue);
+        self.outside.push(issue);
         self.fill(now);
     }
 
@@ -524,7 +501,7 @@ impl Server for Queue {
         completions.clear();
         self.completions = completions;
         self.flush_next(now, finished);
-        if self.is_short_of_room() {
+        if !self.outside.is_empty() {
             self.fill(now);
         }
     }
