@@ -226,6 +226,11 @@ impl Queue {
         &self.entries[slot.0 as usize].request
     }
 
+    /// The request that was queued last or grew last, if it still waits.
+    pub fn last(&self) -> Option<Slot> {
+        self.last.map(Slot)
+    }
+
     /// The time given when the request was put in.
     pub fn expires(&self, slot: Slot) -> Nanos {
         self.entries[slot.0 as usize].expires

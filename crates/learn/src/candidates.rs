@@ -51,6 +51,9 @@ const TUNINGS: &[(&str, &str)] = &[
     ("mq-deadline:fifo_batch=64", "where seeks are dear: longer sweeps"),
     ("mq-deadline:read_expire=100", "where many read at random: the slowest readers wait less"),
     ("mq-deadline:writes_starved=8", "where readers are held up by a writer that nobody waits for"),
+    ("bfq:slice_idle=0", "what Linux's documentation advises for flash and arrays"),
+    ("bfq:low_latency=0", "where throughput and weights matter more than who starts"),
+    ("bfq:timeout_sync=500", "where several stream at once: longer turns, fewer seeks between them"),
     (
         "kyber:read_lat_nsec=20000000,write_lat_nsec=100000000",
         "where a read takes a disk's ten milliseconds: other targets cannot be met",

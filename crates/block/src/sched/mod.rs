@@ -8,6 +8,7 @@ use crate::queue::Limits;
 use crate::{Nanos, Op, Request, RequestId, Tunable};
 
 mod anticipatory;
+mod bfq;
 mod cfq;
 mod clook;
 mod deadline;
@@ -156,7 +157,7 @@ impl SchedulerSpec {
 }
 
 /// Those that a Linux of today offers for every block device (`/sys/block/*/queue/scheduler`).
-pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber::SPEC];
+pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber::SPEC, &bfq::SPEC];
 
 /// Those of textbooks, and of Linux up to 4.20.
 pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
@@ -173,6 +174,7 @@ pub static ALL: &[&SchedulerSpec] = &[
     &none::SPEC,
     &mq_deadline::SPEC,
     &kyber::SPEC,
+    &bfq::SPEC,
 ];
 
 /// Lets `to` take over the queue of `from` in the middle of a run.

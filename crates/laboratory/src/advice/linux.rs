@@ -30,7 +30,7 @@ pub fn rule(use_it: &Setting, in_force: &Setting, instead: Option<&Setting>) -> 
     let name = use_it.spec.name;
     let mut text = vec![
         format!("# Linux has no equivalent of {name} since version 5.0: it has none, mq-deadline (which came of deadline), kyber"),
-        "# and bfq, and the last is not simulated here.".to_owned(),
+        "# and bfq.".to_owned(),
     ];
     match instead {
         Some(setting) => {

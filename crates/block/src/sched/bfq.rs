@@ -1,0 +1,423 @@
+//! Budget fair queueing: each process has its own queue and its turns at the disk; a turn is worth a budget of sectors, and shares
+//! follow weights.
+//!
+//! ```text
+//! requests -> queue of their process -+ real time  \
+//!             (of their priority,     + best effort  B-WF2Q+: of the eligible queues the one that finishes first is in service,
+//!              if asynchronous)       + idle       /  until its budget or timeout_sync is used up or it has no more requests
+//!
+//! in service  request, request, ... empty: wait slice_idle for its process, if that pays; meanwhile a few requests of other
+//!             queues may be injected. At the end its next budget is fitted to how the turn went.
+//! ```
+//!
+//! With `low_latency`, queues that look interactive or soft real-time have 30 or 3,000 times their weight for a while, unless many
+//! start at once. Queues of processes that start together and read close to each other, or start together and seek, are merged, and
+//! split when closeness ends.
+//!
+//! Where this differs from the kernel:
+//!
+//! * It is not told whether the device turns. It takes it for a disk until it has seen random reads complete within less than 1 ms
+//!   of each other on average; then it decides as the kernel does for flash.
+//! * A process that uses several priorities has a queue for each; the kernel's queue changes its priority.
+//! * No groups, no metadata hint, no second actuator: a [`Request`] tells nothing of them. So no limit of tags by group either.
+//! * Processes never end; those that came longest ago are forgotten.
+//! * Time is exact, where the kernel counts in jiffies of 4 ms.
+
+mod cooperation;
+mod idling;
+mod io_queue;
+mod raising;
+mod rate;
+mod service;
+mod tuning;
+mod turn;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use slab::Slab;
+
+use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, Pick, Room, SYNC, Scheduler, SchedulerSpec};
+use crate::directory::Directory;
+use crate::hash_index::HashIndex;
+use crate::queue::{Limits, Merging, Placed, Queue};
+use crate::sorted::SortedList;
+use crate::{Nanos, Op, Priority, PriorityClass, Request, RequestId};
+use idling::{DeviceQueue, InjectionTrial};
+use io_queue::{IoQueue, Process, QueueRef, passed};
+use raising::{ASYNC_PAUSE, Burst, SOFT_REAL_TIME};
+use rate::PeakRate;
+use service::{CLASSES, Entity, Schedule};
+use tuning::{Tunables, Tuning};
+
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
+    name: "bfq",
+    summary: "a queue for each process, budgets of sectors by weight, and low latency for what looks interactive",
+    source: "Linux 6.18 block/bfq-iosched.c",
+    tunables: Tunables::TUNABLES,
+    work_conserving: false,
+    patience: None,
+    knowledge: None,
+    build: |limits, values| Box::new(Bfq::new(limits, Tuning::new(values))),
+};
+
+/// Priority levels in a class (`IOPRIO_NR_LEVELS`).
+const LEVELS: usize = 8;
+/// Shared queues come first: eight levels of real time, eight of best effort, one idle. Then those of the processes.
+const SHARED_QUEUES: usize = 2 * LEVELS + 1;
+/// A request further than this from the one before, in sectors, is a seek (`BFQQ_SEEK_THR`).
+const SEEK_THRESHOLD: u64 = 8 * 100;
+
+/// A request at the device.
+#[derive(Clone, Copy)]
+struct Flight {
+    id: RequestId,
+    queue: usize,
+    began: Nanos,
+    random_read: bool,
+}
+
+struct Bfq {
+    tuning: Tuning,
+    limits: Limits,
+    /// One lane per queue, under the same number.
+    requests: Queue,
+    queues: Vec<IoQueue>,
+    schedule: Schedule,
+    directory: Directory,
+    processes: Vec<Process>,
+    /// Queues that their processes left: their numbers are free once they are empty.
+    left: Vec<usize>,
+    flights: Slab<Flight>,
+    flights_by_id: HashIndex,
+    at_device: u32,
+    /// Queues with requests by class, and raised ones.
+    busy: [usize; CLASSES],
+    raised_busy: usize,
+    in_service: Option<usize>,
+    /// When something last happened, for new values come without a time.
+    now: Nanos,
+    turn_began: Nanos,
+    /// The device waits until then for the queue in service, and has since.
+    idle_until: Option<Nanos>,
+    idling_since: Nanos,
+    /// Where the last request that left ends, and of those of this turn; 0 if there is none.
+    head: u64,
+    head_in_service: u64,
+    /// The largest budget, in sectors.
+    max_budget: u64,
+    budgets_assigned: u64,
+    peak_rate: PeakRate,
+    device_queue: DeviceQueue,
+    trial: InjectionTrial,
+    burst: Burst,
+    last_created: Option<QueueRef>,
+    last_completed: Option<QueueRef>,
+    /// Queues that may be merged, by the place of their next request.
+    positions: SortedList,
+}
+
+fn level_of(priority: Priority) -> u8 {
+    match priority.class {
+        PriorityClass::Idle => LEVELS as u8 - 1,
+        _ => priority.level.min(LEVELS as u8 - 1),
+    }
+}
+
+/// A new queue as it is scheduled: ten times as much weight for each level (`bfq_ioprio_to_weight`).
+fn entity_of(priority: Priority) -> Entity {
+    Entity::new(priority.class, 10 * (LEVELS as u64 - u64::from(level_of(priority))))
+}
+
+/// The queue of the asynchronous requests of a priority.
+fn shared_queue(class: PriorityClass, level: u8) -> usize {
+    match class {
+        PriorityClass::RealTime => usize::from(level),
+        PriorityClass::BestEffort => LEVELS + usize::from(level),
+        PriorityClass::Idle => 2 * LEVELS,
+    }
+}
+
+/// The key of a process in the directory: its stream and priority.
+fn process_key(request: &Request) -> u64 {
+    u64::from(request.stream) | (shared_queue(request.priority.class, level_of(request.priority)) as u64) << 32
+}
+
+impl Bfq {
+    fn new(limits: &Limits, tuning: Tuning) -> Bfq {
+        let mut bfq = Bfq {
+            tuning,
+            limits: *limits,
+            requests: Queue::new(*limits, Merging { front: true, within_stream: false }),
+            queues: Vec::new(),
+            schedule: Schedule::default(),
+            directory: Directory::default(),
+            processes: Vec::new(),
+            left: Vec::new(),
+            flights: Slab::new(),
+            flights_by_id: HashIndex::default(),
+            at_device: 0,
+            busy: [0; CLASSES],
+            raised_busy: 0,
+            in_service: None,
+            now: Nanos::ZERO,
+            turn_began: Nanos::ZERO,
+            idle_until: None,
+            idling_since: Nanos::ZERO,
+            head: 0,
+            head_in_service: 0,
+            max_budget: if tuning.max_budget > 0 { tuning.max_budget } else { turn::DEFAULT_BUDGET },
+            budgets_assigned: 0,
+            peak_rate: PeakRate::new(),
+            device_queue: DeviceQueue::default(),
+            trial: InjectionTrial::default(),
+            burst: Burst::default(),
+            last_created: None,
+            last_completed: None,
+            positions: SortedList::default(),
+        };
+        let budget = 2 * bfq.max_budget_now() / 3;
+        for number in 0..SHARED_QUEUES {
+            let class = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle][number / LEVELS];
+            let priority = Priority { class, level: (number % LEVELS) as u8 };
+            bfq.queues.push(IoQueue::new(Nanos::ZERO, ASYNC, class, level_of(priority), budget));
+            bfq.schedule.set(number, entity_of(priority));
+        }
+        bfq
+    }
+
+    // Whose queue.
+
+    /// The process of a synchronous request that came in, held for it.
+    fn hold_process(&mut self, now: Nanos, request: &Request) -> usize {
+        let (process, fresh) = self.directory.hold(process_key(request));
+        if process == self.processes.len() {
+            self.processes.push(Process::new(request.stream));
+        } else if fresh {
+            self.end_process(now, process);
+            self.processes[process] = Process::new(request.stream);
+        }
+        self.processes[process].requests += 1;
+        process
+    }
+
+    /// The request is done, or is part of another one.
+    fn release_process(&mut self, request: &Request) {
+        if request.is_sync()
+            && let Some(process) = self.directory.find(process_key(request))
+        {
+            self.processes[process].requests -= 1;
+            self.directory.release(process);
+        }
+    }
+
+    /// The queue of a request that came in, and its process if it is synchronous (`bfq_init_rq`).
+    fn queue_for(&mut self, now: Nanos, request: &Request) -> (usize, Option<usize>) {
+        if !request.is_sync() {
+            return (shared_queue(request.priority.class, level_of(request.priority)), None);
+        }
+        let process = self.hold_process(now, request);
+        let number = match self.processes[process].queue {
+            Some(number) => self.queue_after_split(now, process, number, request),
+            None => self.create_queue(now, process, request, false),
+        };
+        let queue = &mut self.queues[number];
+        if queue.merges_into.is_none() && queue.processes == 1 {
+            queue.owner = Some(process);
+        }
+        if queue.just_created && (self.burst.size > 0 || self.busy_in_all() == 0) {
+            self.handle_burst(now, number);
+        }
+        (self.cooperate(now, number, process, request), Some(process))
+    }
+
+    // Arrivals.
+
+    /// Notes whether a request lies far from the one before (`bfq_update_io_seektime`).
+    fn learn_seek(&mut self, now: Nanos, number: usize, request: &Request) {
+        let seeks = self.seeks(self.queues[number].last_arrived_end, request);
+        let queue = &mut self.queues[number];
+        queue.seek_history = queue.seek_history << 1 | u32::from(seeks);
+        if queue.is_raised() && queue.raising.duration == SOFT_REAL_TIME && queue.only_seeks() {
+            self.end_or_resume_raising(now, number);
+        }
+    }
+
+    /// A queue has requests again (`bfq_bfqq_handle_idle_busy_switch`); says whether it looks interactive.
+    fn become_busy(&mut self, now: Nanos, number: usize, process: Option<usize>) -> bool {
+        let stably_merged = process.is_some_and(|process| self.processes[process].stably_merged);
+        let deserves = self.deserves_raising(now, number, stably_merged);
+        let recovers = self.renew_budget(now, number);
+        self.raise_on_arrival(now, number, &deserves);
+        let queue = &mut self.queues[number];
+        queue.busy_since = now;
+        queue.service_since_busy = 0;
+        queue.soft_real_time_due = false;
+        self.begin_busy(number);
+        if let Some(served) = self.in_service {
+            let (new, old) = (&self.queues[number], &self.queues[served]);
+            let (new_entity, old_entity) = (self.schedule.entity(number), self.schedule.entity(served));
+            // The one in service gets its chance again at once, by its timestamps.
+            if (recovers && new.raising.coefficient >= old.raising.coefficient)
+                || new_entity.class() < old_entity.class()
+                || new_entity.weight() > old_entity.weight()
+                || !self.better_to_idle(served)
+            {
+                self.end_turn(now, false, turn::Reason::Preempted);
+            }
+        }
+        deserves.interactive
+    }
+
+    /// Gives a queue that becomes busy its budget: what was left, if its process was waited for and came in time; then it may also
+    /// take over, to recover what it missed (`bfq_bfqq_update_budg_for_activation`).
+    fn renew_budget(&mut self, now: Nanos, number: usize) -> bool {
+        let queue = &self.queues[number];
+        let limit = Nanos(3 * self.tuning.slice_idle.0);
+        let in_time = queue.think.last_completion.is_none_or(|last| now <= last + limit);
+        let max_budget = queue.max_budget;
+        let left = self.schedule.entity(number).budget_left();
+        let recovers = queue.was_waited_for && in_time && left > 0;
+        let budget = match queue.next {
+            _ if recovers => left.min(max_budget),
+            Some(next) => max_budget.max(self.charge(number, next)),
+            None => max_budget,
+        };
+        let entity = self.schedule.entity_mut(number);
+        (entity.budget, entity.service) = (budget, 0);
+        self.queues[number].was_waited_for = recovers;
+        recovers
+    }
+
+    /// Takes a request up that was put into the lane of its queue (`__bfq_insert_request`, `bfq_add_request`).
+    fn enqueued(&mut self, now: Nanos, number: usize, process: Option<usize>, request: &Request) {
+        self.learn_think_time(now, number);
+        self.learn_seek(now, number, request);
+        if let Some(process) = process {
+            if self.processes[process].requests <= 1 {
+                self.prepare_injection(now, number);
+            }
+            self.learn_intensity(now, number);
+        }
+        let was_raised = self.queues[number].is_raised();
+        let changed = self.reconsider_next(now, number);
+        let mut interactive = false;
+        if !self.queues[number].busy {
+            interactive = self.become_busy(now, number, process);
+        } else {
+            let started = self.queues[number].raising.started;
+            if self.tuning.low_latency && !was_raised && process.is_none() && passed(Some(started), ASYNC_PAUSE, now) {
+                self.raise_interactive(number);
+            }
+            if changed {
+                self.fit_budget(number);
+            }
+        }
+        let queue = &mut self.queues[number];
+        if self.tuning.low_latency && (!was_raised || !queue.is_raised() || interactive) {
+            queue.raising.started = now;
+        }
+        queue.last_arrived_end = request.end();
+        self.end_idling_for(now, number, request);
+    }
+
+    /// Sees whether the request that was queued or grew last should be its queue's next; says whether that changed.
+    fn reconsider_next(&mut self, now: Nanos, number: usize) -> bool {
+        let Some(slot) = self.requests.last() else { return false };
+        let before = self.queues[number].next.map(|next| next.slot);
+        let next = before.map_or(slot, |before| if before == slot { slot } else { self.nearer(self.head, before, slot) });
+        if before == Some(next) {
+            return false;
+        }
+        self.set_next(number, Some(next));
+        self.update_position(now, number);
+        true
+    }
+
+    /// Follows a merge: processes have fewer requests, and the next request may be gone or elsewhere (`bfq_request_merged`,
+    /// `bfq_requests_merged`).
+    fn merged(&mut self, now: Nanos, number: usize, request: &Request, absorbed: Option<&Request>) {
+        self.release_process(request);
+        if let Some(absorbed) = absorbed {
+            self.release_process(absorbed);
+            if self.queues[number].next.is_some_and(|next| next.id == absorbed.id) {
+                let grown = self.requests.last();
+                self.set_next(number, grown);
+            }
+        }
+        if self.reconsider_next(now, number) {
+            self.fit_budget(number);
+        }
+    }
+}
+
+impl Scheduler for Bfq {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.now = now;
+        self.end_overdue_idling(now);
+        let (number, process) = self.queue_for(now, &request);
+        let expires = request.arrival.min(now) + self.tuning.fifo_expire[self.queues[number].kind];
+        let placed = self.requests.insert(number, expires, request);
+        match &placed {
+            Placed::Queued(_) => self.enqueued(now, number, process, &request),
+            Placed::Merged { absorbed, .. } => self.merged(now, number, &request, absorbed.as_ref()),
+        }
+        placed.into()
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        if self.requests.is_empty() {
+            return Pick::Empty;
+        }
+        self.now = now;
+        self.end_overdue_idling(now);
+        if !(self.tuning.strict_guarantees && self.at_device > 0)
+            && let Some(number) = self.select_queue(now)
+            && let Some(next) = self.queues[number].next
+        {
+            return Pick::Go(self.dispatch(now, number, next));
+        }
+        Pick::WaitUntil(self.idle_until.unwrap_or(now + COMPLETION_BACKSTOP))
+    }
+
+    fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
+        let known = self.flights_by_id.get(u64::from(request.id)).next();
+        let Some(key) = known else { return };
+        self.end_overdue_idling(now);
+        let flight = self.flights.remove(key as usize);
+        self.flights_by_id.remove(u64::from(flight.id), key);
+        self.complete(now, key, flight);
+        self.release_process(request);
+    }
+
+    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
+        // As many readers as there are tags; write-back and syncs may not lock them out (`bfq_limit_depth`).
+        match op {
+            Op::Read => room.all_taken() < room.nr_requests,
+            Op::Write | Op::Discard => room.has_tag_within(self.depth(room.nr_requests, sync)),
+        }
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        let before = core::mem::replace(&mut self.tuning, Tuning::new(values));
+        let (budget, timeout) = (self.tuning.max_budget, self.tuning.timeout);
+        if budget > 0 {
+            self.max_budget = budget;
+        } else if before.max_budget > 0 || before.timeout != timeout {
+            self.max_budget = self.peak_rate.sectors_in(timeout);
+        }
+        if before.low_latency && !self.tuning.low_latency {
+            self.end_all_raising(self.now);
+        }
+    }
+
+    fn set_limits(&mut self, limits: &Limits) {
+        self.limits = *limits;
+        self.requests.set_limits(limits);
+    }
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        self.requests.drain(out);
+        *self = Bfq::new(&self.limits, self.tuning);
+    }
+}

@@ -1,0 +1,369 @@
+//! Merging the queues of processes that work on the same place, and splitting them again.
+
+use super::io_queue::{IoQueue, Process, QueueRef, Raising, Saved, passed};
+use super::raising::BURST_INTERVAL;
+use super::{Bfq, SHARED_QUEUES};
+use crate::{Nanos, Request};
+
+/// A request this near, in sectors, is close (`BFQQ_CLOSE_THR`).
+const CLOSE: u64 = 8 * 1024;
+/// Processes that cooperate start together: after this time of service no queue is merged for closeness
+/// (`bfq_merge_time_limit`).
+const MERGE_TIME_LIMIT: Nanos = Nanos::from_millis(100);
+/// A queue created this long after the one remembered replaces it (`bfq_activation_stable_merging`), and so long it may show that
+/// it does better alone (`bfq_late_stable_merging`).
+const STABLE_MERGE_WINDOW: Nanos = Nanos::from_millis(600);
+
+impl Bfq {
+    pub(super) fn reference(&self, number: usize) -> QueueRef {
+        QueueRef { number, generation: self.queues[number].generation }
+    }
+
+    pub(super) fn is_current(&self, reference: QueueRef) -> bool {
+        self.queues[reference.number].generation == reference.generation
+    }
+
+    // Queues come and go.
+
+    /// A number for a new queue: one that nobody uses any more, or the next. Only queues that processes left are looked at, and
+    /// those are few.
+    fn free_number(&mut self) -> usize {
+        let unused = |&number: &usize| {
+            let queue = &self.queues[number];
+            queue.processes == 0 && !queue.busy && queue.at_device == 0 && self.in_service != Some(number)
+        };
+        let Some(index) = self.left.iter().position(unused) else { return self.queues.len() };
+        let number = self.left.swap_remove(index);
+        self.schedule.forget(number);
+        number
+    }
+
+    /// A new queue for a process (`bfq_get_queue`).
+    pub(super) fn create_queue(&mut self, now: Nanos, process: usize, request: &Request, again: bool) -> usize {
+        let number = self.free_number();
+        let level = super::level_of(request.priority);
+        let budget = 2 * self.max_budget_now() / 3;
+        let queue = IoQueue::new(now, super::SYNC, request.priority.class, level, budget);
+        if number == self.queues.len() {
+            self.queues.push(queue);
+        } else {
+            let generation = self.queues[number].generation + 1;
+            self.queues[number] = IoQueue { generation, ..queue };
+        }
+        self.schedule.set(number, super::entity_of(request.priority));
+        self.processes[process].queue = Some(number);
+        if again { number } else { self.consider_stable_merge(now, process, number) }
+    }
+
+    /// One process fewer uses a queue (`bfq_release_process_ref`).
+    fn leave_queue(&mut self, number: usize) {
+        let queue = &mut self.queues[number];
+        queue.processes = queue.processes.saturating_sub(1);
+        if queue.processes > 0 {
+            return;
+        }
+        queue.owner = None;
+        if queue.busy && queue.next.is_none() && self.in_service != Some(number) {
+            self.end_busy(number);
+        }
+        if number >= SHARED_QUEUES && !self.left.contains(&number) {
+            self.left.push(number);
+        }
+    }
+
+    /// Forgets a process that has not come for long (`bfq_exit_icq`).
+    pub(super) fn end_process(&mut self, now: Nanos, process: usize) {
+        let Some(number) = self.processes[process].queue.take() else { return };
+        if self.in_service == Some(number) && self.queues[number].processes <= 1 {
+            self.end_turn(now, false, super::turn::Reason::Timeout);
+        }
+        self.leave_chain(number);
+        self.leave_queue(number);
+    }
+
+    /// A process that goes elsewhere no longer comes to the queues its own was to be merged with (`bfq_put_cooperator`).
+    fn leave_chain(&mut self, number: usize) {
+        let mut next = self.queues[number].merges_into;
+        while let Some(reference) = next.filter(|&reference| self.is_current(reference)) {
+            next = self.queues[reference.number].merges_into;
+            self.leave_queue(reference.number);
+        }
+    }
+
+    // Merging.
+
+    /// It was served for longer than cooperating processes need to show themselves (`bfq_too_late_for_merging`).
+    pub(super) fn is_too_late_to_merge(&self, now: Nanos, number: usize) -> bool {
+        let queue = &self.queues[number];
+        queue.service_since_busy > 0 && passed(Some(queue.first_served), MERGE_TIME_LIMIT, now)
+    }
+
+    /// Files a queue under the place of its next request (`bfq_pos_tree_add_move`).
+    pub(super) fn update_position(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        if !queue.is_sync() {
+            return;
+        }
+        if let Some(key) = queue.position {
+            self.positions.remove(key);
+            self.queues[number].position = None;
+        }
+        let queue = &self.queues[number];
+        let Some(next) = queue.next else { return };
+        if queue.is_idle_class() || self.is_flash_with_queueing() || self.is_too_late_to_merge(now, number) {
+            return;
+        }
+        let key = u128::from(self.requests.request(next.slot).lba);
+        if self.positions.at_or_after(key).is_none_or(|(other, _)| other != key) {
+            self.positions.insert(key, number as u32);
+            self.queues[number].position = Some(key);
+        }
+    }
+
+    /// The queue whose next request is nearest, if it is close (`bfqq_find_close`).
+    fn close_queue(&self, lba: u64) -> Option<usize> {
+        let (before, after) = self.positions.around(u128::from(lba));
+        let distance = |(key, number): (u128, u32)| ((key as u64).abs_diff(lba), number as usize);
+        let nearest = [after, before].into_iter().flatten().map(distance).min_by_key(|&(distance, _)| distance);
+        nearest.filter(|&(distance, _)| distance <= CLOSE).map(|(_, number)| number)
+    }
+
+    /// `bfq_may_be_close_cooperator`. Merging seeky queues would hardly give sequential work, and only readers interleave.
+    fn may_cooperate(&self, now: Nanos, number: usize, other: usize) -> bool {
+        let (a, b) = (&self.queues[number], &self.queues[other]);
+        !self.is_too_late_to_merge(now, other)
+            && !a.is_idle_class()
+            && a.class == b.class
+            && !a.is_seeky()
+            && !b.is_seeky()
+            && a.is_sync()
+            && b.is_sync()
+    }
+
+    fn end_of_chain(&self, mut number: usize) -> usize {
+        while let Some(next) = self.queues[number].merges_into.filter(|&next| self.is_current(next)) {
+            number = next.number;
+        }
+        number
+    }
+
+    /// Has the processes of a queue move to another when they come again (`bfq_setup_merge`).
+    fn plan_merge(&mut self, number: usize, other: usize) -> Option<usize> {
+        let other = self.end_of_chain(other);
+        let moving = self.queues[number].processes;
+        if other == number || moving == 0 || self.queues[other].processes == 0 {
+            return None;
+        }
+        self.queues[number].merges_into = Some(self.reference(other));
+        self.queues[other].processes += moving;
+        Some(other)
+    }
+
+    /// The queue with which that of a request should be merged (`bfq_setup_cooperator`).
+    fn find_cooperator(&mut self, now: Nanos, number: usize, process: usize, request: &Request) -> Option<usize> {
+        if self.queues[number].merges_into.is_some() {
+            return Some(self.end_of_chain(number));
+        }
+        if self.is_flash_with_queueing() {
+            return None;
+        }
+        let queue = &self.queues[number];
+        let late = passed(queue.split, STABLE_MERGE_WINDOW, now) && passed(Some(queue.created), STABLE_MERGE_WINDOW, now);
+        if late
+            && !queue.just_created
+            && let Some(other) = self.processes[process].stable_merge.take()
+        {
+            return self.plan_stable_merge(number, process, other);
+        }
+        if self.busy_in_all() == 1 || self.is_too_late_to_merge(now, number) {
+            return None;
+        }
+        if let Some(served) = self.in_service
+            && served != number
+            && request.lba.abs_diff(self.head_in_service) <= CLOSE
+            && self.may_cooperate(now, number, served)
+            && let Some(merged) = self.plan_merge(number, served)
+        {
+            return Some(merged);
+        }
+        let other = self.close_queue(request.lba).filter(|&other| other != number)?;
+        if self.may_cooperate(now, number, other) { self.plan_merge(number, other) } else { None }
+    }
+
+    /// The queue for a request after merging, if its queue is to be merged (`__bfq_insert_request`).
+    pub(super) fn cooperate(&mut self, now: Nanos, mut number: usize, process: usize, request: &Request) -> usize {
+        let Some(target) = self.find_cooperator(now, number, process, request) else { return number };
+        while number != target {
+            let Some(next) = self.queues[number].merges_into else { break };
+            self.move_process(now, process, number, next.number);
+            number = next.number;
+        }
+        number
+    }
+
+    /// Moves a process to the queue that its own is merged into (`bfq_merge_bfqqs`).
+    fn move_process(&mut self, now: Nanos, process: usize, from: usize, to: usize) {
+        self.save_state(now, from);
+        self.save_state(now, to);
+        self.queues[to].intensity.io_bound |= self.queues[from].intensity.io_bound;
+        self.queues[from].intensity.io_bound = false;
+        let waker = self.queues[from].waker;
+        if self.queues[to].waker.is_none() && waker.is_some_and(|waker| waker.number != to) {
+            self.queues[to].waker = waker;
+            self.queues[to].tentative_waker = None;
+        }
+        let raising = self.queues[from].raising;
+        if raising.coefficient > 1 {
+            if !self.queues[to].is_raised() {
+                self.queues[to].raising = Raising { service: self.queues[to].raising.service, coefficient: 1, ..raising };
+                self.set_coefficient(to, raising.coefficient);
+            }
+            self.set_coefficient(from, 1);
+        }
+        self.processes[process].queue = Some(to);
+        if self.processes[process].stable_merge == Some(self.reference(to)) {
+            self.processes[process].stable_merge = None;
+        }
+        self.queues[to].shared = true;
+        self.queues[to].owner = None;
+        self.queues[from].owner = None;
+        self.queues[from].just_created = false;
+        if self.last_created == Some(self.reference(from)) {
+            self.last_created = Some(self.reference(to));
+        }
+        self.leave_queue(from);
+    }
+
+    // Queues created shortly after each other.
+
+    /// Remembers the queue created last, or notes that this one came so shortly after it that they probably serve one task
+    /// (`bfq_do_or_sched_stable_merge`). On flash they are merged at once; elsewhere the new one may yet show that it is sequential.
+    fn consider_stable_merge(&mut self, now: Nanos, process: usize, number: usize) -> usize {
+        let same_priority = |a: &IoQueue, b: &IoQueue| (a.class, a.level) == (b.class, b.level);
+        let last = self.last_created.filter(|&last| {
+            let queue = &self.queues[last.number];
+            self.is_current(last)
+                && !passed(Some(queue.created), STABLE_MERGE_WINDOW, now)
+                && same_priority(queue, &self.queues[number])
+        });
+        let Some(last) = last else {
+            self.last_created = Some(self.reference(number));
+            return number;
+        };
+        if passed(Some(self.queues[last.number].created), BURST_INTERVAL, now) {
+            return number;
+        }
+        if !self.is_flash_with_queueing() {
+            self.processes[process].stable_merge = Some(last);
+            return number;
+        }
+        let Some(merged) = self.plan_merge(number, last.number) else { return number };
+        self.mark_stably_merged(process, merged);
+        self.queues[number].owner = Some(process);
+        self.move_process(now, process, number, merged);
+        merged
+    }
+
+    fn mark_stably_merged(&mut self, process: usize, merged: usize) {
+        self.processes[process].stably_merged = true;
+        if let Some(owner) = self.queues[merged].owner {
+            self.processes[owner].stably_merged = true;
+        }
+    }
+
+    /// `bfq_setup_stable_merge`.
+    fn plan_stable_merge(&mut self, number: usize, process: usize, other: QueueRef) -> Option<usize> {
+        if !self.is_current(other) || self.idling_boosts_throughput(number) {
+            return None;
+        }
+        let merged = self.plan_merge(number, other.number)?;
+        self.mark_stably_merged(process, merged);
+        Some(merged)
+    }
+
+    // Splitting.
+
+    /// The queue of a process for its next request, a queue of its own again if the shared one has become seeky
+    /// (`bfq_get_bfqq_handle_split`).
+    pub(super) fn queue_after_split(&mut self, now: Nanos, process: usize, number: usize, request: &Request) -> usize {
+        let queue = &self.queues[number];
+        if !queue.shared || !queue.to_split || self.processes[process].stably_merged {
+            return number;
+        }
+        if queue.in_large_burst
+            && let Some(saved) = &mut self.processes[process].saved
+        {
+            saved.in_large_burst = true;
+        }
+        if queue.processes == 1 && queue.merges_into.is_none() {
+            self.queues[number].shared = false;
+            self.queues[number].to_split = false;
+            self.resume_state(now, process, number);
+            return number;
+        }
+        let waker = queue.waker.filter(|waker| waker.number != number);
+        self.leave_chain(number);
+        self.leave_queue(number);
+        let own = self.create_queue(now, process, request, true);
+        if let Some(saved) = self.processes[process].saved {
+            self.queues[own].in_large_burst = (saved.was_in_burst_list && self.burst.is_large) || saved.in_large_burst;
+            if saved.was_in_burst_list && !self.queues[own].in_large_burst {
+                self.rejoin_burst(own);
+            }
+        }
+        self.queues[own].split = Some(now);
+        self.resume_state(now, process, own);
+        self.queues[own].waker = waker;
+        own
+    }
+
+    /// `bfq_bfqq_save_state`.
+    fn save_state(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        let Some(owner) = queue.owner else { return };
+        // Merged before its first request was in: it would have been raised.
+        let missed = queue.just_created && !queue.in_large_burst && self.tuning.low_latency;
+        let raising = if missed {
+            Raising {
+                coefficient: super::raising::COEFFICIENT,
+                started: now,
+                duration: self.peak_rate.raising_time(),
+                interactive_since: None,
+                service: 0,
+            }
+        } else {
+            queue.raising
+        };
+        let saved = Saved {
+            injection: queue.injection,
+            think: queue.think,
+            short_think_time: queue.short_think_time,
+            intensity: queue.intensity,
+            in_large_burst: queue.in_large_burst,
+            was_in_burst_list: queue.in_burst_list,
+            raising,
+        };
+        let process: &mut Process = &mut self.processes[owner];
+        process.saved = Some(saved);
+    }
+
+    /// `bfq_bfqq_resume_state`.
+    fn resume_state(&mut self, now: Nanos, process: usize, number: usize) {
+        let Some(saved) = self.processes[process].saved else { return };
+        let queue = &mut self.queues[number];
+        queue.short_think_time = saved.short_think_time;
+        (queue.intensity, queue.injection, queue.think) = (saved.intensity, saved.injection, saved.think);
+        let coefficient = if self.tuning.low_latency { saved.raising.coefficient } else { queue.raising.coefficient };
+        queue.raising = Raising { coefficient: queue.raising.coefficient, ..saved.raising };
+        self.set_coefficient(number, coefficient);
+        let queue = &self.queues[number];
+        if !queue.is_raised() {
+            return;
+        }
+        if queue.in_large_burst {
+            self.set_coefficient(number, 1);
+        } else if passed(Some(queue.raising.started), queue.raising.duration, now) {
+            self.end_or_resume_raising(now, number);
+        }
+    }
+}

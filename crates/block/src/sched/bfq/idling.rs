@@ -1,0 +1,351 @@
+//! Whether to leave the device alone for the next request of the queue in service, and what may be sent to it meanwhile.
+
+use super::io_queue::Next;
+use super::rate::SHORT;
+use super::{ASYNC, Bfq, SYNC};
+use crate::{Nanos, Request};
+
+/// More requests than this at the device at once show that it queues itself (`BFQ_HW_QUEUE_THRESHOLD`), over so many samples
+/// (`BFQ_HW_QUEUE_SAMPLES`).
+const DEVICE_QUEUE: u32 = 3;
+const DEVICE_QUEUE_SAMPLES: u32 = 32;
+/// A raised queue is waited for at least so long.
+const RAISED_SLICE_IDLE: Nanos = Nanos::from_millis(20);
+/// The waker of a queue completes at most so long before the queue's request.
+const WAKE_DELAY: Nanos = Nanos::from_millis(4);
+const WAKER_DETECTIONS: u32 = 3;
+/// A limit of injection is measured anew after this time, at the earliest after that.
+const LIMIT_LASTS: Nanos = Nanos::from_millis(1_000);
+const LIMIT_PAUSE: Nanos = Nanos::from_millis(10);
+const LIMIT_RESET_PAUSE: Nanos = Nanos::from_millis(100);
+/// A large request on flash, in sectors (`BFQQ_SECT_THR_NONROT`).
+pub(super) const LARGE_ON_FLASH: u64 = 64;
+/// Decayed samples after which a think time counts (`bfq_sample_valid`).
+const ENOUGH_SAMPLES: u64 = 80;
+
+/// Whether the device holds several requests and orders them itself (`hw_tag`).
+#[derive(Default)]
+pub(super) struct DeviceQueue {
+    /// Not known at first, and then taken for true.
+    queues: Option<bool>,
+    most: u32,
+    samples: u32,
+}
+
+/// The measurement of what injection costs the queue in service.
+#[derive(Default)]
+pub(super) struct InjectionTrial {
+    /// The next request sent is measured, which arrived then.
+    pub(super) next: bool,
+    pub(super) arrived: Nanos,
+    /// This one, at the device.
+    pub(super) measured: Option<u32>,
+    pub(super) injected: bool,
+}
+
+impl Bfq {
+    // The device.
+
+    pub(super) fn queues_itself(&self) -> bool {
+        self.device_queue.queues.unwrap_or(true)
+    }
+
+    pub(super) fn is_flash_with_queueing(&self) -> bool {
+        self.peak_rate.is_flash() && self.queues_itself()
+    }
+
+    /// `bfq_update_hw_tag`, before a completed request is taken off.
+    pub(super) fn watch_device_queue(&mut self) {
+        let waiting = self.requests.len() as u32;
+        let in_service = self.in_service.map(|number| (&self.queues[number], self.requests.lane_len(number) as u32));
+        let device = &mut self.device_queue;
+        device.most = device.most.max(self.at_device);
+        if device.queues == Some(true) || self.at_device + waiting <= DEVICE_QUEUE {
+            return;
+        }
+        // A queue that is waited for sends little; that says nothing of the device.
+        if let Some((queue, own)) = in_service
+            && queue.short_think_time
+            && queue.at_device + own < DEVICE_QUEUE
+            && self.at_device < DEVICE_QUEUE
+        {
+            return;
+        }
+        device.samples += 1;
+        if device.samples > DEVICE_QUEUE_SAMPLES {
+            device.queues = Some(device.most > DEVICE_QUEUE);
+            (device.most, device.samples) = (0, 0);
+        }
+    }
+
+    // Waiting.
+
+    /// Whether some queue is due more than another (`bfq_asymmetric_scenario`). Without waiting, the device would even that out.
+    pub(super) fn is_asymmetric(&self, number: usize) -> bool {
+        let classes = self.busy.iter().filter(|&&busy| busy > 0).count();
+        classes > 1 || self.schedule.weights_vary_against(number)
+    }
+
+    /// `idling_boosts_thr_without_issues`.
+    pub(super) fn idling_boosts_throughput(&self, number: usize) -> bool {
+        let queue = &self.queues[number];
+        if queue.processes == 0 {
+            return false;
+        }
+        let disk = !self.peak_rate.is_flash();
+        let sequential = !queue.is_seeky() && queue.intensity.io_bound && queue.short_think_time;
+        let boosts = (disk && !self.queues_itself()) || ((disk || !self.queues_itself()) && sequential);
+        // While raised queues have requests, the others should have few under way, so as not to be in their way.
+        boosts && self.raised_busy == 0
+    }
+
+    /// Whether a queue would lose its share if others were served while it has no request
+    /// (`idling_needed_for_service_guarantees`).
+    pub(super) fn idling_keeps_guarantees(&self, number: usize) -> bool {
+        let queue = &self.queues[number];
+        if queue.processes == 0 {
+            return false;
+        }
+        let busy = self.busy_in_all();
+        let raised = queue.is_raised() && (self.raised_busy < busy || self.at_device >= queue.at_device + 4);
+        raised || self.is_asymmetric(number) || busy == 1
+    }
+
+    /// Whether waiting for the next request of a queue pays (`bfq_better_to_idle`).
+    pub(super) fn better_to_idle(&self, number: usize) -> bool {
+        let queue = &self.queues[number];
+        if queue.processes == 0 {
+            return false;
+        }
+        if self.tuning.strict_guarantees {
+            return true;
+        }
+        if self.tuning.slice_idle == Nanos::ZERO || !queue.is_sync() || queue.is_idle_class() {
+            return false;
+        }
+        self.idling_boosts_throughput(number) || self.idling_keeps_guarantees(number)
+    }
+
+    pub(super) fn must_idle(&self, number: usize) -> bool {
+        self.queues[number].next.is_none() && self.better_to_idle(number)
+    }
+
+    /// `bfq_arm_slice_timer`.
+    pub(super) fn begin_idling(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        let mut span = self.tuning.slice_idle;
+        if queue.is_seeky() && !queue.is_raised() && !self.is_asymmetric(number) {
+            // The next seek costs more than is won by waiting; but give a process of seeks in a row its fair time.
+            span = span.min(SHORT);
+        } else if queue.is_raised() {
+            span = span.max(RAISED_SLICE_IDLE);
+        }
+        self.idling_since = now;
+        // strict_guarantees waits even where slice_idle is 0; a host must be told a time to come.
+        self.idle_until = Some(now + span.max(Nanos(1)));
+    }
+
+    /// Notes how long a process thought, and whether it is worth waiting for (`bfq_update_io_thinktime`,
+    /// `bfq_update_has_short_ttime`).
+    pub(super) fn learn_think_time(&mut self, now: Nanos, number: usize) {
+        let slice_idle = self.tuning.slice_idle;
+        let queue = &mut self.queues[number];
+        if queue.at_device == 0 && !queue.busy {
+            let most = Nanos(2 * slice_idle.0);
+            let pause = queue.think.last_completion.map_or(most, |last| (now - last).min(most));
+            queue.think.pauses.add(pause.0);
+        }
+        if !queue.is_sync() || queue.is_idle_class() || slice_idle == Nanos::ZERO {
+            return;
+        }
+        if !super::io_queue::passed(queue.split, super::raising::INTERACTIVE_IDLE, now) {
+            return;
+        }
+        let pauses = &queue.think.pauses;
+        let short = pauses.samples() <= ENOUGH_SAMPLES || pauses.mean() <= slice_idle.0 / 2;
+        let changed = short != core::mem::replace(&mut queue.short_think_time, short);
+        let long_since = now >= queue.injection.decreased + LIMIT_RESET_PAUSE;
+        if changed && queue.injection.base_time == Nanos::ZERO && (long_since || !short) {
+            self.reset_injection(now, number);
+        }
+    }
+
+    /// `bfq_update_io_intensity`, for a request that was just put in.
+    pub(super) fn learn_intensity(&mut self, now: Nanos, number: usize) {
+        let alone = self.requests.lane_len(number) == 1;
+        let queue = &mut self.queues[number];
+        let seen = &mut queue.intensity;
+        let span = now - seen.since;
+        if alone && queue.at_device == 0 {
+            seen.idle += queue.think.last_completion.map_or(Nanos::ZERO, |last| now - last);
+        }
+        if queue.just_created {
+            return;
+        }
+        seen.io_bound = seen.idle.0.saturating_mul(5) <= span.0;
+        if span > Nanos::from_millis(200) {
+            seen.since = now - Nanos(span.0 / 2);
+            seen.idle = Nanos(seen.idle.0 / 2);
+        }
+    }
+
+    // Injection.
+
+    /// `bfq_reset_inject_limit`. A process that comes back at once would rather be delayed by a stranger's request; one that thinks
+    /// can bear one.
+    fn reset_injection(&mut self, now: Nanos, number: usize) {
+        self.trial.measured = None;
+        let queue = &mut self.queues[number];
+        queue.injection.base_time = Nanos::ZERO;
+        queue.injection.limit = u32::from(!queue.short_think_time);
+        queue.injection.decreased = now;
+    }
+
+    /// Looks for the waker of a queue and prepares to measure what injection costs (first part of `bfq_add_request`).
+    pub(super) fn prepare_injection(&mut self, now: Nanos, number: usize) {
+        self.look_for_waker(now, number);
+        if now >= self.queues[number].injection.decreased + LIMIT_LASTS {
+            self.reset_injection(now, number);
+        }
+        let injection = self.queues[number].injection;
+        let base_known = injection.base_time > Nanos::ZERO;
+        if self.in_service == Some(number)
+            && (self.at_device == 0 || (base_known && self.trial.injected))
+            && now >= injection.decreased + LIMIT_PAUSE
+        {
+            self.trial.arrived = now;
+            self.trial.next = true;
+            if self.at_device == 0 {
+                self.trial.injected = false;
+            }
+        }
+    }
+
+    /// `bfq_check_waker`.
+    fn look_for_waker(&mut self, now: Nanos, number: usize) {
+        let completed = self.last_completed.filter(|&last| self.is_current(last) && last.number != number);
+        let Some(completed) = completed else { return };
+        if self.queues[number].short_think_time || now - self.peak_rate.last_completion >= WAKE_DELAY {
+            return;
+        }
+        let lasts = Nanos(128 * self.tuning.slice_idle.0);
+        let queue = &mut self.queues[number];
+        if queue.tentative_waker != Some(completed) || now > queue.waker_detection_began + lasts {
+            queue.tentative_waker = Some(completed);
+            queue.waker_detections = 1;
+            queue.waker_detection_began = now;
+        } else {
+            queue.waker_detections += 1;
+        }
+        if queue.waker_detections == WAKER_DETECTIONS {
+            queue.waker = Some(completed);
+            queue.tentative_waker = None;
+            self.queues[completed.number].woken = Some(self.reference(number));
+        }
+    }
+
+    /// A measured request is done: its time says whether as much as now may be injected (`bfq_update_inject_limit`).
+    pub(super) fn judge_injection(&mut self, now: Nanos, number: usize) {
+        let time = now - self.trial.arrived;
+        let alone = self.at_device == 1;
+        let most = self.device_queue.most;
+        let injected = self.trial.injected;
+        let injection = &mut self.queues[number].injection;
+        if injection.base_time > Nanos::ZERO && injected {
+            let tolerable = time < Nanos(injection.base_time.0 / 2 * 3);
+            if !tolerable && injection.limit > 0 {
+                injection.limit -= 1;
+                injection.decreased = now;
+            } else if tolerable && injection.limit <= most {
+                injection.limit += 1;
+            }
+        }
+        if (injection.base_time == Nanos::ZERO && alone) || time < injection.base_time {
+            if injection.base_time == Nanos::ZERO {
+                injection.limit = injection.limit.max(1);
+            }
+            injection.base_time = time;
+        } else if !injected && alone {
+            injection.base_time = time;
+        }
+        self.trial.measured = None;
+        self.trial.injected = false;
+    }
+
+    /// Whether a queue has a request within its budget.
+    fn has_affordable(&self, number: usize) -> bool {
+        let queue = &self.queues[number];
+        queue.busy && queue.next.is_some_and(|next| self.charge(number, next) <= self.schedule.entity(number).budget_left())
+    }
+
+    /// The queue that may send a request while the one in service has none (last part of `bfq_select_queue`).
+    pub(super) fn queue_to_inject(&mut self, now: Nanos, served: usize) -> Option<usize> {
+        let queue = &self.queues[served];
+        if let Some(owner) = queue.owner {
+            // The process's own write-back is no stranger to it.
+            let own = super::shared_queue(queue.class, queue.level);
+            let next = self.queues[own].next.map(|next| self.requests.request(next.slot).stream);
+            if next == Some(self.processes[owner].stream) && self.has_affordable(own) {
+                return Some(own);
+            }
+        }
+        let usable = |number: &usize| self.has_affordable(*number);
+        let waker = queue.waker.filter(|&waker| self.is_current(waker)).map(|waker| waker.number).filter(usable);
+        let woken = queue.woken.filter(|&woken| self.is_current(woken)).map(|woken| woken.number).filter(usable);
+        if let Some(partner) = waker.or(woken) {
+            return Some(partner);
+        }
+        let bears = !queue.is_raised() || self.raised_busy > 1 || !queue.short_think_time;
+        if self.idling_boosts_throughput(served) || !bears {
+            return None;
+        }
+        self.any_to_inject(now, served)
+    }
+
+    /// `bfq_choose_bfqq_for_injection`. The kernel asks the queue that became active last first, here the one that is to be served
+    /// first.
+    fn any_to_inject(&mut self, now: Nanos, served: usize) -> Option<usize> {
+        let queue = &self.queues[served];
+        let mut limit = queue.injection.limit;
+        let any = !queue.is_raised() || !queue.short_think_time;
+        let unknown = limit == 0 && queue.injection.base_time == Nanos::ZERO;
+        if unknown && self.idle_until.is_some() && now >= self.idling_since + self.tuning.slice_idle {
+            limit = 1;
+        }
+        if self.at_device >= limit {
+            return None;
+        }
+        let large = |next: Next| u64::from(self.requests.request(next.slot).sectors) >= LARGE_ON_FLASH;
+        let too_large = |next| self.peak_rate.is_flash() && self.at_device >= 1 && large(next);
+        let chosen = self.schedule.active().find(|&number| {
+            let other = &self.queues[number];
+            (any || other.is_raised()) && self.has_affordable(number) && !other.next.is_some_and(too_large)
+        });
+        self.trial.injected |= chosen.is_some();
+        chosen
+    }
+
+    // Seeks.
+
+    /// `BFQ_RQ_SEEKY`: on flash only small requests pay for distance.
+    pub(super) fn seeks(&self, from: u64, request: &Request) -> bool {
+        let far = from != 0 && request.lba.abs_diff(from) > super::SEEK_THRESHOLD;
+        far && (!self.peak_rate.is_flash() || u64::from(request.sectors) < LARGE_ON_FLASH)
+    }
+
+    /// What a request costs its queue (`bfq_serv_to_charge`): asynchronous ones three times, lest writes crowd out reads, unless
+    /// weights are to be kept exactly.
+    pub(super) fn charge(&self, number: usize, next: Next) -> u64 {
+        let sectors = u64::from(self.requests.request(next.slot).sectors);
+        let queue = &self.queues[number];
+        if queue.is_sync() || queue.is_raised() || self.is_asymmetric(number) { sectors } else { 3 * sectors }
+    }
+
+    /// The tags open to requests other than synchronous reads, of `nr_requests` (`bfq_depth_updated`): fewer while a raised queue
+    /// has requests, and fewest to asynchronous ones.
+    pub(super) fn depth(&self, nr_requests: u32, sync: bool) -> u32 {
+        let kind = if sync { SYNC } else { ASYNC };
+        let sixteenths = [[8, 12], [3, 6]][usize::from(self.raised_busy > 0)][kind];
+        (u64::from(nr_requests) * sixteenths / 16).max(1) as u32
+    }
+}

@@ -1,0 +1,254 @@
+//! Low latency: the weight of queues that look interactive or soft real-time is raised for a while, but not of queues that come in
+//! bursts, which are after throughput.
+
+use alloc::vec::Vec;
+
+use super::Bfq;
+use super::io_queue::{QueueRef, passed};
+use crate::Nanos;
+
+/// How many times its own weight a queue gets (`bfq_wr_coeff`), and a soft real-time one that many times more
+/// (`BFQ_SOFTRT_WEIGHT_FACTOR`).
+pub(super) const COEFFICIENT: u64 = 30;
+const SOFT_REAL_TIME_FACTOR: u64 = 100;
+/// How long a soft real-time queue stays raised without showing itself as one again (`bfq_wr_rt_max_time`).
+pub(super) const SOFT_REAL_TIME: Nanos = Nanos::from_millis(300);
+/// A queue that was idle for so long is taken for interactive when it comes again (`bfq_wr_min_idle_time`).
+pub(super) const INTERACTIVE_IDLE: Nanos = Nanos::from_millis(2_000);
+/// An asynchronous queue is raised after such a pause (`bfq_wr_min_inter_arr_async`).
+pub(super) const ASYNC_PAUSE: Nanos = Nanos::from_millis(500);
+/// Sectors per second that a soft real-time process needs at most: compressed high-definition video (`bfq_wr_max_softrt_rate`).
+const SOFT_REAL_TIME_RATE: u64 = 7_000;
+/// More than a jiffy's inaccuracy over `slice_idle` tells a soft real-time process from a greedy one; four jiffies at 250 Hz.
+const SOFT_REAL_TIME_MARGIN: Nanos = Nanos::from_millis(16);
+/// Starting the largest application tried takes 110,000 sectors; who was served more is not starting (`max_service_from_wr`).
+const SERVICE_MAX: u64 = 120_000;
+/// Only queues of the default priority are raised: who set another one wants that.
+const OWN_WEIGHT: u64 = 40;
+
+/// Queues created within this of each other make a burst (`bfq_burst_interval`), a large one from so many on
+/// (`bfq_large_burst_thresh`).
+pub(super) const BURST_INTERVAL: Nanos = Nanos::from_millis(180);
+const LARGE_BURST: u32 = 8;
+/// A queue idle for so long has outlived its burst.
+const BURST_OVER: Nanos = Nanos::from_millis(10_000);
+const JUST_SPLIT: Nanos = Nanos::from_millis(10);
+
+/// The queues created shortly after each other.
+#[derive(Default)]
+pub(super) struct Burst {
+    list: Vec<QueueRef>,
+    pub(super) size: u32,
+    pub(super) is_large: bool,
+    last: Option<Nanos>,
+}
+
+/// What became of a queue that has requests again.
+pub(super) struct Deserves {
+    pub(super) interactive: bool,
+    in_burst: bool,
+    soft_real_time: bool,
+    raised: bool,
+}
+
+impl Bfq {
+    /// Changes the weight of a queue from its next activation on.
+    pub(super) fn set_coefficient(&mut self, number: usize, coefficient: u64) {
+        let queue = &mut self.queues[number];
+        let before = core::mem::replace(&mut queue.raising.coefficient, coefficient);
+        self.schedule.set_coefficient(number, coefficient);
+        if queue.busy {
+            self.raised_busy = self.raised_busy + usize::from(coefficient > 1) - usize::from(before > 1);
+        }
+    }
+
+    /// Raises a queue as an interactive one.
+    pub(super) fn raise_interactive(&mut self, number: usize) {
+        let duration = self.peak_rate.raising_time();
+        self.queues[number].raising.duration = duration;
+        self.set_coefficient(number, COEFFICIENT);
+    }
+
+    fn raise_soft_real_time(&mut self, number: usize) {
+        self.queues[number].raising.duration = SOFT_REAL_TIME;
+        self.set_coefficient(number, COEFFICIENT * SOFT_REAL_TIME_FACTOR);
+    }
+
+    pub(super) fn is_raised_interactive(&self, number: usize) -> bool {
+        self.queues[number].raising.coefficient == COEFFICIENT
+    }
+
+    /// `bfq_bfqq_end_wr`.
+    pub(super) fn end_raising(&mut self, now: Nanos, number: usize) {
+        let queue = &mut self.queues[number];
+        if queue.raising.duration != SOFT_REAL_TIME {
+            // It may have loaded a soft real-time application, which shows its habits from now on.
+            queue.soft_real_time_from = now;
+        }
+        (queue.raising.duration, queue.raising.started) = (Nanos::ZERO, now);
+        self.set_coefficient(number, 1);
+    }
+
+    /// Ends raising, or takes up again what raising as soft real-time interrupted (`switch_back_to_interactive_wr`).
+    pub(super) fn end_or_resume_raising(&mut self, now: Nanos, number: usize) {
+        let raising = self.queues[number].raising;
+        match raising.interactive_since {
+            Some(since) if raising.duration == SOFT_REAL_TIME && now <= since + self.peak_rate.raising_time() => {
+                self.queues[number].raising.started = since;
+                self.raise_interactive(number);
+            }
+            _ => self.end_raising(now, number),
+        }
+    }
+
+    pub(super) fn end_all_raising(&mut self, now: Nanos) {
+        for number in 0..self.queues.len() {
+            self.end_raising(now, number);
+        }
+    }
+
+    /// Ends raising when its time or its service is used up (`bfq_update_wr_data`).
+    pub(super) fn update_raising(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        if queue.is_raised() {
+            if queue.in_large_burst {
+                self.end_raising(now, number);
+            } else if passed(Some(queue.raising.started), queue.raising.duration, now) {
+                self.end_or_resume_raising(now, number);
+            }
+            let queue = &self.queues[number];
+            if queue.is_raised() && queue.raising.duration != SOFT_REAL_TIME && queue.raising.service > SERVICE_MAX {
+                self.end_raising(now, number);
+            }
+        }
+        // At once, not at the next activation: its timestamps are computed as if it had not been raised in this turn.
+        let raised_in_schedule = self.schedule.entity(number).raised_by() > 1;
+        if raised_in_schedule != self.queues[number].is_raised() {
+            self.schedule.update_weight(number);
+        }
+    }
+
+    /// Nothing waits and nothing was at the device for long (`bfq_bfqq_idle_for_long_time`).
+    fn was_idle_for_long(&self, now: Nanos, number: usize) -> bool {
+        let queue = &self.queues[number];
+        queue.at_device == 0 && passed(queue.turn_ends, INTERACTIVE_IDLE, now)
+    }
+
+    /// Whether a queue that becomes busy deserves to be raised (first half of `bfq_bfqq_handle_idle_busy_switch`).
+    pub(super) fn deserves_raising(&self, now: Nanos, number: usize, stably_merged: bool) -> Deserves {
+        let queue = &self.queues[number];
+        let default_weight = self.schedule.entity(number).own_weight() == OWN_WEIGHT;
+        let in_burst = queue.in_large_burst;
+        let soft_real_time =
+            !queue.only_seeks() && !in_burst && queue.soft_real_time_from < now && queue.at_device == 0 && default_weight;
+        let interactive = !in_burst && self.was_idle_for_long(now, number) && default_weight;
+        // A queue of several processes belongs to none that a person waits for, unless they started together.
+        let of_one = queue.owner.is_some() || stably_merged;
+        let raised = queue.is_raised() || (queue.is_sync() && of_one && (interactive || soft_real_time));
+        Deserves { interactive, in_burst, soft_real_time, raised: self.tuning.low_latency && raised }
+    }
+
+    /// Raises or lowers a queue that becomes busy (`bfq_update_bfqq_wr_on_rq_arrival`).
+    pub(super) fn raise_on_arrival(&mut self, now: Nanos, number: usize, deserves: &Deserves) {
+        if self.was_idle_for_long(now, number)
+            && !self.queues[number].just_created
+            && passed(self.queues[number].turn_ends, BURST_OVER, now)
+        {
+            self.queues[number].in_large_burst = false;
+            self.leave_burst(number);
+        }
+        self.queues[number].just_created = false;
+        if !self.tuning.low_latency || !passed(self.queues[number].split, INTERACTIVE_IDLE, now) {
+            return;
+        }
+        let was_raised = self.queues[number].is_raised();
+        if !was_raised && deserves.raised {
+            if deserves.interactive {
+                self.queues[number].raising.service = 0;
+                self.raise_interactive(number);
+            } else {
+                self.queues[number].raising.interactive_since = None;
+                self.raise_soft_real_time(number);
+            }
+            // A large budget would put its finish far away.
+            let small = 2 * self.min_budget();
+            let entity = self.schedule.entity_mut(number);
+            entity.budget = entity.budget.min(small);
+        } else if was_raised {
+            if deserves.interactive {
+                self.raise_interactive(number);
+            } else if deserves.in_burst {
+                self.set_coefficient(number, 1);
+            } else if deserves.soft_real_time {
+                if self.queues[number].raising.duration != SOFT_REAL_TIME {
+                    self.queues[number].raising.interactive_since = Some(self.queues[number].raising.started);
+                    self.raise_soft_real_time(number);
+                }
+                self.queues[number].raising.started = now;
+            }
+        }
+    }
+
+    /// From when on a request shows a process that needs little and waits for it (`bfq_bfqq_softrt_next_start`).
+    pub(super) fn find_soft_real_time_start(&mut self, now: Nanos, number: usize) {
+        let queue = &mut self.queues[number];
+        let needed = Nanos::from_millis(queue.service_since_busy.saturating_mul(1_000) / SOFT_REAL_TIME_RATE);
+        let not_greedy = now + self.tuning.slice_idle + SOFT_REAL_TIME_MARGIN;
+        queue.soft_real_time_from = queue.soft_real_time_from.max(queue.busy_since + needed).max(not_greedy);
+    }
+
+    // Bursts.
+
+    fn leave_burst(&mut self, number: usize) {
+        if core::mem::replace(&mut self.queues[number].in_burst_list, false) {
+            self.burst.list.retain(|member| member.number != number);
+        }
+    }
+
+    fn end_burst_list(&mut self, large: bool) {
+        while let Some(member) = self.burst.list.pop() {
+            if self.is_current(member) {
+                self.queues[member.number].in_burst_list = false;
+                self.queues[member.number].in_large_burst |= large;
+            }
+        }
+    }
+
+    /// Puts a queue that was in the list before it was merged back.
+    pub(super) fn rejoin_burst(&mut self, number: usize) {
+        if self.burst.list.len() < 2 * LARGE_BURST as usize {
+            self.burst.list.push(self.reference(number));
+            self.queues[number].in_burst_list = true;
+        }
+    }
+
+    /// Takes a new queue into the burst, or lets it begin one (`bfq_handle_burst`).
+    pub(super) fn handle_burst(&mut self, now: Nanos, number: usize) {
+        let queue = &self.queues[number];
+        if queue.in_burst_list || queue.in_large_burst || !passed(queue.split, JUST_SPLIT, now) {
+            return;
+        }
+        if passed(self.burst.last, BURST_INTERVAL, now) {
+            self.burst.is_large = false;
+            self.end_burst_list(false);
+            // Queues that start while others work are to be protected from those, so they begin no burst.
+            self.burst.size = 0;
+            if self.busy_in_all() == 0 {
+                self.rejoin_burst(number);
+                self.burst.size = 1;
+            }
+        } else if self.burst.is_large {
+            self.queues[number].in_large_burst = true;
+        } else {
+            self.burst.size += 1;
+            if self.burst.size == LARGE_BURST {
+                self.burst.is_large = true;
+                self.end_burst_list(true);
+                self.queues[number].in_large_burst = true;
+            } else {
+                self.rejoin_burst(number);
+            }
+        }
+        self.burst.last = Some(now);
+    }
+}

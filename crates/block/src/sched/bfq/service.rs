@@ -1,0 +1,377 @@
+//! B-WF2Q+: which queue is served next, so that each gets service in proportion to its weight (Linux `block/bfq-wf2q.c`).
+//!
+//! ```text
+//! virtual time       |=====v                    passes by the service given, over the sum of the weights
+//! queue a     start  |--------| finish          a budget lasts budget / weight of it
+//! queue b         start  |--------------|       b may be served from its start on: the eligible queue that finishes first goes
+//! queue c                   |---| start > v     c is not eligible yet, however early it would finish
+//! ```
+//!
+//! A queue that falls idle before virtual time has reached its finish is remembered until then: it has had its share up to there.
+
+use alloc::vec::Vec;
+
+use crate::sorted::SortedList;
+use crate::{Nanos, PriorityClass};
+
+/// Binary places behind the point of a timestamp (`WFQ_SERVICE_SHIFT`).
+const SHIFT: u32 = 22;
+/// Without service for so long, the idle class goes first once (`BFQ_CL_IDLE_TIMEOUT`).
+const IDLE_CLASS_PATIENCE: Nanos = Nanos::from_millis(200);
+/// One weight for each priority level.
+const WEIGHTS: usize = 8;
+
+pub(super) const CLASSES: usize = 3;
+
+pub(super) fn class_index(class: PriorityClass) -> usize {
+    match class {
+        PriorityClass::RealTime => 0,
+        PriorityClass::BestEffort => 1,
+        PriorityClass::Idle => 2,
+    }
+}
+
+/// The virtual time that service takes (`bfq_delta`).
+fn virtual_span(service: u64, weight: u64) -> u64 {
+    (service.min(u64::MAX >> SHIFT) << SHIFT) / weight.max(1)
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    #[default]
+    Nowhere,
+    /// In the active tree under this key.
+    Active(u128),
+    /// In the idle tree under this key.
+    Idle(u128),
+    InService,
+}
+
+/// What is scheduled for a queue (`struct bfq_entity`).
+#[derive(Clone, Copy, Default)]
+pub(super) struct Entity {
+    class: usize,
+    start: u64,
+    finish: u64,
+    /// Sectors it may be served in this turn, and was served.
+    pub(super) budget: u64,
+    pub(super) service: u64,
+    /// As it counts now: `own_weight` times the coefficient at the last change.
+    weight: u64,
+    own_weight: u64,
+    coefficient: u64,
+    place: Place,
+    /// Its weight is part of the tree's sum.
+    on_tree: bool,
+    /// Its weight is counted among those of the queues that are not raised.
+    counted: bool,
+}
+
+impl Entity {
+    pub(super) fn new(class: PriorityClass, own_weight: u64) -> Entity {
+        Entity { class: class_index(class), weight: own_weight, own_weight, coefficient: 1, ..Entity::default() }
+    }
+
+    pub(super) fn budget_left(&self) -> u64 {
+        self.budget.saturating_sub(self.service)
+    }
+
+    pub(super) fn weight(&self) -> u64 {
+        self.weight
+    }
+
+    pub(super) fn own_weight(&self) -> u64 {
+        self.own_weight
+    }
+
+    /// How many times its own weight it has.
+    pub(super) fn raised_by(&self) -> u64 {
+        self.weight / self.own_weight
+    }
+
+    pub(super) fn class(&self) -> usize {
+        self.class
+    }
+
+    fn set_finish(&mut self, service: u64) {
+        self.finish = self.start.saturating_add(virtual_span(service, self.weight));
+    }
+}
+
+/// Queues of one class (`struct bfq_service_tree`).
+#[derive(Default)]
+struct ServiceTree {
+    /// By finish.
+    active: SortedList,
+    idle: SortedList,
+    virtual_time: u64,
+    weight_sum: u64,
+}
+
+/// All queues as they are scheduled, by number.
+#[derive(Default)]
+pub(super) struct Schedule {
+    entities: Vec<Entity>,
+    trees: [ServiceTree; CLASSES],
+    /// Keeps queues that finish at the same time in order.
+    count: u64,
+    idle_class_served: Nanos,
+    /// How many queues with requests waiting or at the device have each weight; raised ones are left out (`queue_weights_tree`).
+    weights: [u32; WEIGHTS],
+}
+
+impl Schedule {
+    pub(super) fn entity(&self, number: usize) -> &Entity {
+        &self.entities[number]
+    }
+
+    pub(super) fn entity_mut(&mut self, number: usize) -> &mut Entity {
+        &mut self.entities[number]
+    }
+
+    /// Puts a new queue under a number, the next or one that was forgotten.
+    pub(super) fn set(&mut self, number: usize, entity: Entity) {
+        if number == self.entities.len() {
+            self.entities.push(entity);
+        } else {
+            self.entities[number] = entity;
+        }
+    }
+
+    /// Gives up everything about a queue that is not active.
+    pub(super) fn forget(&mut self, number: usize) {
+        self.uncount_weight(number);
+        if let Place::Idle(_) = self.entities[number].place {
+            self.leave_idle(number);
+        }
+    }
+
+    /// Asks for another weight from the next activation on (`prio_changed`).
+    pub(super) fn set_coefficient(&mut self, number: usize, coefficient: u64) {
+        self.entities[number].coefficient = coefficient;
+    }
+
+    /// The queues of all active trees, in the order in which they would finish.
+    pub(super) fn active(&self) -> impl Iterator<Item = usize> + '_ {
+        self.trees.iter().flat_map(|tree| tree.active.numbers().map(|number| number as usize))
+    }
+
+    // Weights in use.
+
+    fn weight_index(entity: &Entity) -> usize {
+        (entity.own_weight as usize / 10).clamp(1, WEIGHTS) - 1
+    }
+
+    /// `bfq_weights_tree_add`.
+    pub(super) fn count_weight(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        if !core::mem::replace(&mut entity.counted, true) {
+            self.weights[Schedule::weight_index(entity)] += 1;
+        }
+    }
+
+    /// `bfq_weights_tree_remove`.
+    pub(super) fn uncount_weight(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        if core::mem::replace(&mut entity.counted, false) {
+            self.weights[Schedule::weight_index(entity)] -= 1;
+        }
+    }
+
+    /// Whether queues with different weights are busy, unless this one has the least (`bfq_asymmetric_scenario`).
+    pub(super) fn weights_vary_against(&self, number: usize) -> bool {
+        let mut used = self.weights.iter().enumerate().filter(|&(_, &queues)| queues > 0).map(|(index, _)| index);
+        let Some(least) = used.next() else { return false };
+        let entity = &self.entities[number];
+        used.next().is_some() && !(entity.counted && Schedule::weight_index(entity) == least)
+    }
+
+    /// Lets a change of weight take effect (`__bfq_entity_update_weight_prio`).
+    pub(super) fn update_weight(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        let weight = entity.own_weight * entity.coefficient;
+        if weight == entity.weight {
+            return;
+        }
+        if entity.on_tree {
+            let sum = &mut self.trees[entity.class].weight_sum;
+            *sum = *sum - entity.weight + weight;
+        }
+        entity.weight = weight;
+        let raised = entity.coefficient > 1;
+        self.uncount_weight(number);
+        if !raised {
+            self.count_weight(number);
+        }
+    }
+
+    // Trees.
+
+    fn enter_active(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        let key = u128::from(entity.finish) << 64 | u128::from(self.count);
+        self.count += 1;
+        entity.place = Place::Active(key);
+        self.trees[entity.class].active.insert(key, number as u32);
+    }
+
+    fn leave_active(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        if let Place::Active(key) = entity.place {
+            self.trees[entity.class].active.remove(key);
+            entity.place = Place::Nowhere;
+        }
+    }
+
+    /// `bfq_put_idle_entity`.
+    fn leave_idle(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        if let Place::Idle(key) = entity.place {
+            self.trees[entity.class].idle.remove(key);
+            self.leave_sum(number);
+        }
+    }
+
+    /// `bfq_forget_entity`.
+    fn leave_sum(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        entity.place = Place::Nowhere;
+        if core::mem::replace(&mut entity.on_tree, false) {
+            self.trees[entity.class].weight_sum -= entity.weight;
+        }
+    }
+
+    /// Forgets one queue whose finish has passed (`bfq_forget_idle`).
+    fn forget_idle(&mut self, class: usize) {
+        let tree = &mut self.trees[class];
+        let Some((first, number)) = tree.idle.first() else { return };
+        if tree.active.is_empty()
+            && let Some((last, _)) = tree.idle.last()
+            && (last >> 64) as u64 <= tree.virtual_time
+        {
+            tree.virtual_time = (last >> 64) as u64;
+        }
+        if (first >> 64) as u64 <= tree.virtual_time {
+            self.leave_idle(number as usize);
+        }
+    }
+
+    /// Makes an idle queue active. `in_time`: its process was expected and came soon, so that its timestamps go on where they were
+    /// (`__bfq_activate_entity`).
+    pub(super) fn activate(&mut self, number: usize, in_time: bool) {
+        let entity = &self.entities[number];
+        let virtual_time = self.trees[entity.class].virtual_time;
+        let shifted_back = in_time && virtual_time > entity.finish;
+        let earliest = if shifted_back { entity.finish } else { virtual_time };
+        if let Place::Idle(key) = entity.place {
+            self.trees[entity.class].idle.remove(key);
+            let entity = &mut self.entities[number];
+            entity.start = earliest.max(entity.finish);
+        } else {
+            let entity = &mut self.entities[number];
+            entity.start = earliest;
+            entity.on_tree = true;
+            self.trees[entity.class].weight_sum += entity.weight;
+        }
+        self.line_up(number, shifted_back);
+    }
+
+    /// Computes the finish and enters the active tree (`bfq_update_fin_time_enqueue`).
+    fn line_up(&mut self, number: usize, shifted_back: bool) {
+        self.update_weight(number);
+        let entity = &mut self.entities[number];
+        entity.set_finish(entity.budget);
+        let virtual_time = self.trees[entity.class].virtual_time;
+        if shifted_back && virtual_time > entity.finish {
+            // A queue that is often shifted back would fall further and further behind virtual time, and then keep the disk for
+            // long. Raised ones are pushed less, so that they stay ahead of the others.
+            let push = (virtual_time - entity.finish) / entity.raised_by().max(1);
+            entity.start += push;
+            entity.finish += push;
+        }
+        self.enter_active(number);
+    }
+
+    /// Puts an active queue to the place of its new budget, or the one in service back among the others
+    /// (`__bfq_requeue_entity`).
+    pub(super) fn requeue(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        if entity.place == Place::InService {
+            entity.set_finish(entity.service);
+            entity.start = entity.finish;
+            entity.place = Place::Nowhere;
+        }
+        self.leave_active(number);
+        self.line_up(number, false);
+    }
+
+    /// Takes a queue out that has nothing to do (`__bfq_deactivate_entity`).
+    pub(super) fn deactivate(&mut self, number: usize) {
+        let entity = &mut self.entities[number];
+        if !entity.on_tree {
+            return;
+        }
+        if entity.place == Place::InService {
+            entity.set_finish(entity.service);
+            entity.place = Place::Nowhere;
+        }
+        self.leave_active(number);
+        let entity = &mut self.entities[number];
+        let tree = &mut self.trees[entity.class];
+        if entity.finish > tree.virtual_time {
+            let key = u128::from(entity.finish) << 64 | u128::from(self.count);
+            self.count += 1;
+            entity.place = Place::Idle(key);
+            tree.idle.insert(key, number as u32);
+        } else {
+            self.leave_sum(number);
+        }
+    }
+
+    /// Lets virtual time pass by service (`bfq_bfqq_served`).
+    pub(super) fn serve(&mut self, number: usize, service: u64) {
+        let entity = &mut self.entities[number];
+        entity.service = entity.service.saturating_add(service);
+        let class = entity.class;
+        let tree = &mut self.trees[class];
+        tree.virtual_time = tree.virtual_time.saturating_add(virtual_span(service, tree.weight_sum));
+        self.forget_idle(class);
+    }
+
+    /// Takes the next queue into service (`bfq_get_next_queue`).
+    pub(super) fn next(&mut self, now: Nanos) -> Option<usize> {
+        let mut class = 0;
+        if now > self.idle_class_served + IDLE_CLASS_PATIENCE {
+            // A process of the idle class may hold what others need.
+            if !self.trees[CLASSES - 1].active.is_empty() {
+                class = CLASSES - 1;
+            }
+            self.idle_class_served = now;
+        }
+        let class = (class..CLASSES).find(|&class| !self.trees[class].active.is_empty())?;
+        let number = self.next_in_class(class)?;
+        self.leave_active(number);
+        self.entities[number].place = Place::InService;
+        Some(number)
+    }
+
+    /// The eligible queue that finishes first; if none is eligible, virtual time jumps to the first start
+    /// (`__bfq_lookup_next_entity`). The kernel finds it in a tree augmented by starts; here few ineligible ones stand before it.
+    fn next_in_class(&mut self, class: usize) -> Option<usize> {
+        let tree = &self.trees[class];
+        let mut earliest: Option<(u64, usize)> = None;
+        for number in tree.active.numbers() {
+            let start = self.entities[number as usize].start;
+            if start <= tree.virtual_time {
+                return Some(number as usize);
+            }
+            if earliest.is_none_or(|(other, _)| start < other) {
+                earliest = Some((start, number as usize));
+            }
+        }
+        let (start, number) = earliest?;
+        self.trees[class].virtual_time = start;
+        self.forget_idle(class);
+        Some(number)
+    }
+}

@@ -1,0 +1,463 @@
+//! Turns: which queue is served, for how long, and what it is charged.
+
+use super::io_queue::Next;
+use super::{Bfq, Flight, SEEK_THRESHOLD};
+use crate::queue::Slot;
+use crate::{Nanos, Op, Request};
+
+/// Turns begun, in a decaying count times 256, after which the estimated budget is used (`bfq_stats_min_budgets`), and the budget
+/// until then (`bfq_default_max_budget`).
+const ENOUGH_BUDGETS: u64 = 194;
+pub(super) const DEFAULT_BUDGET: u64 = 16 * 1024;
+/// A turn shorter than this says nothing of a queue's speed; longer than that it does.
+const TURN_TOO_SHORT: Nanos = Nanos::from_millis(1);
+const TURN_LONG_ENOUGH: Nanos = Nanos::from_millis(20);
+/// What a very short turn of a slow queue is charged: a seek on a disk.
+const SEEK_TIME: u64 = 8;
+const SEEK_TIME_ON_FLASH: u64 = 2;
+/// The length of a turn by which time is charged (`bfq_timeout`, in milliseconds); the tunable does not move it.
+const FULL_TURN: u64 = 124;
+/// A request this large need not wait for others to merge with it, in sectors.
+const LARGE: u32 = 32;
+
+/// Why a turn ends (`enum bfqq_expiration`).
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reason {
+    TooIdle,
+    Timeout,
+    BudgetUsed,
+    NoMoreRequests,
+    Preempted,
+}
+
+impl Bfq {
+    // Budgets.
+
+    /// `bfq_max_budget`.
+    pub(super) fn max_budget_now(&self) -> u64 {
+        if self.budgets_assigned < ENOUGH_BUDGETS { DEFAULT_BUDGET } else { self.max_budget }
+    }
+
+    /// `bfq_min_budget`.
+    pub(super) fn min_budget(&self) -> u64 {
+        self.max_budget_now() / 32
+    }
+
+    fn take_over_peak_rate(&mut self, changed: bool) {
+        if changed && self.tuning.max_budget == 0 {
+            self.max_budget = self.peak_rate.sectors_in(self.tuning.timeout);
+        }
+    }
+
+    /// Fits the budget of a queue to how its turn ended (`__bfq_bfqq_recalc_budget`).
+    fn adapt_budget(&mut self, number: usize, reason: Reason) {
+        let least = self.min_budget();
+        let service = self.schedule.entity(number).service;
+        let queue = &self.queues[number];
+        let budget = queue.max_budget;
+        let budget = match reason {
+            _ if !queue.is_sync() => self.max_budget,
+            // Raised queues get little at a time, but often.
+            _ if queue.is_raised() => 2 * least,
+            // What is at the device may be what the process waits for.
+            Reason::TooIdle if queue.at_device > 0 => (2 * budget).min(self.max_budget),
+            Reason::TooIdle if budget > 5 * least => budget - 4 * least,
+            Reason::TooIdle => least,
+            Reason::Timeout => (2 * budget).min(self.max_budget),
+            Reason::BudgetUsed => (4 * budget).min(self.max_budget),
+            Reason::NoMoreRequests => service.max(least),
+            Reason::Preempted => return,
+        };
+        let estimated = self.budgets_assigned >= ENOUGH_BUDGETS && self.tuning.max_budget == 0;
+        let budget = if estimated { budget.min(self.max_budget) } else { budget };
+        self.queues[number].max_budget = budget;
+        if let Some(next) = self.queues[number].next {
+            self.schedule.entity_mut(number).budget = budget.max(self.charge(number, next));
+        }
+    }
+
+    /// Gives a waiting queue a budget that covers its next request (`bfq_updated_next_req`). That of the queue in service stays:
+    /// its finish was computed from it.
+    pub(super) fn fit_budget(&mut self, number: usize) {
+        let Some(next) = self.queues[number].next else { return };
+        if self.in_service == Some(number) {
+            return;
+        }
+        let charge = self.charge(number, next);
+        let entity = self.schedule.entity_mut(number);
+        let budget = self.queues[number].max_budget.max(charge).max(entity.service);
+        if entity.budget != budget {
+            entity.budget = budget;
+            self.schedule.requeue(number);
+        }
+    }
+
+    /// `bfq_bfqq_served`.
+    fn serve(&mut self, now: Nanos, number: usize, service: u64) {
+        let queue = &mut self.queues[number];
+        if queue.service_since_busy == 0 {
+            queue.first_served = now;
+        }
+        if queue.is_raised() {
+            queue.raising.service = queue.raising.service.saturating_add(service);
+        }
+        queue.service_since_busy = queue.service_since_busy.saturating_add(service);
+        self.schedule.serve(number, service);
+    }
+
+    // Busy queues.
+
+    pub(super) fn busy_in_all(&self) -> usize {
+        self.busy.iter().sum()
+    }
+
+    /// `bfq_add_bfqq_busy`.
+    pub(super) fn begin_busy(&mut self, number: usize) {
+        let in_time = core::mem::replace(&mut self.queues[number].was_waited_for, false);
+        self.schedule.activate(number, in_time);
+        let class = self.schedule.entity(number).class();
+        let queue = &mut self.queues[number];
+        queue.busy = true;
+        self.busy[class] += 1;
+        self.raised_busy += usize::from(queue.is_raised());
+        if queue.at_device == 0 && !queue.is_raised() {
+            self.schedule.count_weight(number);
+        }
+        if let Some(waker) = self.queues[number].waker.filter(|&waker| self.is_current(waker)) {
+            self.queues[waker.number].woken = Some(self.reference(number));
+        }
+    }
+
+    /// `bfq_del_bfqq_busy`.
+    pub(super) fn end_busy(&mut self, number: usize) {
+        let class = self.schedule.entity(number).class();
+        let queue = &mut self.queues[number];
+        queue.busy = false;
+        self.busy[class] -= 1;
+        self.raised_busy -= usize::from(queue.is_raised());
+        if queue.at_device == 0 {
+            self.schedule.uncount_weight(number);
+        }
+        self.schedule.deactivate(number);
+    }
+
+    // Begin and end of a turn.
+
+    /// `__bfq_set_in_service_queue`.
+    fn begin_turn(&mut self, now: Nanos) -> Option<usize> {
+        let number = self.schedule.next(now)?;
+        self.in_service = Some(number);
+        self.head_in_service = 0;
+        self.budgets_assigned = (7 * self.budgets_assigned + 256) / 8;
+        self.turn_began = now;
+        let timeout = self.tuning.timeout;
+        let raised_by = self.schedule.entity(number).raised_by();
+        let queue = &mut self.queues[number];
+        queue.oldest_checked = false;
+        let soft_real_time = queue.raising.duration == super::raising::SOFT_REAL_TIME;
+        if queue.is_raised()
+            && soft_real_time
+            && queue.raising.started < now
+            && let Some(since) = queue.turn_ends.filter(|&since| since < now)
+        {
+            // The time without service does not count against the short while for which it is raised.
+            let started = queue.raising.started;
+            queue.raising.started = if since > started { started + (now - since) } else { now };
+        }
+        // A raised queue may stay longer, as its weight says, unless it needs little.
+        let turns = if soft_real_time { 1 } else { raised_by };
+        queue.turn_ends = Some(now + Nanos(timeout.0.saturating_mul(turns)));
+        Some(number)
+    }
+
+    /// Whether a process is slow, and the time it is charged then, in milliseconds (`bfq_bfqq_is_slow`).
+    fn is_slow(&self, now: Nanos, number: usize, compensate: bool) -> (bool, u64) {
+        let queue = &self.queues[number];
+        if !queue.is_sync() {
+            return (false, 0);
+        }
+        // Time spent waiting for it is not held against it.
+        let end = if compensate { self.idling_since } else { now };
+        let span = end - self.turn_began;
+        if span < TURN_TOO_SHORT {
+            return (queue.is_seeky(), if self.peak_rate.is_flash() { SEEK_TIME_ON_FLASH } else { SEEK_TIME });
+        }
+        // Outer and inner tracks differ by a factor of two.
+        let served_little = self.schedule.entity(number).service < self.max_budget / 2;
+        let slow = if span > TURN_LONG_ENOUGH { served_little } else { queue.is_seeky() };
+        (slow, span.0 / 1_000_000)
+    }
+
+    /// Charges a slow queue for its time, as if it had been served at full speed: it would cost the others throughput to be fair to
+    /// it in sectors (`bfq_bfqq_charge_time`).
+    fn charge_time(&mut self, now: Nanos, number: usize, millis: u64) {
+        let entity = self.schedule.entity_mut(number);
+        let timed = if (1..FULL_TURN).contains(&millis) { self.max_budget * millis / FULL_TURN } else { 0 };
+        let total = timed.max(entity.service);
+        entity.budget = entity.budget.max(total);
+        let missing = total - entity.service;
+        self.serve(now, number, missing);
+    }
+
+    /// Ends the turn of the queue in service (`bfq_bfqq_expire`).
+    pub(super) fn end_turn(&mut self, now: Nanos, compensate: bool, reason: Reason) {
+        let Some(number) = self.in_service else { return };
+        let (slow, millis) = self.is_slow(now, number, compensate);
+        let entity = self.schedule.entity(number);
+        let little_used = entity.budget_left() >= entity.budget / 3;
+        if !self.queues[number].is_raised() && (slow || (reason == Reason::Timeout && little_used)) {
+            self.charge_time(now, number, millis);
+        }
+        let low_latency = self.tuning.low_latency;
+        let queue = &mut self.queues[number];
+        if low_latency && !queue.is_raised() {
+            queue.raising.started = now;
+        }
+        if low_latency && queue.next.is_none() {
+            if queue.at_device == 0 {
+                self.find_soft_real_time_start(now, number);
+            } else {
+                queue.soft_real_time_due = true;
+            }
+        }
+        self.trial.next = false;
+        self.trial.measured = None;
+        self.trial.injected = false;
+        self.adapt_budget(number, reason);
+        self.leave_service(now, number, reason);
+        let had_its_fill = reason == Reason::Timeout || reason == Reason::BudgetUsed;
+        if self.queues[number].busy || had_its_fill {
+            self.schedule.entity_mut(number).service = 0;
+        } else {
+            // If its process comes soon, it goes on with the rest of its budget.
+            self.queues[number].was_waited_for = true;
+        }
+    }
+
+    /// `__bfq_bfqq_expire`.
+    fn leave_service(&mut self, now: Nanos, number: usize, reason: Reason) {
+        let queue = &mut self.queues[number];
+        if queue.shared && queue.is_seeky() {
+            queue.to_split = true;
+        }
+        let empty = queue.next.is_none();
+        // A queue that needs the device kept free for it stays in line, although empty, when another takes over.
+        if empty && !(reason == Reason::Preempted && self.idling_keeps_guarantees(number)) {
+            if self.queues[number].at_device == 0 {
+                self.queues[number].turn_ends = Some(now);
+            }
+            self.end_busy(number);
+        } else {
+            self.schedule.requeue(number);
+            if !empty {
+                self.update_position(now, number);
+            }
+        }
+        self.in_service = None;
+        self.idle_until = None;
+    }
+
+    /// `bfq_bfqq_budget_timeout`.
+    fn is_timed_out(&self, now: Nanos, number: usize) -> bool {
+        self.queues[number].turn_ends.is_none_or(|end| end <= now)
+    }
+
+    /// `bfq_may_expire_for_budg_timeout`. A queue that is waited for and has used most of its budget may finish it.
+    fn may_end_for_timeout(&self, now: Nanos, number: usize) -> bool {
+        let entity = self.schedule.entity(number);
+        self.is_timed_out(now, number) && (self.idle_until.is_none() || entity.budget_left() >= entity.budget / 3)
+    }
+
+    /// Does what the kernel's timer does when the wait is over (`bfq_idle_slice_timer_body`).
+    pub(super) fn end_overdue_idling(&mut self, now: Nanos) {
+        let Some(end) = self.idle_until.filter(|&end| end <= now) else { return };
+        self.idle_until = None;
+        let Some(number) = self.in_service else { return };
+        if self.is_timed_out(end, number) {
+            self.end_turn(end, true, Reason::Timeout);
+        } else if self.queues[number].next.is_none() {
+            self.end_turn(end, true, Reason::TooIdle);
+        }
+    }
+
+    /// The queue whose request goes to the device, or none if it is better to wait (`bfq_select_queue`).
+    pub(super) fn select_queue(&mut self, now: Nanos) -> Option<usize> {
+        if let Some(number) = self.in_service
+            && self.may_end_for_timeout(now, number)
+            && !self.must_idle(number)
+        {
+            self.end_turn(now, false, Reason::Timeout);
+        }
+        loop {
+            let number = match self.in_service {
+                Some(number) => number,
+                None => self.begin_turn(now)?,
+            };
+            if let Some(next) = self.queues[number].next {
+                if self.charge(number, next) <= self.schedule.entity(number).budget_left() {
+                    self.idle_until = None;
+                    return Some(number);
+                }
+                self.end_turn(now, false, Reason::BudgetUsed);
+            } else if self.idle_until.is_some() || (self.queues[number].at_device > 0 && self.better_to_idle(number)) {
+                return self.queue_to_inject(now, number);
+            } else {
+                self.end_turn(now, false, Reason::NoMoreRequests);
+            }
+        }
+    }
+
+    // Requests.
+
+    /// Of two requests the one that the head serves better next (`bfq_choose_req`).
+    pub(super) fn nearer(&self, head: u64, a: Slot, b: Slot) -> Slot {
+        // How far away, and whether that is the wrong way, too far back for a short turn.
+        let cost = |slot| {
+            let lba = self.requests.request(slot).lba;
+            let back = head.saturating_sub(lba);
+            match lba >= head {
+                true => (false, lba - head),
+                false if back <= self.tuning.back_seek_max_sectors => (false, back.saturating_mul(self.tuning.back_seek_penalty)),
+                false => (true, lba),
+            }
+        };
+        let place = |slot| self.requests.request(slot).lba;
+        let (first, second) = (cost(a), cost(b));
+        if first == second {
+            // Equally far: the one ahead.
+            return if place(a) >= place(b) { a } else { b };
+        }
+        if first < second { a } else { b }
+    }
+
+    pub(super) fn set_next(&mut self, number: usize, slot: Option<Slot>) {
+        self.queues[number].next = slot.map(|slot| Next { slot, id: self.requests.request(slot).id });
+    }
+
+    /// The request that follows one that was just taken: the oldest if it has waited too long, asked once a turn, or the next on
+    /// the way of the head (`bfq_find_next_rq`).
+    fn next_after(&mut self, now: Nanos, number: usize, taken: &Request, was_oldest: bool) -> Option<Slot> {
+        let checked = core::mem::replace(&mut self.queues[number].oldest_checked, true);
+        if !checked
+            && !was_oldest
+            && let Some(oldest) = self.requests.oldest(number).filter(|&slot| self.requests.expires(slot) <= now)
+        {
+            return Some(oldest);
+        }
+        self.requests.nearest(number, taken.lba, self.tuning.back_seek_max_sectors, self.tuning.back_seek_penalty)
+    }
+
+    /// `bfq_remove_request`.
+    fn remove(&mut self, now: Nanos, number: usize, slot: Slot) -> Request {
+        let was_oldest = self.requests.oldest(number) == Some(slot);
+        let request = self.requests.take(slot);
+        let next = self.next_after(now, number, &request, was_oldest);
+        self.set_next(number, next);
+        if next.is_some() {
+            self.fit_budget(number);
+        } else if self.queues[number].busy && self.in_service != Some(number) {
+            self.end_busy(number);
+            let entity = self.schedule.entity_mut(number);
+            (entity.budget, entity.service) = (0, 0);
+        }
+        self.update_position(now, number);
+        request
+    }
+
+    /// Sends the next request of a queue (`bfq_dispatch_rq_from_bfqq`).
+    pub(super) fn dispatch(&mut self, now: Nanos, number: usize, next: Next) -> Request {
+        let in_service = self.in_service == Some(number);
+        let charge = self.charge(number, next);
+        self.serve(now, number, charge);
+        let request = *self.requests.request(next.slot);
+        let far = request.lba.abs_diff(self.head) > SEEK_THRESHOLD;
+        let random_read = far && request.op == Op::Read && self.queues[number].is_seeky();
+        let key = self.flights.insert(Flight { id: request.id, queue: number, began: now, random_read }) as u32;
+        self.flights_by_id.insert(u64::from(request.id), key);
+        if in_service && core::mem::replace(&mut self.trial.next, false) {
+            self.trial.measured = Some(key);
+        }
+        self.queues[number].at_device += 1;
+        let seeks = self.seeks(self.head, &request);
+        let changed = self.peak_rate.dispatched(now, u64::from(request.sectors), seeks, self.at_device);
+        self.take_over_peak_rate(changed);
+        self.head = request.end();
+        if in_service {
+            self.head_in_service = self.head;
+        }
+        self.remove(now, number, next.slot);
+        self.at_device += 1;
+        if in_service {
+            self.update_raising(now, number);
+            // The idle class gets one request at a time.
+            if self.queues[number].is_idle_class() && self.busy_in_all() > 1 {
+                self.end_turn(now, false, Reason::BudgetUsed);
+            }
+        }
+        request
+    }
+
+    /// A request arrived while its queue is waited for (`bfq_rq_enqueued`). A small one alone does not end the wait before the
+    /// device is asked for work, so that others may merge with it.
+    pub(super) fn end_idling_for(&mut self, now: Nanos, number: usize, request: &Request) {
+        if self.in_service != Some(number) || self.idle_until.is_none() {
+            return;
+        }
+        let small = self.requests.lane_len(number) == 1 && request.sectors < LARGE;
+        let timed_out = self.is_timed_out(now, number);
+        if small && self.idling_boosts_throughput(number) && !timed_out {
+            return;
+        }
+        self.idle_until = None;
+        if timed_out {
+            self.end_turn(now, false, Reason::Timeout);
+        }
+    }
+
+    /// Takes a request off the device (`bfq_completed_request`).
+    pub(super) fn complete(&mut self, now: Nanos, key: u32, flight: Flight) {
+        let number = flight.queue;
+        if self.trial.measured == Some(key) {
+            self.judge_injection(now, number);
+        }
+        self.watch_device_queue();
+        self.at_device -= 1;
+        let queue = &mut self.queues[number];
+        queue.at_device -= 1;
+        if queue.at_device == 0 && !queue.busy {
+            queue.turn_ends = Some(now);
+            self.schedule.uncount_weight(number);
+        }
+        let queue = &mut self.queues[number];
+        queue.think.last_completion = Some(now);
+        let shared = queue.shared;
+        if flight.random_read {
+            self.peak_rate.random_read_completed(now, flight.began);
+        }
+        let changed = self.peak_rate.completed(now);
+        self.take_over_peak_rate(changed);
+        // A shared queue has so much to do that it would be taken for everybody's waker.
+        self.last_completed = if shared { None } else { Some(self.reference(number)) };
+        let queue = &self.queues[number];
+        if queue.soft_real_time_due && queue.at_device == 0 && queue.next.is_none() && !self.is_raised_interactive(number) {
+            self.find_soft_real_time_start(now, number);
+        }
+        if self.in_service == Some(number) {
+            self.go_on_after_completion(now, number);
+        }
+    }
+
+    fn go_on_after_completion(&mut self, now: Nanos, number: usize) {
+        let done = self.queues[number].at_device == 0;
+        let empty = self.queues[number].next.is_none();
+        if self.must_idle(number) {
+            if done {
+                self.begin_idling(now, number);
+            }
+        } else if self.may_end_for_timeout(now, number) {
+            self.end_turn(now, false, Reason::Timeout);
+        } else if empty && (done || !self.better_to_idle(number)) {
+            self.end_turn(now, false, Reason::NoMoreRequests);
+        }
+    }
+}
