@@ -6,6 +6,6 @@ set -eu
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-"${1:-target/release/seekwise}" compare traces/mixed.parquet --speed 3 --html "$folder/report.html" >/dev/null
+"${1:-target/release/seekwise}" compare traces/mixed.parquet --speed 3 --scheduler all --html "$folder/report.html" >/dev/null
 chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --user-data-dir="$folder/profile" --window-size=1256,1345 \
     --screenshot=docs/page.png "file://$folder/report.html" 2>/dev/null

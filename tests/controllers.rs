@@ -66,7 +66,7 @@ fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_deci
     let rows = output["schedulers"].as_array().unwrap();
     let schedulers: Vec<&str> =
         rows.iter().take_while(|row| row["steering"].is_null()).map(|row| row["name"].as_str().unwrap()).collect();
-    assert_eq!(schedulers, learn::sched::classic().map(|spec| spec.name).collect::<Vec<_>>());
+    assert_eq!(schedulers, block::KERNEL.iter().map(|spec| spec.name).collect::<Vec<_>>());
     assert_eq!(rows.len(), schedulers.len() + 1);
     let row = rows.last().unwrap();
     assert_eq!((&row["label"], &row["name"]), (&"rotate:window_ms=2000".into(), &"rotate".into()));
@@ -76,7 +76,7 @@ fn a_controllers_row_stands_beside_the_schedulers_with_every_figure_and_its_deci
     }
     let decisions = row["steering"]["decisions"].as_array().unwrap();
     let set: Vec<&str> = decisions.iter().map(|decision| decision["to"].as_str().unwrap()).collect();
-    let all: Vec<&str> = learn::sched::classic().map(|spec| spec.name).collect();
+    let all: Vec<&str> = block::KERNEL.iter().map(|spec| spec.name).collect();
     assert_eq!(set[..=all.len()], [&all[..], &all[..1]].concat());
     assert_eq!((&decisions[0]["at_s"], &decisions[0]["window"]), (&0.0.into(), &Value::Null));
     assert_eq!((&decisions[1]["at_s"], &decisions[1]["window"]), (&2.0.into(), &0.into()));
@@ -89,7 +89,7 @@ fn a_controller_that_only_looks_changes_nothing_whatever_is_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, jobs) = (trace(folder.path()), jobs(folder.path()));
     for load in [trace, jobs] {
-        for spec in learn::sched::classic() {
+        for spec in learn::sched::all() {
             let run = |more: &[&str]| {
                 let arguments = ["simulate", load.to_str().unwrap(), "--json", "--scheduler", spec.name];
                 json(&[&arguments, more].concat())
@@ -149,14 +149,14 @@ fn decisions_are_explained_when_that_is_asked_for() {
     let quiet = with(&["--controller", "rotate"]);
     assert!(!quiet.contains("its turn"), "{quiet}");
     let changes = with(&["--controller", "rotate", "--controller", "fixed", "--explain", "--preference", "3,2,1"]);
-    assert!(changes.contains("0.000 s  deadline → noop"), "{changes}");
-    assert!(changes.contains("5.000 s  noop → sstf\n             its turn: 2 of 7 (measured "), "{changes}");
+    assert!(changes.contains("0.000 s  mq-deadline → none"), "{changes}");
+    assert!(changes.contains("5.000 s  none → mq-deadline\n             its turn: 2 of 4 (measured "), "{changes}");
     assert!(changes.contains("preference 3,2,1; changed something never, kept the setting"), "{changes}");
-    assert!(!changes.contains("keeps deadline"), "{changes}");
+    assert!(!changes.contains("keeps mq-deadline"), "{changes}");
     let all = with(&["--controller", "fixed", "--explain=all"]);
-    assert!(all.contains("1.000 s  keeps deadline"), "{all}");
+    assert!(all.contains("1.000 s  keeps mq-deadline"), "{all}");
     let simulated = succeeds(&["simulate", trace.to_str().unwrap(), "--controller", "rotate", "--explain"]);
-    assert!(simulated.contains("under rotate") && simulated.contains("5.000 s  noop → sstf"), "{simulated}");
+    assert!(simulated.contains("under rotate") && simulated.contains("5.000 s  none → mq-deadline"), "{simulated}");
     let none = with(&["--explain"]);
     assert!(none.contains("No controller was run"), "{none}");
 }
@@ -204,7 +204,7 @@ fn controllers_choose_among_the_candidates_that_are_named() {
         turns(&mine)[..4],
         ["deadline:read_expire=1,fifo_batch=4", "noop", "cfq read_ahead_kb=4", "deadline:read_expire=1,fifo_batch=4"]
     );
-    let all: std::collections::BTreeSet<String> = turns(&["all"]).into_iter().collect();
+    let all: std::collections::BTreeSet<String> = set("rotate:window_ms=50", &["all"]).into_iter().collect();
     assert_eq!(all.len(), learn::candidates::parse(["all"]).unwrap().len());
     // None of these is in the experience that comes with the program: what is not known is tried.
     let unknown = ["deadline:read_expire=100;deadline:fifo_batch=64;cfq:slice_idle=0"];
@@ -219,13 +219,13 @@ fn controllers_choose_among_the_candidates_that_are_named() {
     }
 }
 
-/// The decisions of `seekwise` on these jobs, all of them changes first to last, and its throughput by that of deadline.
+/// The decisions of `seekwise` on these jobs, all of them changes first to last, and its throughput by that of mq-deadline.
 fn seekwise(jobs: &str) -> (Vec<Value>, f64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("jobs.fio");
     std::fs::write(&path, format!("[global]\ndirect=1\nsize=1g\nruntime=30\ntime_based\n{jobs}")).unwrap();
-    let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "deadline"];
-    let output = json(&[&arguments[..], &["--controller", "seekwise", "--json"]].concat());
+    let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "mq-deadline"];
+    let output = json(&[&arguments[..], &["--controller", "seekwise", "--candidates", "classic;mq-deadline", "--json"]].concat());
     let rows = output["schedulers"].as_array().unwrap();
     let rate = |row: &Value| row["figures"]["throughput_mb_s"].as_f64().unwrap();
     (rows[1]["steering"]["decisions"].as_array().unwrap().clone(), rate(&rows[1]) / rate(&rows[0]))
@@ -242,14 +242,14 @@ fn seekwise_sets_what_the_twin_promises_and_says_what_came_of_it() {
     let evidence = &change["evidence"];
     assert!(evidence.to_string().contains("kind of device"), "{evidence}");
     assert!(decisions.iter().any(|decision| decision["why"].as_str().unwrap().contains("was promised")), "{decisions:?}");
-    assert!(rate > 1.02, "{rate} times deadline's throughput");
+    assert!(rate > 1.02, "{rate} times mq-deadline's throughput");
 }
 
 #[test]
 fn seekwise_leaves_alone_what_nothing_would_serve_better() {
     let (decisions, rate) = seekwise("[one]\nrw=randread\nbs=8k\n");
     assert!(decisions.iter().all(|decision| decision["from"] == decision["to"]), "{decisions:?}");
-    let left_alone = |decision: &&Value| decision["why"].as_str().unwrap().starts_with("leave deadline alone");
+    let left_alone = |decision: &&Value| decision["why"].as_str().unwrap().starts_with("leave mq-deadline alone");
     assert!(decisions.iter().filter(left_alone).count() >= 3, "{decisions:?}");
     assert_eq!(rate, 1.0);
 }
@@ -261,8 +261,9 @@ fn seekwise_begins_with_what_served_a_known_load_of_the_disk() {
     let deep = "[deep]\ndirect=1\nsize=1g\nruntime=30\ntime_based\nioengine=libaio\niodepth=32\nrw=randread\nbs=4k\n";
     std::fs::write(&path, deep).unwrap();
     let changes = || -> Vec<(f64, String)> {
-        let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "deadline"];
-        let more = ["--controller", "seekwise", "--kb", base.to_str().unwrap(), "--json"];
+        let arguments = ["compare", path.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "mq-deadline"];
+        let candidates = ["--candidates", "classic;mq-deadline"];
+        let more = [&candidates[..], &["--controller", "seekwise", "--kb", base.to_str().unwrap(), "--json"]].concat();
         let output = json(&[&arguments[..], &more].concat());
         let decisions = output["schedulers"][1]["steering"]["decisions"].as_array().unwrap().clone();
         let changes = decisions.iter().filter(|decision| decision["from"] != decision["to"]);
@@ -287,7 +288,7 @@ fn a_mistake_is_named_with_what_would_be_right() {
         (&["--controller", "fixed", "--preference", "3,3,3"], &["--preference", "6 or 7"]),
         (&["--preference", "2,2,2"], &["--preference", "no --controller"]),
         (&["--candidates", "all"], &["--candidates", "no --controller"]),
-        (&["--controller", "fixed", "--candidates", "noop;bfq"], &["--candidates noop;bfq", "known are noop", "sets are", "all"]),
+        (&["--controller", "fixed", "--candidates", "noop;nope"], &["--candidates noop;nope", "known are noop", "sets are", "all"]),
         (&["--controller", "fixed", "--candidates", "deadline:fifo=1"], &["--candidates deadline:fifo=1", "fifo_batch"]),
         (&["--controller", "fixed", "--candidates", "noop;"], &["--candidates noop;", "a set or a setting is wanted"]),
         // A trace meets only the tunables of the queue.

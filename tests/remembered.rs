@@ -83,7 +83,7 @@ fn everything_that_controllers_live_through_is_kept_once() {
     assert_eq!(rows.len(), 3);
     let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
     let found = info(kb);
-    // Beside them the windows of a second that deadline served from beginning to end.
+    // Beside them the windows of a second that mq-deadline served from beginning to end.
     let under_deadline = found["windows"].as_u64().unwrap() - sum("windows");
     assert!((19..40).contains(&under_deadline), "{under_deadline}");
     assert_eq!((&found["runs"], &found["decisions"]), (&4.into(), &(sum("windows") + under_deadline + 4).into()));
@@ -94,7 +94,7 @@ fn everything_that_controllers_live_through_is_kept_once() {
     assert!((3999..=3 * 4000).contains(&requests), "{requests}");
     let decisions = export(kb, "decisions");
     let decided = rows[0]["decisions"].as_array().unwrap();
-    assert!(decisions.contains("its turn: 2 of 7") && decisions.contains("it learns by itself, request by request"));
+    assert!(decisions.contains("its turn: 2 of 4") && decisions.contains("it learns by itself, request by request"));
     let gain = decided[1]["measured_gain_percent"].as_f64().unwrap();
     let kept = Knowledge::open_to_read(Path::new(kb)).unwrap();
     let kept = kept.decisions(&Filter::default()).map(Result::unwrap);

@@ -97,7 +97,7 @@ fn jobs_are_compared_under_all_schedulers_and_the_same_on_any_number_of_threads(
     assert!(one == compare("3"));
     let json: serde_json::Value = serde_json::from_str(&one).unwrap();
     let schedulers = json["schedulers"].as_array().unwrap();
-    assert_eq!(schedulers.len(), learn::sched::classic().count());
+    assert_eq!(schedulers.len(), block::KERNEL.len());
     for scheduler in schedulers {
         assert!(scheduler["figures"]["fairness_jain"].as_f64().unwrap() > 0.0, "{scheduler:#}");
         let names: Vec<&str> =

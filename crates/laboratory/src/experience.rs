@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use anyhow::Context;
+use learn::Setting;
 use learn::experience::Experience;
 
 /// No file of experience is longer, unpacked.
@@ -60,6 +61,12 @@ pub fn encode(path: &Path, experience: &Experience) -> anyhow::Result<Vec<u8>> {
     })
 }
 
+/// What experience is gathered under if nothing else is said: whatever controllers may be asked to choose from. The textbooks' `scan`, and
+/// tunings, are left out: every setting is another run of every load.
+pub fn settings() -> Vec<Setting> {
+    learn::sched::classic().chain(block::KERNEL.iter().copied()).map(Setting::of).collect()
+}
+
 /// How the experience that comes with the program is gathered: loads of each family on each device, seconds, seed.
 #[cfg(test)]
 const RECIPE: (u32, u32, u64) = (3, 15, 7);
@@ -67,8 +74,6 @@ const RECIPE: (u32, u32, u64) = (3, 15, 7);
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
-
-    use learn::Setting;
 
     use super::*;
     use crate::gather::{gather, lessons_of_world};
@@ -82,7 +87,7 @@ mod tests {
     fn what_comes_with_the_program_is_what_is_gathered_today() {
         let shipped = load(None).unwrap();
         assert_eq!(shipped.features, learn::description::names(), "gather it again with crates/laboratory/experience.sh");
-        let settings: Vec<Setting> = learn::sched::classic().map(Setting::of).collect();
+        let settings = settings();
         assert_eq!(shipped.settings, settings.iter().map(Setting::to_string).collect::<Vec<_>>());
         let (count, seconds, seed) = RECIPE;
         let script = include_str!("../experience.sh");

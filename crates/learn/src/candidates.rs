@@ -18,16 +18,16 @@ pub struct Set {
 
 /// All sets; the first is the default.
 pub static SETS: &[Set] = &[
-    Set {
-        name: "classic",
-        summary: "the schedulers of textbooks and of Linux up to 4.20, and per-request, with their defaults",
-        settings: classic,
-    },
     Set { name: "kernel", summary: "the schedulers of today's Linux, with their defaults", settings: kernel },
     Set {
         name: "kernel-tuned",
         summary: "the schedulers of today's Linux, with their defaults and tuned in two to four ways",
         settings: kernel_tuned,
+    },
+    Set {
+        name: "classic",
+        summary: "the schedulers of textbooks and of Linux up to 4.20, and per-request, with their defaults",
+        settings: classic,
     },
     Set {
         name: "paper",
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn sets_and_settings_are_read_and_none_is_there_twice() {
         let parse = |given: &[&str]| texts(&parse(given.iter().copied()).unwrap());
-        assert_eq!(parse(&[]), texts(&classic()));
+        assert_eq!(parse(&[]), texts(&kernel()));
         assert_eq!(parse(&["paper"]), ["noop", "sstf", "deadline", "anticipatory", "cfq", "per-request"]);
         assert_eq!(
             parse(&[
@@ -187,7 +187,7 @@ mod tests {
         let message = |text| parse([text]).unwrap_err().to_string();
         let unknown = message("noop;nope");
         assert!(unknown.starts_with("there is no scheduler 'nope'; known are noop, "), "{unknown}");
-        assert!(unknown.ends_with("; sets are classic, kernel, kernel-tuned, paper, all"), "{unknown}");
+        assert!(unknown.ends_with("; sets are kernel, kernel-tuned, classic, paper, all"), "{unknown}");
         assert!(message("deadline:fifo=1").starts_with("deadline has no tunable 'fifo'"));
         assert!(message("deadline:fifo_batch=0").contains("fifo_batch=0 should be a whole number from 1 to 1024"));
         for text in ["", "noop;", ";"] {

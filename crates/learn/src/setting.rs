@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_is_no_setting_is_refused_with_a_reason() {
-        for text in ["", "bfq", "noop:a=1", "noop read_ahead_kb", "noop read_ahead_kb=much"] {
+        for text in ["", "nope", "noop:a=1", "noop read_ahead_kb", "noop read_ahead_kb=much"] {
             assert!(Setting::parse(text).is_err(), "{text}");
         }
     }

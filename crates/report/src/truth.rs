@@ -1,15 +1,21 @@
 //! How true the simulator is: the same jobs by the real fio on the real kernel, and in the simulator.
 
+use askama::Template;
 use serde::Serialize;
 
-use crate::number::three_digits;
+use crate::number::{MISSING, three_digits};
+use crate::plot;
 use crate::text::{paragraph, printable};
 
 /// The version of the JSON's layout.
-pub const SCHEMA: u32 = 1;
+pub const SCHEMA: u32 = 2;
 
 /// Two schedulers differ if the real figures of one are this much larger.
 const DIFFERS: f64 = 1.2;
+
+/// Response times below this, in ms, are the processor's: copying pages, system calls, who runs when. Nothing of that is simulated, so they
+/// are shown and not judged.
+const LEAST_MS: f64 = 0.1;
 
 /// The same jobs, really run and simulated.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -22,23 +28,34 @@ pub struct Truth {
     pub kernel: String,
     /// fio's version.
     pub fio: String,
+    /// Seconds that are measured of each run, by the clock of the disk's model.
+    pub seconds: f64,
+    /// Real runs of each.
+    pub runs: u32,
+    /// By disk.
+    pub disks: Vec<Disk>,
+    /// Over all disks, by figure.
+    pub agreement: Vec<Agreement>,
+}
+
+/// What came of it on one disk.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Disk {
     /// The block device that fio ran on.
     pub device: String,
     /// The profile that was simulated.
     pub disk: String,
     /// Requests the disk takes at once, and the order in which it serves them.
     pub queue: String,
-    /// Seconds that are measured of each run.
-    pub seconds: f64,
-    /// Real runs of each.
-    pub runs: u32,
+    /// How many times as fast as its model the device was; figures are in the model's time.
+    pub scale: f64,
     /// What came of it.
     pub rows: Vec<Row>,
-    /// Sentences on what agrees, by [`Truth::agreement`].
+    /// By figure.
     pub agreement: Vec<Agreement>,
 }
 
-/// One workload under one scheduler, in one direction.
+/// One workload under one setting, in one direction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
     /// The workload.
@@ -50,11 +67,14 @@ pub struct Row {
     /// The real kernel's, by figure.
     pub real: [Spread; 3],
     /// The simulator's, by figure.
-    pub simulated: [f64; 3],
+    pub simulated: [Spread; 3],
 }
 
 /// The figures of a row, in their order.
 pub const FIGURES: [&str; 3] = ["throughput_mb_s", "mean_ms", "p99_ms"];
+
+/// The same for people.
+const TITLES: [&str; 3] = ["MB/s", "mean ms", "p99 ms"];
 
 /// What several runs gave.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -65,7 +85,12 @@ pub struct Spread {
     pub low: f64,
     /// The most.
     pub high: f64,
+    /// Half the width of the 95% confidence interval of their mean, by Student's t; `None` for fewer than two.
+    pub interval: Option<f64>,
 }
+
+/// Student's t for a two-sided interval of 95%, by degrees of freedom from 1 on.
+const STUDENT: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
 impl Spread {
     /// Of at least one value; of none all is 0.
@@ -77,7 +102,25 @@ impl Spread {
             even if even % 2 == 0 => 0.5 * (values[middle - 1] + values[middle]),
             _ => values[middle],
         };
-        Spread { median, low: values.first().copied().unwrap_or(0.0), high: values.last().copied().unwrap_or(0.0) }
+        let interval = (values.len() > 1).then(|| {
+            let count = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / count;
+            let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+            // From ten degrees on the quantile falls slowly, to 1.96.
+            STUDENT.get(values.len() - 2).copied().unwrap_or(STUDENT[STUDENT.len() - 1]) * (variance / count).sqrt()
+        });
+        Spread { median, low: values.first().copied().unwrap_or(0.0), high: values.last().copied().unwrap_or(0.0), interval }
+    }
+
+    /// Whether both intervals have values in common. A single run says nothing against it being exact.
+    fn overlaps(&self, other: &Spread) -> bool {
+        (self.median - other.median).abs() <= self.interval.unwrap_or(0.0) + other.interval.unwrap_or(0.0)
+    }
+
+    /// The interval in percent of the median.
+    fn interval_text(&self) -> String {
+        let percent = self.interval.filter(|_| self.median > 0.0).map(|interval| 100.0 * interval / self.median);
+        percent.map_or_else(|| MISSING.to_owned(), |percent| format!("{percent:.0}%"))
     }
 }
 
@@ -90,20 +133,17 @@ pub struct Agreement {
     pub off_median_percent: f64,
     /// The same, of the row that is off the most.
     pub off_worst_percent: f64,
-    /// Pairs of schedulers under the same workload that differ by more than 20% on the real kernel.
+    /// Pairs of settings under the same workload that differ by more than 20% on the real kernel.
     pub pairs: u32,
     /// Those of them that the simulator ranks alike.
     pub alike: u32,
-    /// Kendall's tau over all pairs of schedulers under the same workload.
+    /// Pairs of settings under the same workload whose real runs tell them apart: their confidence intervals do not overlap.
+    pub told_apart: u32,
+    /// Kendall's tau over these.
     pub tau: Option<f64>,
 }
 
 impl Truth {
-    /// How far each figure agrees.
-    pub fn agreement(rows: &[Row]) -> Vec<Agreement> {
-        (0..FIGURES.len()).map(|figure| Agreement::of(rows, figure)).collect()
-    }
-
     /// As JSON.
     ///
     /// # Errors
@@ -112,80 +152,176 @@ impl Truth {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// As a table for a terminal of so many characters, or a pipe.
+    /// As tables for a terminal of so many characters, or a pipe.
     pub fn text(&self, width: Option<usize>) -> String {
         let mut out = String::new();
-        let head = format!(
-            "{} on Linux {} over {} beside {} in the simulator ({}); {} s of each, median of {} real runs.",
+        paragraph(&mut out, &self.head(), width);
+        for disk in &self.disks {
+            out.push('\n');
+            paragraph(&mut out, &disk.head(), width);
+            disk.table(&mut out);
+            out.push('\n');
+            disk.agreement.iter().for_each(|agreement| paragraph(&mut out, &agreement.sentence(), width));
+        }
+        if self.disks.len() > 1 {
+            out.push_str("\nAll disks together:\n");
+            self.agreement.iter().for_each(|agreement| paragraph(&mut out, &agreement.sentence(), width));
+        }
+        out
+    }
+
+    /// As a self-contained page.
+    pub fn html(&self) -> String {
+        let disks = self.disks.iter().map(|disk| Section {
+            head: disk.head(),
+            plots: plot::side_by_side(&disk.rows),
+            agreement: disk.agreement.iter().map(Agreement::sentence).collect(),
+            rows: disk.rows.iter().map(Row::cells).collect(),
+        });
+        let page = Page {
+            truth: self,
+            head: self.head(),
+            verdict: self
+                .agreement
+                .iter()
+                .map(|agreement| (agreement.figure.replace('_', " "), agreement.short(), agreement.sentence()))
+                .collect(),
+            disks: disks.collect(),
+        };
+        #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
+        page.render().expect("the page's template formats strings only")
+    }
+
+    fn head(&self) -> String {
+        format!(
+            "{} on Linux {} beside the simulator; {} s of each, medians of {} real runs, ± their 95% confidence interval. Response times under \
+             {LEAST_MS} ms are the processor's, which is not simulated: they are not judged.",
             self.fio,
             self.kernel,
-            self.device,
-            printable(&self.disk),
-            self.queue,
             three_digits(self.seconds),
             self.runs
-        );
-        paragraph(&mut out, &head, width);
+        )
+    }
+}
+
+impl Disk {
+    fn head(&self) -> String {
+        let faster = if self.scale == 1.0 { String::new() } else { format!(", {} times as fast", three_digits(self.scale)) };
+        format!("{} as {}{faster} ({})", printable(&self.disk), self.device, self.queue)
+    }
+
+    fn table(&self, out: &mut String) {
         let names = self.rows.iter().map(|row| row.scheduler.chars().count()).max().unwrap_or(0).max("scheduler".len());
-        let columns = ["MB/s", "", "", "mean ms", "", "", "p99 ms", "", ""];
         let mut workload = "";
         for row in &self.rows {
             if row.workload != workload {
                 workload = &row.workload;
-                out.push_str(&format!("\n{workload}\n{:names$}        ", "scheduler"));
-                for pair in columns.chunks(3) {
-                    out.push_str(&format!("{:>10} {:>10} {:>6}", pair[0], "simulated", "ratio"));
+                out.push_str(&format!("\n{}\n{:names$}        ", printable(workload), "scheduler"));
+                for title in TITLES {
+                    out.push_str(&format!("{title:>9} {:>5} {:>10} {:>6}", "±", "simulated", "ratio"));
                 }
                 out.push('\n');
             }
             out.push_str(&format!("{:names$}  {:5} ", printable(&row.scheduler), row.direction));
-            for (real, simulated) in row.real.iter().zip(row.simulated) {
-                let ratio = if real.median > 0.0 { format!("{:.2}", simulated / real.median) } else { "–".to_owned() };
-                out.push_str(&format!("{:>10} {:>10} {ratio:>6}", three_digits(real.median), three_digits(simulated)));
+            for [real, interval, simulated, ratio] in row.figures() {
+                out.push_str(&format!("{real:>9} {interval:>5} {simulated:>10} {ratio:>6}"));
             }
             out.push('\n');
         }
-        out.push('\n');
-        for agreement in &self.agreement {
-            paragraph(&mut out, &agreement.sentence(), width);
-        }
-        out
+    }
+}
+
+impl Row {
+    /// Of each figure: the real one, its interval, the simulated one, and their ratio.
+    fn figures(&self) -> [[String; 4]; 3] {
+        std::array::from_fn(|figure| {
+            let (real, simulated) = (&self.real[figure], &self.simulated[figure]);
+            let ratio = (real.median > 0.0).then(|| format!("{:.2}", simulated.median / real.median));
+            [
+                three_digits(real.median),
+                real.interval_text(),
+                three_digits(simulated.median),
+                ratio.unwrap_or_else(|| MISSING.to_owned()),
+            ]
+        })
+    }
+
+    /// For the page: workload, scheduler, direction, figures.
+    fn cells(&self) -> (String, Vec<String>) {
+        let names = [printable(&self.scheduler), self.direction.clone()];
+        (printable(&self.workload), names.into_iter().chain(self.figures().concat()).collect())
     }
 }
 
 impl Agreement {
-    fn of(rows: &[Row], figure: usize) -> Agreement {
-        let is_there = |row: &&Row| row.real[figure].median > 0.0 && row.simulated[figure] > 0.0;
-        let rows: Vec<&Row> = rows.iter().filter(is_there).collect();
-        let off = rows.iter().map(|row| 100.0 * (row.simulated[figure] / row.real[figure].median - 1.0).abs()).collect();
-        let Spread { median, high, .. } = Spread::of(off);
-        let (mut pairs, mut alike, mut concordant, mut compared) = (0, 0, 0_i64, 0_i64);
-        for (i, one) in rows.iter().enumerate() {
-            for other in rows[i + 1..].iter().filter(|other| (&other.workload, &other.direction) == (&one.workload, &one.direction))
-            {
-                let real = other.real[figure].median / one.real[figure].median;
-                let is_alike = (real > 1.0) == (other.simulated[figure] > one.simulated[figure]);
-                compared += 1;
-                concordant += if is_alike { 1 } else { -1 };
-                if real.max(1.0 / real) > DIFFERS {
-                    pairs += 1;
-                    alike += u32::from(is_alike);
+    /// Of all figures of some rows.
+    pub fn all(rows: &[Row]) -> Vec<Agreement> {
+        Agreement::over(&[rows])
+    }
+
+    /// Of all figures over the rows of several disks; only settings on the same disk are compared.
+    pub fn over(disks: &[&[Row]]) -> Vec<Agreement> {
+        (0..FIGURES.len()).map(|figure| Agreement::of(disks, figure)).collect()
+    }
+
+    fn of(disks: &[&[Row]], figure: usize) -> Agreement {
+        let (mut off, mut pairs, mut alike, mut told_apart, mut balance) = (Vec::new(), 0, 0, 0_u32, 0_i64);
+        for rows in disks {
+            let least = if figure == 0 { 0.0 } else { LEAST_MS };
+            let is_there = |row: &&Row| row.real[figure].median > least && row.simulated[figure].median > 0.0;
+            let rows: Vec<&Row> = rows.iter().filter(is_there).collect();
+            off.extend(rows.iter().map(|row| 100.0 * (row.simulated[figure].median / row.real[figure].median - 1.0).abs()));
+            for (i, one) in rows.iter().enumerate() {
+                let same = |other: &&&Row| (&other.workload, &other.direction) == (&one.workload, &one.direction);
+                for other in rows[i + 1..].iter().filter(same) {
+                    let real = other.real[figure].median / one.real[figure].median;
+                    let is_alike = (real > 1.0) == (other.simulated[figure].median > one.simulated[figure].median);
+                    if !one.real[figure].overlaps(&other.real[figure]) {
+                        told_apart += 1;
+                        balance += if is_alike { 1 } else { -1 };
+                    }
+                    if real.max(1.0 / real) > DIFFERS {
+                        pairs += 1;
+                        alike += u32::from(is_alike);
+                    }
                 }
             }
         }
-        let tau = (compared > 0).then(|| concordant as f64 / compared as f64);
+        let Spread { median, high, .. } = Spread::of(off);
+        let tau = (told_apart > 0).then(|| balance as f64 / f64::from(told_apart));
         let figure = FIGURES[figure].to_owned();
-        Agreement { figure, off_median_percent: median, off_worst_percent: high, pairs, alike, tau }
+        Agreement { figure, off_median_percent: median, off_worst_percent: high, pairs, alike, told_apart, tau }
+    }
+
+    fn short(&self) -> String {
+        format!("{} of {} alike", self.alike, self.pairs)
     }
 
     fn sentence(&self) -> String {
-        let tau = self.tau.map_or_else(|| "–".to_owned(), |tau| format!("{tau:.2}"));
+        let tau = self.tau.map_or_else(|| MISSING.to_owned(), |tau| format!("{tau:.2}"));
         format!(
-            "{}: off by {:.1}% in the median, {:.1}% at worst; of {} pairs of schedulers that differ by more than 20%, {} are ranked \
-             alike; Kendall's tau over all pairs {tau}.",
-            self.figure, self.off_median_percent, self.off_worst_percent, self.pairs, self.alike
+            "{}: off by {:.1}% in the median, {:.1}% at worst; of {} pairs of settings that differ by more than 20%, {} are ranked alike; \
+             Kendall's tau over the {} pairs that the real runs tell apart: {tau}.",
+            self.figure, self.off_median_percent, self.off_worst_percent, self.pairs, self.alike, self.told_apart
         )
     }
+}
+
+/// A disk on the page.
+struct Section {
+    head: String,
+    plots: Vec<String>,
+    agreement: Vec<String>,
+    rows: Vec<(String, Vec<String>)>,
+}
+
+#[derive(Template)]
+#[template(path = "truth.html")]
+struct Page<'a> {
+    truth: &'a Truth,
+    head: String,
+    verdict: Vec<(String, String, String)>,
+    disks: Vec<Section>,
 }
 
 #[cfg(test)]
@@ -195,9 +331,9 @@ mod tests {
     use super::*;
 
     fn row(workload: &str, scheduler: &str, real: f64, simulated: f64) -> Row {
-        let real = [Spread::of(vec![real]); 3];
+        let (real, simulated) = ([Spread::of(vec![real]); 3], [Spread::of(vec![simulated]); 3]);
         let (workload, scheduler, direction) = (workload.to_owned(), scheduler.to_owned(), "read".to_owned());
-        Row { workload, scheduler, direction, real, simulated: [simulated; 3] }
+        Row { workload, scheduler, direction, real, simulated }
     }
 
     #[test]
@@ -209,7 +345,7 @@ mod tests {
             row("b", "none", 1.0, 1.0),
             row("b", "bfq", 3.0, 2.0),
         ];
-        let agreement = &Truth::agreement(&rows)[0];
+        let agreement = &Agreement::all(&rows)[0];
         // In a: none and bfq differ and are ranked otherwise, bfq and kyber too; none and kyber are within 20% and alike. b is alike.
         assert_eq!((agreement.pairs, agreement.alike), (3, 1));
         assert_eq!(agreement.tau, Some(0.0));
@@ -217,14 +353,60 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_an_even_number_is_between_the_two() {
-        assert_eq!(Spread::of(vec![4.0, 1.0, 2.0, 3.0]), Spread { median: 2.5, low: 1.0, high: 4.0 });
-        assert_eq!(Spread::of(Vec::new()), Spread { median: 0.0, low: 0.0, high: 0.0 });
+    fn the_middle_of_an_even_number_is_between_the_two_and_the_interval_is_students() {
+        let spread = Spread::of(vec![4.0, 1.0, 2.0, 3.0]);
+        assert_eq!((spread.median, spread.low, spread.high), (2.5, 1.0, 4.0));
+        // The standard error is the root of 5/3 over 4, and t for three degrees 3.182.
+        assert!((spread.interval.unwrap() - 2.054).abs() < 1e-3, "{spread:?}");
+        assert_eq!(Spread::of(Vec::new()), Spread { median: 0.0, low: 0.0, high: 0.0, interval: None });
+        assert_eq!(Spread::of(vec![7.0]).interval, None);
+    }
+
+    #[test]
+    fn settings_that_the_real_runs_do_not_tell_apart_have_no_rank() {
+        let several = |scheduler: &str, real: [f64; 2], simulated: f64| Row {
+            real: [Spread::of(real.to_vec()); 3],
+            ..row("a", scheduler, 0.0, simulated)
+        };
+        let rows = [several("none", [9.9, 10.1], 10.0), several("kyber", [9.8, 10.4], 9.0), several("bfq", [29.0, 31.0], 20.0)];
+        let agreement = &Agreement::all(&rows)[0];
+        // bfq has the others beyond its interval of 12.7, kyber is within that of none.
+        assert_eq!((agreement.told_apart, agreement.tau, agreement.pairs, agreement.alike), (2, Some(1.0), 2, 2));
+    }
+
+    #[test]
+    fn settings_on_different_disks_are_not_compared_and_all_rows_count() {
+        let (one, other) = ([row("a", "none", 1.0, 1.1)], [row("a", "bfq", 3.0, 3.6)]);
+        let agreement = &Agreement::over(&[&one, &other])[0];
+        assert_eq!((agreement.pairs, agreement.tau), (0, None));
+        assert!((agreement.off_median_percent - 15.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_has_every_figure_whatever_the_names() {
+        let rows = vec![row("<a&b>", "none", 100.0, 110.0), row("<a&b>", "bfq", 0.0, 105.0)];
+        let agreement = Agreement::all(&rows);
+        let disk = Disk {
+            device: "/dev/loop0".to_owned(),
+            disk: "sata7200".to_owned(),
+            queue: "its own queue".to_owned(),
+            scale: 10.0,
+            rows,
+            agreement: agreement.clone(),
+        };
+        let (seekwise_version, kernel, fio) = ("1".to_owned(), "6.18".to_owned(), "fio-3".to_owned());
+        let truth = Truth { schema: SCHEMA, seekwise_version, kernel, fio, seconds: 5.0, runs: 1, disks: vec![disk], agreement };
+        let html = truth.html();
+        let body = html.trim_start_matches("<!doctype html>");
+        let document = roxmltree::Document::parse(body).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(document.descendants().filter(|node| node.has_tag_name("svg")).count(), 3);
+        assert!(html.contains("10.0 times as fast") && html.contains("1.10"));
+        assert!(truth.text(Some(60)).contains("<a&b>"));
     }
 
     #[test]
     fn what_did_not_happen_is_not_compared() {
-        let agreement = &Truth::agreement(&[row("a", "none", 0.0, 1.0), row("a", "bfq", 1.0, 1.0)])[0];
+        let agreement = &Agreement::all(&[row("a", "none", 0.0, 1.0), row("a", "bfq", 1.0, 1.0)])[0];
         assert_eq!((agreement.pairs, agreement.tau), (0, None));
     }
 }

@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     disk: Option<String>,
     /// The scheduler that was in force when the trace was recorded, or under which the load is run first, optionally with tunables
-    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = IN_FORCE)]
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
     scheduler: String,
     /// What there is to choose from: `kernel` (today's Linux), `kernel-tuned` (in tuned variants, too), `classic`, `paper`, `all`, or
     /// settings such as `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times [default:
@@ -40,9 +40,6 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
-
-/// What Linux gives a disk.
-const IN_FORCE: &str = "mq-deadline";
 
 /// What is chosen from if nothing else is said.
 const CANDIDATES: &str = "kernel-tuned";

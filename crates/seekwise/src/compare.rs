@@ -10,12 +10,12 @@ use crate::output::{self, Output};
 pub struct Args {
     #[command(flatten)]
     experiment: experiment::Arguments,
-    /// A scheduler, optionally with tunables (`deadline:read_expire=100,fifo_batch=8`), or a set of them: `kernel` (today's Linux),
-    /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`; may be given several times [default: classic]
+    /// A scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`), or a set of them: `kernel` (today's Linux),
+    /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`; may be given several times [default: kernel]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
     /// A controller that chooses scheduler and settings while the load runs, optionally with tunables (`seekwise controller
-    /// list`); may be given several times. It starts from deadline
+    /// list`); may be given several times. It starts from mq-deadline
     #[arg(long = "controller", value_name = "NAME[:KEY=VALUE,...]")]
     controllers: Vec<String>,
     #[command(flatten)]

@@ -51,7 +51,7 @@ fn manual() -> String {
         "# Controllers\n\nPrinted by `seekwise controller manual`. A controller chooses scheduler and settings while a load runs: `seekwise compare\n\
          --controller NAME` gives it a row beside the schedulers, and `--explain` shows its decisions. Set a tunable with `--controller\n\
          NAME:KEY=VALUE,KEY=VALUE`. Switching schedulers takes the host's `scheduler_switch_ms`.\n\n\
-         `--candidates` sets what they choose among: settings such as `deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, or these\n\
+         `--candidates` sets what they choose among: settings such as `mq-deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, or these\n\
          sets:\n\n",
     );
     for Set { name, summary, settings } in SETS {

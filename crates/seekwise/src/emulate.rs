@@ -83,7 +83,7 @@ pub struct Args {
     supervise: bool,
 }
 
-fn scale(text: &str) -> Result<f64, String> {
+pub(crate) fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.01..=1000.0).contains(&value) => Ok(value),
         _ => Err("give a number from 0.01 to 1000".to_owned()),

@@ -55,9 +55,9 @@ pub struct Arguments {
     /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
     #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = DISK)]
     disk: String,
-    /// What controllers choose among: `classic`, `kernel` (today's Linux), `kernel-tuned`, `paper` (the paper's five and per-request), `all`
-    /// (every scheduler, with its defaults and in tuned variants), or settings such as `deadline:fifo_batch=4,read_expire=100`,
-    /// optionally followed by a space and host tunables; separated by semicolons, or given several times [default: classic]
+    /// What controllers choose among: `kernel` (today's Linux), `kernel-tuned`, `classic`, `paper` (the paper's five and per-request), `all`
+    /// (every scheduler, with its defaults and in tuned variants), or settings such as `mq-deadline:fifo_batch=4,read_expire=100`,
+    /// optionally followed by a space and host tunables; separated by semicolons, or given several times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
     /// Experience that controllers learn from (`seekwise learn gather`) [default: built in]

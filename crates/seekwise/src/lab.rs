@@ -37,8 +37,8 @@ pub struct Args {
     /// feedback, two-layer with each learner, seekwise]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
     controllers: Vec<String>,
-    /// What controllers choose among: `classic`, `kernel`, `kernel-tuned`, `paper`, `all`, or settings separated by semicolons; may be given several
-    /// times [default: classic]
+    /// What controllers choose among: `kernel`, `kernel-tuned`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
+    /// times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
     /// Weights of merit: throughput, response time, fairness; each 1 to 3, summing to 6 or 7 [default: 2,3,1]

@@ -11,8 +11,8 @@ use crate::terminal;
 pub struct Args {
     #[command(flatten)]
     experiment: experiment::Arguments,
-    /// The scheduler, optionally with tunables (`deadline:read_expire=100,fifo_batch=8`)
-    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = "deadline")]
+    /// The scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`)
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
     scheduler: String,
     /// A controller that chooses scheduler and settings while the load runs, optionally with tunables (`seekwise controller
     /// list`). It starts from `--scheduler`

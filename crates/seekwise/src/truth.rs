@@ -1,48 +1,60 @@
 //! `seekwise truth`: the same jobs by the real fio on the real kernel, and in the simulator.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
+use block::{Tunable, Unit};
 use laboratory::comparison::regime;
 use laboratory::pool::Crew;
-use laboratory::truth::{BYTES, Question, Real, WORKLOADS};
+use laboratory::truth::workloads::{self, WORKLOADS};
+use laboratory::truth::{BYTES, Model, Question, Real, version};
 use learn::Setting;
+use report::truth::{Agreement, SCHEMA, Truth};
 use serve::attach::queue::Queue;
 
 use crate::experiment::QueuePolicyArgument;
 use crate::number;
+use crate::output::check_page;
 use crate::terminal::{self, Terminal};
 
 /// Arguments of `seekwise truth`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of disks such as
-    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`. It is emulated, unless --device names a disk that it describes
-    #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = "sata7200")]
-    disk: String,
+    /// The disk that is emulated: a profile's name (`seekwise disk list`) or file, or an array of disks such as
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with a queue of 4 in order, sata7200 with a queue of 32 that it
+    /// sorts, and sd-card, one after the other]
+    #[arg(long, value_name = "NAME|FILE|ARRAY")]
+    disk: Option<String>,
     /// Number of requests the disk accepts at once; 4 at least, for Linux takes no fewer [default: the profile's]
-    #[arg(long, value_name = "REQUESTS", value_parser = number::within::<u32>(4..=1024, "requests"))]
+    #[arg(long, value_name = "REQUESTS", requires = "disk", value_parser = number::within::<u32>(4..=1024, "requests"))]
     queue_depth: Option<u32>,
     /// The order in which the disk serves queued requests [default: the profile's]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, requires = "disk")]
     queue_policy: Option<QueuePolicyArgument>,
-    /// A scheduler, optionally with tunables (`mq-deadline:fifo_batch=1`), or the set `kernel`; may be given several times
-    #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]", default_value = "kernel")]
+    /// A scheduler, optionally with tunables of its own and the host's (`mq-deadline:fifo_batch=1 read_ahead_kb=512`), or the set `kernel`;
+    /// may be given several times [default: kernel, and settings of single tunables with the workloads that show what they do]
+    #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
     schedulers: Vec<String>,
-    /// The workloads that are run, with commas between; --list names them [default: all]
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    /// The workloads that are run, with commas between: names (--list), or job files of your own, which leave out where and how long they
+    /// run [default: all that have names]
+    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
     workloads: Vec<String>,
     /// Seconds that are measured of each run, one more than that is run
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = number::within::<u32>(1..=600, "seconds"))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = number::within::<u32>(1..=600, "seconds"))]
     seconds: u32,
     /// Real runs of each workload under each scheduler
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::within::<u32>(1..=100, "runs"))]
     runs: u32,
+    /// How many times as fast as its model the emulated disk is. Pauses of the jobs and times of the schedulers are so many times shorter,
+    /// seconds too; bfq, whose times cannot all be set, is left out
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = crate::emulate::scale, conflicts_with = "device")]
+    scale: f64,
     /// A block device of this machine instead of an emulated disk; --disk is its profile (`seekwise disk fit` makes one). Its scheduler is
     /// changed, and put back at the end
-    #[arg(long, value_name = "DEVICE", requires = "read_only")]
+    #[arg(long, value_name = "DEVICE", requires_all = ["read_only", "disk"])]
     device: Option<PathBuf>,
     /// Run only workloads that do not write
     #[arg(long)]
@@ -53,56 +65,107 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    /// Write a self-contained page with tables and plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.list {
-        let heads = WORKLOADS
-            .iter()
-            .map(|(name, jobs)| format!("{name:22}{}\n", jobs.lines().next().unwrap_or("").trim_start_matches("# ")));
-        return Ok(terminal::print(&heads.collect::<String>())?);
+        let lines = WORKLOADS.iter().map(|shipped| format!("{:28}{}\n", shipped.name, shipped.summary()));
+        return Ok(terminal::print(&lines.collect::<String>())?);
     }
-    let settings = args.schedulers.iter().map(|text| regime::schedulers(text)).collect::<anyhow::Result<Vec<_>>>()?.concat();
-    for setting in &settings {
-        let is_known = block::KERNEL.iter().any(|spec| spec.name == setting.spec.name);
-        let known = block::KERNEL.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ");
-        ensure!(is_known, "--scheduler {setting}: Linux has no such scheduler; it has {known}");
-    }
-    let question = Question {
-        workloads: args.workloads.clone(),
-        settings,
-        seconds: f64::from(args.seconds),
-        runs: args.runs,
-        disk: args.disk.clone(),
-        queue_depth: args.queue_depth,
-        queue_policy: args.queue_policy.map(Into::into),
-        writes: !args.read_only,
+    args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
+    let question = question(args)?;
+    question.check()?;
+    let models = match &args.disk {
+        Some(disk) => {
+            vec![Model { disk: disk.clone(), queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(Into::into) }]
+        }
+        None => Model::usual(),
     };
-    question.chosen()?;
+    let fio = version()?;
     let terminal = Terminal::default();
-    let mut emulator = None;
-    let path = match &args.device {
-        Some(device) => device.clone(),
-        None => emulator.insert(Emulator::start(args)?).device.clone(),
+    let crew = Crew::new(&terminal, None);
+    let mut disks = Vec::new();
+    for model in &models {
+        let emulator = if args.device.is_some() { None } else { Some(Emulator::start(model, args.scale)?) };
+        let path = args.device.as_ref().or(emulator.as_ref().map(|emulator| &emulator.device));
+        let mut device = BlockDevice::open(path.context("there is no device")?)?;
+        disks.push(question.ask(model, &mut device, crew)?);
+    }
+    let rows: Vec<_> = disks.iter().map(|disk| disk.rows.as_slice()).collect();
+    let truth = Truth {
+        schema: SCHEMA,
+        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        fio,
+        seconds: question.seconds,
+        runs: args.runs,
+        agreement: Agreement::over(&rows),
+        disks,
     };
-    let mut device = BlockDevice::open(path)?;
-    let truth = question.ask(&mut device, Crew::new(&terminal, None))?;
-    drop(device);
-    drop(emulator);
+    if let Some(html) = &args.html {
+        report::record::replace(html, truth.html().as_bytes()).with_context(|| html.display().to_string())?;
+    }
     let text = if args.json { truth.to_json()? } else { truth.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }
 
-/// A block device whose scheduler is put back when this is dropped.
+fn question(args: &Args) -> anyhow::Result<Question> {
+    let mut settings = Vec::new();
+    for text in &args.schedulers {
+        match text.as_str() {
+            "kernel" => settings.extend(regime::schedulers(text)?),
+            _ => settings.push(Setting::parse(text).with_context(|| format!("--scheduler {text}"))?),
+        }
+    }
+    for setting in &settings {
+        regime::expect_settable(setting, &LIVE.map(str::to_owned)).with_context(|| format!("--scheduler {setting}"))?;
+    }
+    let names: Vec<&str> = match args.workloads.as_slice() {
+        [] => WORKLOADS.iter().map(|shipped| shipped.name).collect(),
+        named => named.iter().map(String::as_str).collect(),
+    };
+    let mut chosen = names.into_iter().map(workloads::find).collect::<anyhow::Result<Vec<_>>>()?;
+    if args.read_only {
+        let writer = chosen.iter().find(|workload| workload.writes()).filter(|_| !args.workloads.is_empty());
+        ensure!(
+            writer.is_none(),
+            "--workloads {}: writes to the device, and --read-only says not to",
+            writer.map_or("", |workload| &workload.name)
+        );
+        chosen.retain(|workload| !workload.writes());
+    }
+    let (seconds, runs) = (f64::from(args.seconds), args.runs);
+    Ok(Question { workloads: chosen, settings, seconds, runs, scale: args.scale })
+}
+
+/// Tunables of the host that a setting may change here: of the device's queue, and of the page cache of the whole machine.
+const LIVE: [&str; 6] = [
+    "nr_requests",
+    "read_ahead_kb",
+    "dirty_ratio",
+    "dirty_background_ratio",
+    "dirty_expire_centisecs",
+    "dirty_writeback_centisecs",
+];
+
+/// What the queue has of these; the others are in `/proc/sys/vm`.
+const OF_THE_QUEUE: usize = 2;
+
+/// A block device whose scheduler, and the machine's page cache, are put back when this is dropped.
 struct BlockDevice {
     path: PathBuf,
     queue: Queue,
-    before: String,
+    /// The scheduler and [`LIVE`] when it began.
+    before: (String, [String; LIVE.len()]),
+    memory_mib: u64,
 }
 
 impl BlockDevice {
-    fn open(path: PathBuf) -> anyhow::Result<BlockDevice> {
+    fn open(path: &Path) -> anyhow::Result<BlockDevice> {
         let target = path.canonicalize().with_context(|| format!("--device {}", path.display()))?;
         let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         ensure!(
@@ -111,9 +174,69 @@ impl BlockDevice {
             path.display()
         );
         let queue = Queue::of(name);
-        let before = queue.get("scheduler")?;
-        Ok(BlockDevice { path: target, queue, before })
+        let mut values = [const { String::new() }; LIVE.len()];
+        for (number, value) in values.iter_mut().enumerate() {
+            *value = live(&queue, number)?;
+        }
+        let before = (queue.get("scheduler")?, values);
+        Ok(BlockDevice { path: target, queue, before, memory_mib: available_mib()? })
     }
+
+    /// Puts a scheduler in force, and everything else as it was but for what is named.
+    fn use_setting(&self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<()> {
+        let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
+        let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };
+        let changed = changed.map(|(tunable, value)| (tunable.name, *value, rounding(tunable)));
+        self.queue.use_scheduler(setting.spec.name, changed)?;
+        // Write-back throttling is not simulated.
+        if self.queue.get("wbt_lat_usec").is_ok() {
+            self.queue.set("wbt_lat_usec", "0")?;
+        }
+        for (number, name) in LIVE.iter().enumerate() {
+            let wanted = host.iter().find(|(key, _)| key == name).map(|(_, value)| value.to_string());
+            // A switch of the scheduler has given it the number of requests that it begins with.
+            if wanted.is_none() && *name == "nr_requests" {
+                continue;
+            }
+            let wanted = wanted.as_ref().unwrap_or(&self.before.1[number]);
+            if live(&self.queue, number)? != *wanted {
+                set_live(&self.queue, number, wanted)?;
+                let read = live(&self.queue, number)?;
+                ensure!(read == *wanted, "{name}: is {read} after {wanted} was written");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn vm(name: &str) -> PathBuf {
+    Path::new("/proc/sys/vm").join(name)
+}
+
+fn live(queue: &Queue, number: usize) -> anyhow::Result<String> {
+    let name = LIVE[number];
+    if number < OF_THE_QUEUE {
+        return Ok(queue.get(name)?);
+    }
+    let path = vm(name);
+    Ok(fs::read_to_string(&path).with_context(|| path.display().to_string())?.trim().to_owned())
+}
+
+fn set_live(queue: &Queue, number: usize, value: &str) -> anyhow::Result<()> {
+    let name = LIVE[number];
+    if number < OF_THE_QUEUE {
+        return Ok(queue.set(name, value)?);
+    }
+    let path = vm(name);
+    fs::write(&path, value).with_context(|| format!("{}: writing {value}", path.display()))
+}
+
+/// Memory that could hold file pages.
+fn available_mib() -> anyhow::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let kib =
+        text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    Ok(kib.context("/proc/meminfo: MemAvailable is missing")? / 1024)
 }
 
 impl Real for BlockDevice {
@@ -121,24 +244,33 @@ impl Real for BlockDevice {
         self.path.display().to_string()
     }
 
-    fn set(&mut self, setting: &Setting) -> anyhow::Result<Vec<String>> {
-        let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
-        self.queue.use_scheduler(setting.spec.name, changed.map(|(tunable, value)| (tunable.name, *value)))?;
-        let mut host = Vec::new();
-        for name in ["nr_requests", "max_sectors_kb", "nomerges", "read_ahead_kb"] {
-            host.push(format!("{name}={}", self.queue.get(name)?));
+    fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>> {
+        self.use_setting(setting, host)?;
+        let mut simulated = vec![format!("memory_mib={}", self.memory_mib)];
+        for name in ["max_sectors_kb", "nomerges"] {
+            simulated.push(format!("{name}={}", self.queue.get(name)?));
+        }
+        for (number, name) in LIVE.iter().enumerate() {
+            simulated.push(format!("{name}={}", live(&self.queue, number)?));
         }
         // SCSI and SATA drivers have a budget; loop devices, NVMe and virtio do not.
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        host.push(format!("dispatch_budget={}", u8::from(name.starts_with("sd"))));
-        Ok(host)
+        simulated.push(format!("dispatch_budget={}", u8::from(name.starts_with("sd"))));
+        Ok(simulated)
+    }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
+        fs::File::open(&self.path)?.sync_all().with_context(|| self.path.display().to_string())
     }
 }
 
 impl Drop for BlockDevice {
     fn drop(&mut self) {
-        // An emulated disk that is gone has nothing to put back.
-        let _ = self.queue.use_scheduler(&self.before, []);
+        // An emulated disk that is gone has nothing to put back, but the page cache is the machine's.
+        let _ = self.queue.use_scheduler(&self.before.0, []);
+        for (number, value) in self.before.1.iter().enumerate() {
+            let _ = set_live(&self.queue, number, value);
+        }
     }
 }
 
@@ -151,16 +283,16 @@ struct Emulator {
 }
 
 impl Emulator {
-    fn start(args: &Args) -> anyhow::Result<Emulator> {
+    fn start(model: &Model, scale: f64) -> anyhow::Result<Emulator> {
         let folder = tempfile::tempdir().context("cannot make a folder to mount on")?;
         let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
-        command.args(["emulate", "--attach", "--disk", &args.disk, "--size", &BYTES.to_string()]).arg(folder.path());
-        if let Some(depth) = args.queue_depth {
+        command.args(["emulate", "--attach", "--disk", &model.disk, "--size", &BYTES.to_string()]).arg(folder.path());
+        command.args(["--scale", &scale.to_string()]);
+        if let Some(depth) = model.queue_depth {
             command.arg("--queue-depth").arg(depth.to_string());
         }
-        if let Some(policy) = args.queue_policy {
-            let name = clap::ValueEnum::to_possible_value(&policy).map(|value| value.get_name().to_owned());
-            command.arg("--queue-policy").arg(name.unwrap_or_default());
+        if let Some(policy) = model.queue_policy {
+            command.arg("--queue-policy").arg(format!("{policy:?}").to_lowercase());
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start the emulated disk")?;
@@ -174,7 +306,7 @@ impl Emulator {
                 stderr.read_to_string(&mut said).context("the emulated disk")?;
             }
             child.wait().context("the emulated disk")?;
-            bail!("the emulated disk did not start: {}", said.trim());
+            anyhow::bail!("the emulated disk did not start: {}", said.trim());
         }
         Ok(Emulator { child, device: PathBuf::from(line.trim()), _folder: folder })
     }

@@ -29,6 +29,7 @@ pub static BUILT_IN: &[(&str, &str)] = &[
     ("nvme-tlc", include_str!("../../../disks/nvme-tlc.toml")),
     ("raid5-5x-sata7200", include_str!("../../../disks/raid5-5x-sata7200.toml")),
     ("sata7200", include_str!("../../../disks/sata7200.toml")),
+    ("sd-card", include_str!("../../../disks/sd-card.toml")),
     ("ssd-dftl", include_str!("../../../disks/ssd-dftl.toml")),
 ];
 

@@ -841,7 +841,8 @@ mod tests {
 
     /// A controller with deadline in force that knows these.
     fn knowing(stretches: &[Stretch]) -> Seekwise {
-        let mut controller = Seekwise::new(&Brief::default(), 10);
+        let candidates = learn::candidates::parse(["classic"]).unwrap();
+        let mut controller = Seekwise::new(&Brief { candidates, ..Brief::default() }, 10);
         controller.in_force = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
         let known = |(away, under, scores): &Stretch| {
             let mut point = here();

@@ -8,7 +8,7 @@ use report::record::{SchedulerSetting, Value};
 use sim::host::TUNABLES;
 
 /// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
-pub const FOUND: &str = "deadline";
+pub const FOUND: &str = "mq-deadline";
 
 /// Under what the load is run.
 pub enum Regime {
@@ -67,7 +67,7 @@ pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
 }
 
 /// The set of schedulers that is compared if none is named.
-pub const USUAL: &str = "classic";
+pub const USUAL: &str = "kernel";
 
 /// Reads what `--scheduler` says where a set of schedulers may be named as well.
 pub fn schedulers(text: &str) -> anyhow::Result<Vec<Setting>> {

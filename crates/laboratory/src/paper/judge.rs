@@ -10,8 +10,7 @@ use learn::{Preference, merit};
 
 use super::plan::Load;
 use super::runs::{Key, Phase, Store, Summary, Under};
-use super::schemes::{FIVE, SETTINGS};
-use crate::comparison::regime;
+use super::schemes::{FIVE, FOUND, SETTINGS};
 
 /// What the bars count by: the paper's figures tell what applications got, and the schemes are told that too.
 pub const JUDGED_BY: Data = Data::Calls;
@@ -59,7 +58,7 @@ pub fn score(phase: &Phase, data: Data) -> Option<f64> {
 /// The scores of all settings in a phase by which they are ranked: one that starves a stream is behind all others.
 fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
     let phase = |name: &&'static str| trial.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
-    let default = phase(&regime::FOUND).map(|phase| &phase.tails);
+    let default = phase(&FOUND).map(|phase| &phase.tails);
     let scored: Vec<(&'static str, (f64, bool))> = SETTINGS
         .iter()
         .filter_map(|name| {

@@ -13,12 +13,11 @@ use block::did_you_mean;
 use learn::{Preference, merit};
 use report::paper::{Replication, SCHEMA};
 
-use crate::comparison::regime;
 use crate::pool::Crew;
 use figures::{Drawing, World};
 use plan::{ONLINE, Plan};
 use runs::Store;
-use schemes::SETTINGS;
+use schemes::{FOUND, SETTINGS};
 use stated::Stated;
 
 /// What of a paper is repeated.
@@ -155,7 +154,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
                  less.",
                 Preference::default(),
                 merit::BOUND_FACTOR,
-                regime::FOUND,
+                FOUND,
                 merit::LEAST_BOUND_S,
                 100.0 * learn::merit::TOLERANCE
             ),
@@ -175,12 +174,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
                 ONLINE.join(", ")
             ),
         ),
-        (
-            "Training of seekwise",
-            "The experience that comes with the program, which has none of the papers’ workloads and none of these disks \
-             (`seekwise lab worlds`)."
-                .to_owned(),
-        ),
+        ("Training of seekwise", "None: its twin is fitted to the disk and the load while they run.".to_owned()),
         (
             "Chosen on",
             "Mechanisms and constants of the per-request scheduler were developed on these disks, and earlier versions with these \
@@ -194,7 +188,7 @@ fn setup(plan: &Plan) -> Vec<(String, String)> {
                 "The paper’s choose among its five schedulers, the hybrid also the one that learns request by request; seekwise among \
                  {}. All find {} in force.",
                 SETTINGS.join(", "),
-                regime::FOUND
+                FOUND
             ),
         ),
         ("Seed", plan.seed.to_string()),

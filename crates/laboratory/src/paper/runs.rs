@@ -16,10 +16,8 @@ use learn::merit::Tails;
 use learn::{Preference, Setting, Window};
 
 use super::plan::{Load, ONLINE, Plan, TABLE_3};
-use super::schemes::{FIVE, PER_REQUEST, SETTINGS, Scheme, Training};
+use super::schemes::{FIVE, FOUND, PER_REQUEST, SETTINGS, Scheme, Training};
 use crate::bench::{Bench, Observed, tails};
-use crate::comparison::regime;
-use crate::experience;
 use crate::gather;
 use crate::monitor::{Interrupted, Monitor};
 use crate::pool::Crew;
@@ -156,12 +154,11 @@ impl Store {
     }
 
     fn run(&mut self, keys: Vec<Key>, plan: &Plan, crew: Crew, what: &str) -> anyhow::Result<()> {
-        let mut experiences: BTreeMap<(usize, Training, bool), Arc<Experience>> = BTreeMap::new();
+        let mut experiences: BTreeMap<(usize, Training), Arc<Experience>> = BTreeMap::new();
         for key in &keys {
             let kind = kind(key);
             if let Entry::Vacant(place) = experiences.entry(kind) {
-                // Ours learns from what comes with the program, in which nothing of Tables 4 and 5 is.
-                place.insert(if kind.2 { experience::load(None)? } else { Arc::new(self.experience(kind, plan)) });
+                place.insert(Arc::new(self.experience(kind, plan)));
             }
         }
         let done = crew.map(what, &keys, |key| run_one(key, plan, &experiences[&kind(key)], crew.monitor))?;
@@ -170,8 +167,8 @@ impl Store {
     }
 
     /// What a scheme of this kind learns from.
-    fn experience(&self, (disk, training, is_ours): (usize, Training, bool), plan: &Plan) -> Experience {
-        let settings: Vec<&'static str> = candidates(is_ours);
+    fn experience(&self, (disk, training): (usize, Training), plan: &Plan) -> Experience {
+        let settings: Vec<&'static str> = learned_about();
         let mut experience = Experience::new(names(), settings.iter().map(|&name| name.to_owned()).collect());
         for load in taught(training, plan) {
             let runs: Vec<(&[Window], &Tails)> = settings
@@ -179,7 +176,7 @@ impl Store {
                 .filter_map(|&name| self.done.get(&Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 }))
                 .map(|summary| (summary.seen.as_slice(), &summary.tails))
                 .collect();
-            let default = settings.iter().position(|&name| name == regime::FOUND);
+            let default = settings.iter().position(|&name| name == FOUND);
             // All or none: the results of a case stand in the order of the settings.
             if runs.len() == settings.len() {
                 experience.cases.extend(gather::cases_of(&format!("{load:?}"), &plan.disks[disk].name, &runs, default));
@@ -189,17 +186,17 @@ impl Store {
     }
 }
 
-/// What decides which experience a run gets: the disk, what was learned from, and whether the scheme is ours.
-fn kind(key: &Key) -> (usize, Training, bool) {
+/// What decides which experience a run gets: the disk, and what was learned from.
+fn kind(key: &Key) -> (usize, Training) {
     match key.under {
-        Under::Fixed(_) => (key.disk, Training::None, false),
-        Under::Scheme(scheme) => (key.disk, scheme.training, scheme.controller == Scheme::SEEKWISE.controller),
+        Under::Fixed(_) => (key.disk, Training::None),
+        Under::Scheme(scheme) => (key.disk, scheme.training),
     }
 }
 
 /// What experience is about.
-fn candidates(is_ours: bool) -> Vec<&'static str> {
-    SETTINGS.iter().copied().filter(|name| is_ours || FIVE.contains(name) || *name == PER_REQUEST).collect()
+fn learned_about() -> Vec<&'static str> {
+    SETTINGS.iter().copied().filter(|name| FIVE.contains(name) || *name == PER_REQUEST).collect()
 }
 
 /// What is learned from.
@@ -215,9 +212,9 @@ fn taught(training: Training, plan: &Plan) -> Vec<Load> {
 
 /// The fixed runs that a run learns from.
 fn lessons(key: &Key, plan: &Plan) -> Vec<Key> {
-    let (disk, training, is_ours) = kind(key);
+    let (disk, training) = kind(key);
     let under = |load: &Load, name| Key { disk, load: load.clone(), under: Under::Fixed(name), repeat: 0 };
-    taught(training, plan).iter().flat_map(|load| candidates(is_ours).into_iter().map(|name| under(load, name))).collect()
+    taught(training, plan).iter().flat_map(|load| learned_about().into_iter().map(|name| under(load, name))).collect()
 }
 
 fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn Monitor) -> anyhow::Result<Summary> {
@@ -236,7 +233,7 @@ fn run_one(key: &Key, plan: &Plan, experience: &Arc<Experience>, monitor: &dyn M
             let names = SETTINGS.iter().filter(|name| FIVE.contains(name) || ours || learns && **name == PER_REQUEST);
             let candidates = names.map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
             let brief = Brief { preference: Preference::default(), candidates, seed, experience: experience.clone() };
-            (regime::scheduler(regime::FOUND)?, scheme.chosen(plan)?.build(&brief))
+            (Setting::parse(FOUND)?, scheme.chosen(plan)?.build(&brief))
         }
     };
     let observed = match bench.run(&begins_with, controller, plan.measures_cpu, monitor) {

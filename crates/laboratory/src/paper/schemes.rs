@@ -6,6 +6,9 @@ use super::plan::Plan;
 
 /// The five schedulers that the paper compares with; its FIFO is `noop`.
 pub const FIVE: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq"];
+/// What every scheme finds in force: what Linux gave a disk as long as it had the five. A scheduler that starves a stream does so by its
+/// standard.
+pub const FOUND: &str = "deadline";
 /// Every setting that is measured by itself: those, the one that learns request by request, and one more that `seekwise` may choose.
 pub const SETTINGS: &[&str] = &["noop", "sstf", "deadline", "anticipatory", "cfq", PER_REQUEST, "clook"];
 /// The scheduler that learns.
@@ -63,8 +66,8 @@ impl Scheme {
     pub const WORKLOAD_LEVEL: Scheme = Scheme::of("feedback", Training::Online, 100);
     /// What the paper ends with (section 5.3.1): TCLOO with windows of 60 s.
     pub const TWO_LAYER: Scheme = Scheme::of("two-layer", Training::Online, 60);
-    /// Ours.
-    pub const SEEKWISE: Scheme = Scheme::of("seekwise", Training::Online, 0);
+    /// Ours, which learns from nothing beforehand.
+    pub const SEEKWISE: Scheme = Scheme::of("seekwise", Training::None, 0);
 
     const fn of(controller: &'static str, training: Training, window_s: u32) -> Scheme {
         Scheme { controller, learner: SVM, training, window_s, is_exact: false }

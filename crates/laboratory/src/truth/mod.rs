@@ -1,49 +1,37 @@
 //! The same jobs by the real fio on the real kernel, and in the simulator: how true the simulator is.
 //!
 //! ```text
-//! workloads x schedulers ──▶ Real: sets the scheduler, runs fio ──▶ JSON ──┐
-//!          │                 (as often as wanted, in turn)                 ├──▶ report::truth::Truth
-//!          └───────────────▶ comparison, on the same profile ──▶ records ──┘
+//! workloads x settings ──▶ Real: puts the setting in force, runs fio ──▶ JSON ──┐
+//!          │               (as often as wanted, in turn)                        ├──▶ report::truth::Disk
+//!          └─────────────▶ comparison, on the same profile ──▶ records ─────────┘
 //! ```
 
 mod fio;
+pub mod workloads;
 
 use std::io::Write as _;
 
 use anyhow::{Context as _, ensure};
+use block::{Tunable, Unit};
 use learn::Setting;
-use report::truth::{Row, SCHEMA, Spread, Truth};
+use report::truth::{Agreement, Disk, Row, Spread};
 use sim::device::hdd::spec::QueuePolicy;
 
 use crate::comparison::Experiment;
 use crate::comparison::regime::Regime;
+use crate::monitor::Quiet;
 use crate::pool::Crew;
 pub use fio::{Got, run, version};
-
-macro_rules! workloads {
-    ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("workloads/", $name, ".fio")))),*]
-    };
-}
-
-/// Name and jobs of every workload, all direct and on the device itself.
-pub static WORKLOADS: &[(&str, &str)] = workloads![
-    "random-reads",
-    "random-readers",
-    "random-mix",
-    "sequential-readers",
-    "sequential-writers",
-    "reader-and-writers",
-    "reader-among-writers",
-    "streams-and-readers",
-    "database",
-];
+use workloads::{Workload, begun_apart};
 
 /// The workloads need this much of the device.
 pub const BYTES: u64 = 8 << 30;
 
 /// Seconds before what is measured, in which queues and caches fill.
 const RAMP_S: f64 = 1.0;
+
+/// Simulated runs of each, at least: they cost little, and of what has two outcomes few runs show one.
+const SIMULATED: u32 = 9;
 
 /// The directions, in the order of fio's report.
 const DIRECTIONS: [&str; 2] = ["read", "write"];
@@ -53,138 +41,211 @@ pub trait Real {
     /// Where it is.
     fn path(&self) -> String;
 
-    /// Puts a scheduler in force; says what the simulator's host must be set to for the same, as `key=value`.
+    /// Puts a scheduler and tunables of the host in force; says what the simulator's host must be set to for the same, as `key=value`.
     ///
     /// # Errors
     /// The kernel refuses, or takes another value than was written.
-    fn set(&mut self, setting: &Setting) -> anyhow::Result<Vec<String>>;
+    fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>>;
+
+    /// Waits until everything that was written to the page cache is on the device.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn settle(&mut self) -> anyhow::Result<()>;
 }
 
-/// What is compared.
+/// What is simulated.
 #[derive(Clone, Debug)]
-pub struct Question {
-    /// Names of [`WORKLOADS`]; empty means all.
-    pub workloads: Vec<String>,
-    /// Under which schedulers.
-    pub settings: Vec<Setting>,
-    /// Seconds that are measured of each run.
-    pub seconds: f64,
-    /// Real runs of each.
-    pub runs: u32,
-    /// The profile that is simulated: a name or a file, or an array in a line.
+pub struct Model {
+    /// The profile: a name or a file, or an array in a line.
     pub disk: String,
     /// Requests it takes at once; `None` leaves the profile's.
     pub queue_depth: Option<u32>,
     /// The order in which it serves them; `None` leaves the profile's.
     pub queue_policy: Option<QueuePolicy>,
-    /// Whether fio may write to the device.
-    pub writes: bool,
 }
 
-impl Question {
-    /// The workloads that are run.
-    ///
-    /// # Errors
-    /// One is unknown, or would write where nothing may be written.
-    pub fn chosen(&self) -> anyhow::Result<Vec<(&'static str, &'static str)>> {
-        let known = || WORKLOADS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-        let find = |name: &String| {
-            let found = WORKLOADS.iter().copied().find(|(known, _)| known == name);
-            found.with_context(|| format!("--workloads {name}: is not known; known are {}", known()))
-        };
-        let named: Vec<_> = self.workloads.iter().map(find).collect::<anyhow::Result<_>>()?;
-        let is_allowed = |(_, jobs): &(&str, &str)| self.writes || !writes(jobs);
-        if let Some((name, _)) = named.iter().find(|workload| !is_allowed(workload)) {
-            anyhow::bail!("--workloads {name}: writes to the device, and --read-only says not to");
-        }
-        let all = WORKLOADS.iter().copied().filter(|_| named.is_empty());
-        Ok(named.iter().copied().chain(all).filter(is_allowed).collect())
+impl Model {
+    /// The disks that stand for what people have: one that serves its few requests in order, one that sorts many by itself, and flash.
+    pub fn usual() -> Vec<Model> {
+        let model = |disk: &str, queue_depth, queue_policy| Model { disk: disk.to_owned(), queue_depth, queue_policy };
+        vec![
+            model("sata7200", Some(4), Some(QueuePolicy::Fifo)),
+            model("sata7200", Some(32), Some(QueuePolicy::Sptf)),
+            model("sd-card", None, None),
+        ]
     }
 
-    /// Runs everything.
-    ///
-    /// # Errors
-    /// A run failed, real or simulated, or was interrupted.
-    pub fn ask(&self, real: &mut dyn Real, crew: Crew) -> anyhow::Result<Truth> {
-        let workloads = self.chosen()?;
-        let fio = version()?;
-        let (device, runs) = (real.path(), self.runs.max(1) as usize);
-        // By workload and scheduler.
-        let mut gave: Vec<Vec<Gave>> = workloads.iter().map(|_| self.settings.iter().map(|_| Gave::default()).collect()).collect();
-        let total = (workloads.len() * self.settings.len() * runs) as u64;
-        crew.monitor.begin(total, "real runs");
-        let mut done = 0;
-        for round in 0..runs {
-            for (workload, (name, jobs)) in workloads.iter().enumerate() {
-                // Each round begins with another scheduler: what drifts is no scheduler's.
-                for turn in 0..self.settings.len() {
-                    crew.monitor.check()?;
-                    let which = (turn + round) % self.settings.len();
-                    let setting = &self.settings[which];
-                    let Gave { got, host } = &mut gave[workload][which];
-                    *host = real.set(setting).with_context(|| format!("{device}: {setting}"))?;
-                    let output = run(&self.jobs(&device, jobs), self.seconds + RAMP_S, crew.monitor)?;
-                    let parsed = fio::parse(&output).with_context(|| format!("{name} under {setting}"))?;
-                    for (all, got) in got.iter_mut().zip(parsed) {
-                        all.extend(got);
-                    }
-                    done += 1;
-                    crew.monitor.progress(done);
-                }
-            }
-        }
-        crew.monitor.end();
-        let mut rows = Vec::new();
-        for ((name, jobs), gave) in workloads.iter().zip(&gave) {
-            for (setting, Gave { got: real, host }) in self.settings.iter().zip(gave) {
-                let simulated = self.simulate(&self.jobs(&device, jobs), setting, host, crew)?;
-                for ((direction, real), simulated) in DIRECTIONS.iter().zip(real).zip(simulated) {
-                    let Some(simulated) = simulated.filter(|_| !real.is_empty()) else { continue };
-                    let spread = |figure: usize| Spread::of(real.iter().map(|run| run[figure]).collect());
-                    let (workload, scheduler, direction) = ((*name).to_owned(), setting.to_string(), (*direction).to_owned());
-                    rows.push(Row { workload, scheduler, direction, real: std::array::from_fn(spread), simulated });
-                }
-            }
-        }
-        let queue = match (self.queue_depth, self.queue_policy) {
+    fn queue(&self) -> String {
+        match (self.queue_depth, self.queue_policy) {
             (None, None) => "its own queue".to_owned(),
             (depth, policy) => {
                 let depth = depth.map_or_else(|| "its own".to_owned(), |depth| depth.to_string());
                 let policy = policy.map_or_else(|| "its own".to_owned(), |policy| format!("{policy:?}").to_lowercase());
                 format!("queue depth {depth}, policy {policy}")
             }
-        };
-        Ok(Truth {
-            schema: SCHEMA,
-            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
-            kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
-            fio,
-            device,
-            disk: self.disk.clone(),
-            queue,
-            seconds: self.seconds,
-            runs: self.runs,
-            agreement: Truth::agreement(&rows),
-            rows,
-        })
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// What runs.
+    pub workloads: Vec<Workload>,
+    /// Under which settings; none means Linux's schedulers, and for some workloads settings of one tunable.
+    pub settings: Vec<Setting>,
+    /// Seconds that are measured of each run, by the clock of the disk's model.
+    pub seconds: f64,
+    /// Real runs of each.
+    pub runs: u32,
+    /// How many times as fast as its model the real device is.
+    pub scale: f64,
+}
+
+/// A workload under a setting.
+struct Cell<'a> {
+    workload: &'a Workload,
+    setting: Setting,
+    /// Of each real run that did any: reads, and writes.
+    real: [Vec<[f64; 3]>; 2],
+    /// How the simulator's host is set for the same.
+    host: Vec<String>,
+}
+
+impl Question {
+    /// Checks what can be checked before anything runs.
+    ///
+    /// # Errors
+    /// A scheduler that Linux does not have or that cannot be scaled, or jobs whose times cannot be read.
+    pub fn check(&self) -> anyhow::Result<()> {
+        for setting in &self.settings {
+            let known = block::KERNEL.iter().map(|spec| spec.name);
+            ensure!(
+                known.clone().any(|name| name == setting.spec.name),
+                "--scheduler {setting}: Linux has no such scheduler; it has {}",
+                known.collect::<Vec<_>>().join(", ")
+            );
+            ensure!(
+                self.is_unscaled() || can_be_scaled(setting),
+                "--scheduler {setting}: the times in bfq's code cannot be scaled; leave it or --scale out"
+            );
+        }
+        self.workloads.iter().try_for_each(|workload| workload.scaled(self.scale).map(|_| ()))
+    }
+
+    fn is_unscaled(&self) -> bool {
+        self.scale == 1.0
+    }
+
+    fn settings(&self, workload: &Workload) -> Vec<Setting> {
+        if !self.settings.is_empty() {
+            return self.settings.clone();
+        }
+        let usual = block::KERNEL.iter().copied().map(Setting::of).chain(workload.tuned());
+        usual.filter(|setting| self.is_unscaled() || can_be_scaled(setting)).collect()
+    }
+
+    /// Runs everything on one disk.
+    ///
+    /// # Errors
+    /// A run failed, real or simulated, or was interrupted.
+    pub fn ask(&self, model: &Model, real: &mut dyn Real, crew: Crew) -> anyhow::Result<Disk> {
+        let device = real.path();
+        let mut cells: Vec<Vec<Cell>> = Vec::new();
+        for workload in &self.workloads {
+            let cell = |setting| Cell { workload, setting, real: Default::default(), host: Vec::new() };
+            cells.push(self.settings(workload).into_iter().map(cell).collect());
+        }
+        let total = cells.iter().map(Vec::len).sum::<usize>() as u64 * u64::from(self.runs);
+        crew.monitor.begin(total, "real runs");
+        let mut done = 0;
+        for round in 0..self.runs {
+            for of_workload in &mut cells {
+                // Each round begins with another setting: what drifts is no setting's.
+                let count = of_workload.len();
+                for turn in 0..count {
+                    crew.monitor.check()?;
+                    let cell = &mut of_workload[(turn + round as usize) % count];
+                    self.measure(cell, round, real, crew).with_context(|| {
+                        let Cell { workload, setting, .. } = &*cell;
+                        format!("{device}: {} under {setting}", workload.name)
+                    })?;
+                    done += 1;
+                    crew.monitor.progress(done);
+                }
+            }
+        }
+        crew.monitor.end();
+        let cells: Vec<Cell> = cells.into_iter().flatten().collect();
+        let rows = crew.map("simulated runs", &cells, |cell| self.compare(cell, model, &device))?.concat();
+        let agreement = Agreement::all(&rows);
+        Ok(Disk { device, disk: model.disk.clone(), queue: model.queue(), scale: self.scale, rows, agreement })
+    }
+
+    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, crew: Crew) -> anyhow::Result<()> {
+        let mut host = cell.workload.host.clone();
+        for (name, value) in &cell.setting.host {
+            host.retain(|(other, _)| other != name);
+            host.push((name.clone(), *value));
+        }
+        cell.host = real.set(&faster(&cell.setting, self.scale), &host)?;
+        let jobs = self.jobs(&real.path(), cell.workload, round, self.scale)?;
+        let parsed = fio::parse(&run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?)?;
+        real.settle()?;
+        for (all, got) in cell.real.iter_mut().zip(parsed) {
+            all.extend(got.map(|[throughput, mean, p99]| [throughput / self.scale, mean * self.scale, p99 * self.scale]));
+        }
+        Ok(())
+    }
+
+    /// The rows of a workload under a setting, one for each direction.
+    fn compare(&self, cell: &Cell, model: &Model, device: &str) -> anyhow::Result<Vec<Row>> {
+        let runs: Vec<[Got; 2]> =
+            (0..self.runs.max(SIMULATED)).map(|round| self.simulate(cell, model, device, round)).collect::<anyhow::Result<_>>()?;
+        let mut rows = Vec::new();
+        for (index, direction) in DIRECTIONS.iter().enumerate() {
+            let simulated: Vec<[f64; 3]> = runs.iter().filter_map(|run| run[index]).collect();
+            let real = &cell.real[index];
+            if simulated.is_empty() || real.is_empty() {
+                continue;
+            }
+            let spread = |runs: &[[f64; 3]], figure: usize| Spread::of(runs.iter().map(|run| run[figure]).collect());
+            rows.push(Row {
+                workload: cell.workload.name.clone(),
+                scheduler: cell.setting.to_string(),
+                direction: (*direction).to_owned(),
+                real: std::array::from_fn(|figure| spread(real, figure)),
+                simulated: std::array::from_fn(|figure| spread(&simulated, figure)),
+            });
+        }
+        Ok(rows)
     }
 
     /// A job file for fio and for the simulator.
-    fn jobs(&self, device: &str, jobs: &str) -> String {
-        format!(
-            "[global]\nfilename={device}\nsize={BYTES}\ndirect=1\nioengine=libaio\ntime_based\nruntime={}\nramp_time={RAMP_S}\n\
-             group_reporting\nlat_percentiles=1\nclat_percentiles=0\nnorandommap\nrandseed=1\n{jobs}",
-            self.seconds
-        )
+    fn jobs(&self, device: &str, workload: &Workload, round: u32, scale: f64) -> anyhow::Result<String> {
+        let us = |seconds: f64| format!("{}us", (1e6 * seconds / scale).round());
+        Ok(format!(
+            "[global]\nfilename={device}\nsize={BYTES}\ndirect=1\nioengine=libaio\ntime_based\nruntime={}\nramp_time={}\n\
+             group_reporting\nlat_percentiles=1\nclat_percentiles=0\nnorandommap\nrandseed={}\n{}",
+            us(self.seconds),
+            us(RAMP_S),
+            round + 1,
+            workload.scaled(scale)?
+        ))
     }
 
-    fn simulate(&self, jobs: &str, setting: &Setting, host: &[String], crew: Crew) -> anyhow::Result<[Got; 2]> {
+    fn simulate(&self, cell: &Cell, model: &Model, device: &str, round: u32) -> anyhow::Result<[Got; 2]> {
+        let jobs = begun_apart(&self.jobs(device, cell.workload, round, 1.0)?, round);
         let mut file = tempfile::Builder::new().suffix(".fio").tempfile().context("cannot write a job file")?;
         file.write_all(jobs.as_bytes()).context("cannot write a job file")?;
-        let mut experiment = Experiment::of_jobs(file.path(), &self.disk);
-        (experiment.queue_depth, experiment.queue_policy) = (self.queue_depth, self.queue_policy);
-        experiment.host = host.to_vec();
-        let records = experiment.records(vec![Regime::Scheduler(setting.clone())], false, crew)?;
+        let mut experiment = Experiment::of_jobs(file.path(), &model.disk);
+        (experiment.queue_depth, experiment.queue_policy) = (model.queue_depth, model.queue_policy);
+        experiment.seed = u64::from(round) + 1;
+        experiment.host = cell.host.clone();
+        let regime = Regime::Scheduler(Setting { host: Vec::new(), ..cell.setting.clone() });
+        let quiet = Quiet::default();
+        let records = experiment.records(vec![regime], false, Crew::new(&quiet, Some(1)))?;
         let record = records.first().context("nothing was simulated")?;
         ensure!(record.jobs.len() == 1, "the jobs are of {} groups; one is right", record.jobs.len());
         let service = &record.jobs[0].service;
@@ -198,16 +259,63 @@ impl Question {
     }
 }
 
-/// What the real runs of a workload under a scheduler gave.
-#[derive(Default)]
-struct Gave {
-    /// Of each run that did any: reads, and writes.
-    got: [Vec<[f64; 3]>; 2],
-    /// How the simulator's host is set for the same.
-    host: Vec<String>,
+/// bfq has times in its code that no tunable reaches.
+fn can_be_scaled(setting: &Setting) -> bool {
+    setting.spec.name != "bfq"
 }
 
-/// Whether jobs write.
-fn writes(jobs: &str) -> bool {
-    jobs.lines().any(|line| line.starts_with("rw=") && !line.ends_with("read"))
+/// The setting for a device that is so many times as fast: its times so many times shorter.
+fn faster(setting: &Setting, scale: f64) -> Setting {
+    let scaled = |(tunable, value): (&Tunable, &i64)| match tunable.unit {
+        Unit::Nanoseconds | Unit::Milliseconds | Unit::Centiseconds if scale != 1.0 => {
+            ((*value as f64 / scale).round() as i64).clamp(tunable.min, tunable.max)
+        }
+        _ => *value,
+    };
+    let values = setting.spec.tunables.iter().zip(&setting.values).map(scaled).collect();
+    Setting { values, ..setting.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn question(scale: f64, settings: &[&str]) -> Question {
+        let settings = settings.iter().map(|text| Setting::parse(text).unwrap()).collect();
+        let workloads = vec![workloads::find("sequential-readers").unwrap(), workloads::find("random-reads").unwrap()];
+        Question { workloads, settings, seconds: 3.0, runs: 1, scale }
+    }
+
+    #[test]
+    fn without_named_settings_there_are_those_of_linux_and_those_that_show_a_tunable() {
+        let texts = |scale| {
+            let question = question(scale, &[]);
+            question.settings(&question.workloads[0]).iter().map(Setting::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(1.0), ["none", "mq-deadline", "kyber", "bfq", "bfq:slice_idle=0", "bfq:slice_idle=2"]);
+        assert_eq!(texts(10.0), ["none", "mq-deadline", "kyber"]);
+    }
+
+    #[test]
+    fn what_linux_has_not_or_cannot_be_scaled_is_refused() {
+        let refused = |scale, setting| question(scale, &[setting]).check().unwrap_err().to_string();
+        assert_eq!(refused(1.0, "cfq"), "--scheduler cfq: Linux has no such scheduler; it has none, mq-deadline, kyber, bfq");
+        assert!(refused(10.0, "bfq").starts_with("--scheduler bfq: the times in bfq's code cannot be scaled"));
+        question(10.0, &["kyber"]).check().unwrap();
+    }
+
+    #[test]
+    fn a_faster_disk_gets_shorter_times() {
+        let at_ten = |text: &str| faster(&Setting::parse(text).unwrap(), 10.0).to_string();
+        assert_eq!(at_ten("mq-deadline"), "mq-deadline:read_expire=50,write_expire=500,prio_aging_expire=1000");
+        assert_eq!(at_ten("none"), "none");
+        assert_eq!(faster(&Setting::parse("kyber").unwrap(), 1.0).to_string(), "kyber");
+        let question = question(10.0, &[]);
+        let jobs = question.jobs("/dev/loop0", &question.workloads[0], 2, 10.0).unwrap();
+        for line in ["runtime=300000us\n", "ramp_time=100000us\n", "randseed=3\n", "startdelay=70000us\n"] {
+            assert!(jobs.contains(line), "{jobs}");
+        }
+    }
 }

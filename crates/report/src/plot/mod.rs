@@ -12,6 +12,7 @@ mod promises;
 mod response;
 mod scale;
 mod series;
+mod side_by_side;
 mod streams;
 mod throughput;
 
@@ -21,6 +22,7 @@ pub(crate) use order::{Order, order};
 pub(crate) use promises::kept_promises;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use series::series;
+pub(crate) use side_by_side::side_by_side;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
 pub(crate) use throughput::over_time as throughput_over_time;
 

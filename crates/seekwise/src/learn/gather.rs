@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let candidate = |text: &String| Setting::parse(text).with_context(|| format!("--candidate {text}"));
     let mut settings = args.candidates.iter().map(candidate).collect::<anyhow::Result<Vec<_>>>()?;
     if settings.is_empty() {
-        settings = ::learn::sched::classic().map(Setting::of).collect();
+        settings = experience::settings();
     }
     let lessons = match args.world {
         Some(count) => lessons_of_world(count, args.seconds, args.seed)?,

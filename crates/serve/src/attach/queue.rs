@@ -67,11 +67,16 @@ impl Queue {
         fs::write(&path, value).map_err(|error| AttachError::new(format_args!("{}: writing {value}: {error}", path.display())))
     }
 
-    /// Puts a scheduler in force with its tunables, by their names in `iosched/`, and reads back that it is.
+    /// Puts a scheduler in force with its tunables, by their names in `iosched/`, and reads back that it is. The kernel may round a value
+    /// by as much as the third number says: it keeps times in jiffies, of up to 10 ms.
     ///
     /// # Errors
     /// The kernel has no such scheduler or tunable, refuses a value, or makes another one of it.
-    pub fn use_scheduler<'a>(&self, name: &str, tunables: impl IntoIterator<Item = (&'a str, i64)>) -> Result<(), AttachError> {
+    pub fn use_scheduler<'a>(
+        &self,
+        name: &str,
+        tunables: impl IntoIterator<Item = (&'a str, i64, i64)>,
+    ) -> Result<(), AttachError> {
         // Written again, a scheduler keeps its tunables: only another one brings the defaults back.
         if name != "none" {
             self.set("scheduler", "none")?;
@@ -81,11 +86,11 @@ impl Queue {
         if active != name {
             return Err(AttachError::new(format_args!("scheduler: is {active} after {name} was written")));
         }
-        for (tunable, value) in tunables {
-            let (file, value) = (format!("iosched/{tunable}"), value.to_string());
-            self.set(&file, &value)?;
+        for (tunable, value, rounding) in tunables {
+            let file = format!("iosched/{tunable}");
+            self.set(&file, &value.to_string())?;
             let read = self.get(&file)?;
-            if read != value {
+            if read.parse::<i64>().map_or(true, |read| (read - value).abs() > rounding) {
                 return Err(AttachError::new(format_args!("{file}: is {read} after {value} was written")));
             }
         }
