@@ -53,6 +53,48 @@ pub struct Disk {
     pub rows: Vec<Row>,
     /// By figure.
     pub agreement: Vec<Agreement>,
+    /// What the twin chose by the kernel's block events, where these were recorded.
+    pub choices: Vec<Choice>,
+}
+
+/// What the twin chose for a workload that it saw under the scheduler that Linux gives a disk.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Choice {
+    /// The workload.
+    pub workload: String,
+    /// What it chose.
+    pub chosen: String,
+    /// What was really best, by the merit of what requests got.
+    pub best: String,
+    /// How far the merit of its choice is behind that; `None` if its choice starves a stream.
+    pub behind_percent: Option<f64>,
+    /// What the twin said.
+    pub why: String,
+}
+
+impl Choice {
+    /// As good as the best, or nearly.
+    const NEAR_PERCENT: f64 = 5.0;
+
+    /// Whether it is the best, or as good within 5%.
+    pub fn is_right(&self) -> bool {
+        self.behind_percent.is_some_and(|behind| behind <= Choice::NEAR_PERCENT)
+    }
+
+    fn behind(&self) -> String {
+        self.behind_percent.map_or_else(|| "starves".to_owned(), |behind| format!("{behind:.1}%"))
+    }
+
+    fn sentence<'a>(choices: impl Iterator<Item = &'a Choice> + Clone) -> Option<String> {
+        let (all, right) = (choices.clone().count(), choices.filter(|choice| choice.is_right()).count());
+        (all > 0).then(|| {
+            format!(
+                "The twin, which saw the kernel's block events under the scheduler that Linux gives a disk, chose the best scheduler or one \
+                 within {:.0}% of it for {right} of {all} workloads.",
+                Choice::NEAR_PERCENT
+            )
+        })
+    }
 }
 
 /// One workload under one setting, in one direction.
@@ -162,10 +204,14 @@ impl Truth {
             disk.table(&mut out);
             out.push('\n');
             disk.agreement.iter().for_each(|agreement| paragraph(&mut out, &agreement.sentence(), width));
+            disk.choice_table(&mut out);
+            Choice::sentence(disk.choices.iter()).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
         }
         if self.disks.len() > 1 {
             out.push_str("\nAll disks together:\n");
             self.agreement.iter().for_each(|agreement| paragraph(&mut out, &agreement.sentence(), width));
+            let choices = self.disks.iter().flat_map(|disk| &disk.choices);
+            Choice::sentence(choices).iter().for_each(|sentence| paragraph(&mut out, sentence, width));
         }
         out
     }
@@ -175,7 +221,14 @@ impl Truth {
         let disks = self.disks.iter().map(|disk| Section {
             head: disk.head(),
             plots: plot::side_by_side(&disk.rows),
-            agreement: disk.agreement.iter().map(Agreement::sentence).collect(),
+            agreement: disk.agreement.iter().map(Agreement::sentence).chain(Choice::sentence(disk.choices.iter())).collect(),
+            choices: disk
+                .choices
+                .iter()
+                .map(|choice| {
+                    [&choice.workload, &choice.chosen, &choice.best, &choice.behind(), &choice.why].map(|text| printable(text))
+                })
+                .collect(),
             rows: disk.rows.iter().map(Row::cells).collect(),
         });
         let page = Page {
@@ -227,6 +280,24 @@ impl Disk {
                 out.push_str(&format!("{real:>9} {interval:>5} {simulated:>10} {ratio:>6}"));
             }
             out.push('\n');
+        }
+    }
+}
+
+impl Disk {
+    fn choice_table(&self, out: &mut String) {
+        let width = |of: fn(&Choice) -> &str, head: &str| {
+            self.choices.iter().map(|choice| of(choice).chars().count()).max().unwrap_or(0).max(head.len())
+        };
+        let names = width(|choice| &choice.workload, "workload");
+        let chosen = width(|choice| &choice.chosen, "the twin's");
+        if self.choices.is_empty() {
+            return;
+        }
+        out.push_str(&format!("\n{:names$}  {:chosen$}  {:12}{:>7}\n", "workload", "the twin's", "the best", "behind"));
+        for choice in &self.choices {
+            let (workload, twin) = (printable(&choice.workload), printable(&choice.chosen));
+            out.push_str(&format!("{workload:names$}  {twin:chosen$}  {:12}{:>7}\n", choice.best, choice.behind()));
         }
     }
 }
@@ -312,6 +383,8 @@ struct Section {
     head: String,
     plots: Vec<String>,
     agreement: Vec<String>,
+    /// Workload, choice, best, how far behind, and why.
+    choices: Vec<[String; 5]>,
     rows: Vec<(String, Vec<String>)>,
 }
 
@@ -386,6 +459,15 @@ mod tests {
     fn the_page_is_well_formed_and_has_every_figure_whatever_the_names() {
         let rows = vec![row("<a&b>", "none", 100.0, 110.0), row("<a&b>", "bfq", 0.0, 105.0)];
         let agreement = Agreement::all(&rows);
+        let choice = Choice {
+            workload: "<a&b>".to_owned(),
+            chosen: "none".to_owned(),
+            best: "bfq".to_owned(),
+            behind_percent: Some(7.0),
+            why: "a < b".to_owned(),
+        };
+        assert!(!choice.is_right() && Choice { behind_percent: Some(5.0), ..choice.clone() }.is_right());
+        assert!(!Choice { behind_percent: None, ..choice.clone() }.is_right());
         let disk = Disk {
             device: "/dev/loop0".to_owned(),
             disk: "sata7200".to_owned(),
@@ -393,6 +475,7 @@ mod tests {
             scale: 10.0,
             rows,
             agreement: agreement.clone(),
+            choices: vec![choice.clone()],
         };
         let (seekwise_version, kernel, fio) = ("1".to_owned(), "6.18".to_owned(), "fio-3".to_owned());
         let truth = Truth { schema: SCHEMA, seekwise_version, kernel, fio, seconds: 5.0, runs: 1, disks: vec![disk], agreement };
@@ -401,7 +484,8 @@ mod tests {
         let document = roxmltree::Document::parse(body).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(document.descendants().filter(|node| node.has_tag_name("svg")).count(), 3);
         assert!(html.contains("10.0 times as fast") && html.contains("1.10"));
-        assert!(truth.text(Some(60)).contains("<a&b>"));
+        let text = truth.text(None);
+        assert!(text.contains("<a&b>") && text.contains("7.0%") && text.contains("for 0 of 1 workloads"), "{text}");
     }
 
     #[test]

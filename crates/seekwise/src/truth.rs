@@ -14,6 +14,7 @@ use laboratory::truth::{BYTES, Model, Question, Real, version};
 use learn::Setting;
 use report::truth::{Agreement, SCHEMA, Truth};
 use serve::attach::queue::Queue;
+use serve::tracing::Recorder;
 
 use crate::experiment::QueuePolicyArgument;
 use crate::number;
@@ -162,6 +163,8 @@ struct BlockDevice {
     /// The scheduler and [`LIVE`] when it began.
     before: (String, [String; LIVE.len()]),
     memory_mib: u64,
+    /// `None` where the kernel does not tell.
+    recorder: Option<Recorder>,
 }
 
 impl BlockDevice {
@@ -179,7 +182,9 @@ impl BlockDevice {
             *value = live(&queue, number)?;
         }
         let before = (queue.get("scheduler")?, values);
-        Ok(BlockDevice { path: target, queue, before, memory_mib: available_mib()? })
+        let recorder =
+            Recorder::of(name).map_err(|error| eprintln!("The twin is not asked, for nothing can be recorded: {error}")).ok();
+        Ok(BlockDevice { path: target, queue, before, memory_mib: available_mib()?, recorder })
     }
 
     /// Puts a scheduler in force, and everything else as it was but for what is named.
@@ -257,6 +262,16 @@ impl Real for BlockDevice {
         let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         simulated.push(format!("dispatch_budget={}", u8::from(name.starts_with("sd"))));
         Ok(simulated)
+    }
+
+    fn record(&mut self) -> anyhow::Result<bool> {
+        let Some(recorder) = &self.recorder else { return Ok(false) };
+        recorder.start()?;
+        Ok(true)
+    }
+
+    fn recorded(&mut self, file: &Path) -> anyhow::Result<()> {
+        self.recorder.as_ref().map_or(Ok(()), |recorder| Ok(recorder.stop(file)?))
     }
 
     fn settle(&mut self) -> anyhow::Result<()> {

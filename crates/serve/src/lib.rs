@@ -18,4 +18,5 @@ pub mod fuse;
 pub mod immediate;
 mod pacer;
 pub mod statistics;
+pub mod tracing;
 mod way;

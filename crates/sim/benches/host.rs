@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use block::{Nanos, Op, Priority};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sim::host::{Access, Action, Call, File, Host, HostSettings, Queue, QueueSettings};
+use sim::host::{Access, Action, Advice, Call, File, Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::Server;
 
@@ -29,7 +29,7 @@ fn run(host: &mut Host, mut now: Nanos, op: Op, page: impl Fn(u64) -> u64) -> Na
     let mut finished = Vec::new();
     for token in 0..CALLS {
         let action = Action::Access { op, file: 0, offset: page(token) * PAGE, bytes: PAGE as u32, access: Access::Buffered };
-        host.admit(now, Call { arrival: now, stream: 1, priority: Priority::DEFAULT, token, action });
+        host.admit(now, Call { arrival: now, stream: 1, priority: Priority::DEFAULT, token, advice: Advice::Normal, action });
         host.dispatch(now);
         while finished.is_empty() {
             now = host.next_event().expect("the call is not done");

@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{bail, ensure};
 use learn::controller::Promise;
 use learn::experience::{FEWEST, Served, WINDOW};
-use learn::merit::{self, TOLERANCE};
+use learn::merit::{self, TOLERANCE, Tails};
 use learn::window::Tally;
 use learn::{Preference, Setting};
 use report::advice::{Advice, Measured, SCHEMA, Verdict};
@@ -521,6 +521,17 @@ fn streams(judged: &Judged, observed: &Observed) -> Vec<String> {
         texts.push(format!("and {more} more streams"));
     }
     texts
+}
+
+/// How the requests of a recording were served, and how long its streams waited; `None` if no second has enough of them to judge by.
+///
+/// # Errors
+/// As for [`advise`].
+pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<(Served, Tails)>> {
+    let observed = Observed::recorded(path, options, None, monitor)?;
+    let seconds = phases::seconds(&observed);
+    let is_busy = seconds.values().any(phases::Second::is_busy);
+    Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| (served, observed.tails())))
 }
 
 fn whole_run(seconds: &Seconds) -> Option<Served> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use block::{Limits, Nanos, StreamId};
+use learn::merit::{Tail, Tails};
 use learn::plant::Bounds;
 use learn::{Event, Setting};
 use sim::host::QueueSettings;
@@ -56,6 +57,20 @@ impl Observed {
         let since = from - self.longest;
         let first = self.seen.partition_point(|seen| seen.request.arrival < since);
         &self.seen[first..self.seen.partition_point(|seen| seen.request.arrival < to).max(first)]
+    }
+
+    /// How long each stream waited for its requests.
+    pub fn tails(&self) -> Tails {
+        let mut waited: BTreeMap<StreamId, Vec<Nanos>> = BTreeMap::new();
+        for seen in &self.seen {
+            waited.entry(seen.request.stream).or_default().push(seen.completed - seen.request.arrival);
+        }
+        let tail = |mut waited: Vec<Nanos>| {
+            waited.sort_unstable();
+            let p99_s = waited[(waited.len() * 99 / 100).min(waited.len() - 1)].as_secs_f64();
+            Tail { requests: waited.len() as u64, p99_s }
+        };
+        waited.into_iter().map(|(stream, waited)| (stream, tail(waited))).collect()
     }
 
     /// The stream's number, with its name if it has one.

@@ -6,10 +6,12 @@
 //!          └─────────────▶ comparison, on the same profile ──▶ records ─────────┘
 //! ```
 
+mod choice;
 mod fio;
 pub mod workloads;
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
@@ -21,6 +23,7 @@ use crate::comparison::Experiment;
 use crate::comparison::regime::Regime;
 use crate::monitor::Quiet;
 use crate::pool::Crew;
+use choice::Recorded;
 pub use fio::{Got, run, version};
 use workloads::{Workload, begun_apart};
 
@@ -46,6 +49,18 @@ pub trait Real {
     /// # Errors
     /// The kernel refuses, or takes another value than was written.
     fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>>;
+
+    /// Begins to record what the device is asked. False if that cannot be done here.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    fn record(&mut self) -> anyhow::Result<bool>;
+
+    /// Ends that, and writes it to a file that traces are read from.
+    ///
+    /// # Errors
+    /// The file cannot be written, or events were lost.
+    fn recorded(&mut self, file: &Path) -> anyhow::Result<()>;
 
     /// Waits until everything that was written to the page cache is on the device.
     ///
@@ -111,6 +126,8 @@ struct Cell<'a> {
     real: [Vec<[f64; 3]>; 2],
     /// How the simulator's host is set for the same.
     host: Vec<String>,
+    /// What the device was asked in each real run, where that was recorded.
+    recorded: Vec<PathBuf>,
 }
 
 impl Question {
@@ -154,9 +171,10 @@ impl Question {
         let device = real.path();
         let mut cells: Vec<Vec<Cell>> = Vec::new();
         for workload in &self.workloads {
-            let cell = |setting| Cell { workload, setting, real: Default::default(), host: Vec::new() };
+            let cell = |setting| Cell { workload, setting, real: Default::default(), host: Vec::new(), recorded: Vec::new() };
             cells.push(self.settings(workload).into_iter().map(cell).collect());
         }
+        let folder = tempfile::tempdir().context("cannot make a folder for what is recorded")?;
         let total = cells.iter().map(Vec::len).sum::<usize>() as u64 * u64::from(self.runs);
         crew.monitor.begin(total, "real runs");
         let mut done = 0;
@@ -167,7 +185,7 @@ impl Question {
                 for turn in 0..count {
                     crew.monitor.check()?;
                     let cell = &mut of_workload[(turn + round as usize) % count];
-                    self.measure(cell, round, real, crew).with_context(|| {
+                    self.measure(cell, round, real, folder.path(), crew).with_context(|| {
                         let Cell { workload, setting, .. } = &*cell;
                         format!("{device}: {} under {setting}", workload.name)
                     })?;
@@ -180,10 +198,23 @@ impl Question {
         let cells: Vec<Cell> = cells.into_iter().flatten().collect();
         let rows = crew.map("simulated runs", &cells, |cell| self.compare(cell, model, &device))?.concat();
         let agreement = Agreement::all(&rows);
-        Ok(Disk { device, disk: model.disk.clone(), queue: model.queue(), scale: self.scale, rows, agreement })
+        let choices = crew.map("asking the twin", &self.workloads, |workload| {
+            let of_it = cells.iter().filter(|cell| cell.workload == workload && !cell.recorded.is_empty());
+            let recorded = of_it.map(|cell| Recorded { setting: cell.setting.clone(), files: cell.recorded.clone() });
+            choice::choice(&workload.name, &recorded.collect::<Vec<_>>()).with_context(|| workload.name.clone())
+        })?;
+        Ok(Disk {
+            device,
+            disk: model.disk.clone(),
+            queue: model.queue(),
+            scale: self.scale,
+            rows,
+            agreement,
+            choices: choices.into_iter().flatten().collect(),
+        })
     }
 
-    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, crew: Crew) -> anyhow::Result<()> {
+    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, crew: Crew) -> anyhow::Result<()> {
         let mut host = cell.workload.host.clone();
         for (name, value) in &cell.setting.host {
             host.retain(|(other, _)| other != name);
@@ -191,7 +222,15 @@ impl Question {
         }
         cell.host = real.set(&faster(&cell.setting, self.scale), &host)?;
         let jobs = self.jobs(&real.path(), cell.workload, round, self.scale)?;
+        // The twin chooses among schedulers with their defaults, on the disk as it is.
+        let records = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec) && real.record()?;
         let parsed = fio::parse(&run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?)?;
+        if records {
+            let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what was recorded")?;
+            let (_, path) = file.keep().context("cannot keep what was recorded")?;
+            real.recorded(&path)?;
+            cell.recorded.push(path);
+        }
         real.settle()?;
         for (all, got) in cell.real.iter_mut().zip(parsed) {
             all.extend(got.map(|[throughput, mean, p99]| [throughput / self.scale, mean * self.scale, p99 * self.scale]));

@@ -38,7 +38,7 @@ impl fmt::Display for AttachError {
 impl std::error::Error for AttachError {}
 
 impl AttachError {
-    fn new(message: impl fmt::Display) -> AttachError {
+    pub(crate) fn new(message: impl fmt::Display) -> AttachError {
         AttachError(message.to_string())
     }
 }

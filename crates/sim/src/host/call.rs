@@ -15,8 +15,22 @@ pub struct Call {
     pub priority: Priority,
     /// The source's own number for it, handed back in [`Finished`](crate::run::Finished).
     pub token: u64,
+    /// What the process has told the kernel of its use of the file.
+    pub advice: Advice,
     /// What is asked.
     pub action: Action,
+}
+
+/// How a process said that it will read a file (posix_fadvise(2); Linux `mm/fadvise.c`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Advice {
+    /// It said nothing.
+    #[default]
+    Normal,
+    /// POSIX_FADV_SEQUENTIAL: read-ahead goes twice as far.
+    Sequential,
+    /// POSIX_FADV_RANDOM: nothing is read ahead.
+    Random,
 }
 
 /// What a [`Call`] asks.

@@ -54,7 +54,7 @@ mod watermarks;
 mod write_back;
 mod writing;
 
-pub use call::{Access, Action, Call};
+pub use call::{Access, Action, Advice, Call};
 pub use error::HostError;
 pub use files::{Extent, File, FileId, Files};
 pub use queue::{DeviceTally, Queue, QueueSettings};

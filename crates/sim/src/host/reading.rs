@@ -2,6 +2,7 @@
 
 use block::Nanos;
 
+use super::call::Advice;
 use super::page_cache::{PAGE, flag};
 use super::read_ahead::{ReadAhead, ReadWindow};
 use super::reclaim::Memory;
@@ -51,7 +52,16 @@ fn copy_out(running: &mut Running, read_ahead: &mut ReadAhead, memory: &mut Memo
 fn read_ahead_of(now: Nanos, running: &Running, read_ahead: &mut ReadAhead, memory: &mut Memory, marked: bool) {
     let Running { file, page, .. } = *running;
     let requested = running.last_page() + 1 - page;
-    let most = memory.read_ahead_limits();
+    let mut most = memory.read_ahead_limits();
+    match running.call.advice {
+        Advice::Normal => {}
+        Advice::Sequential => most.window *= 2,
+        // As if nothing ahead was allowed, but a call gets all its pages at once (`force_page_cache_ra`).
+        Advice::Random => {
+            let window = (!marked).then_some(ReadWindow { start: page, pages: requested, ahead: 0 });
+            return window.map_or((), |window| read_window(now, running, memory, window));
+        }
+    }
     let window = if marked {
         read_ahead.marked(&memory.cache, file, page, requested, most)
     } else {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use block::{Nanos, Priority, PriorityClass};
 
+use crate::host::Advice;
+
 /// Reads, writes and trims, in the order in which job files give values for them.
 pub const DIRECTIONS: usize = 3;
 
@@ -245,6 +247,8 @@ pub struct Options {
     pub offload: bool,
     /// `direct`.
     pub direct: bool,
+    /// `fadvise_hint`: what the kernel is told of its reads; `None` goes by `rw`.
+    pub fadvise_hint: Option<Advice>,
     /// `invalidate`: the job's parts of its files leave the page cache when it starts.
     pub invalidate: bool,
     /// `sync`.
@@ -384,6 +388,7 @@ impl Default for Options {
             engine: Engine::Sync,
             offload: false,
             direct: false,
+            fadvise_hint: None,
             invalidate: true,
             sync: SyncMode::None,
             fsync: 0,
@@ -473,6 +478,11 @@ impl Options {
     pub(super) fn zones(&self) -> Option<Zones> {
         let range = if self.zone_range == 0 { self.zone_size } else { self.zone_range };
         self.strided.then_some(Zones { size: self.zone_size, range, skip: self.zone_skip })
+    }
+
+    /// What the job tells the kernel when it opens its files (fio: `generic_open_file` and `td_io_open_file` in ioengines.c).
+    pub fn advice(&self) -> Advice {
+        self.fadvise_hint.unwrap_or(if self.pattern.random { Advice::Random } else { Advice::Sequential })
     }
 
     /// Whether every block is visited once before one is visited again.

@@ -353,7 +353,8 @@ impl Source for &mut Processes<'_> {
                 Some((action, priority)) => {
                     self.calls += 1;
                     let token = self.calls - 1;
-                    return Ok(Some(Call { arrival: now, stream: job.stream(), priority, token, action }));
+                    let (stream, advice) = (job.stream(), job.options().advice());
+                    return Ok(Some(Call { arrival: now, stream, priority, token, advice, action }));
                 }
                 None => {}
             }
@@ -381,5 +382,6 @@ impl Source for &mut Processes<'_> {
 
 /// Advice to the kernel. Nothing comes back by its token.
 fn advice(job: &Job, now: Nanos, action: Action) -> Call {
-    Call { arrival: now, stream: job.stream(), priority: job.priority(), token: u64::MAX, action }
+    let (stream, priority, advice) = (job.stream(), job.priority(), job.options().advice());
+    Call { arrival: now, stream, priority, token: u64::MAX, advice, action }
 }

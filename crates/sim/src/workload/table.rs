@@ -9,6 +9,7 @@ use super::composite::{
 use super::options::{BlockSizes, CommandPriority, ExitWhat, Options, Sequencer, SyncMode};
 use super::refused::{self, REFUSED};
 use super::value::{Fault, KiloBase, integer, range, time, triple};
+use crate::host::Advice;
 
 /// How an option is handled.
 pub(super) enum Take {
@@ -134,8 +135,11 @@ const MEANT: &[Entry] = &[
     // The generator is our own, with the same properties.
     (&["random_generator"], Value(|o, v, _| { o.linear_feedback = choice(v, &[("tausworthe", false), ("tausworthe64", false), ("lfsr", true)])?; Ok(()) })),
     (&["io_submit_mode"], Value(|o, v, _| { o.offload = choice(v, &[("inline", false), ("offload", true)])?; Ok(()) })),
-    // Only the default is possible: the value is checked, not ignored.
-    (&["fadvise_hint"], Value(|_, v, _| choice(v, &[("0", ()), ("1", ())]))),
+    (&["fadvise_hint"], Value(|o, v, _| {
+        let hints = [("0", Some(Advice::Normal)), ("1", None), ("random", Some(Advice::Random)), ("sequential", Some(Advice::Sequential))];
+        o.fadvise_hint = choice(v, &hints)?;
+        Ok(())
+    })),
     (&["invalidate"], Value(|o, v, _| { o.invalidate = boolean(v)?; Ok(()) })),
 ];
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use block::{Nanos, Op, Priority, Request, StreamId};
 use sim::device::{Completion, Device};
-use sim::host::{Access, Action, Call, Extent, File, FileId, Files, Host, HostSettings, Queue, QueueSettings};
+use sim::host::{Access, Action, Advice, Call, Extent, File, FileId, Files, Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Finished, Server};
 
@@ -123,9 +123,14 @@ impl Machine {
 
     /// Makes a call and returns its number.
     pub fn start(&mut self, stream: StreamId, action: Action) -> u64 {
+        self.start_advised(stream, Advice::Normal, action)
+    }
+
+    /// The same by a process that has said how it reads.
+    pub fn start_advised(&mut self, stream: StreamId, advice: Advice, action: Action) -> u64 {
         self.calls += 1;
         let (arrival, priority, token) = (self.now, Priority::DEFAULT, self.calls);
-        self.host.admit(self.now, Call { arrival, stream, priority, token, action });
+        self.host.admit(self.now, Call { arrival, stream, priority, token, advice, action });
         self.host.dispatch(self.now);
         token
     }
@@ -146,7 +151,12 @@ impl Machine {
 
     /// Makes a call and lets time pass until it is done.
     pub fn call(&mut self, stream: StreamId, action: Action) -> Finished {
-        let token = self.start(stream, action);
+        self.call_advised(stream, Advice::Normal, action)
+    }
+
+    /// The same by a process that has said how it reads.
+    pub fn call_advised(&mut self, stream: StreamId, advice: Advice, action: Action) -> Finished {
+        let token = self.start_advised(stream, advice, action);
         loop {
             assert!(self.step(), "the call is never done");
             if let Some(place) = self.finished.iter().position(|done| done.token() == token) {

@@ -1,4 +1,5 @@
 use block::{Nanos, Op};
+use sim::host::Advice;
 
 use crate::machine::{KIB, MIB, Machine, direct, files, in_order, read, scramble, sectors, write};
 
@@ -46,6 +47,20 @@ fn a_random_reader_reads_nothing_ahead() {
     machine.race(vec![Box::new(pages)]);
     assert_eq!(machine.host.tally().read_ahead, 0);
     assert!(machine.seen().iter().all(|seen| seen.sectors == 8));
+}
+
+#[test]
+fn who_says_that_it_reads_in_order_gets_twice_the_window_and_who_says_at_random_gets_what_it_asks_for() {
+    let sizes = |advice| {
+        let mut machine = Machine::new(files(&[8 * MIB]), "read_ahead_kb=128");
+        for call in in_order(read, 0, 8 * MIB, 16 * KIB) {
+            machine.call_advised(1, advice, call);
+        }
+        machine.seen().iter().map(|seen| u64::from(seen.sectors) / 2).collect::<Vec<_>>()
+    };
+    assert_eq!(sizes(Advice::Normal).into_iter().max(), Some(128));
+    assert_eq!(sizes(Advice::Sequential).into_iter().max(), Some(256));
+    assert_eq!(sizes(Advice::Random), [16; 512]);
 }
 
 #[test]

@@ -1,0 +1,70 @@
+//! What the twin chooses by the real kernel's block events, and how good that really is.
+
+use std::path::{Path, PathBuf};
+
+use learn::experience::Served;
+use learn::merit::{Tails, starves};
+use learn::{Preference, Setting};
+use report::truth::Choice;
+use sim::trace::OpenOptions;
+
+use crate::advice::{Wanted, advise, served_in};
+use crate::comparison::Experiment;
+use crate::comparison::regime;
+use crate::monitor::Quiet;
+use crate::pool::Crew;
+
+/// The schedulers that are chosen from.
+const CANDIDATES: &str = "kernel";
+
+/// What real runs of some jobs under a scheduler were recorded to.
+pub struct Recorded {
+    /// The scheduler, with its defaults.
+    pub setting: Setting,
+    /// One file for each run.
+    pub files: Vec<PathBuf>,
+}
+
+/// Asks the twin about the first run under what Linux gives a disk, and judges its choice by all runs. `None` without such a run, or if it
+/// did too little to be judged by.
+///
+/// # Errors
+/// A recording cannot be read.
+pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Choice>> {
+    let in_force = regime::scheduler(regime::FOUND)?;
+    let Some(first) = recorded.iter().find(|one| one.setting == in_force).and_then(|one| one.files.first()) else {
+        return Ok(None);
+    };
+    let quiet = Quiet::default();
+    let Some((_, standard)) = served(first)? else { return Ok(None) };
+    let mut scored: Vec<(&Setting, f64)> = Vec::new();
+    for one in recorded {
+        let runs = one.files.iter().map(|file| served(file)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut scores: Vec<f64> = runs.iter().flatten().map(|(served, _)| served.score(&Preference::default())).collect();
+        scores.sort_by(f64::total_cmp);
+        let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, &standard)).count();
+        // Who starves a stream in most of its runs is chosen by nobody.
+        if let Some(&median) = scores.get(scores.len() / 2)
+            && 2 * starving <= runs.len()
+        {
+            scored.push((&one.setting, median));
+        }
+    }
+    let mut experiment = Experiment::of_jobs(first, "");
+    experiment.candidates = vec![CANDIDATES.to_owned()];
+    let advice = advise(&Wanted { experiment, names_disk: false, device: None, in_force }, Crew::new(&quiet, Some(1)))?;
+    let Some((best, most)) = scored.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
+    let chosen = scored.iter().find(|(setting, _)| setting.to_string() == advice.verdict.setting);
+    Ok(Some(Choice {
+        workload: workload.to_owned(),
+        chosen: advice.verdict.setting.clone(),
+        best: best.to_string(),
+        behind_percent: chosen.map(|(_, score)| 100.0 * ((most - score).exp() - 1.0)),
+        why: advice.verdict.text,
+    }))
+}
+
+/// How a recording was served; `None` if too little happened.
+fn served(file: &Path) -> anyhow::Result<Option<(Served, Tails)>> {
+    served_in(file, &OpenOptions::default(), &Quiet::default())
+}
