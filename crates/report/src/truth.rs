@@ -115,8 +115,9 @@ pub struct Row {
 /// The figures of a row, in their order.
 pub const FIGURES: [&str; 3] = ["throughput_mb_s", "mean_ms", "p99_ms"];
 
-/// The same for people.
+/// The same for people: as heads of columns, and in sentences.
 const TITLES: [&str; 3] = ["MB/s", "mean ms", "p99 ms"];
+const NAMES: [&str; 3] = ["throughput", "mean response time", "p99 response time"];
 
 /// What several runs gave.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -237,7 +238,7 @@ impl Truth {
             verdict: self
                 .agreement
                 .iter()
-                .map(|agreement| (agreement.figure.replace('_', " "), agreement.short(), agreement.sentence()))
+                .map(|agreement| (agreement.name().to_owned(), agreement.short(), agreement.sentence()))
                 .collect(),
             disks: disks.collect(),
         };
@@ -247,12 +248,12 @@ impl Truth {
 
     fn head(&self) -> String {
         format!(
-            "{} on Linux {} beside the simulator; {} s of each, medians of {} real runs, ± their 95% confidence interval. Response times under \
+            "{} on Linux {} beside the simulator; {} s of each, medians of {}, ± their 95% confidence interval. Response times under \
              {LEAST_MS} ms are the processor's, which is not simulated: they are not judged.",
             self.fio,
             self.kernel,
             three_digits(self.seconds),
-            self.runs
+            if self.runs == 1 { "one real run".to_owned() } else { format!("{} real runs", self.runs) }
         )
     }
 }
@@ -364,6 +365,10 @@ impl Agreement {
         Agreement { figure, off_median_percent: median, off_worst_percent: high, pairs, alike, told_apart, tau }
     }
 
+    fn name(&self) -> &'static str {
+        FIGURES.iter().zip(NAMES).find(|(figure, _)| **figure == self.figure).map_or("", |(_, name)| name)
+    }
+
     fn short(&self) -> String {
         format!("{} of {} alike", self.alike, self.pairs)
     }
@@ -373,7 +378,12 @@ impl Agreement {
         format!(
             "{}: off by {:.1}% in the median, {:.1}% at worst; of {} pairs of settings that differ by more than 20%, {} are ranked alike; \
              Kendall's tau over the {} pairs that the real runs tell apart: {tau}.",
-            self.figure, self.off_median_percent, self.off_worst_percent, self.pairs, self.alike, self.told_apart
+            self.name(),
+            self.off_median_percent,
+            self.off_worst_percent,
+            self.pairs,
+            self.alike,
+            self.told_apart
         )
     }
 }

@@ -1,7 +1,7 @@
 //! `seekwise truth`: the same jobs by the real fio on the real kernel, and in the simulator.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -9,6 +9,7 @@ use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
 use laboratory::comparison::regime;
 use laboratory::pool::Crew;
+use laboratory::truth::fit;
 use laboratory::truth::workloads::{self, WORKLOADS};
 use laboratory::truth::{BYTES, Model, Question, Real, version};
 use learn::Setting;
@@ -50,12 +51,12 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::within::<u32>(1..=100, "runs"))]
     runs: u32,
     /// How many times as fast as its model the emulated disk is. Pauses of the jobs and times of the schedulers are so many times shorter,
-    /// seconds too; bfq, whose times cannot all be set, is left out
+    /// seconds too; bfq, whose times cannot all be set, and what goes through the page cache are left out
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = crate::emulate::scale, conflicts_with = "device")]
     scale: f64,
-    /// A block device of this machine instead of an emulated disk; --disk is its profile (`seekwise disk fit` makes one). Its scheduler is
-    /// changed, and put back at the end
-    #[arg(long, value_name = "DEVICE", requires_all = ["read_only", "disk"])]
+    /// A block device of this machine instead of an emulated disk. Nothing is written to it; its scheduler is changed, and put back at the
+    /// end. --disk is its profile [default: one that is fitted to half a minute of reads]
+    #[arg(long, value_name = "DEVICE", requires = "read_only")]
     device: Option<PathBuf>,
     /// Run only workloads that do not write
     #[arg(long)]
@@ -82,19 +83,33 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     question.check()?;
     let models = match &args.disk {
         Some(disk) => {
-            vec![Model { disk: disk.clone(), queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(Into::into) }]
+            let (queue_depth, queue_policy) = (args.queue_depth, args.queue_policy.map(Into::into));
+            vec![Model { name: disk.clone(), disk: disk.clone(), queue_depth, queue_policy }]
         }
         None => Model::usual(),
     };
+    let missing = missing(args.device.is_none());
+    ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
     let fio = version()?;
     let terminal = Terminal::default();
     let crew = Crew::new(&terminal, None);
     let mut disks = Vec::new();
-    for model in &models {
-        let emulator = if args.device.is_some() { None } else { Some(Emulator::start(model, args.scale)?) };
-        let path = args.device.as_ref().or(emulator.as_ref().map(|emulator| &emulator.device));
-        let mut device = BlockDevice::open(path.context("there is no device")?)?;
-        disks.push(question.ask(model, &mut device, crew)?);
+    match &args.device {
+        Some(path) => {
+            let mut device = BlockDevice::open(path)?;
+            // The fitted profile is there as long as its file.
+            let (model, _file) = match (&args.disk, &models[0]) {
+                (Some(_), model) => (model.clone(), None),
+                (None, _) => fitted(&mut device, crew)?,
+            };
+            disks.push(question.ask(&model, &mut device, crew)?);
+        }
+        None => {
+            for model in &models {
+                let emulator = Emulator::start(model, args.scale)?;
+                disks.push(question.ask(model, &mut BlockDevice::open(&emulator.device)?, crew)?);
+            }
+        }
     }
     let rows: Vec<_> = disks.iter().map(|disk| disk.rows.as_slice()).collect();
     let truth = Truth {
@@ -112,6 +127,26 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let text = if args.json { truth.to_json()? } else { truth.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
+}
+
+/// What it takes and is not here, all of it.
+fn missing(emulates: bool) -> Vec<&'static str> {
+    let opens = |path: &str| fs::OpenOptions::new().read(true).write(true).open(path).is_ok();
+    let runs = |program: &str| {
+        let mut command = Command::new(program);
+        command.arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    };
+    let needs = [
+        (!nix::unistd::geteuid().is_root(), "root, for the scheduler of a disk is changed"),
+        (!runs("fio"), "fio (apt-get install fio)"),
+        (emulates && !opens("/dev/fuse"), "/dev/fuse, which this user must be able to open"),
+        (
+            emulates && !opens("/dev/loop-control"),
+            "/dev/loop-control (the kernel's module loop), which this user must be able to open",
+        ),
+        (emulates && !runs("losetup"), "losetup (apt-get install mount)"),
+    ];
+    needs.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect()
 }
 
 fn question(args: &Args) -> anyhow::Result<Question> {
@@ -139,8 +174,25 @@ fn question(args: &Args) -> anyhow::Result<Question> {
         );
         chosen.retain(|workload| !workload.writes());
     }
+    if args.workloads.is_empty() && args.scale != 1.0 {
+        chosen.retain(|workload| !workload.is_buffered());
+    }
     let (seconds, runs) = (f64::from(args.seconds), args.runs);
     Ok(Question { workloads: chosen, settings, seconds, runs, scale: args.scale })
+}
+
+/// A model of this device, by the times of reads, and the file in which its profile is.
+fn fitted(device: &mut BlockDevice, crew: Crew) -> anyhow::Result<(Model, Option<tempfile::NamedTempFile>)> {
+    let capacity_sectors = device.capacity_sectors;
+    let fitted = fit::fit(device, capacity_sectors, crew)?;
+    for finding in &fitted.findings {
+        eprintln!("{}: {}", finding.name, finding.text());
+    }
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().context("cannot keep the fitted profile")?;
+    file.write_all(fitted.profile_toml.as_bytes()).context("cannot keep the fitted profile")?;
+    let name = format!("a fitted {}", fitted.profile().name());
+    let model = Model { name, disk: file.path().display().to_string(), queue_depth: None, queue_policy: None };
+    Ok((model, Some(file)))
 }
 
 /// Tunables of the host that a setting may change here: of the device's queue, and of the page cache of the whole machine.
@@ -163,6 +215,7 @@ struct BlockDevice {
     /// The scheduler and [`LIVE`] when it began.
     before: (String, [String; LIVE.len()]),
     memory_mib: u64,
+    capacity_sectors: u64,
     /// `None` where the kernel does not tell.
     recorder: Option<Recorder>,
 }
@@ -184,7 +237,10 @@ impl BlockDevice {
         let before = (queue.get("scheduler")?, values);
         let recorder =
             Recorder::of(name).map_err(|error| eprintln!("The twin is not asked, for nothing can be recorded: {error}")).ok();
-        Ok(BlockDevice { path: target, queue, before, memory_mib: available_mib()?, recorder })
+        let size = Path::new("/sys/block").join(name).join("size");
+        let text = fs::read_to_string(&size).with_context(|| size.display().to_string())?;
+        let capacity_sectors = text.trim().parse().with_context(|| format!("{}: is {}", size.display(), text.trim()))?;
+        Ok(BlockDevice { path: target, queue, before, memory_mib: available_mib()?, capacity_sectors, recorder })
     }
 
     /// Puts a scheduler in force, and everything else as it was but for what is named.
@@ -321,7 +377,7 @@ impl Emulator {
                 stderr.read_to_string(&mut said).context("the emulated disk")?;
             }
             child.wait().context("the emulated disk")?;
-            anyhow::bail!("the emulated disk did not start: {}", said.trim());
+            anyhow::bail!("the emulated disk did not start: {}", said.trim().trim_start_matches("seekwise: "));
         }
         Ok(Emulator { child, device: PathBuf::from(line.trim()), _folder: folder })
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
+use super::workloads::writes;
 use crate::monitor::Monitor;
 
 /// How much longer than its jobs fio may take.
@@ -30,7 +31,10 @@ pub fn run(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<St
     let (file, output) = (folder.path().join("jobs.fio"), folder.path().join("output.json"));
     let mut written = std::fs::File::create(&file).context("cannot write a job file")?;
     written.write_all(jobs.as_bytes()).context("cannot write a job file")?;
+    // fio itself then refuses to write, whatever the jobs say.
+    let guard: &[&str] = if writes(jobs) { &[] } else { &["--readonly"] };
     let mut fio = Command::new("fio")
+        .args(guard)
         .args(["--output-format=json", "--eta=never", "--output"])
         .args([&output, &file])
         .current_dir(folder.path())

@@ -8,6 +8,7 @@
 
 mod choice;
 mod fio;
+pub mod fit;
 pub mod workloads;
 
 use std::io::Write as _;
@@ -72,6 +73,8 @@ pub trait Real {
 /// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Model {
+    /// What it is called.
+    pub name: String,
     /// The profile: a name or a file, or an array in a line.
     pub disk: String,
     /// Requests it takes at once; `None` leaves the profile's.
@@ -83,7 +86,12 @@ pub struct Model {
 impl Model {
     /// The disks that stand for what people have: one that serves its few requests in order, one that sorts many by itself, and flash.
     pub fn usual() -> Vec<Model> {
-        let model = |disk: &str, queue_depth, queue_policy| Model { disk: disk.to_owned(), queue_depth, queue_policy };
+        let model = |disk: &str, queue_depth, queue_policy| Model {
+            name: disk.to_owned(),
+            disk: disk.to_owned(),
+            queue_depth,
+            queue_policy,
+        };
         vec![
             model("sata7200", Some(4), Some(QueuePolicy::Fifo)),
             model("sata7200", Some(32), Some(QueuePolicy::Sptf)),
@@ -148,7 +156,15 @@ impl Question {
                 "--scheduler {setting}: the times in bfq's code cannot be scaled; leave it or --scale out"
             );
         }
-        self.workloads.iter().try_for_each(|workload| workload.scaled(self.scale).map(|_| ()))
+        for workload in &self.workloads {
+            ensure!(
+                self.is_unscaled() || !workload.is_buffered(),
+                "--workloads {}: goes through the page cache, which no --scale makes faster",
+                workload.name
+            );
+            workload.scaled(self.scale)?;
+        }
+        Ok(())
     }
 
     fn is_unscaled(&self) -> bool {
@@ -205,7 +221,7 @@ impl Question {
         })?;
         Ok(Disk {
             device,
-            disk: model.disk.clone(),
+            disk: model.name.clone(),
             queue: model.queue(),
             scale: self.scale,
             rows,

@@ -103,6 +103,15 @@ pub fn find(name: &str) -> anyhow::Result<Workload> {
     Ok(Workload { name: name.to_owned(), jobs, host: Vec::new(), tuned: &[] })
 }
 
+/// Whether jobs write.
+pub fn writes(jobs: &str) -> bool {
+    let kind = |line: &str| {
+        let (key, value) = line.split_once('=')?;
+        matches!(key.trim(), "rw" | "readwrite").then(|| value.trim().to_owned())
+    };
+    jobs.lines().filter_map(kind).any(|kind| !matches!(kind.split(':').next(), Some("read" | "randread")))
+}
+
 /// Options of jobs that the comparison sets itself: where and how long they run, and in what form fio reports.
 const OURS: &[&str] = &[
     "filename",
@@ -120,11 +129,12 @@ const OURS: &[&str] = &[
 impl Workload {
     /// Whether its jobs write.
     pub fn writes(&self) -> bool {
-        let kind = |line: &str| {
-            let (key, value) = line.split_once('=')?;
-            matches!(key.trim(), "rw" | "readwrite").then(|| value.trim().to_owned())
-        };
-        self.jobs.lines().filter_map(kind).any(|kind| !matches!(kind.split(':').next(), Some("read" | "randread")))
+        writes(&self.jobs)
+    }
+
+    /// Whether its jobs go through the page cache.
+    pub fn is_buffered(&self) -> bool {
+        self.jobs.lines().any(|line| matches!(line.replace(' ', "").as_str(), "direct=0" | "buffered=1"))
     }
 
     /// The settings of these jobs that show what a tunable does.
