@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = number::within::<u32>(1..=600, "seconds"))]
     seconds: u32,
     /// Real runs of each workload under each scheduler
-    #[arg(long, value_name = "N", default_value_t = 3, value_parser = number::within::<u32>(1..=100, "runs"))]
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::within::<u32>(1..=100, "runs"))]
     runs: u32,
     /// How many times as fast as its model the emulated disk is. Pauses of the jobs and times of the schedulers are so many times shorter,
     /// seconds too; bfq, whose times cannot all be set, and what goes through the page cache are left out
