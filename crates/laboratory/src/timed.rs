@@ -137,6 +137,10 @@ impl Scheduler for Timed {
         self.sampled(|scheduler| scheduler.pick(now))
     }
 
+    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        self.sampled(|scheduler| scheduler.pick_by(now, cost))
+    }
+
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         self.sampled(|scheduler| scheduler.completed(now, request, service));
     }
@@ -182,6 +186,10 @@ mod tests {
         }
         fn pick(&mut self, _now: Nanos) -> Pick {
             self.note("pick");
+            Pick::Empty
+        }
+        fn pick_by(&mut self, _now: Nanos, _cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+            self.note("pick_by");
             Pick::Empty
         }
         fn completed(&mut self, _now: Nanos, _request: &Request, _service: Nanos) {
@@ -248,12 +256,13 @@ mod tests {
         let request = Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba: 0, arrival };
         timed.insert(Nanos::ZERO, request);
         timed.pick(Nanos::ZERO);
+        timed.pick_by(Nanos::ZERO, &mut |_| None);
         timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
         timed.admits(&Room { nr_requests: 1, device: 1, taken: [0; 2] }, op, true);
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
         timed.drain(&mut Vec::new());
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        assert_eq!(*told, ["insert", "pick", "completed", "admits", "retune", "set_limits", "drain"]);
+        assert_eq!(*told, ["insert", "pick", "pick_by", "completed", "admits", "retune", "set_limits", "drain"]);
     }
 }

@@ -57,6 +57,12 @@ pub trait Device: Send {
         false
     }
 
+    /// How long it would take until the device could begin to transfer this request, were it submitted now: the arm's way and the
+    /// platter's, nothing for what its cache serves. `None`: a device without mechanics. Asking changes nothing that anybody sees.
+    fn time_to_reach(&mut self, _now: Nanos, _request: &Request) -> Option<Nanos> {
+        None
+    }
+
     /// When the device next has something to do by itself (complete a request, end a seek, start a write-back);
     /// `None`: nothing until the next `submit`. Background work that no host can see (read-ahead) need not be announced.
     fn wake_at(&self) -> Option<Nanos>;

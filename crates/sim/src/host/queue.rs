@@ -376,7 +376,8 @@ impl Queue {
     /// Takes a request from the scheduler, or notes until when it waits.
     #[inline]
     fn pick(&mut self, now: Nanos) -> Option<Request> {
-        match self.scheduler.pick(now) {
+        let device = &mut self.device;
+        match self.scheduler.pick_by(now, &mut |request| device.time_to_reach(now, request)) {
             Pick::Go(request) => Some(request),
             Pick::WaitUntil(until) => {
                 debug_assert!(until > now, "a scheduler may wait only for the future");

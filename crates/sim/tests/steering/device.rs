@@ -85,7 +85,10 @@ impl Scheduler for Spy {
         self.scheduler.insert(now, request)
     }
     fn pick(&mut self, now: Nanos) -> Pick {
-        let pick = self.scheduler.pick(now);
+        self.pick_by(now, &mut |_| None)
+    }
+    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        let pick = self.scheduler.pick_by(now, cost);
         if let Pick::Go(request) = pick {
             self.picked.insert(request.id);
         }

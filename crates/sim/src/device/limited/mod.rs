@@ -260,6 +260,10 @@ impl Device for Limited {
         self.inner.flush(now, id)
     }
 
+    fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
+        self.inner.time_to_reach(now, request)
+    }
+
     fn wake_at(&self) -> Option<Nanos> {
         let passes = self.waiting.front().map(|(at, _)| *at);
         let ready = self.ready.first().map(|completion| completion.at);
