@@ -149,6 +149,10 @@ impl Scheduler for Timed {
         self.scheduler.admits(room, op, sync)
     }
 
+    fn throttles_write_back(&self) -> bool {
+        self.scheduler.throttles_write_back()
+    }
+
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
     }
@@ -197,6 +201,10 @@ mod tests {
         }
         fn admits(&self, _room: &Room, _op: Op, _sync: bool) -> bool {
             self.note("admits");
+            true
+        }
+        fn throttles_write_back(&self) -> bool {
+            self.note("throttles_write_back");
             true
         }
         fn retune(&mut self, _values: &[i64]) {
@@ -259,10 +267,14 @@ mod tests {
         timed.pick_by(Nanos::ZERO, &mut |_| None);
         timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
         timed.admits(&Room { nr_requests: 1, device: 1, taken: [0; 2] }, op, true);
+        timed.throttles_write_back();
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
         timed.drain(&mut Vec::new());
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        assert_eq!(*told, ["insert", "pick", "pick_by", "completed", "admits", "retune", "set_limits", "drain"]);
+        assert_eq!(
+            *told,
+            ["insert", "pick", "pick_by", "completed", "admits", "throttles_write_back", "retune", "set_limits", "drain"]
+        );
     }
 }

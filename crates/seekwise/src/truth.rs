@@ -250,6 +250,8 @@ impl Real for BlockDevice {
         for name in ["max_sectors_kb", "nomerges"] {
             simulated.push(format!("{name}={}", self.queue.get(name)?));
         }
+        // A kernel without it throttles nothing.
+        simulated.push(format!("wbt_lat_usec={}", self.queue.get("wbt_lat_usec").unwrap_or_else(|_| "0".to_owned())));
         for (number, name) in LIVE.iter().enumerate() {
             simulated.push(format!("{name}={}", live(&self.queue, number)?));
         }

@@ -87,6 +87,12 @@ pub trait Scheduler: Send {
         room.taken[usize::from(sync)] < room.nr_requests
     }
 
+    /// Whether the host throttles write-back under it if nothing else is said (`wbt_enable_default` in `block/blk-wbt.c`). Linux does
+    /// since 4.10, but not under bfq, which shares the device out itself (`wbt_disable_default`).
+    fn throttles_write_back(&self) -> bool {
+        false
+    }
+
     /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
     fn set_limits(&mut self, limits: &Limits) {
         let _ = limits;

@@ -46,6 +46,16 @@ pub trait Device: Send {
     /// How many submitted requests may be unfinished at once; always the same.
     fn queue_depth(&self) -> usize;
 
+    /// Whether platters turn in it (`/sys/block/*/queue/rotational`).
+    fn is_rotational(&self) -> bool {
+        false
+    }
+
+    /// Whether it reports writes that are not on the media yet, so that [`flush`](Device::flush) has something to do.
+    fn has_write_cache(&self) -> bool {
+        false
+    }
+
     /// Takes a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
     fn submit(&mut self, now: Nanos, request: &Request);
 

@@ -101,6 +101,9 @@ impl Scheduler for Spy {
     fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
         self.scheduler.admits(room, op, sync)
     }
+    fn throttles_write_back(&self) -> bool {
+        self.scheduler.throttles_write_back()
+    }
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
     }

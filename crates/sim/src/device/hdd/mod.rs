@@ -375,6 +375,14 @@ impl Device for Hdd {
         self.depth
     }
 
+    fn is_rotational(&self) -> bool {
+        true
+    }
+
+    fn has_write_cache(&self) -> bool {
+        self.model.cache.write_cache != WriteCache::Off
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         let arrived = now.0.saturating_add(self.model.delays.request);
         let capacity = self.capacity_sectors();
@@ -434,7 +442,7 @@ impl Device for Hdd {
     }
 
     fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
-        if self.model.cache.write_cache == WriteCache::Off {
+        if !self.has_write_cache() {
             return false;
         }
         self.outstanding += 1;

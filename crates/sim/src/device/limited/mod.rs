@@ -247,6 +247,14 @@ impl Device for Limited {
         self.inner.queue_depth()
     }
 
+    fn is_rotational(&self) -> bool {
+        self.inner.is_rotational()
+    }
+
+    fn has_write_cache(&self) -> bool {
+        self.inner.has_write_cache()
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         self.catch_up(now);
         match self.limiter.pass(now, request) {

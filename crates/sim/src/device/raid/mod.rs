@@ -220,6 +220,14 @@ impl Device for Raid {
         self.depth
     }
 
+    fn is_rotational(&self) -> bool {
+        self.members.iter().any(|member| member.device.is_rotational())
+    }
+
+    fn has_write_cache(&self) -> bool {
+        self.members.iter().any(|member| member.device.has_write_cache())
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         // A rebuild does not announce itself while the host has nothing in the array.
         self.catch_up(now.0);
