@@ -24,6 +24,8 @@ use crate::Nanos;
 pub enum Unit {
     /// Thousand millionths of a second.
     Nanoseconds,
+    /// Millionths of a second.
+    Microseconds,
     /// Thousandths of a second.
     Milliseconds,
     /// Hundredths of a second.
@@ -51,6 +53,7 @@ impl Unit {
     pub const fn symbol(self) -> &'static str {
         match self {
             Unit::Nanoseconds => "ns",
+            Unit::Microseconds => "µs",
             Unit::Milliseconds => "ms",
             Unit::Centiseconds => "cs",
             Unit::Kibibytes => "KiB",
@@ -224,6 +227,7 @@ impl TunableValue for Nanos {
 const fn nanoseconds(unit: Unit) -> u64 {
     match unit {
         Unit::Nanoseconds => 1,
+        Unit::Microseconds => 1_000,
         Unit::Milliseconds => 1_000_000,
         Unit::Centiseconds => 10_000_000,
         _ => 1,

@@ -137,12 +137,20 @@ impl Scheduler for Timed {
         self.sampled(|scheduler| scheduler.pick(now))
     }
 
+    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        self.sampled(|scheduler| scheduler.pick_by(now, cost))
+    }
+
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         self.sampled(|scheduler| scheduler.completed(now, request, service));
     }
 
     fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
         self.scheduler.admits(room, op, sync)
+    }
+
+    fn throttles_write_back(&self) -> bool {
+        self.scheduler.throttles_write_back()
     }
 
     fn retune(&mut self, values: &[i64]) {
@@ -184,11 +192,19 @@ mod tests {
             self.note("pick");
             Pick::Empty
         }
+        fn pick_by(&mut self, _now: Nanos, _cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+            self.note("pick_by");
+            Pick::Empty
+        }
         fn completed(&mut self, _now: Nanos, _request: &Request, _service: Nanos) {
             self.note("completed");
         }
         fn admits(&self, _room: &Room, _op: Op, _sync: bool) -> bool {
             self.note("admits");
+            true
+        }
+        fn throttles_write_back(&self) -> bool {
+            self.note("throttles_write_back");
             true
         }
         fn retune(&mut self, _values: &[i64]) {
@@ -248,12 +264,17 @@ mod tests {
         let request = Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba: 0, arrival };
         timed.insert(Nanos::ZERO, request);
         timed.pick(Nanos::ZERO);
+        timed.pick_by(Nanos::ZERO, &mut |_| None);
         timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
         timed.admits(&Room { nr_requests: 1, device: 1, taken: [0; 2] }, op, true);
+        timed.throttles_write_back();
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
         timed.drain(&mut Vec::new());
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        assert_eq!(*told, ["insert", "pick", "completed", "admits", "retune", "set_limits", "drain"]);
+        assert_eq!(
+            *told,
+            ["insert", "pick", "pick_by", "completed", "admits", "throttles_write_back", "retune", "set_limits", "drain"]
+        );
     }
 }

@@ -31,7 +31,7 @@ fn manual() -> String {
         "# The host\n\n\
          Printed by `seekwise host manual`. Set one with `--set KEY=VALUE`; `--set` may be given several times.\n\n\
          Jobs of an fio job file run on a simulated host: their buffered reads and writes go through its page cache, with read-ahead\n\
-         and write-back as in Linux 6; direct I/O bypasses it. A block trace was recorded below the page cache, so only the first three\n\
+         and write-back as in Linux 6; direct I/O bypasses it. A block trace was recorded below the page cache, so only the first four\n\
          tunables affect it.\n\n\
          ## Tunables\n\nNames, units, ranges and defaults are those of Linux in `/sys/block/*/queue` and `/proc/sys/vm`.\n{tunables}\n\
          ## Machine\n{machine}"

@@ -249,9 +249,9 @@ impl BlockDevice {
         let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };
         let changed = changed.map(|(tunable, value)| (tunable.name, *value, rounding(tunable)));
         self.queue.use_scheduler(setting.spec.name, changed)?;
-        // Write-back throttling is not simulated.
+        // As Linux has it for this scheduler: what was ever set by hand stays on under bfq.
         if self.queue.get("wbt_lat_usec").is_ok() {
-            self.queue.set("wbt_lat_usec", "0")?;
+            self.queue.set("wbt_lat_usec", if setting.spec.name == "bfq" { "0" } else { "-1" })?;
         }
         for (number, name) in LIVE.iter().enumerate() {
             let wanted = host.iter().find(|(key, _)| key == name).map(|(_, value)| value.to_string());
@@ -311,6 +311,8 @@ impl Real for BlockDevice {
         for name in ["max_sectors_kb", "nomerges"] {
             simulated.push(format!("{name}={}", self.queue.get(name)?));
         }
+        // A kernel without it throttles nothing.
+        simulated.push(format!("wbt_lat_usec={}", self.queue.get("wbt_lat_usec").unwrap_or_else(|_| "0".to_owned())));
         for (number, name) in LIVE.iter().enumerate() {
             simulated.push(format!("{name}={}", live(&self.queue, number)?));
         }

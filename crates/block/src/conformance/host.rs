@@ -192,7 +192,7 @@ impl<'a> Host<'a> {
         }
         while self.at_device.len() < self.script.depth {
             self.end_patience();
-            match self.scheduler.pick(self.now) {
+            match self.scheduler.pick_by(self.now, &mut self.script.cost()) {
                 Pick::Go(request) => self.dispatch(request)?,
                 Pick::WaitUntil(time) => return self.wait(time),
                 Pick::Empty if self.waiting.is_empty() => {
@@ -271,7 +271,7 @@ impl<'a> Host<'a> {
         if !handed_over.iter().map(|waiting| &waiting.request).eq(&next.given) {
             return Err(format!("{:?} were handed over, not all that wait in the order of arrival", next.given));
         }
-        if self.scheduler.pick(self.now) != Pick::Empty {
+        if self.scheduler.pick(self.now) != Pick::Empty || self.scheduler.pick_by(self.now, &mut |_| None) != Pick::Empty {
             return Err(String::from("something still waits after drain"));
         }
         for (id, insertion) in merges {

@@ -236,6 +236,10 @@ impl Scheduler for Kyber {
         room.has_tag_within((u64::from(room.nr_requests) * ASYNC_PERCENT / 100) as u32)
     }
 
+    fn throttles_write_back(&self) -> bool {
+        true
+    }
+
     fn retune(&mut self, values: &[i64]) {
         let set = Tunables::of(values);
         let targets = [set.read_lat_nsec, set.write_lat_nsec, DISCARD_TARGET];

@@ -17,6 +17,7 @@ mod mq_deadline;
 mod none;
 mod noop;
 mod scan;
+mod sptf;
 mod sstf;
 
 /// What a scheduler did with a request it was given. The host must know of merges, for one completion then ends several requests.
@@ -61,6 +62,13 @@ pub trait Scheduler: Send {
     /// Says what goes to the device next.
     fn pick(&mut self, now: Nanos) -> Pick;
 
+    /// The same for a host that can tell how long the device would take to reach each waiting request; `cost` is `None` for a device
+    /// that cannot be asked. No kernel can tell, so only a bound makes use of it.
+    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        let _ = cost;
+        self.pick(now)
+    }
+
     /// Learns that a request it picked is done; `service` is the time since the device took it.
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         let _ = (now, request, service);
@@ -77,6 +85,12 @@ pub trait Scheduler: Send {
     fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
         let _ = op;
         room.taken[usize::from(sync)] < room.nr_requests
+    }
+
+    /// Whether the host throttles write-back under it if nothing else is said (`wbt_enable_default` in `block/blk-wbt.c`). Linux does
+    /// since 4.10, but not under bfq, which shares the device out itself (`wbt_disable_default`).
+    fn throttles_write_back(&self) -> bool {
+        false
     }
 
     /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
@@ -162,7 +176,7 @@ pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber
 /// Those of textbooks, and of Linux up to 4.20.
 pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
 
-/// All schedulers that do not learn: the classic ones, a bound that nobody uses, and those of today's Linux.
+/// All schedulers that do not learn: the classic ones, an elevator and a bound that nobody uses, and those of today's Linux.
 pub static ALL: &[&SchedulerSpec] = &[
     &noop::SPEC,
     &sstf::SPEC,
@@ -171,6 +185,7 @@ pub static ALL: &[&SchedulerSpec] = &[
     &anticipatory::SPEC,
     &cfq::SPEC,
     &scan::SPEC,
+    &sptf::SPEC,
     &none::SPEC,
     &mq_deadline::SPEC,
     &kyber::SPEC,
@@ -213,7 +228,7 @@ mod tests {
     #[test]
     fn sets_are_apart_and_in_the_list_of_all() {
         let names = |set: &[&super::SchedulerSpec]| set.iter().map(|spec| spec.name).collect::<Vec<_>>();
-        let of_sets: Vec<_> = names(CLASSIC).into_iter().chain(["scan"]).chain(names(KERNEL)).collect();
+        let of_sets: Vec<_> = names(CLASSIC).into_iter().chain(["scan", "sptf"]).chain(names(KERNEL)).collect();
         assert_eq!(names(ALL), of_sets);
     }
 

@@ -227,6 +227,10 @@ impl Scheduler for MqDeadline {
         room.has_tag_within(self.tuning.async_depth.min(room.nr_requests))
     }
 
+    fn throttles_write_back(&self) -> bool {
+        true
+    }
+
     fn retune(&mut self, values: &[i64]) {
         self.tuning = Tuning::new(values);
         self.queue.set_merging(self.tuning.merging);

@@ -40,6 +40,10 @@ impl Scheduler for NoScheduler {
         room.all_taken() < room.nr_requests.min(room.device)
     }
 
+    fn throttles_write_back(&self) -> bool {
+        true
+    }
+
     fn retune(&mut self, _values: &[i64]) {}
 
     fn drain(&mut self, out: &mut Vec<Request>) {

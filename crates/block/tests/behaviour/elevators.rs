@@ -1,4 +1,4 @@
-use block::Nanos;
+use block::{Nanos, Pick, Request};
 
 use crate::{insert_all, read, scheduler, serve, serve_all};
 
@@ -47,4 +47,21 @@ fn clook_cannot_be_held_by_who_asks_for_the_same_sector_again_and_again() {
     assert_eq!(serve(&mut *clook, NOW), 100);
     insert_all(&mut *clook, NOW, [read(0, 100)]);
     assert_eq!(serve(&mut *clook, NOW), 200);
+}
+
+#[test]
+fn sptf_serves_what_costs_least_where_the_host_can_tell_and_the_nearest_where_it_cannot() {
+    let order = |mut cost: fn(&Request) -> Option<Nanos>| {
+        let mut sptf = scheduler("sptf");
+        insert_all(&mut *sptf, NOW, [read(0, 500), read(1, 100), read(2, 900), read(3, 300)]);
+        let pick = || if let Pick::Go(request) = sptf.pick_by(NOW, &mut cost) { Some(request.lba) } else { None };
+        std::iter::from_fn(pick).collect::<Vec<_>>()
+    };
+    assert_eq!(order(|request| Some(Nanos(1_000 - request.lba))), [900, 500, 300, 100]);
+    assert_eq!(order(|_| Some(NOW)), [500, 100, 900, 300], "of several the oldest");
+    assert_eq!(order(|_| None), [100, 300, 500, 900]);
+    assert_eq!(order(|request| (request.lba != 300).then_some(NOW)), [100, 300, 500, 900], "as long as one has no cost");
+    let mut sptf = scheduler("sptf");
+    insert_all(&mut *sptf, NOW, [read(0, 500), read(1, 100), read(2, 900), read(3, 300)]);
+    assert_eq!(serve_all(&mut *sptf, NOW), [100, 300, 500, 900]);
 }

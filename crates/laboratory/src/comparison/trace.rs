@@ -52,7 +52,7 @@ impl ReplayOptions {
 }
 
 /// The host's tunables that a block trace meets.
-const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "scheduler_switch_ms"];
+const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "wbt_lat_usec", "scheduler_switch_ms"];
 
 /// What `--speed` takes.
 pub const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;

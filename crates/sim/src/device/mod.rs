@@ -46,6 +46,16 @@ pub trait Device: Send {
     /// How many submitted requests may be unfinished at once; always the same.
     fn queue_depth(&self) -> usize;
 
+    /// Whether platters turn in it (`/sys/block/*/queue/rotational`).
+    fn is_rotational(&self) -> bool {
+        false
+    }
+
+    /// Whether it reports writes that are not on the media yet, so that [`flush`](Device::flush) has something to do.
+    fn has_write_cache(&self) -> bool {
+        false
+    }
+
     /// Takes a request. Call `advance(now, …)` first if `wake_at()` is not later than `now`.
     fn submit(&mut self, now: Nanos, request: &Request);
 
@@ -55,6 +65,12 @@ pub trait Device: Send {
     /// several may be under way.
     fn flush(&mut self, _now: Nanos, _id: RequestId) -> bool {
         false
+    }
+
+    /// How long it would take until the device could begin to transfer this request, were it submitted now: the arm's way and the
+    /// platter's, nothing for what its cache serves. `None`: a device without mechanics. Asking changes nothing that anybody sees.
+    fn time_to_reach(&mut self, _now: Nanos, _request: &Request) -> Option<Nanos> {
+        None
     }
 
     /// When the device next has something to do by itself (complete a request, end a seek, start a write-back);

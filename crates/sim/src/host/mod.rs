@@ -18,7 +18,7 @@
 //!   v
 //! transfers: pages under way ---> page_cache: pages in frames ---> shadows, watermarks
 //!   v
-//! plug ---> queue ---> block::Scheduler, device
+//! plug ---> queue ---> outside, write_back_throttle, block::Scheduler, device
 //! ```
 //! [`call`], [`files`], [`settings`], [`error`] and [`tally`] are what all of them speak of; [`steering`] is how queue and host are
 //! set while they run, [`summary`] what a run through them gives.
@@ -52,6 +52,7 @@ mod throttle;
 mod transfers;
 mod watermarks;
 mod write_back;
+mod write_back_throttle;
 mod writing;
 
 pub use call::{Access, Action, Advice, Call};

@@ -61,15 +61,16 @@ impl Outside {
         self.counts[usize::from(issue.sync)] += 1;
     }
 
-    /// Takes out the first in line whose issue may go in by what it does and whether somebody waits for it, and its stream out of the line.
-    pub fn take(&mut self, may_go_in: impl Fn(Op, bool) -> bool) -> Option<Entry> {
-        let any_of = |sync| self.has(sync) && [Op::Read, Op::Write, Op::Discard].into_iter().any(|op| may_go_in(op, sync));
+    /// Takes out the first in line for whose issue there is room by what it does and whether somebody waits for it, and that is `not_held_back`,
+    /// and its stream out of the line.
+    pub fn take(&mut self, has_room: impl Fn(Op, bool) -> bool, not_held_back: impl Fn(&Issue) -> bool) -> Option<Entry> {
+        let any_of = |sync| self.has(sync) && [Op::Read, Op::Write, Op::Discard].into_iter().any(|op| has_room(op, sync));
         if !any_of(false) && !any_of(true) {
             // The line can be long.
             return None;
         }
         let streams = &self.streams;
-        let may_go_in = |issue: &Issue| may_go_in(issue.op, issue.sync);
+        let may_go_in = |issue: &Issue| has_room(issue.op, issue.sync) && not_held_back(issue);
         let first = |stream: &StreamId| {
             streams.get(stream).and_then(|entries| entries.front()).is_some_and(|entry| may_go_in(&entry.issue))
         };

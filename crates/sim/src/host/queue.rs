@@ -5,7 +5,8 @@
 //!                  until the scheduler                                |                   |
 //!                  admits it                                          |<--- completed ----|--> Finished
 //! ```
-//! How requests share the `nr_requests` is the scheduler's to say ([`Scheduler::admits`]).
+//! How requests share the `nr_requests` is the scheduler's to say ([`Scheduler::admits`]). Write-back is held back as well where readers
+//! suffer from it.
 //!
 //! Flushes of the device's write cache bypass all this (`block/blk-flush.c`): one is at the device at a time, and those that arrive
 //! meanwhile share the next one. Their issuers have already waited for the writes that they cover.
@@ -21,6 +22,7 @@ use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room
 use slab::Slab;
 
 use super::outside::Outside;
+use super::write_back_throttle::{Class, WriteBackThrottle, class};
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
 use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
@@ -46,6 +48,9 @@ pub struct QueueSettings {
     pub max_sectors: u32,
     /// Which requests the scheduler may merge.
     pub merges: Merges,
+    /// What reads may take at the device before buffered writes are held back (`wbt_lat_usec`); zero: they never are; `None`: as Linux
+    /// does for the device and the scheduler.
+    pub write_back_latency: Option<Nanos>,
     /// The driver says whether it can take a request before one is taken from the scheduler, as SCSI disks do (`scsi_mq_get_budget` in
     /// `drivers/scsi/scsi_lib.c`). Without, one more than the device takes has left the scheduler and waits for a tag, where nothing
     /// sorts or passes it (`__blk_mq_do_dispatch_sched` in `block/blk-mq-sched.c`): loop devices, NVMe, virtio.
@@ -68,6 +73,7 @@ impl Default for QueueSettings {
             nr_requests: 256,
             max_sectors: 2560,
             merges: Merges::All,
+            write_back_latency: None,
             has_budget: true,
             switch_time: Nanos::from_millis(35),
         }
@@ -107,6 +113,8 @@ struct Slot {
     open_parts: u32,
     /// Of an owner: what was issued.
     issue: Issue,
+    /// It stands for a request of its own that write-back throttling counts.
+    throttled: Option<Class>,
 }
 
 /// A wait for the device's write cache.
@@ -133,6 +141,7 @@ pub struct Queue {
     depth: usize,
     slots: Slab<Slot>,
     outside: Outside,
+    throttle: WriteBackThrottle,
     /// Asynchronous and synchronous: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
     at_device: usize,
@@ -155,13 +164,14 @@ pub struct Queue {
 impl Queue {
     /// Puts `scheduler` in front of `device`.
     pub fn new(scheduler: Box<dyn Scheduler>, device: Box<dyn Device>, settings: QueueSettings) -> Queue {
-        Queue {
+        let mut queue = Queue {
             depth: device.queue_depth(),
             scheduler,
             device,
             settings,
             slots: Slab::new(),
             outside: Outside::default(),
+            throttle: WriteBackThrottle::default(),
             active: [0; 2],
             at_device: 0,
             ahead: None,
@@ -173,7 +183,23 @@ impl Queue {
             completions: Vec::new(),
             busy_at_completion: Nanos::ZERO,
             tally: DeviceTally::default(),
-        }
+        };
+        queue.set_throttle();
+        queue
+    }
+
+    /// Throttles write-back as the settings say or, if they do not, as Linux does for this device and scheduler
+    /// (`wbt_default_latency_nsec`). SCSI disks tell how many requests they take; for others nr_requests counts (`blk_queue_depth`).
+    fn set_throttle(&mut self) {
+        let by_device = Nanos::from_millis(if self.device.is_rotational() { 75 } else { 2 });
+        let by_default = if self.scheduler.throttles_write_back() { by_device } else { Nanos::ZERO };
+        let depth = if self.settings.has_budget { self.depth as u32 } else { self.settings.nr_requests };
+        self.throttle.set(self.settings.write_back_latency.unwrap_or(by_default), depth, self.device.has_write_cache());
+    }
+
+    /// A process was put to sleep because too many pages are dirty: write-back may use more of the device for a while.
+    pub(super) fn writer_sleeps(&mut self, now: Nanos) {
+        self.throttle.writer_sleeps(now);
     }
 
     /// 512-byte sectors of the device.
@@ -205,6 +231,8 @@ impl Queue {
     pub fn set_settings(&mut self, now: Nanos, settings: QueueSettings) {
         self.settings = settings;
         self.scheduler.set_limits(&settings.limits());
+        self.throttle.catch_up(now);
+        self.set_throttle();
         self.fill(now);
     }
 
@@ -231,10 +259,13 @@ impl Queue {
         block::switch(&mut *self.scheduler, &mut *successor, now, |request, insertion| merges.push((*request, insertion)));
         self.scheduler = successor;
         for (request, insertion) in merges {
-            if self.follow(request.id, insertion) {
+            if self.follow(now, request.id, insertion) {
                 self.active[kind(&request)] -= 1;
+                self.release(now, request.id);
             }
         }
+        self.throttle.catch_up(now);
+        self.set_throttle();
         self.wait_until = None;
         let ever_had_a_request = self.tally.requests > 0 || !self.slots.is_empty();
         if ever_had_a_request {
@@ -333,7 +364,8 @@ impl Queue {
     fn fill(&mut self, now: Nanos) {
         // Apart from the rest, which says what there is room for.
         let mut outside = std::mem::take(&mut self.outside);
-        while let Some(mut entry) = outside.take(|op, sync| self.admits(op, sync)) {
+        self.throttle.catch_up(now);
+        while let Some(mut entry) = outside.take(|op, sync| self.admits(op, sync), |issue| self.is_not_throttled(now, issue)) {
             entry.begun = self.insert_part(now, &entry.issue, entry.begun);
             if entry.begun.is_some() {
                 outside.put_back(entry);
@@ -362,13 +394,20 @@ impl Queue {
         };
         let owner = begun.map_or(id, |(owner, _)| owner);
         let (open_parts, dispatched) = (0, Nanos::ZERO);
-        let slot = Slot { request, next_part: NONE, last_part: id, dispatched, owner, open_parts, issue: *issue };
+        let throttled = None;
+        let slot = Slot { request, next_part: NONE, last_part: id, dispatched, owner, open_parts, issue: *issue, throttled };
         self.slots.insert(slot);
         self.slots[owner as usize].open_parts += 1;
         let rest = inserted + sectors;
         let insertion = self.scheduler.insert(now, request);
-        if !self.follow(id, insertion) {
+        if !self.follow(now, id, insertion) {
             self.active[kind(&request)] += 1;
+            if self.throttle.is_on()
+                && let Some(class) = class(request.op, request.sync, request.stream)
+            {
+                self.slots[id as usize].throttled = Some(class);
+                self.throttle.took(now, class);
+            }
         }
         (rest < issue.sectors).then_some((owner, rest))
     }
@@ -376,7 +415,8 @@ impl Queue {
     /// Takes a request from the scheduler, or notes until when it waits.
     #[inline]
     fn pick(&mut self, now: Nanos) -> Option<Request> {
-        match self.scheduler.pick(now) {
+        let device = &mut self.device;
+        match self.scheduler.pick_by(now, &mut |request| device.time_to_reach(now, request)) {
             Pick::Go(request) => Some(request),
             Pick::WaitUntil(until) => {
                 debug_assert!(until > now, "a scheduler may wait only for the future");
@@ -388,14 +428,29 @@ impl Queue {
     }
 
     /// Keeps the chains of parts in step with a merge. True if `id` no longer stands for a request of its own.
-    fn follow(&mut self, id: RequestId, insertion: Insertion) -> bool {
+    fn follow(&mut self, now: Nanos, id: RequestId, insertion: Insertion) -> bool {
         let Insertion::Merged { into, absorbed } = insertion else { return false };
         self.append(into, id);
         if let Some(absorbed) = absorbed {
             self.append(into, absorbed);
             self.active[kind(&self.slots[absorbed as usize].request)] -= 1;
+            self.release(now, absorbed);
         }
         true
+    }
+
+    /// This slot no longer stands for a request that write-back throttling counts.
+    fn release(&mut self, now: Nanos, id: RequestId) {
+        if let Some(class) = self.slots[id as usize].throttled.take() {
+            self.throttle.released(now, class);
+        }
+    }
+
+    /// Whether write-back throttling lets it in now.
+    #[inline]
+    fn is_not_throttled(&self, now: Nanos, issue: &Issue) -> bool {
+        let class = if self.throttle.is_on() { class(issue.op, issue.sync, issue.stream) } else { None };
+        class.is_none_or(|class| self.throttle.lets_in(now, class, issue.stream))
     }
 
     fn append(&mut self, into: RequestId, chain: RequestId) {
@@ -412,6 +467,9 @@ impl Queue {
             self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         }
         self.active[kind(&head.request)] -= 1;
+        if self.throttle.is_on() {
+            self.throttle.completed(completion.at, completion.id, head.request.op, completion.at - dispatched);
+        }
         self.at_device -= 1;
         self.tally.requests += 1;
         self.tally.in_queue_ns += u128::from((completion.at - head.request.arrival).0);
@@ -421,6 +479,7 @@ impl Queue {
             self.tally.rotation += completion.rotation;
             self.tally.seek_cylinders += u64::from(completion.seek_cylinders);
         }
+        self.release(completion.at, completion.id);
         let mut part = completion.id;
         while part != NONE {
             let Slot { owner, next_part, .. } = self.slots[part as usize];
@@ -439,6 +498,14 @@ impl Queue {
             }
             part = next_part;
         }
+    }
+}
+
+#[inline]
+fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
     }
 }
 
@@ -470,8 +537,15 @@ impl Server for Queue {
         if let Some(notes) = &mut self.notes {
             notes.push(Noted::Issued(issue));
         }
+        if self.throttle.is_on() {
+            self.throttle.catch_up(now);
+            if issue.op == Op::Read {
+                self.throttle.read_submitted(now);
+            }
+        }
         let fits = issue.sectors <= self.settings.max_sectors && self.admits(issue.op, issue.sync);
-        if fits && (self.outside.is_empty() || !self.outside.has(issue.sync) && !self.outside.has_stream(issue.stream)) {
+        let is_next = self.outside.is_empty() || !self.outside.has(issue.sync) && !self.outside.has_stream(issue.stream);
+        if fits && is_next && self.is_not_throttled(now, &issue) {
             self.insert_part(now, &issue, None);
             return;
         }
@@ -480,10 +554,7 @@ impl Server for Queue {
     }
 
     fn next_event(&self) -> Option<Nanos> {
-        match (self.device.wake_at(), self.wait_until) {
-            (Some(device), Some(scheduler)) => Some(device.min(scheduler)),
-            (device, scheduler) => device.or(scheduler),
-        }
+        earliest(earliest(self.device.wake_at(), self.wait_until), self.throttle.next_event())
     }
 
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
@@ -520,6 +591,9 @@ impl Server for Queue {
             let Some(request) = self.ahead.take().or_else(|| self.pick(now)) else { return };
             self.at_device += 1;
             self.device.submit(now, &request);
+            if request.op == Op::Read && self.throttle.is_on() {
+                self.throttle.read_dispatched(now, request.id);
+            }
             let slot = &mut self.slots[request.id as usize];
             slot.request = request;
             slot.dispatched = now;

@@ -16,6 +16,10 @@ tunables! {
         pub max_sectors_kb: i64 = Tunable::new(Unit::Kibibytes, 4..=32_768, 1280).logarithmic(),
         /// Which requests that touch are merged: 0 all, 1 only with the request that was queued or grew last, 2 none.
         pub nomerges: i64 = Tunable::new(Unit::Count, 0..=2, 0),
+        /// What reads may take at the device before fewer buffered writes are let to it, as write-back throttling goes by; 0 throttles
+        /// nothing. -1 asks for the default: 75,000 for disks that turn and 2,000 for others under none, mq-deadline and kyber, off
+        /// under bfq and schedulers from before Linux 4.10.
+        pub wbt_lat_usec: i64 = Tunable::new(Unit::Microseconds, -1..=10_000_000, -1),
         /// How far the kernel reads ahead of a process that reads a file in order. 0 reads one page at a time.
         pub read_ahead_kb: i64 = Tunable::new(Unit::Kibibytes, 0..=65_536, 128).logarithmic(),
         /// Share of the memory that could hold file pages which may be written and not yet on the device. Writers are slowed down
@@ -75,12 +79,18 @@ fn merges(nomerges: i64) -> Merges {
     }
 }
 
+/// What a value of `wbt_lat_usec` means.
+fn write_back_latency(wbt_lat_usec: i64) -> Option<Nanos> {
+    u64::try_from(wbt_lat_usec).ok().map(Nanos::from_micros)
+}
+
 impl QueueSettings {
     /// The value of the tunable at `index` of [`TUNABLES`]; `None` if it is not the queue's.
     pub fn value(&self, index: usize) -> Option<i64> {
         match of_the_queue().get(index)?.name {
             "nr_requests" => Some(i64::from(self.nr_requests)),
             "max_sectors_kb" => Some(i64::from(self.max_sectors / 2)),
+            "wbt_lat_usec" => Some(self.write_back_latency.map_or(-1, |latency| (latency.0 / 1_000) as i64)),
             "nomerges" => Some(match self.merges {
                 Merges::All => 0,
                 Merges::WithLast => 1,
@@ -95,6 +105,7 @@ impl QueueSettings {
         match of_the_queue()[index].name {
             "nr_requests" => self.nr_requests = value as u32,
             "max_sectors_kb" => self.max_sectors = 2 * value as u32,
+            "wbt_lat_usec" => self.write_back_latency = write_back_latency(value),
             _ => self.merges = merges(value),
         }
         self
@@ -159,6 +170,7 @@ impl HostSettings {
             nr_requests: self.nr_requests as u32,
             max_sectors: 2 * self.max_sectors_kb as u32,
             merges: merges(self.nomerges),
+            write_back_latency: write_back_latency(self.wbt_lat_usec),
             has_budget: self.dispatch_budget,
             switch_time: Nanos::from_millis(self.scheduler_switch_ms as u64),
         }
@@ -193,13 +205,17 @@ mod tests {
         assert_eq!(queue(""), QueueSettings::default());
         let expected = QueueSettings { nr_requests: 8, max_sectors: 128, merges: Merges::Never, ..QueueSettings::default() };
         assert_eq!(queue("nr_requests=8,max_sectors_kb=64,nomerges=2"), expected);
+        let latency = |text| queue(text).write_back_latency;
+        assert_eq!(latency("wbt_lat_usec=-1"), None);
+        assert_eq!(latency("wbt_lat_usec=0"), Some(Nanos::ZERO));
+        assert_eq!(latency("wbt_lat_usec=75000"), Some(Nanos::from_millis(75)));
         assert_eq!(queue("nomerges=1").merges, Merges::WithLast);
         assert_eq!(queue("scheduler_switch_ms=7").switch_time, Nanos::from_millis(7));
     }
 
     #[test]
     fn a_queue_and_its_host_give_the_same_values_for_the_queues_tunables() {
-        let settings = HostSettings::parse("nr_requests=8,max_sectors_kb=64,nomerges=1").unwrap();
+        let settings = HostSettings::parse("nr_requests=8,max_sectors_kb=64,nomerges=1,wbt_lat_usec=7").unwrap();
         let mut queue = QueueSettings::default();
         for index in 0..of_the_queue().len() {
             assert_eq!(settings.queue().value(index), settings.value(index));

@@ -197,6 +197,7 @@ impl WriteBack {
         let pause = self.throttle.pause(limits, dirty, writer.dirtied).max(Nanos(1));
         *writer = Writer { dirtied: 0, check_after: self.throttle.poll_interval(limits, dirty) };
         self.counts.throttled += pause;
+        transfers.queue_mut().writer_sleeps(now);
         Some(pause)
     }
 

@@ -43,10 +43,10 @@ fn settings() -> impl Strategy<Value = String> {
         one("dirty_writeback_centisecs", &[0, 5, 500]),
         one("nr_requests", &[4, 256]),
         one("max_sectors_kb", &[4, 64, 1280]),
-        one("nomerges", &[0, 1, 2]),
+        (one("nomerges", &[0, 1, 2]), one("wbt_lat_usec", &[-1, 0, 1, 2000])),
         (one("swappiness", &[0, 60, 200]), memory),
     )
-        .prop_map(|(a, b, c, d, e, f, g, h, i, (j, memory))| [a, b, c, d, e, f, g, h, i, j].join(",") + memory)
+        .prop_map(|(a, b, c, d, e, f, g, h, (i, k), (j, memory))| [a, b, c, d, e, f, g, h, i, j, k].join(",") + memory)
 }
 
 /// Each process makes its calls one after the other, and at the end all files are synchronised.

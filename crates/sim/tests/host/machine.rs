@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use block::{Nanos, Op, Priority, Request, StreamId};
 use sim::device::{Completion, Device};
 use sim::host::{Access, Action, Advice, Call, Extent, File, FileId, Files, Host, HostSettings, Queue, QueueSettings};
-use sim::profile::DeviceOptions;
+use sim::profile::{DeviceOptions, Profile};
 use sim::run::{Finished, Server};
 
 pub const KIB: u64 = 1024;
@@ -108,7 +108,10 @@ impl Machine {
     }
 
     pub fn on_disk(disk: &str, scheduler: &str, files: Files, settings: &str) -> Machine {
-        let profile = sim::profile::load(disk).unwrap();
+        Machine::on_profile(&sim::profile::load(disk).unwrap(), scheduler, files, settings)
+    }
+
+    pub fn on_profile(profile: &Profile, scheduler: &str, files: Files, settings: &str) -> Machine {
         Machine::on(queue(scheduler, profile.build(DeviceOptions::default())), Log::default(), files, settings)
     }
 

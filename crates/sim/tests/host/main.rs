@@ -7,4 +7,5 @@ mod flushing;
 mod machine;
 mod memory;
 mod reading;
+mod throttling;
 mod writing;

@@ -85,7 +85,10 @@ impl Scheduler for Spy {
         self.scheduler.insert(now, request)
     }
     fn pick(&mut self, now: Nanos) -> Pick {
-        let pick = self.scheduler.pick(now);
+        self.pick_by(now, &mut |_| None)
+    }
+    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        let pick = self.scheduler.pick_by(now, cost);
         if let Pick::Go(request) = pick {
             self.picked.insert(request.id);
         }
@@ -97,6 +100,9 @@ impl Scheduler for Spy {
     }
     fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
         self.scheduler.admits(room, op, sync)
+    }
+    fn throttles_write_back(&self) -> bool {
+        self.scheduler.throttles_write_back()
     }
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);

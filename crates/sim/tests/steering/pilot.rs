@@ -14,6 +14,11 @@ use crate::device::{Log, Logged, Spy};
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
+/// The place of `read_ahead_kb` among a host's tunables.
+fn read_ahead() -> usize {
+    sim::host::TUNABLES.iter().position(|tunable| tunable.name == "read_ahead_kb").unwrap()
+}
+
 /// Takes a step at a fixed interval, and at once when told to; switches the scheduler every time if asked to.
 #[derive(Default)]
 struct Recorder {
@@ -33,7 +38,7 @@ impl Pilot for Recorder {
         assert!(self.noted.is_empty());
         self.begun += 1;
         self.next = self.every.unwrap_or(Nanos::MAX);
-        self.values.push((plant.value(0), plant.value(3)));
+        self.values.push((plant.value(0), plant.value(read_ahead())));
     }
     fn events(&mut self, noted: &[Noted]) {
         self.noted.extend(noted);
@@ -49,7 +54,7 @@ impl Pilot for Recorder {
             plant.switch(now, Spy::on(block::ALL[self.looks.len() % block::ALL.len()]));
             plant.set(now, 0, 64).unwrap();
         }
-        self.values.push((plant.value(0), plant.value(3)));
+        self.values.push((plant.value(0), plant.value(read_ahead())));
         self.switches
     }
 }

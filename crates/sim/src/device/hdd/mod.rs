@@ -375,6 +375,14 @@ impl Device for Hdd {
         self.depth
     }
 
+    fn is_rotational(&self) -> bool {
+        true
+    }
+
+    fn has_write_cache(&self) -> bool {
+        self.model.cache.write_cache != WriteCache::Off
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         let arrived = now.0.saturating_add(self.model.delays.request);
         let capacity = self.capacity_sectors();
@@ -425,8 +433,16 @@ impl Device for Hdd {
         self.start_arm(now.0);
     }
 
+    fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
+        let capacity = self.capacity_sectors();
+        let lba = request.lba.min(capacity - 1);
+        let end = request.lba.saturating_add(u64::from(request.sectors)).clamp(lba + 1, capacity);
+        self.advance_stream(now.0);
+        Some(Nanos(self.time_to_reach_sectors(now.0, request.op, lba, end)))
+    }
+
     fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
-        if self.model.cache.write_cache == WriteCache::Off {
+        if !self.has_write_cache() {
             return false;
         }
         self.outstanding += 1;
@@ -473,6 +489,31 @@ impl Device for Hdd {
 }
 
 impl Hdd {
+    /// See [`Device::time_to_reach`]. Other requests that wait in the drive are not counted in.
+    fn time_to_reach_sectors(&self, now: u64, op: Op, lba: u64, end: u64) -> u64 {
+        let from_memory = match op {
+            Op::Discard => true,
+            Op::Read => self.stream_brings(lba) || matches!(self.cache.look_up(lba, end), Lookup::Whole(_)),
+            Op::Write => self.reports_early() && !self.cache.full_of_writes() && !self.cache.collides(lba, end),
+        };
+        if from_memory {
+            return 0;
+        }
+        let (write, mechanics, delays) = (op == Op::Write, &self.model.mechanics, &self.model.delays);
+        let command = if write { &delays.write } else { &delays.read_miss };
+        let ready = now.saturating_add(delays.request + command.after(self.last_was_read));
+        let mut at = self.active.map_or(ready, |active| active.until.max(ready));
+        let place = self.locate(lba);
+        if write && self.last_write == (lba, at) {
+            return at - now;
+        }
+        if write {
+            let seek = mechanics.seek_time(self.arm, &place, Motion::Fresh, true);
+            at = at.saturating_add(mechanics.minimum_write_seek.saturating_sub(seek));
+        }
+        (at - now).saturating_add(mechanics.position(at, self.arm, &place, Motion::Fresh, write).total())
+    }
+
     /// Brings the count of busy time up to now.
     fn end_at_last(&mut self, now: Nanos) {
         if let Some(since) = self.busy_since {

@@ -247,6 +247,14 @@ impl Device for Limited {
         self.inner.queue_depth()
     }
 
+    fn is_rotational(&self) -> bool {
+        self.inner.is_rotational()
+    }
+
+    fn has_write_cache(&self) -> bool {
+        self.inner.has_write_cache()
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         self.catch_up(now);
         match self.limiter.pass(now, request) {
@@ -258,6 +266,10 @@ impl Device for Limited {
     fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
         self.catch_up(now);
         self.inner.flush(now, id)
+    }
+
+    fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
+        self.inner.time_to_reach(now, request)
     }
 
     fn wake_at(&self) -> Option<Nanos> {

@@ -61,6 +61,9 @@ pub trait Level: fmt::Debug + Sync {
         (first, end)
     }
 
+    /// Names the members and rows that hold the data of a stripe unit.
+    fn places_of(&self, layout: &ArrayLayout, unit: u64, name: &mut dyn FnMut(usize, u64));
+
     /// Reads what a read asks for.
     fn read(&self, raid: &mut Raid, work: &Work) -> u64;
 

@@ -46,7 +46,7 @@ mod tests;
 
 use std::collections::VecDeque;
 
-use block::{Nanos, Request, RequestId};
+use block::{Nanos, Op, Request, RequestId};
 use slab::Slab;
 
 pub use self::failure::{MemberFailure, REBUILD_STREAM};
@@ -220,6 +220,14 @@ impl Device for Raid {
         self.depth
     }
 
+    fn is_rotational(&self) -> bool {
+        self.members.iter().any(|member| member.device.is_rotational())
+    }
+
+    fn has_write_cache(&self) -> bool {
+        self.members.iter().any(|member| member.device.has_write_cache())
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         // A rebuild does not announce itself while the host has nothing in the array.
         self.catch_up(now.0);
@@ -230,6 +238,25 @@ impl Device for Raid {
         let end = request.end().clamp(at + 1, capacity);
         self.begin_request(now.0, request, at, end);
         self.settle();
+    }
+
+    /// Goes by the first stripe unit: the soonest of its copies for a read, the last for a write. What only others can tell of a failed
+    /// member counts as nothing, and neither does what waits in the array.
+    fn time_to_reach(&mut self, now: Nanos, request: &Request) -> Option<Nanos> {
+        let (layout, failed) = (self.layout, self.failed);
+        let at = request.lba.min(layout.capacity() - 1);
+        let (unit, offset) = (at / layout.unit, at % layout.unit);
+        let (mut least, mut most) = (None::<Nanos>, Some(Nanos::ZERO));
+        layout.level.places_of(&layout, unit, &mut |number, row| {
+            if failed == Some(number) {
+                return;
+            }
+            let lba = row * layout.unit + offset;
+            let time = self.members[number].device.time_to_reach(now, &Request { lba, ..*request });
+            least = least.map_or(time, |least| time.map(|time| least.min(time)));
+            most = most.zip(time).map(|(most, time)| most.max(time));
+        });
+        if request.op == Op::Read { least.or(most) } else { most }
     }
 
     fn flush(&mut self, now: Nanos, id: RequestId) -> bool {

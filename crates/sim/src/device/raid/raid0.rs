@@ -35,6 +35,11 @@ impl Level for Raid0 {
         false
     }
 
+    fn places_of(&self, layout: &ArrayLayout, unit: u64, name: &mut dyn FnMut(usize, u64)) {
+        let (member, row) = layout.striped(unit);
+        name(member, row);
+    }
+
     fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
         access(raid, work)
     }

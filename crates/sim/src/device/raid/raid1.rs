@@ -32,6 +32,10 @@ impl Level for Raid1 {
         layout.capacity()
     }
 
+    fn places_of(&self, layout: &ArrayLayout, unit: u64, name: &mut dyn FnMut(usize, u64)) {
+        (0..layout.members).for_each(|member| name(member, unit));
+    }
+
     fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
         read_one(raid, work, 0..raid.layout.members)
     }

@@ -33,6 +33,10 @@ impl Level for Raid10 {
         (first / unit * members / 2 * unit, (end.div_ceil(unit) * members).div_ceil(2) * unit)
     }
 
+    fn places_of(&self, layout: &ArrayLayout, unit: u64, name: &mut dyn FnMut(usize, u64)) {
+        copies(layout, unit).into_iter().for_each(|(member, row)| name(member, row));
+    }
+
     fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
         let layout = raid.layout;
         let mut used = 0;

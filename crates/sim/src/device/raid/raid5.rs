@@ -43,6 +43,12 @@ impl Level for Raid5 {
         (at / sectors * unit, ((until - 1) / sectors + 1) * unit)
     }
 
+    fn places_of(&self, layout: &ArrayLayout, unit: u64, name: &mut dyn FnMut(usize, u64)) {
+        let data = layout.members as u64 - 1;
+        let row = unit / data;
+        name(((parity(layout, row) as u64 + 1 + unit % data) % layout.members as u64) as usize, row);
+    }
+
     fn read(&self, raid: &mut Raid, work: &Work) -> u64 {
         access(raid, work, Op::Read, Stripe::reads_of_read)
     }

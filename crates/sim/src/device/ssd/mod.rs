@@ -460,6 +460,10 @@ impl Device for Ssd {
         self.depth
     }
 
+    fn has_write_cache(&self) -> bool {
+        self.model.buffer_pages > 0
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         self.account(now.0);
         // What lies beyond the end is the caller's mistake, and is cut off.
@@ -485,7 +489,7 @@ impl Device for Ssd {
     }
 
     fn flush(&mut self, now: Nanos, id: RequestId) -> bool {
-        if self.model.buffer_pages == 0 {
+        if !self.has_write_cache() {
             return false;
         }
         self.account(now.0);

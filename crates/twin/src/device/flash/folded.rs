@@ -51,6 +51,10 @@ impl Device for FoldedDevice {
         self.inner.queue_depth()
     }
 
+    fn has_write_cache(&self) -> bool {
+        self.inner.has_write_cache()
+    }
+
     fn submit(&mut self, now: Nanos, request: &Request) {
         let within = self.inner.capacity_sectors();
         let sectors = request.sectors.min(u32::try_from(within).unwrap_or(u32::MAX));

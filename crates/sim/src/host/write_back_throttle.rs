@@ -1,0 +1,442 @@
+//! Write-back throttling: how many buffered writes may be in the queue and at the device, so that readers need not wait behind them.
+//!
+//! ```text
+//! reads' shortest time at the device, by windows of 100 ms
+//!   above the target (wbt_lat_usec) --> step down: half as many writes, a shorter window
+//!   below it, or nobody reads       --> step up
+//! ```
+//! Follows `block/blk-wbt.c` of Linux 6.x, with the depths of `block/blk-rq-qos.c` and the windows of `block/blk-stat.c`. A window counts
+//! what completes from its beginning on; the next begins where it ends, as long as writes are under way or the depth is not the usual.
+//! Windows end when the queue is next called, so that they cost no events, unless somebody waits for their end.
+//!
+//! Not modelled: write-back that somebody waits for (fsync), which Linux counts and holds to the whole depth, passes here like direct
+//! writes; times are nanoseconds, not jiffies; a request that could join a queued one waits all the same.
+
+use std::cell::Cell;
+
+use block::{Nanos, Op, RequestId, StreamId};
+
+use crate::streams::{FLUSHER, KSWAPD};
+
+/// `RWB_DEF_DEPTH`.
+const USUAL_DEPTH: u32 = 16;
+/// `RWB_WINDOW_NSEC`.
+const WINDOW: Nanos = Nanos::from_millis(100);
+/// `RWB_MIN_WRITE_SAMPLES`.
+const LEAST_WRITES: u32 = 3;
+/// `RWB_UNKNOWN_BUMP`.
+const UNKNOWN_WINDOWS: u32 = 5;
+/// For so long after a read, others count as there (`close_io`).
+const READERS_STAY: Nanos = Nanos::from_millis(100);
+/// For so long after a writer slept because of too many dirty pages, memory counts as short (`wb_recent_wait`).
+const SLEEP_COUNTS: Nanos = Nanos::from_millis(1_000);
+
+/// Kinds of throttled requests, which are counted and wait apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    Background,
+    Kswapd,
+    Discard,
+}
+
+const CLASSES: usize = 3;
+
+/// What sort of throttled request this is; `None` if it passes (`wbt_should_throttle`).
+#[inline]
+pub(super) fn class(op: Op, sync: bool, stream: StreamId) -> Option<Class> {
+    match op {
+        Op::Read => None,
+        Op::Discard => Some(Class::Discard),
+        Op::Write if sync => None,
+        Op::Write if stream == KSWAPD => Some(Class::Kswapd),
+        Op::Write => Some(Class::Background),
+    }
+}
+
+/// What a window showed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    Fine,
+    TooSlow,
+    OnlyWrites,
+    Nothing,
+}
+
+/// `struct rq_wb`.
+#[derive(Debug, Default)]
+pub(super) struct WriteBackThrottle {
+    /// What reads may take at the device; zero if nothing is throttled.
+    target: Nanos,
+    /// `blk_queue_depth`.
+    queue_depth: u32,
+    /// The device reports writes before they are on the media.
+    caches_writes: bool,
+    /// Above zero the depth is halved so many times, below zero doubled.
+    step: i32,
+    deepest: bool,
+    depth: u32,
+    normal: u32,
+    background: u32,
+    unknown: u32,
+    window: Nanos,
+    /// When the window that is open ends.
+    ends: Option<Nanos>,
+    /// In this window: reads and the shortest one's time at the device, and writes.
+    reads: u32,
+    shortest_read: Nanos,
+    writes: u32,
+    /// A read at the device, and since when: the first when none was watched.
+    watched: Option<(RequestId, Nanos)>,
+    /// When a read was last submitted or done.
+    last_read: Option<Nanos>,
+    writer_slept: Option<Nanos>,
+    /// By class: requests in the queue and at the device, and whether others wait, behind which all do until they are woken.
+    in_flight: [u32; CLASSES],
+    asleep: Cell<[bool; CLASSES]>,
+}
+
+impl WriteBackThrottle {
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.target > Nanos::ZERO
+    }
+
+    /// Throttles from now on for this target, or no longer if it is zero. What changes begins at the usual depth (`wbt_set_min_lat`).
+    pub fn set(&mut self, target: Nanos, queue_depth: u32, caches_writes: bool) {
+        if (self.target, self.queue_depth) == (target, queue_depth) {
+            return;
+        }
+        (self.target, self.queue_depth, self.caches_writes) = (target, queue_depth, caches_writes);
+        (self.step, self.deepest) = (0, false);
+        self.set_depth();
+        if !self.is_on() {
+            (self.ends, self.watched) = (None, None);
+        }
+        self.wake_all();
+    }
+
+    /// The depth of the step (`rq_depth_calc_max_depth`, `calc_wb_limits`). True if there is none deeper.
+    fn set_depth(&mut self) -> bool {
+        let usual = USUAL_DEPTH.min(self.queue_depth);
+        let most = (u64::from(self.queue_depth) * 3 / 4) as u32;
+        let (depth, deepest) = match (self.queue_depth, self.step) {
+            // A device that takes one is to have the next at hand.
+            (0 | 1, 1..) => (1, false),
+            (0 | 1, _) => (2, true),
+            (_, 0) => (usual, false),
+            (_, 1..) => (1 + ((usual - 1) >> self.step.min(31)), false),
+            _ => {
+                let deeper = 1 + (u64::from(usual - 1) << self.step.unsigned_abs().min(31));
+                if deeper > u64::from(most) { (most, true) } else { (deeper as u32, false) }
+            }
+        };
+        self.depth = depth;
+        (self.normal, self.background) = if depth <= 2 { (depth, 1) } else { (depth.div_ceil(2), (depth + 3) / 4) };
+        deepest
+    }
+
+    fn step_up(&mut self) {
+        if self.deepest {
+            return;
+        }
+        self.step -= 1;
+        self.deepest = self.set_depth();
+        self.unknown = 0;
+        self.wake_all();
+    }
+
+    /// `at_once`: depth gained while nobody read is given up in one step. False at the least depth.
+    fn step_down(&mut self, at_once: bool) -> bool {
+        if self.depth <= 1 {
+            return false;
+        }
+        self.step = if self.step < 0 && at_once { 0 } else { self.step + 1 };
+        self.set_depth();
+        (self.deepest, self.unknown) = (false, 0);
+        true
+    }
+
+    fn wake_all(&mut self) {
+        self.asleep.set([false; CLASSES]);
+    }
+
+    fn all_in_flight(&self) -> u32 {
+        self.in_flight.iter().sum()
+    }
+
+    fn memory_is_short(&self, now: Nanos) -> bool {
+        self.writer_slept.is_some_and(|at| now < at + SLEEP_COUNTS)
+    }
+
+    fn readers_are_there(&self, now: Nanos) -> bool {
+        self.last_read.is_some_and(|at| now < at + READERS_STAY)
+    }
+
+    /// Ends the windows that are over by `now` (`wb_timer_fn`).
+    #[inline]
+    pub fn catch_up(&mut self, now: Nanos) {
+        while let Some(at) = self.ends.filter(|&at| at <= now) {
+            self.end_window(at, now);
+        }
+    }
+
+    fn end_window(&mut self, at: Nanos, now: Nanos) {
+        let mut stays = false;
+        match self.seen(at) {
+            Seen::TooSlow => _ = self.step_down(true),
+            Seen::Fine | Seen::OnlyWrites => self.step_up(),
+            Seen::Nothing => {
+                self.unknown += 1;
+                if self.unknown >= UNKNOWN_WINDOWS && self.step > 0 {
+                    self.step_up();
+                } else if self.unknown >= UNKNOWN_WINDOWS && self.step < 0 {
+                    stays = !self.step_down(false);
+                }
+            }
+        }
+        (self.reads, self.writes) = (0, 0);
+        if self.step == 0 && self.all_in_flight() == 0 {
+            self.ends = None;
+            return;
+        }
+        self.open_window(at);
+        if stays && let Some(ends) = &mut self.ends {
+            // Every window until `now` would show the same.
+            *ends = at + Nanos(((now - at).0 / self.window.0 + 1) * self.window.0);
+        }
+    }
+
+    /// `latency_exceeded`.
+    fn seen(&self, at: Nanos) -> Seen {
+        let watched = self.watched.map_or(Nanos::ZERO, |(_, since)| Nanos(at.0.saturating_sub(since.0)));
+        if watched > self.window || (watched > self.target && self.reads == 0) {
+            return Seen::TooSlow;
+        }
+        if self.reads == 0 || self.writes < LEAST_WRITES {
+            let writes = self.writes > 0 || self.memory_is_short(at) || self.all_in_flight() > 0;
+            return if writes { Seen::OnlyWrites } else { Seen::Nothing };
+        }
+        if self.shortest_read > self.target { Seen::TooSlow } else { Seen::Fine }
+    }
+
+    /// `rwb_arm_timer`.
+    fn open_window(&mut self, at: Nanos) {
+        let steps = u64::from(self.step.max(0).unsigned_abs());
+        self.window = Nanos((WINDOW.0 << 4) / ((steps + 1) << 8).isqrt());
+        self.ends = Some(at + self.window);
+    }
+
+    /// When a window must end because somebody may be woken then.
+    #[inline]
+    pub fn next_event(&self) -> Option<Nanos> {
+        self.ends.filter(|_| self.asleep.get() != [false; CLASSES])
+    }
+
+    /// Whether a request of this class may go in. If not, it waits, and all others of the class behind it (`rq_qos_wait`).
+    pub fn lets_in(&self, now: Nanos, class: Class, stream: StreamId) -> bool {
+        let mut asleep = self.asleep.get();
+        let is_asleep = &mut asleep[class as usize];
+        *is_asleep = *is_asleep || self.in_flight[class as usize] >= self.limit(now, class, stream);
+        let lets_in = !*is_asleep;
+        self.asleep.set(asleep);
+        lets_in
+    }
+
+    /// `get_limit`.
+    fn limit(&self, now: Nanos, class: Class, stream: StreamId) -> u32 {
+        match class {
+            Class::Discard => self.background,
+            Class::Kswapd => self.depth,
+            Class::Background if self.memory_is_short(now) => self.depth,
+            // What the flusher writes is marked as being in the background (`wbc_to_write_flags`).
+            Class::Background if stream == FLUSHER || self.readers_are_there(now) => self.background,
+            Class::Background => self.normal,
+        }
+    }
+
+    /// A request of this class has gone into the queue, as one of its own.
+    pub fn took(&mut self, now: Nanos, class: Class) {
+        self.in_flight[class as usize] += 1;
+        if self.ends.is_none() {
+            (self.reads, self.writes) = (0, 0);
+            self.open_window(now);
+        }
+    }
+
+    /// A request of this class is done or has become part of another (`wbt_rqw_done`). Those that wait are woken only when there is
+    /// room for several; before a device that caches writes, when none is left, unless memory is short.
+    pub fn released(&mut self, now: Nanos, class: Class) {
+        let in_flight = &mut self.in_flight[class as usize];
+        *in_flight = in_flight.saturating_sub(1);
+        let in_flight = *in_flight;
+        let limit = match class {
+            Class::Discard => self.background,
+            _ if self.caches_writes && !self.memory_is_short(now) => 0,
+            _ => self.normal,
+        };
+        if in_flight == 0 || (in_flight < limit && limit - in_flight >= self.background / 2) {
+            self.asleep.get_mut()[class as usize] = false;
+        }
+    }
+
+    /// A read was submitted.
+    #[inline]
+    pub fn read_submitted(&mut self, now: Nanos) {
+        self.last_read = Some(now);
+    }
+
+    /// The device was given a read.
+    #[inline]
+    pub fn read_dispatched(&mut self, now: Nanos, id: RequestId) {
+        self.watched.get_or_insert((id, now));
+    }
+
+    /// The device has done a request, which took so long.
+    pub fn completed(&mut self, now: Nanos, id: RequestId, op: Op, service: Nanos) {
+        self.catch_up(now);
+        if op != Op::Read {
+            self.writes += 1;
+            return;
+        }
+        self.shortest_read = if self.reads == 0 { service } else { self.shortest_read.min(service) };
+        self.reads += 1;
+        self.last_read = Some(now);
+        self.watched = self.watched.filter(|&(watched, _)| watched != id);
+    }
+
+    /// A process that made pages dirty is being slowed down.
+    pub fn writer_sleeps(&mut self, now: Nanos) {
+        self.catch_up(now);
+        self.writer_slept = Some(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STREAM: StreamId = 7;
+
+    fn ms(millis: u64) -> Nanos {
+        Nanos::from_millis(millis)
+    }
+
+    fn throttle(queue_depth: u32, caches_writes: bool) -> WriteBackThrottle {
+        let mut throttle = WriteBackThrottle::default();
+        throttle.set(ms(75), queue_depth, caches_writes);
+        throttle
+    }
+
+    /// Lets in what may go at `now`, and says how many are in flight then.
+    fn fill(throttle: &mut WriteBackThrottle, now: Nanos, class: Class, stream: StreamId) -> u32 {
+        while throttle.lets_in(now, class, stream) {
+            throttle.took(now, class);
+        }
+        throttle.in_flight[class as usize]
+    }
+
+    #[test]
+    fn each_step_halves_or_doubles_the_depth() {
+        let mut depths = throttle(32, false);
+        let mut at_step = |step| {
+            depths.step = step;
+            let deepest = depths.set_depth();
+            (depths.depth, depths.normal, depths.background, deepest)
+        };
+        assert_eq!(at_step(0), (16, 8, 4, false));
+        assert_eq!(at_step(1), (8, 4, 2, false));
+        assert_eq!(at_step(3), (2, 2, 1, false));
+        assert_eq!(at_step(9), (1, 1, 1, false));
+        assert_eq!(at_step(-1), (24, 12, 6, true));
+        let mut single = throttle(1, false);
+        assert_eq!((single.depth, single.normal, single.background), (2, 2, 1));
+        assert!(single.step_down(true));
+        assert_eq!(single.depth, 1);
+        assert!(!single.step_down(true), "there is nothing less");
+    }
+
+    #[test]
+    fn who_writes_and_beside_whom_says_how_much_may_be_in_flight() {
+        let later = ms(10_000);
+        let in_flight = |class, stream, prepare: fn(&mut WriteBackThrottle)| {
+            let mut throttle = throttle(32, false);
+            prepare(&mut throttle);
+            fill(&mut throttle, later, class, stream)
+        };
+        let read_lately: fn(&mut WriteBackThrottle) = |throttle| throttle.read_submitted(ms(9_901));
+        let read_before: fn(&mut WriteBackThrottle) = |throttle| throttle.read_submitted(ms(9_900));
+        let short: fn(&mut WriteBackThrottle) = |throttle| throttle.writer_sleeps(ms(9_001));
+        assert_eq!(in_flight(Class::Background, STREAM, |_| {}), 8);
+        assert_eq!(in_flight(Class::Background, STREAM, read_before), 8);
+        assert_eq!(in_flight(Class::Background, STREAM, read_lately), 4);
+        assert_eq!(in_flight(Class::Background, FLUSHER, |_| {}), 4);
+        assert_eq!(in_flight(Class::Background, FLUSHER, short), 16);
+        assert_eq!(in_flight(Class::Kswapd, KSWAPD, read_lately), 16);
+        assert_eq!(in_flight(Class::Discard, STREAM, short), 4);
+        assert_eq!(class(Op::Write, true, STREAM), None);
+        assert_eq!(class(Op::Read, false, STREAM), None);
+    }
+
+    #[test]
+    fn who_waits_is_woken_for_several_or_for_the_last_before_a_cache() {
+        for (caches_writes, woken_at) in [(false, 6), (true, 0)] {
+            let mut throttle = throttle(32, caches_writes);
+            assert_eq!(fill(&mut throttle, ms(0), Class::Background, STREAM), 8);
+            let left = (0..8).rev().find(|_| {
+                throttle.released(ms(1), Class::Background);
+                throttle.lets_in(ms(1), Class::Background, STREAM)
+            });
+            assert_eq!(left, Some(woken_at), "caches writes: {caches_writes}");
+        }
+    }
+
+    #[test]
+    fn slow_reads_shorten_the_queue_and_the_window_until_they_are_fast() {
+        let mut throttle = throttle(32, false);
+        let mut now = Nanos::ZERO;
+        let mut window = |throttle: &mut WriteBackThrottle, read_ms| {
+            fill(throttle, now, Class::Background, STREAM);
+            now = throttle.ends.unwrap();
+            for _ in 0..LEAST_WRITES {
+                throttle.completed(now - Nanos(1), 1, Op::Write, ms(1));
+            }
+            throttle.completed(now - Nanos(1), 2, Op::Read, ms(read_ms));
+            throttle.catch_up(now);
+            (throttle.depth, throttle.window.0 / 1_000_000)
+        };
+        assert_eq!(window(&mut throttle, 76), (8, 72));
+        assert_eq!(window(&mut throttle, 200), (4, 59));
+        assert_eq!(window(&mut throttle, 75), (8, 72));
+        assert_eq!(window(&mut throttle, 1), (16, 100));
+        assert_eq!(window(&mut throttle, 1), (24, 100));
+        assert_eq!(window(&mut throttle, 76), (16, 100), "what was gained goes at once");
+    }
+
+    #[test]
+    fn a_read_that_does_not_come_back_counts_before_it_is_done() {
+        let mut throttle = throttle(32, false);
+        fill(&mut throttle, ms(0), Class::Background, STREAM);
+        throttle.read_dispatched(ms(20), 3);
+        throttle.catch_up(ms(100));
+        assert_eq!(throttle.depth, 8, "80 ms at the device");
+        throttle.completed(ms(101), 3, Op::Read, ms(81));
+        assert_eq!(throttle.watched, None);
+    }
+
+    #[test]
+    fn a_pause_of_any_length_brings_back_the_usual_depth_and_ends_the_windows() {
+        for queue_depth in [1, 2, 3, 32, 1000] {
+            for (step, deepest) in [(4, false), (-1, false), (-3, false), (0, false)] {
+                let mut throttle = throttle(queue_depth, false);
+                (throttle.step, throttle.deepest) = (step, deepest);
+                throttle.set_depth();
+                throttle.open_window(ms(0));
+                throttle.catch_up(Nanos::from_millis(1 << 40));
+                let stuck = throttle.depth == 1 && throttle.step < 0;
+                assert!(stuck || throttle.step == 0, "{queue_depth} at {step}: {}", throttle.step);
+                assert!(stuck || throttle.ends.is_none());
+                assert!(throttle.ends.is_none_or(|ends| ends > Nanos::from_millis(1 << 40)));
+            }
+        }
+    }
+}
