@@ -212,8 +212,9 @@ const OF_THE_QUEUE: usize = 2;
 struct BlockDevice {
     path: PathBuf,
     queue: Queue,
-    /// The scheduler and [`LIVE`] when it began.
+    /// The scheduler and [`LIVE`] when it began, and the target of write-back throttling where the kernel has that.
     before: (String, [String; LIVE.len()]),
+    throttled_at: Option<String>,
     memory_mib: u64,
     capacity_sectors: u64,
     /// `None` where the kernel does not tell.
@@ -235,12 +236,13 @@ impl BlockDevice {
             *value = live(&queue, number)?;
         }
         let before = (queue.get("scheduler")?, values);
+        let throttled_at = queue.get("wbt_lat_usec").ok();
         let recorder =
             Recorder::of(name).map_err(|error| eprintln!("The twin is not asked, for nothing can be recorded: {error}")).ok();
         let size = Path::new("/sys/block").join(name).join("size");
         let text = fs::read_to_string(&size).with_context(|| size.display().to_string())?;
         let capacity_sectors = text.trim().parse().with_context(|| format!("{}: is {}", size.display(), text.trim()))?;
-        Ok(BlockDevice { path: target, queue, before, memory_mib: available_mib()?, capacity_sectors, recorder })
+        Ok(BlockDevice { path: target, queue, before, throttled_at, memory_mib: available_mib()?, capacity_sectors, recorder })
     }
 
     /// Puts a scheduler in force, and everything else as it was but for what is named.
@@ -341,6 +343,9 @@ impl Drop for BlockDevice {
     fn drop(&mut self) {
         // An emulated disk that is gone has nothing to put back, but the page cache is the machine's.
         let _ = self.queue.use_scheduler(&self.before.0, []);
+        if let Some(value) = &self.throttled_at {
+            let _ = self.queue.set("wbt_lat_usec", value);
+        }
         for (number, value) in self.before.1.iter().enumerate() {
             let _ = set_live(&self.queue, number, value);
         }

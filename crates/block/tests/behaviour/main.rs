@@ -1,6 +1,7 @@
 //! What each scheduler promises beyond the rules all obey, and what the merging queue does.
 
 mod anticipatory;
+mod bfq;
 mod cfq;
 mod deadline;
 mod disk;

@@ -192,7 +192,7 @@ impl Bfq {
     /// it in sectors (`bfq_bfqq_charge_time`).
     fn charge_time(&mut self, now: Nanos, number: usize, millis: u64) {
         let entity = self.schedule.entity_mut(number);
-        let timed = if (1..FULL_TURN).contains(&millis) { self.max_budget * millis / FULL_TURN } else { 0 };
+        let timed = self.max_budget * millis.min(FULL_TURN) / FULL_TURN;
         let total = timed.max(entity.service);
         entity.budget = entity.budget.max(total);
         let missing = total - entity.service;
