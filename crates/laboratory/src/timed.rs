@@ -149,6 +149,10 @@ impl Scheduler for Timed {
         self.scheduler.admits(room, op, sync)
     }
 
+    fn wake_batch(&self, room: &Room) -> Option<u32> {
+        self.scheduler.wake_batch(room)
+    }
+
     fn throttles_write_back(&self) -> bool {
         self.scheduler.throttles_write_back()
     }
@@ -202,6 +206,10 @@ mod tests {
         fn admits(&self, _room: &Room, _op: Op, _sync: bool) -> bool {
             self.note("admits");
             true
+        }
+        fn wake_batch(&self, _room: &Room) -> Option<u32> {
+            self.note("wake_batch");
+            None
         }
         fn throttles_write_back(&self) -> bool {
             self.note("throttles_write_back");
@@ -266,7 +274,9 @@ mod tests {
         timed.pick(Nanos::ZERO);
         timed.pick_by(Nanos::ZERO, &mut |_| None);
         timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
-        timed.admits(&Room { nr_requests: 1, device: 1, taken: [0; 2] }, op, true);
+        let room = Room { nr_requests: 1, device: 1, taken: [0; 2] };
+        timed.admits(&room, op, true);
+        timed.wake_batch(&room);
         timed.throttles_write_back();
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
@@ -274,7 +284,18 @@ mod tests {
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert_eq!(
             *told,
-            ["insert", "pick", "pick_by", "completed", "admits", "throttles_write_back", "retune", "set_limits", "drain"]
+            [
+                "insert",
+                "pick",
+                "pick_by",
+                "completed",
+                "admits",
+                "wake_batch",
+                "throttles_write_back",
+                "retune",
+                "set_limits",
+                "drain"
+            ]
         );
     }
 }

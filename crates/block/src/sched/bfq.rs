@@ -398,6 +398,11 @@ impl Scheduler for Bfq {
         }
     }
 
+    /// As Linux has it be, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
+    fn wake_batch(&self, _room: &Room) -> Option<u32> {
+        Some(1)
+    }
+
     fn retune(&mut self, values: &[i64]) {
         let before = core::mem::replace(&mut self.tuning, Tuning::new(values));
         let (budget, timeout) = (self.tuning.max_budget, self.tuning.timeout);

@@ -16,7 +16,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, wake_batch};
 use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Op, Request, Tunable, Unit, tunables};
 
@@ -56,6 +56,10 @@ const BATCH: [u32; DOMAINS] = [16, 8, 1];
 const DISCARD_TARGET: Nanos = Nanos::from_millis(5_000);
 /// A quarter of the tags is for those that somebody waits for (`KYBER_ASYNC_PERCENT`).
 const ASYNC_PERCENT: u64 = 75;
+
+fn async_depth(room: &Room) -> u32 {
+    (u64::from(room.nr_requests) * ASYNC_PERCENT / 100) as u32
+}
 
 /// Latencies are counted in quarters of their target; what takes two targets and more counts as the last (`KYBER_LATENCY_BUCKETS`).
 const BUCKETS: usize = 8;
@@ -233,7 +237,11 @@ impl Scheduler for Kyber {
         if sync {
             return room.all_taken() < room.nr_requests;
         }
-        room.has_tag_within((u64::from(room.nr_requests) * ASYNC_PERCENT / 100) as u32)
+        room.has_tag_within(async_depth(room))
+    }
+
+    fn wake_batch(&self, room: &Room) -> Option<u32> {
+        Some(wake_batch(async_depth(room)))
     }
 
     fn throttles_write_back(&self) -> bool {

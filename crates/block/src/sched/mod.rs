@@ -77,14 +77,22 @@ pub trait Scheduler: Send {
     /// Takes new values for its tunables, in the order of [`SchedulerSpec::tunables`] and within their ranges.
     fn retune(&mut self, values: &[i64]);
 
-    /// Whether the queue lets in one more request that does this; others wait outside, in the order in which they came. What is let
-    /// in is free to be merged and picked. With nothing in the queue or at the device, one is always let in.
+    /// Whether the queue lets in one more request that does this; others wait outside, as [`wake_batch`](Scheduler::wake_batch) says.
+    /// What is let in is free to be merged and picked. With nothing in the queue or at the device, one is always let in.
     ///
     /// Schedulers of Linux's block layer up to 4.20 rely on its two counts, so that write-back cannot lock readers out
     /// (`struct request_list`): `nr_requests` for synchronous and for asynchronous requests each.
     fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
         let _ = op;
         room.taken[usize::from(sync)] < room.nr_requests
+    }
+
+    /// How many tags must come free until those who sleep outside for one are woken, as many at a time (`sbq_calc_wake_batch` in
+    /// `lib/sbitmap.c`). Until then others may take what is free. `None`: who waits takes the first that comes free, and others wait
+    /// behind, as nearly in Linux up to 4.20.
+    fn wake_batch(&self, room: &Room) -> Option<u32> {
+        let _ = room;
+        None
     }
 
     /// Whether the host throttles write-back under it if nothing else is said (`wbt_enable_default` in `block/blk-wbt.c`). Linux does
@@ -206,6 +214,11 @@ pub fn switch(from: &mut dyn Scheduler, to: &mut dyn Scheduler, now: Nanos, mut 
             merged(&request, insertion);
         }
     }
+}
+
+/// [`Scheduler::wake_batch`] where at least so many tags are open to all.
+fn wake_batch(depth: u32) -> u32 {
+    (depth / 8).clamp(1, 8)
 }
 
 /// The two kinds of requests where they are told apart: those that nobody waits for, and those that somebody waits for.

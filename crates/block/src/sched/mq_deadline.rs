@@ -227,6 +227,11 @@ impl Scheduler for MqDeadline {
         room.has_tag_within(self.tuning.async_depth.min(room.nr_requests))
     }
 
+    /// As Linux has it be, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
+    fn wake_batch(&self, _room: &Room) -> Option<u32> {
+        Some(1)
+    }
+
     fn throttles_write_back(&self) -> bool {
         true
     }

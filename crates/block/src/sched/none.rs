@@ -1,18 +1,18 @@
 //! No scheduler: the device's own queue, and nothing before it.
 //!
-//! A request is let in when the device can take it, and goes there at once; the others wait outside, in the order in which they came.
+//! A request is let in when the device can take it, and goes there at once; the others wait outside.
 //! Nothing waits in here, so nothing is merged or sorted. Only while a queue is frozen do requests gather.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Room, Scheduler, SchedulerSpec};
+use super::{Insertion, Patience, Pick, Room, Scheduler, SchedulerSpec, wake_batch};
 use crate::{Nanos, Op, Request};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "none",
-    summary: "no scheduler: requests go to the device as long as it takes them, the others wait outside in order",
+    summary: "no scheduler: requests go to the device as long as it takes them, the others wait outside",
     source: "Linux 6.18 block/blk-mq.c",
     tunables: &[],
     work_conserving: true,
@@ -38,6 +38,10 @@ impl Scheduler for NoScheduler {
     /// A request needs one of the driver's tags (`blk_mq_get_tag`): there are as many as the device takes at once, or fewer.
     fn admits(&self, room: &Room, _op: Op, _sync: bool) -> bool {
         room.all_taken() < room.nr_requests.min(room.device)
+    }
+
+    fn wake_batch(&self, room: &Room) -> Option<u32> {
+        Some(wake_batch(room.nr_requests.min(room.device)))
     }
 
     fn throttles_write_back(&self) -> bool {

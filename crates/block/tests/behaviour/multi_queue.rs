@@ -153,3 +153,15 @@ fn an_elevator_turns_at_the_last_request_of_each_way() {
     insert_all(&mut *scan, NOW, [read(5, 50), read(6, 200)]);
     assert_eq!(serve_all(&mut *scan, NOW), [50, 200]);
 }
+
+#[test]
+fn tags_wake_those_who_wait_in_batches_as_large_as_the_fewest_that_are_open_to_all_allow() {
+    let batch = |name: &str, nr_requests, device| scheduler(name).wake_batch(&Room { nr_requests, device, taken: [0; 2] });
+    assert_eq!([1, 7, 8, 32, 63, 64, 1024].map(|device| batch("none", 1024, device)), [1, 1, 1, 4, 7, 8, 8].map(Some));
+    assert_eq!(batch("none", 32, 1024), Some(4));
+    assert_eq!([4, 42, 43, 256].map(|tags| batch("kyber", tags, 1)), [1, 3, 4, 8].map(Some));
+    assert_eq!([batch("mq-deadline", 256, 32), batch("bfq", 256, 32)], [Some(1); 2]);
+    for name in ["noop", "sstf", "clook", "deadline", "anticipatory", "cfq", "scan", "sptf"] {
+        assert_eq!(batch(name, 256, 32), None, "{name}");
+    }
+}

@@ -21,7 +21,7 @@
 use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, StreamId};
 use slab::Slab;
 
-use super::outside::Outside;
+use super::outside::{Entry, Outside};
 use super::write_back_throttle::{Class, WriteBackThrottle, class};
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
@@ -141,6 +141,8 @@ pub struct Queue {
     depth: usize,
     slots: Slab<Slot>,
     outside: Outside,
+    /// [`Scheduler::wake_batch`] as things are.
+    wake_batch: Option<u32>,
     throttle: WriteBackThrottle,
     /// Asynchronous and synchronous: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
@@ -171,6 +173,7 @@ impl Queue {
             settings,
             slots: Slab::new(),
             outside: Outside::default(),
+            wake_batch: None,
             throttle: WriteBackThrottle::default(),
             active: [0; 2],
             at_device: 0,
@@ -185,6 +188,7 @@ impl Queue {
             tally: DeviceTally::default(),
         };
         queue.set_throttle();
+        queue.set_waiting();
         queue
     }
 
@@ -195,6 +199,12 @@ impl Queue {
         let by_default = if self.scheduler.throttles_write_back() { by_device } else { Nanos::ZERO };
         let depth = if self.settings.has_budget { self.depth as u32 } else { self.settings.nr_requests };
         self.throttle.set(self.settings.write_back_latency.unwrap_or(by_default), depth, self.device.has_write_cache());
+    }
+
+    /// How those who wait outside are woken has perhaps changed: all try again, or line up.
+    fn set_waiting(&mut self) {
+        self.wake_batch = self.scheduler.wake_batch(&self.room());
+        if self.wake_batch.is_some() { self.outside.wake_all() } else { self.outside.line_up() }
     }
 
     /// A process was put to sleep because too many pages are dirty: write-back may use more of the device for a while.
@@ -233,6 +243,7 @@ impl Queue {
         self.scheduler.set_limits(&settings.limits());
         self.throttle.catch_up(now);
         self.set_throttle();
+        self.set_waiting();
         self.fill(now);
     }
 
@@ -244,6 +255,9 @@ impl Queue {
     /// Gives the tunables of the scheduler new values, in their order. Costs nothing: requests stay where they are.
     pub fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
+        if self.scheduler.wake_batch(&self.room()) != self.wake_batch {
+            self.set_waiting();
+        }
     }
 
     /// Replaces the scheduler; the old one hands over the requests it holds. Nothing goes to the device until all requests there are
@@ -266,6 +280,7 @@ impl Queue {
         }
         self.throttle.catch_up(now);
         self.set_throttle();
+        self.set_waiting();
         self.wait_until = None;
         let ever_had_a_request = self.tally.requests > 0 || !self.slots.is_empty();
         if ever_had_a_request {
@@ -311,17 +326,24 @@ impl Queue {
         }
     }
 
-    /// Whether a further issue, synchronous or not, would have to wait outside.
-    pub fn is_full(&self, sync: bool) -> bool {
+    /// Whether a further issue of this stream, synchronous or not, would have to wait outside. Where those who wait are woken in batches
+    /// one finds out by trying, and can ask nothing more then: full is what the stream waits for already.
+    pub fn is_full(&self, stream: StreamId, sync: bool) -> bool {
         let op = if sync { Op::Read } else { Op::Write };
-        self.outside.has(sync) || !self.admits(op, sync)
+        match self.wake_batch {
+            Some(_) => self.outside.has_stream(stream),
+            None => self.outside.has(sync) || !self.admits(op, sync),
+        }
+    }
+
+    fn room(&self) -> Room {
+        Room { nr_requests: self.settings.nr_requests, device: self.depth as u32, taken: self.active }
     }
 
     /// Whether the scheduler lets in one more.
     #[inline]
     fn admits(&self, op: Op, sync: bool) -> bool {
-        let room = Room { nr_requests: self.settings.nr_requests, device: self.depth as u32, taken: self.active };
-        self.active == [0; 2] || self.scheduler.admits(&room, op, sync)
+        self.active == [0; 2] || self.scheduler.admits(&self.room(), op, sync)
     }
 
     /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on
@@ -365,6 +387,11 @@ impl Queue {
         // Apart from the rest, which says what there is room for.
         let mut outside = std::mem::take(&mut self.outside);
         self.throttle.catch_up(now);
+        if self.wake_batch.is_some() {
+            self.fill_awake(now, &mut outside);
+            self.outside = outside;
+            return;
+        }
         while let Some(mut entry) = outside.take(|op, sync| self.admits(op, sync), |issue| self.is_not_throttled(now, issue)) {
             entry.begun = self.insert_part(now, &entry.issue, entry.begun);
             if entry.begun.is_some() {
@@ -372,6 +399,28 @@ impl Queue {
             }
         }
         self.outside = outside;
+    }
+
+    /// Lets those that are awake try, one request each in turn, until they are through or asleep. Nobody sleeps while the queue is empty.
+    fn fill_awake(&mut self, now: Nanos, outside: &mut Outside) {
+        loop {
+            let Some(stream) = outside.next_awake() else {
+                let wakes = outside.wake_held(|issue| self.is_not_throttled(now, issue));
+                if wakes || (self.active == [0; 2] && outside.wake_first()) {
+                    continue;
+                }
+                return;
+            };
+            let Some(&Entry { issue, begun }) = outside.first_of(stream) else { continue };
+            if !self.is_not_throttled(now, &issue) {
+                outside.is_held_back(stream);
+            } else if !self.admits(issue.op, issue.sync) {
+                outside.sleeps(stream);
+            } else {
+                let begun = self.insert_part(now, &issue, begun);
+                outside.goes_on(stream, begun);
+            }
+        }
     }
 
     /// Inserts the next part of an issue, at most a request's size, and says what has begun then if there is a rest. The first part becomes
@@ -467,6 +516,9 @@ impl Queue {
             self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         }
         self.active[kind(&head.request)] -= 1;
+        if let Some(batch) = self.wake_batch {
+            self.outside.tag_freed(batch);
+        }
         if self.throttle.is_on() {
             self.throttle.completed(completion.at, completion.id, head.request.op, completion.at - dispatched);
         }
@@ -544,12 +596,18 @@ impl Server for Queue {
             }
         }
         let fits = issue.sectors <= self.settings.max_sectors && self.admits(issue.op, issue.sync);
-        let is_next = self.outside.is_empty() || !self.outside.has(issue.sync) && !self.outside.has_stream(issue.stream);
+        let passes = self.wake_batch.is_some();
+        let is_next =
+            self.outside.is_empty() || (passes || !self.outside.has(issue.sync)) && !self.outside.has_stream(issue.stream);
         if fits && is_next && self.is_not_throttled(now, &issue) {
             self.insert_part(now, &issue, None);
             return;
         }
-        self.outside.push(issue);
+        if passes {
+            self.outside.push_awake(issue)
+        } else {
+            self.outside.push(issue)
+        }
         self.fill(now);
     }
 

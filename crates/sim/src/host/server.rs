@@ -331,9 +331,10 @@ impl Host {
             self.calls[id].may_overfill = true;
             self.step(now, id);
         }
-        while !self.memory.transfers.is_full(true)
-            && let Some(id) = self.room_waiters.pop_front()
+        while let Some(&id) = self.room_waiters.front()
+            && !self.memory.transfers.is_full(self.calls[id].call.stream, true)
         {
+            self.room_waiters.pop_front();
             self.step(now, id);
         }
     }

@@ -140,7 +140,7 @@ impl Swap {
     /// queue or the swap area is full.
     pub fn write(&mut self, now: Nanos, frame: u32, issuer: Issuer, cache: &mut PageCache, transfers: &mut Transfers) -> bool {
         let page = cache.page(frame).index;
-        if transfers.is_full(false) || !self.give_slot(page) {
+        if transfers.is_full(issuer.stream, false) || !self.give_slot(page) {
             return false;
         }
         cache.clear(frame, flag::DIRTY);

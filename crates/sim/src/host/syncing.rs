@@ -29,7 +29,7 @@ pub(super) fn flush_range(now: Nanos, running: &mut Running, memory: &mut Memory
         {
             return Step::Wait(Wait::Transfer(memory.cache.page(frame).transfer));
         }
-        if memory.transfers.is_full(true) && !std::mem::take(&mut running.may_overfill) {
+        if memory.transfers.is_full(running.call.stream, true) && !std::mem::take(&mut running.may_overfill) {
             return Step::Wait(Wait::Room);
         }
         let (run, issuer) = (running.run_to(last + 1), running.issuer());

@@ -141,9 +141,9 @@ impl Transfers {
         &self.files
     }
 
-    /// Whether a further issue, synchronous or not, would have to wait outside the queue.
-    pub fn is_full(&self, sync: bool) -> bool {
-        self.queue().is_full(sync)
+    /// Whether a further issue of this stream, synchronous or not, would have to wait outside the queue.
+    pub fn is_full(&self, stream: StreamId, sync: bool) -> bool {
+        self.queue().is_full(stream, sync)
     }
 
     /// Another process issues from here on.

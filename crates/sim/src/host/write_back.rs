@@ -233,7 +233,7 @@ impl WriteBack {
         if self.flusher.wake_at.is_some_and(|at| at <= now) {
             (self.flusher.wake_at, self.flusher.old_due) = (None, true);
         }
-        while !transfers.is_full(false) {
+        while !transfers.is_full(streams::FLUSHER, false) {
             let Some(pass) = self.flusher.pass.or_else(|| self.next_pass(now, cache)) else { return };
             self.flusher.pass = self.write_next_run(now, pass, cache, transfers);
         }

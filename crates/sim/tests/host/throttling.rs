@@ -61,7 +61,7 @@ const BOTH: &[usize] = &[READER, WRITER];
 
 #[test]
 fn a_reader_beside_a_buffered_writer_waits_much_less_than_without_throttling() {
-    for (disk, profile, least) in [("uncached", uncached(), 3.0), ("sata7200", load("sata7200").unwrap(), 1.2)] {
+    for (disk, profile, least) in [("uncached", uncached(), 3.0), ("sata7200", load("sata7200").unwrap(), 1.1)] {
         for scheduler in ["none", "mq-deadline", "kyber"] {
             let outcome = |settings| run(&profile, scheduler, settings, BOTH);
             let (off, on) = (outcome(",wbt_lat_usec=0"), outcome(""));

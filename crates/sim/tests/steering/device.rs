@@ -101,6 +101,9 @@ impl Scheduler for Spy {
     fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
         self.scheduler.admits(room, op, sync)
     }
+    fn wake_batch(&self, room: &Room) -> Option<u32> {
+        self.scheduler.wake_batch(room)
+    }
     fn throttles_write_back(&self) -> bool {
         self.scheduler.throttles_write_back()
     }

@@ -7,3 +7,4 @@ mod cases;
 mod device;
 mod pilot;
 mod switching;
+mod tags;
