@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{bail, ensure};
 use learn::controller::Promise;
 use learn::experience::{FEWEST, Served, WINDOW};
-use learn::merit::{self, TOLERANCE, Tails};
+use learn::merit::{self, TOLERANCE, Tail};
 use learn::window::Tally;
 use learn::{Preference, Setting};
 use report::advice::{Advice, Measured, SCHEMA, Verdict};
@@ -523,15 +523,22 @@ fn streams(judged: &Judged, observed: &Observed) -> Vec<String> {
     texts
 }
 
-/// How the requests of a recording were served, and how long its streams waited; `None` if no second has enough of them to judge by.
+/// How the requests of a recording were served, and how long its streams waited, each with its program's name, in the order of their
+/// numbers; `None` if no second has enough of them to judge by.
 ///
 /// # Errors
 /// As for [`advise`].
-pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<(Served, Tails)>> {
+pub fn served_in(
+    path: &Path,
+    options: &OpenOptions,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Option<(Served, Vec<(String, Tail)>)>> {
     let observed = Observed::recorded(path, options, None, monitor)?;
     let seconds = phases::seconds(&observed);
     let is_busy = seconds.values().any(phases::Second::is_busy);
-    Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| (served, observed.tails())))
+    let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();
+    let tails = observed.tails().into_iter().map(|(stream, tail)| (name(stream), tail)).collect();
+    Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| (served, tails)))
 }
 
 fn whole_run(seconds: &Seconds) -> Option<Served> {

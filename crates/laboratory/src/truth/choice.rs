@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use learn::experience::Served;
-use learn::merit::{Tails, starves};
+use learn::merit::{Tail, Tails, starves};
 use learn::{Preference, Setting};
 use report::truth::Choice;
 use sim::trace::OpenOptions;
@@ -66,5 +66,8 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
 
 /// How a recording was served; `None` if too little happened.
 fn served(file: &Path) -> anyhow::Result<Option<(Served, Tails)>> {
-    served_in(file, &OpenOptions::default(), &Quiet::default())
+    let found = served_in(file, &OpenOptions::default(), &Quiet::default())?;
+    // Processes have other numbers in every run, and begin in the order of the jobs. Others are not of the workload.
+    let of_jobs = |tails: Vec<(String, Tail)>| tails.into_iter().filter(|(name, _)| name == "fio").map(|(_, tail)| tail);
+    Ok(found.map(|(served, tails)| (served, (0..).zip(of_jobs(tails)).collect())))
 }
