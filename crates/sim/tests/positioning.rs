@@ -69,7 +69,7 @@ fn told_and_true(device: &mut dyn Device, others: usize, writes: bool) -> Vec<(O
     let (mut next, mut never, pages) = (numbers(2), numbers(3), device.capacity_sectors() / 8);
     let (mut now, mut done) = (Nanos::ZERO, Vec::new());
     let serve = |number: usize| {
-        let op = if writes && number % 3 == 0 { Op::Write } else { Op::Read };
+        let op = if writes && number.is_multiple_of(3) { Op::Write } else { Op::Read };
         for _ in 0..others {
             device.time_to_reach(now, &request(op, never() % pages * 8));
         }

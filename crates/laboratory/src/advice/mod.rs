@@ -523,22 +523,25 @@ fn streams(judged: &Judged, observed: &Observed) -> Vec<String> {
     texts
 }
 
-/// How the requests of a recording were served, and how long its streams waited, each with its program's name, in the order of their
-/// numbers; `None` if no second has enough of them to judge by.
+/// How the requests of a recording were served.
+pub struct ServedIn {
+    /// All of them.
+    pub served: Served,
+    /// How long its streams waited, each with its program's name, in the order of their numbers.
+    pub tails: Vec<(String, Tail)>,
+}
+
+/// How the requests of a recording were served; `None` if no second has enough of them to judge by.
 ///
 /// # Errors
 /// As for [`advise`].
-pub fn served_in(
-    path: &Path,
-    options: &OpenOptions,
-    monitor: &dyn Monitor,
-) -> anyhow::Result<Option<(Served, Vec<(String, Tail)>)>> {
+pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<ServedIn>> {
     let observed = Observed::recorded(path, options, None, monitor)?;
     let seconds = phases::seconds(&observed);
     let is_busy = seconds.values().any(phases::Second::is_busy);
     let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();
     let tails = observed.tails().into_iter().map(|(stream, tail)| (name(stream), tail)).collect();
-    Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| (served, tails)))
+    Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| ServedIn { served, tails }))
 }
 
 fn whole_run(seconds: &Seconds) -> Option<Served> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use learn::experience::Served;
-use learn::merit::{Tail, Tails, starves};
+use learn::merit::{Tail, Tails, score, starves};
 use learn::{Preference, Setting};
 use report::truth::Choice;
 use sim::trace::OpenOptions;
@@ -21,8 +21,9 @@ const CANDIDATES: &str = "kernel";
 pub struct Recorded {
     /// The scheduler, with its defaults.
     pub setting: Setting,
-    /// One file for each run.
-    pub files: Vec<PathBuf>,
+    /// One file for each run, with what processes got in it by fio: bytes per second, and the mean response time in seconds. The block layer
+    /// does not see who waits for a tag before it asks.
+    pub runs: Vec<(PathBuf, (f64, f64))>,
 }
 
 /// Asks the twin about the first run under what Linux gives a disk, and judges its choice by all runs. `None` without such a run, or if it
@@ -32,15 +33,20 @@ pub struct Recorded {
 /// A recording cannot be read.
 pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Choice>> {
     let in_force = regime::scheduler(regime::FOUND)?;
-    let Some(first) = recorded.iter().find(|one| one.setting == in_force).and_then(|one| one.files.first()) else {
+    let Some(first) = recorded.iter().find(|one| one.setting == in_force).and_then(|one| one.runs.first()).map(|(file, _)| file)
+    else {
         return Ok(None);
     };
     let quiet = Quiet::default();
     let Some((_, standard)) = served(first)? else { return Ok(None) };
     let mut scored: Vec<(&Setting, f64)> = Vec::new();
     for one in recorded {
-        let runs = one.files.iter().map(|file| served(file)).collect::<anyhow::Result<Vec<_>>>()?;
-        let mut scores: Vec<f64> = runs.iter().flatten().map(|(served, _)| served.score(&Preference::default())).collect();
+        let runs = one.runs.iter().map(|(file, _)| served(file)).collect::<anyhow::Result<Vec<_>>>()?;
+        let both = runs.iter().zip(&one.runs).filter_map(|(run, (_, got))| Some((run.as_ref()?, got)));
+        let score_of = |((served, _), (bytes_per_s, response_s)): (&(Served, Tails), &(f64, f64))| {
+            score(&Preference::default(), *bytes_per_s, *response_s, f64::from(served.fairness))
+        };
+        let mut scores: Vec<f64> = both.map(score_of).collect();
         scores.sort_by(f64::total_cmp);
         let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, &standard)).count();
         // Who starves a stream in most of its runs is chosen by nobody.
@@ -69,5 +75,5 @@ fn served(file: &Path) -> anyhow::Result<Option<(Served, Tails)>> {
     let found = served_in(file, &OpenOptions::default(), &Quiet::default())?;
     // Processes have other numbers in every run, and begin in the order of the jobs. Others are not of the workload.
     let of_jobs = |tails: Vec<(String, Tail)>| tails.into_iter().filter(|(name, _)| name == "fio").map(|(_, tail)| tail);
-    Ok(found.map(|(served, tails)| (served, (0..).zip(of_jobs(tails)).collect())))
+    Ok(found.map(|found| (found.served, (0..).zip(of_jobs(found.tails)).collect())))
 }

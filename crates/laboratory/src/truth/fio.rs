@@ -86,6 +86,23 @@ pub fn parse(json: &str) -> anyhow::Result<[Got; 2]> {
     Ok([direction(&job["read"])?, direction(&job["write"])?])
 }
 
+/// What the first group got in all: bytes per second, and the mean response time in seconds.
+///
+/// # Errors
+/// As for [`parse`].
+pub fn overall(json: &str) -> anyhow::Result<(f64, f64)> {
+    let output: Value = serde_json::from_str(&json[json.find('{').unwrap_or(0)..]).context("fio's JSON")?;
+    let (mut bytes_per_s, mut waited_s, mut requests) = (0.0, 0.0, 0.0);
+    for name in ["read", "write"] {
+        let figures = &output["jobs"][0][name];
+        let count = figures["total_ios"].as_f64().context("fio's JSON has no total_ios")?;
+        bytes_per_s += figures["bw_bytes"].as_f64().context("fio's JSON has no bw_bytes")?;
+        waited_s += count * figures["lat_ns"]["mean"].as_f64().context("fio's JSON has no lat_ns.mean")? / 1e9;
+        requests += count;
+    }
+    Ok((bytes_per_s, waited_s / f64::max(requests, 1.0)))
+}
+
 fn direction(figures: &Value) -> anyhow::Result<Got> {
     if figures["total_ios"].as_u64().context("fio's JSON has no total_ios")? == 0 {
         return Ok(None);
@@ -111,6 +128,17 @@ mod tests {
     #[test]
     fn reads_and_writes_are_told_apart() {
         assert_eq!(parse(OUTPUT).unwrap(), [Some([2.5, 4.0, 9.0]), None]);
+    }
+
+    #[test]
+    fn reads_and_writes_together_have_the_mean_of_all_requests() {
+        let more = OUTPUT.replace(
+            "\"write\": {\"total_ios\": 0, \"bw_bytes\": 0, \"lat_ns\": {\"mean\": 0}}",
+            "\"write\": {\"total_ios\": 300, \"bw_bytes\": 500000, \"lat_ns\": {\"mean\": 8e6}}",
+        );
+        assert_eq!(super::overall(OUTPUT).unwrap(), (2.5e6, 0.004));
+        let (bytes, response) = super::overall(&more).unwrap();
+        assert!(bytes == 3e6 && (response - 0.007).abs() < 1e-12, "{response}");
     }
 
     #[test]

@@ -134,8 +134,8 @@ struct Cell<'a> {
     real: [Vec<[f64; 3]>; 2],
     /// How the simulator's host is set for the same.
     host: Vec<String>,
-    /// What the device was asked in each real run, where that was recorded.
-    recorded: Vec<PathBuf>,
+    /// What the device was asked in each real run, where that was recorded, and what processes got.
+    recorded: Vec<(PathBuf, (f64, f64))>,
 }
 
 impl Question {
@@ -216,7 +216,7 @@ impl Question {
         let agreement = Agreement::all(&rows);
         let choices = crew.map("asking the twin", &self.workloads, |workload| {
             let of_it = cells.iter().filter(|cell| cell.workload == workload && !cell.recorded.is_empty());
-            let recorded = of_it.map(|cell| Recorded { setting: cell.setting.clone(), files: cell.recorded.clone() });
+            let recorded = of_it.map(|cell| Recorded { setting: cell.setting.clone(), runs: cell.recorded.clone() });
             choice::choice(&workload.name, &recorded.collect::<Vec<_>>()).with_context(|| workload.name.clone())
         })?;
         Ok(Disk {
@@ -240,12 +240,13 @@ impl Question {
         let jobs = self.jobs(&real.path(), cell.workload, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.
         let records = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec) && real.record()?;
-        let parsed = fio::parse(&run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?)?;
+        let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?;
+        let parsed = fio::parse(&output)?;
         if records {
             let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what was recorded")?;
             let (_, path) = file.keep().context("cannot keep what was recorded")?;
             real.recorded(&path)?;
-            cell.recorded.push(path);
+            cell.recorded.push((path, fio::overall(&output)?));
         }
         real.settle()?;
         for (all, got) in cell.real.iter_mut().zip(parsed) {

@@ -131,7 +131,7 @@ impl WriteBackThrottle {
             }
         };
         self.depth = depth;
-        (self.normal, self.background) = if depth <= 2 { (depth, 1) } else { (depth.div_ceil(2), (depth + 3) / 4) };
+        (self.normal, self.background) = if depth <= 2 { (depth, 1) } else { (depth.div_ceil(2), depth.div_ceil(4)) };
         deepest
     }
 
