@@ -146,6 +146,10 @@ pub struct TwinArgs {
     /// Replay on a device that is fitted to the times of the recorded requests, not on its true model
     #[arg(long)]
     fit_device: bool,
+    /// What the twin ranks: `kernel`, `kernel-tuned`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
+    /// times [default: kernel]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
@@ -156,7 +160,9 @@ pub struct TwinArgs {
 
 fn ask_the_twin(args: &TwinArgs) -> anyhow::Result<()> {
     let world = args.world.which();
-    let ceiling = Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick, fits_device: args.fit_device };
+    let candidates = args.candidates.clone();
+    let ceiling =
+        Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick, fits_device: args.fit_device, candidates };
     let terminal = Terminal::default();
     let report = ceiling.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;
     let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };

@@ -9,6 +9,7 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Context as _;
 use block::Nanos;
 use learn::controller::Fixed;
 use learn::experience::{Served, WINDOW};
@@ -45,6 +46,8 @@ pub struct Ceiling {
     pub is_quick: bool,
     /// The device is fitted to what was seen, in place of its true model.
     pub fits_device: bool,
+    /// What the twin ranks, as for an exam; what is found in force is with them.
+    pub candidates: Vec<String>,
 }
 
 impl Ceiling {
@@ -55,7 +58,11 @@ impl Ceiling {
     pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
         let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
-        let candidates = (learn::candidates::SETS[0].settings)();
+        let mut candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str)).context("--candidates")?;
+        let found = regime::scheduler(regime::FOUND)?;
+        if !candidates.contains(&found) {
+            candidates.push(found);
+        }
         let loads = crew.map("asking the twin, loads:", &questions, |(_, question)| {
             Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
         })?;
@@ -76,6 +83,9 @@ impl Ceiling {
             .flatten()
         {
             text += &format!(" {flag}");
+        }
+        for candidates in &self.candidates {
+            text += &format!(" --candidates \"{candidates}\"");
         }
         text
     }
