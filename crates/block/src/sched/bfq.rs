@@ -21,6 +21,7 @@
 //! * A process that uses several priorities has a queue for each; the kernel's queue changes its priority.
 //! * No groups, no metadata hint, no second actuator: a [`Request`] tells nothing of them. So no limit of tags by group either.
 //! * Processes never end; those that came longest ago are forgotten.
+//! * While it waits, it injects from the queue that is due first; the kernel from the one that became busy last.
 //! * Time is exact, where the kernel counts in jiffies of 4 ms.
 
 mod cooperation;
@@ -29,6 +30,8 @@ mod io_queue;
 mod raising;
 mod rate;
 mod service;
+#[cfg(test)]
+mod tests;
 mod tuning;
 mod turn;
 

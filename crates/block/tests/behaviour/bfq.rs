@@ -1,152 +1,684 @@
-use block::{Limits, Merges, Nanos, Op, Pick, PriorityClass, Request};
+//! Budget fair queueing.
+
+use block::{
+    Insertion, Limits, Merges, Nanos, Op, Pick, Priority, PriorityClass, Request, RequestId, Room, Scheduler, StreamId, parse,
+};
 
 use crate::disk::{Process, Report, run};
-use crate::{insert_all, ms, read, scheduler, scheduler_with, write};
+use crate::{insert_all, ms, read, scheduler, scheduler_with, serve, serve_all, write};
 
 const UNMERGED: Limits = Limits { max_sectors: 0, merges: Merges::All };
 
-/// Starts late enough after the one before that their queues are not taken for one task's.
+/// It thinks little: a process that is idle more than a fifth of the time is not waited for to save seeks.
 fn reader(number: u64) -> Process {
-    let starts = ms(1_000 * number);
-    Process { starts, ..Process::sequential_reader(number << 30, Nanos::from_micros(50)) }
+    Process::sequential_reader(number << 30, Nanos::from_micros(50))
 }
 
-fn run_bfq(setting: &str, processes: &[Process]) -> Report {
-    run(&mut *scheduler_with(setting, UNMERGED), processes, ms(30_000))
+fn seeky(number: u64) -> Process {
+    Process { stride: 1 << 20, ..reader(number) }
 }
 
-fn level(process: Process, level: u8) -> Process {
+fn at_level(level: u8, process: Process) -> Process {
     process.with_priority(PriorityClass::BestEffort, level)
 }
 
+fn run_bfq(setting: &str, processes: &[Process], millis: u64) -> Report {
+    run(&mut *scheduler_with(setting, UNMERGED), processes, ms(millis))
+}
+
+fn of(stream: StreamId, request: Request) -> Request {
+    Request { stream, ..request }
+}
+
+fn level(level: u8, request: Request) -> Request {
+    Request { priority: Priority { level, ..request.priority }, ..request }
+}
+
+#[track_caller]
+fn go(bfq: &mut dyn Scheduler, now: Nanos) -> Request {
+    match bfq.pick(now) {
+        Pick::Go(request) => request,
+        other => panic!("a request should have gone, but: {other:?}"),
+    }
+}
+
+/// One request comes, goes to the device and is done at once, with nothing else waiting.
+#[track_caller]
+fn alone(bfq: &mut dyn Scheduler, now: Nanos, request: Request) {
+    insert_all(bfq, now, [request]);
+    assert_eq!(serve(bfq, now), request.lba);
+}
+
+// Shares.
+
 #[test]
 fn equal_processes_get_equal_shares_with_few_seeks() {
-    let alike = [0, 1, 2].map(|number| Process { starts: ms(0), ..reader(number) });
-    let report = run_bfq("bfq:low_latency=0", &alike);
+    let report = run_bfq("bfq:low_latency=0", &[reader(0), reader(1), reader(2)], 20_000);
     let (least, most) = (report.served.iter().min().unwrap(), report.served.iter().max().unwrap());
-    assert!(least * 100 > most * 90, "{:?}", report.served);
-    assert!(report.seeks < report.total() / 50, "{} of {}", report.seeks, report.total());
+    assert!(least * 100 > most * 95, "{:?}", report.served);
+    assert!(report.seeks < report.total() / 200);
 }
 
 #[test]
 fn shares_follow_the_weights_of_the_priority_levels() {
     // Ten for each level: 80 at level 0, 40 at level 4, 10 at level 7.
     for (better, worse, expected) in [(0, 4, 2.0), (4, 7, 4.0), (0, 7, 8.0)] {
-        let readers = [level(reader(0), better), level(Process { starts: ms(0), ..reader(1) }, worse)];
-        let served = run_bfq("bfq:low_latency=0", &readers).served;
+        let readers = [better, worse].map(|level| at_level(level, reader(u64::from(level))));
+        let served = run_bfq("bfq:low_latency=0", &readers, 40_000).served;
         let ratio = served[0] as f64 / served[1] as f64;
-        assert!((expected * 0.85..expected * 1.15).contains(&ratio), "levels {better} and {worse}: {served:?}");
+        assert!((expected * 0.95..expected * 1.05).contains(&ratio), "levels {better} and {worse}: {served:?}");
+    }
+    let levels = [0, 4, 7].map(|level| at_level(level, reader(u64::from(level))));
+    let served = run_bfq("bfq:low_latency=0", &levels, 40_000).served;
+    assert!(served[0] * 10 > served[1] * 19 && served[1] * 10 > served[2] * 38, "{served:?}");
+}
+
+#[test]
+fn shares_are_shares_of_sectors_whatever_the_size_of_requests() {
+    // The small ones need more of the disk's time for a sector: their process thinks before each.
+    let large = Process { sectors: 64, ..reader(1) };
+    for setting in ["bfq:low_latency=0", "bfq:low_latency=0,max_budget=1000"] {
+        let served = run_bfq(setting, &[reader(0), large], 40_000).served;
+        let ratio = (served[0] * 8) as f64 / (served[1] * 64) as f64;
+        assert!((0.97..1.03).contains(&ratio), "{setting}: {served:?}");
     }
 }
 
 #[test]
-fn real_time_goes_before_best_effort_and_that_before_idle_which_is_not_starved() {
-    let of = |class| {
-        let favoured = reader(0).with_priority(class, 4);
-        run_bfq("bfq:low_latency=0", &[favoured, Process { starts: ms(0), ..reader(1) }]).served
-    };
-    let (real_time, idle) = (of(PriorityClass::RealTime), of(PriorityClass::Idle));
-    assert!(real_time[0] > 50 * real_time[1], "{real_time:?}");
-    // One request each 200 ms or more.
-    assert!(idle[0] * 20 < idle[1] && idle[0] > 30, "{idle:?}");
+fn a_process_that_seeks_is_charged_for_its_time() {
+    // In sectors it would have a half, and the disk would seek all the time.
+    let late = Process { starts: ms(1_000), ..seeky(10) };
+    let served = run_bfq("bfq:low_latency=0", &[reader(0), late], 20_000);
+    // Each of its requests ends its turn. Were only sectors charged, it would soon have the next turn.
+    assert!(served.served[0] > 100 * served.served[1] && served.served[1] > 100, "{:?}", served.served);
 }
 
 #[test]
-fn a_longer_turn_means_fewer_seeks() {
-    let seeks = |setting| run_bfq(setting, &[reader(0), reader(1)]).seeks;
-    let (long, short) = (seeks("bfq:low_latency=0,max_budget=16384"), seeks("bfq:low_latency=0,max_budget=512"));
-    assert!(long * 3 < short, "{long} and {short}");
-}
-
-#[test]
-fn a_turn_ends_with_its_time() {
-    // A budget that nobody uses up leaves only the time.
-    let seeks = |setting| run_bfq(setting, &[reader(0), reader(1)]).seeks;
-    let (long, short) = (
-        seeks("bfq:low_latency=0,max_budget=1000000,timeout_sync=1000"),
-        seeks("bfq:low_latency=0,max_budget=1000000,timeout_sync=100"),
-    );
-    assert!(long * 3 < short, "{long} and {short}");
-}
-
-#[test]
-fn without_idling_it_runs_to_and_fro_between_the_readers() {
-    let report = run_bfq("bfq:low_latency=0,slice_idle=0", &[reader(0), reader(1)]);
-    assert!(report.seeks > report.total() / 3, "{} of {}", report.seeks, report.total());
-}
-
-#[test]
-fn after_a_request_it_waits_slice_idle_for_the_next_of_the_process() {
-    let mut bfq = scheduler("bfq:low_latency=0");
-    insert_all(&mut *bfq, ms(0), [read(0, 0)]);
-    let Pick::Go(request) = bfq.pick(ms(0)) else { panic!("nothing goes") };
-    bfq.completed(ms(4), &request, ms(4));
-    let stranger = Request { stream: 2, ..read(1, 1 << 30) };
-    insert_all(&mut *bfq, ms(4), [stranger]);
-    assert_eq!(bfq.pick(ms(4)), Pick::WaitUntil(ms(12)));
-    assert!(matches!(bfq.pick(ms(12)), Pick::Go(request) if request.stream == 2));
-}
-
-#[test]
-fn a_process_that_starts_beside_a_stream_gets_through_soon_with_low_latency_and_waits_its_turn_without() {
-    // It begins after the stream has had its own time of grace, and asks for 100 requests, one after the other, here and there.
-    let newcomer = Process { stride: 1 << 20, starts: ms(15_000), ..reader(1) };
-    let served = |setting| {
-        let report = run(&mut *scheduler_with(setting, UNMERGED), &[reader(0), newcomer], ms(16_000));
-        report.served[1]
-    };
-    let (raised, not_raised) = (served("bfq"), served("bfq:low_latency=0"));
-    assert!(raised > 2 * not_raised && raised > 80, "{raised} and {not_raised}");
-}
-
-#[test]
-fn processes_that_read_the_same_place_in_turn_share_a_queue() {
-    // Every other 4 KiB each: alone none is sequential, together they are.
-    let interleaved = |first| Process { stride: 8, starts: ms(0), ..Process::sequential_reader(first, Nanos::from_micros(100)) };
-    let both = [interleaved(0), interleaved(8)];
-    let report = run_bfq("bfq", &both);
-    assert!(report.seeks < report.total() / 10, "{} of {}", report.seeks, report.total());
-}
-
-#[test]
-fn a_late_request_goes_first_once_a_turn() {
-    let mut bfq = scheduler("bfq:low_latency=0,fifo_expire_sync=50");
-    insert_all(&mut *bfq, ms(0), [read(0, 0), read(1, 1_000_000), read(2, 8_000)]);
-    let lba = |pick| if let Pick::Go(request) = pick { request.lba } else { panic!("nothing goes") };
-    assert_eq!(lba(bfq.pick(ms(0))), 0);
-    insert_all(&mut *bfq, ms(60), (3..9).map(|n| read(n, 8_000 + u64::from(n) * 1_000)));
-    // The next was chosen while nothing was late.
-    assert_eq!(lba(bfq.pick(ms(60))), 8_000);
-    let order: Vec<u64> = (0..7).map(|_| lba(bfq.pick(ms(60)))).collect();
-    assert_eq!(order.iter().position(|&lba| lba == 1_000_000), Some(6), "asked once a turn, it was asked too early: {order:?}");
-}
-
-#[test]
-fn it_goes_back_only_so_far_and_at_a_price() {
-    let lba = |pick| if let Pick::Go(request) = pick { request.lba } else { panic!("nothing goes") };
-    // A way back costs twice as much, and more than 16 MiB are too far.
-    for (back, ahead, next) in [(1_000, 1_900, 101_900), (1_000, 2_100, 99_000), (40_000, 90_000, 190_000)] {
-        let mut bfq = scheduler("bfq");
-        insert_all(&mut *bfq, ms(0), [read(0, 100_000)]);
-        assert_eq!(lba(bfq.pick(ms(0))), 100_000);
-        insert_all(&mut *bfq, ms(0), [read(1, 100_000 - back), read(2, 100_000 + ahead)]);
-        assert_eq!(lba(bfq.pick(ms(0))), next, "{back} back and {ahead} ahead");
+fn asynchronous_requests_are_charged_threefold_unless_theirs_is_the_greater_weight() {
+    let writer = Process { op: Op::Write, sync: false, at_once: 64, ..reader(1) };
+    // Beside a queue of less weight they are charged as all others.
+    for (writer, expected) in [(writer, 1.0 / 3.0), (at_level(0, writer), 2.0)] {
+        let report = run_bfq("bfq:low_latency=0", &[reader(0), writer], 40_000);
+        // A whole turn is charged as max_budget, which has to be learned first.
+        let settled = &report.order[report.order.len() / 2..];
+        let writes = settled.iter().filter(|&&stream| stream == 2).count();
+        let ratio = writes as f64 / (settled.len() - writes) as f64;
+        assert!((expected * 0.93..expected * 1.07).contains(&ratio), "{ratio} instead of {expected}");
     }
 }
 
 #[test]
-fn asynchronous_writes_of_all_processes_share_the_queue_of_their_priority() {
+fn asynchronous_requests_wait_in_the_queue_of_their_priority() {
     let mut bfq = scheduler("bfq");
     insert_all(&mut *bfq, ms(0), [write(0, 100)]);
-    let neighbour = Request { stream: 2, ..write(1, 108) };
-    assert_eq!(bfq.insert(ms(0), neighbour), block::Insertion::Merged { into: 0, absorbed: None });
+    assert_eq!(bfq.insert(ms(0), of(2, write(1, 108))), Insertion::Merged { into: 0, absorbed: None });
+    assert_eq!(bfq.insert(ms(0), level(3, of(2, write(2, 116)))), Insertion::Queued);
+
+    let writer = |number| Process { op: Op::Write, sync: false, at_once: 32, ..reader(number) };
+    let served = run_bfq("bfq:low_latency=0", &[at_level(0, writer(0)), at_level(6, writer(1))], 20_000).served;
+    let ratio = served[0] as f64 / served[1] as f64;
+    assert!((11.0..13.0).contains(&ratio), "weights 80 and 20, and the lesser pays threefold: {served:?}");
+}
+
+// Classes.
+
+#[test]
+fn real_time_goes_before_best_effort() {
+    let fast = reader(0).with_priority(PriorityClass::RealTime, 7);
+    let served = run_bfq("bfq:low_latency=0", &[fast, at_level(0, reader(1)), reader(2)], 20_000).served;
+    assert!(served[0] > 100 * (served[1] + served[2]), "{served:?}");
 }
 
 #[test]
-fn readers_are_not_held_up_by_a_flood_of_asynchronous_writes() {
-    let writer = Process { op: Op::Write, sync: false, at_once: 128, stride: 99_992, starts: ms(0), ..reader(1) };
-    let report = run_bfq("bfq", &[reader(0), writer]);
-    let deadline = run(&mut *scheduler_with("mq-deadline", UNMERGED), &[reader(0), writer], ms(30_000));
-    assert!(report.served[0] > 4 * deadline.served[0], "{:?} against {:?}", report.served, deadline.served);
-    assert!(report.served[1] > 50, "but the writes go on: {:?}", report.served);
+fn a_request_of_a_more_urgent_class_takes_over_in_the_middle_of_a_turn() {
+    let mut bfq = scheduler("bfq:low_latency=0");
+    insert_all(&mut *bfq, ms(0), (0..9).map(|n| read(n, u64::from(n) * 100)));
+    assert_eq!(serve(&mut *bfq, ms(0)), 0);
+    let urgent = Priority { class: PriorityClass::RealTime, level: 7 };
+    insert_all(&mut *bfq, ms(1), [Request { priority: urgent, ..of(2, read(20, 1 << 30)) }]);
+    assert_eq!(serve(&mut *bfq, ms(1)), 1 << 30);
+}
+
+#[test]
+fn the_idle_class_has_the_disk_to_itself_or_one_request_each_200_ms() {
+    let idle = reader(0).with_priority(PriorityClass::Idle, 0);
+    let lazy = Process { think: ms(200), ..reader(1) };
+    let served = run_bfq("bfq:low_latency=0", &[idle, lazy], 20_000).served;
+    assert!(served[0] > 100 * served[1], "{served:?}");
+    let served = run_bfq("bfq:low_latency=0", &[idle, reader(1)], 20_000).served;
+    // One at the end of the turn of 124 ms that is on after 200.
+    assert!((70..=100).contains(&served[0]), "{served:?}");
+}
+
+// Turns.
+
+fn run_lengths(setting: &str) -> Vec<usize> {
+    run_lengths_with(&mut *scheduler_with(setting, UNMERGED))
+}
+
+fn run_lengths_with(bfq: &mut dyn Scheduler) -> Vec<usize> {
+    let report = run(bfq, &[reader(0), reader(1)], ms(20_000));
+    let lengths: Vec<usize> = report.order.chunk_by(|a, b| a == b).map(<[_]>::len).collect();
+    lengths[lengths.len() / 2..lengths.len() - 1].to_vec()
+}
+
+#[test]
+fn a_turn_is_worth_max_budget_sectors() {
+    for (setting, expected) in [("bfq:low_latency=0,max_budget=400", 50), ("bfq:low_latency=0,max_budget=200", 25)] {
+        let lengths = run_lengths(setting);
+        assert!(lengths.len() > 20 && lengths.iter().all(|&length| length == expected), "{setting}: {lengths:?}");
+    }
+    let mut bfq = scheduler_with("bfq:low_latency=0", UNMERGED);
+    bfq.retune(&parse("bfq:low_latency=0,max_budget=400").unwrap().1);
+    assert!(run_lengths_with(&mut *bfq).iter().all(|&length| length == 50), "set later");
+    // 124 ms at 0.45 ms for each request.
+    let lengths = run_lengths("bfq:low_latency=0");
+    let whole = lengths.iter().filter(|&length| (250..280).contains(length)).count();
+    // A process charged a little less than the other has two turns in a row once in a while.
+    assert!(whole * 20 > lengths.len() * 19, "{lengths:?}");
+}
+
+#[test]
+fn a_turn_ends_at_timeout_sync_at_the_latest() {
+    for (setting, ends) in [("bfq:low_latency=0", 124), ("bfq:low_latency=0,timeout_sync=50", 50)] {
+        let mut bfq = scheduler(setting);
+        insert_all(&mut *bfq, ms(0), (0..300).map(|n| read(n, u64::from(n) * 16)));
+        assert_eq!(serve(&mut *bfq, ms(0)), 0);
+        insert_all(&mut *bfq, ms(0), [of(2, read(300, 1 << 30))]);
+        let turn = (1..).find(|&millis| serve(&mut *bfq, ms(millis)) == 1 << 30);
+        assert_eq!(turn, Some(ends), "{setting}");
+    }
+}
+
+#[test]
+fn a_process_that_comes_soon_after_its_turn_goes_on_with_what_was_left_of_it() {
+    // Three times slice_idle after its last completion at the latest.
+    for (comes, first) in [(20, 8), (25, 1 << 30)] {
+        let mut bfq = scheduler("bfq:low_latency=0");
+        alone(&mut *bfq, ms(0), read(0, 0));
+        insert_all(&mut *bfq, ms(0), (1..90).map(|n| of(2, read(n, (1 << 30) + u64::from(n) * 16 - 32))));
+        assert_eq!(bfq.pick(ms(0)), Pick::WaitUntil(ms(8)));
+        assert_eq!(serve(&mut *bfq, ms(8)), (1 << 30) - 16, "the wait is over");
+        insert_all(&mut *bfq, ms(comes), [read(100, 8)]);
+        assert_eq!(serve(&mut *bfq, ms(comes)), first, "at {comes} ms");
+    }
+}
+
+// Waiting.
+
+#[test]
+fn at_the_end_of_a_request_it_waits_slice_idle_for_the_next() {
+    for (setting, waits) in [("bfq:low_latency=0", 8), ("bfq:low_latency=0,slice_idle=3", 3)] {
+        let mut bfq = scheduler(setting);
+        insert_all(&mut *bfq, ms(0), [read(0, 0)]);
+        let request = go(&mut *bfq, ms(0));
+        insert_all(&mut *bfq, ms(0), [of(2, read(1, 1 << 30))]);
+        assert!(matches!(bfq.pick(ms(0)), Pick::WaitUntil(_)), "the process in turn has a request at the device");
+        bfq.completed(ms(4), &request, ms(4));
+        assert_eq!(bfq.pick(ms(4)), Pick::WaitUntil(ms(4 + waits)));
+        insert_all(&mut *bfq, ms(5), [read(2, 8)]);
+        assert_eq!(serve(&mut *bfq, ms(5)), 8);
+        assert_eq!(bfq.pick(ms(5)), Pick::WaitUntil(ms(5 + waits)));
+        assert_eq!(serve(&mut *bfq, ms(5 + waits)), 1 << 30);
+    }
+}
+
+#[test]
+fn without_slice_idle_it_runs_to_and_fro_between_the_readers() {
+    let report = run_bfq("bfq:low_latency=0,slice_idle=0", &[reader(0), reader(1)], 10_000);
+    assert!(report.seeks > report.total() / 2);
+}
+
+#[test]
+fn a_process_that_is_idle_more_than_a_fifth_of_the_time_is_not_waited_for() {
+    let lazy = |number| Process { think: Nanos::from_micros(300), ..reader(number) };
+    let report = run_bfq("bfq:low_latency=0", &[lazy(0), lazy(1)], 10_000);
+    assert!(report.seeks > report.total() / 2);
+}
+
+/// A process at this level has asked 40 times far from the time before, and nine requests of another process at level 4 wait. How many
+/// of those go before the process asks again.
+fn sent_after_seeks(setting: &str, own_level: u8) -> usize {
+    let mut bfq = scheduler(setting);
+    for n in 1..40 {
+        insert_all(&mut *bfq, ms(n * 10), [level(own_level, read(0, n << 20))]);
+        let request = go(&mut *bfq, ms(n * 10));
+        bfq.completed(ms(n * 10 + 8), &request, ms(8));
+    }
+    let now = ms(398);
+    insert_all(&mut *bfq, now, (100..109).map(|n| of(2, read(n, u64::from(n) << 40))));
+    (0..20).take_while(|_| matches!(bfq.pick(now), Pick::Go(_))).count()
+}
+
+#[test]
+fn a_process_that_seeks_is_waited_for_only_to_keep_a_greater_weight() {
+    // One request goes while it waits.
+    for (own_level, sent) in [(0, 1), (4, 9), (6, 9)] {
+        assert_eq!(sent_after_seeks("bfq:low_latency=0", own_level), sent, "level {own_level}");
+    }
+    assert_eq!(sent_after_seeks("bfq:low_latency=0,slice_idle=0", 0), 9);
+}
+
+#[test]
+fn on_a_disk_that_takes_one_request_at_a_time_it_waits_even_for_a_process_that_seeks() {
+    for (at_once, waits) in [(1, true), (5, false)] {
+        let mut bfq = scheduler("bfq:low_latency=0,timeout_sync=10000");
+        let mut flights = std::collections::VecDeque::new();
+        for n in 0..320 {
+            let now = ms(u64::from(n) * 10);
+            insert_all(&mut *bfq, now, [read(n, u64::from(n % 7) << 20)]);
+            // Five wait or are at the device.
+            if n >= 5 {
+                while flights.len() < at_once {
+                    flights.push_back(go(&mut *bfq, now));
+                }
+                let done = flights.pop_front().unwrap();
+                bfq.completed(now + ms(8), &done, ms(8));
+            }
+        }
+        let now = ms(3_198);
+        while let Pick::Go(request) = bfq.pick(now) {
+            flights.push_back(request);
+        }
+        insert_all(&mut *bfq, now, [of(2, read(500, 1 << 40))]);
+        flights.drain(..).for_each(|request| bfq.completed(now + ms(8), &request, ms(8)));
+        // Not as long as for one that reads in sequence.
+        assert_eq!(bfq.pick(now + ms(8)) == Pick::WaitUntil(now + ms(10)), waits, "{at_once} at once");
+    }
+}
+
+#[test]
+fn two_processes_that_seek_do_not_wait_for_each_other() {
+    let lazy = |number| Process { think: ms(5), ..seeky(number) };
+    let total = run_bfq("bfq", &[lazy(0), lazy(50)], 20_000).total();
+    assert!(total > 20_000 / 8 * 95 / 100, "{total}");
+}
+
+// Injection and wakers.
+
+/// A process at level 0 that reads in sequence and thinks so long before each of its 20 requests, which take so long.
+fn thinker(think: Nanos, service: Nanos) -> (Box<dyn Scheduler>, Nanos) {
+    let mut bfq = scheduler("bfq:low_latency=0");
+    let mut now = ms(1);
+    for n in 0..20 {
+        now += think;
+        insert_all(&mut *bfq, now, [level(0, read(n, u64::from(n) * 8))]);
+        let request = go(&mut *bfq, now);
+        now += service;
+        bfq.completed(now, &request, service);
+    }
+    (bfq, now)
+}
+
+#[test]
+fn while_it_waits_for_a_process_that_thinks_long_another_request_may_go() {
+    for (think, goes) in [(ms(15), true), (ms(1), false)] {
+        let (mut bfq, now) = thinker(think, ms(10));
+        insert_all(&mut *bfq, now, (0..9).map(|n| of(2, read(50 + n, (1 << 40) + u64::from(n) * 100))));
+        insert_all(&mut *bfq, now, [level(0, read(40, 160))]);
+        let own = go(&mut *bfq, now);
+        assert_eq!(own.stream, 1);
+        bfq.completed(now, &own, Nanos::ZERO);
+        assert_eq!(matches!(bfq.pick(now), Pick::Go(request) if request.stream == 2), goes, "thinking {think}");
+        assert!(matches!(bfq.pick(now), Pick::WaitUntil(_)), "no more than one");
+        insert_all(&mut *bfq, now + ms(1), [level(0, read(41, 168))]);
+        assert_eq!(go(&mut *bfq, now + ms(1)).stream, 1, "the wait goes on");
+    }
+}
+
+#[test]
+fn while_it_waits_for_a_process_its_own_asynchronous_writes_may_go() {
+    for stream in [1, 2] {
+        let (mut bfq, now) = thinker(ms(1), ms(10));
+        insert_all(&mut *bfq, now, [level(0, of(stream, write(40, 1 << 40)))]);
+        assert_eq!(matches!(bfq.pick(now), Pick::Go(_)), stream == 1);
+    }
+}
+
+#[test]
+fn requests_of_the_process_that_wakes_the_one_in_turn_go_first_meanwhile() {
+    for (delay, first) in [(1, 3), (5, 2)] {
+        let (mut bfq, mut now) = thinker(ms(15), Nanos::ZERO);
+        for n in 0..6_u64 {
+            // Stream 1 asks shortly after a request of stream 3 is done.
+            now += ms(20);
+            alone(&mut *bfq, now, level(7, of(3, read(40, n << 21))));
+            now += ms(delay);
+            insert_all(&mut *bfq, now, [level(0, read(41, n << 22))]);
+            let own = go(&mut *bfq, now);
+            assert_eq!(own.stream, 1);
+            bfq.completed(now, &own, Nanos::ZERO);
+        }
+        now += ms(100);
+        alone(&mut *bfq, now, level(0, read(41, 1 << 30)));
+        insert_all(&mut *bfq, now, [of(2, read(50, 1 << 40)), level(7, of(3, read(51, 1 << 41)))]);
+        assert_eq!(go(&mut *bfq, now).stream, first, "{delay} ms after");
+    }
+}
+
+// Low latency.
+
+/// How long the device is left alone for a process after its request, though another process of another weight wants it: 20 ms if it
+/// is raised, otherwise 8.
+fn wait_for(bfq: &mut dyn Scheduler, now: Nanos, request: Request) -> u64 {
+    let stranger = |n: RequestId| level(6, of(1_000_000, read(1_000_000 + n, (1 << 45) + u64::from(n) * 100)));
+    insert_all(bfq, now, [request]);
+    let own = go(bfq, now);
+    assert_eq!(own.stream, request.stream);
+    insert_all(bfq, now, (0..4).map(stranger));
+    bfq.completed(now, &own, Nanos::ZERO);
+    // Some may be injected.
+    let mut sent = Vec::new();
+    let until = loop {
+        match bfq.pick(now) {
+            Pick::Go(request) => sent.push(request),
+            Pick::WaitUntil(until) => break until,
+            Pick::Empty => panic!("it does not wait"),
+        }
+    };
+    while let Pick::Go(request) = bfq.pick(until) {
+        sent.push(request);
+    }
+    assert_eq!(sent.len(), 4);
+    sent.iter().for_each(|request| bfq.completed(until, request, Nanos::ZERO));
+    (until - now).0 / 1_000_000
+}
+
+#[test]
+fn a_process_that_starts_is_raised_with_low_latency_and_if_it_has_the_default_priority() {
+    assert_eq!(wait_for(&mut *scheduler("bfq"), ms(1_000), read(0, 0)), 20);
+    assert_eq!(wait_for(&mut *scheduler("bfq:low_latency=0"), ms(1_000), read(0, 0)), 8);
+    assert_eq!(wait_for(&mut *scheduler("bfq"), ms(1_000), level(3, read(0, 0))), 8);
+    let mut bfq = scheduler("bfq");
+    assert_eq!(wait_for(&mut *bfq, ms(1_000), read(0, 0)), 20);
+    bfq.retune(&parse("bfq:low_latency=0").unwrap().1);
+    assert_eq!(wait_for(&mut *bfq, ms(1_100), read(0, 8)), 8, "switched off");
+}
+
+#[test]
+fn a_process_that_was_idle_for_two_seconds_is_raised_again() {
+    for (idle, expected) in [(1_990, 8), (2_010, 20)] {
+        let mut bfq = scheduler("bfq");
+        // More than an application that starts reads.
+        for n in 0..130 {
+            insert_all(&mut *bfq, ms(u64::from(n)), [Request { sectors: 1_000, ..read(n, u64::from(n) * 1_000) }]);
+            serve(&mut *bfq, ms(u64::from(n)));
+        }
+        assert_eq!(wait_for(&mut *bfq, ms(129), read(0, 130_000)), 8, "it was served 120,000 sectors");
+        assert_eq!(wait_for(&mut *bfq, ms(129 + 8 + idle), read(0, 1 << 30)), expected, "after {idle} ms");
+    }
+}
+
+#[test]
+fn a_raised_process_is_lowered_after_its_time() {
+    // At the rate taken for granted: 7 s times 14,000, over two thirds of that.
+    for (served_for, expected) in [(10_400_u64, 20), (10_600, 8)] {
+        let mut bfq = scheduler("bfq");
+        for n in 0..served_for / 10 {
+            alone(&mut *bfq, ms(n * 10), read(0, n * 8));
+        }
+        assert_eq!(wait_for(&mut *bfq, ms(served_for), read(0, 1 << 30)), expected, "after {served_for} ms");
+    }
+}
+
+#[test]
+fn processes_that_start_in_a_burst_of_eight_are_not_raised() {
+    // The idle class serves to end each one's turn at once.
+    let waits = |pause: u64, count: u32| {
+        let mut bfq = scheduler("bfq");
+        for stream in 1..count {
+            alone(&mut *bfq, ms(1_000 + u64::from(stream) * pause), of(stream, read(stream, u64::from(stream) << 30)));
+        }
+        wait_for(&mut *bfq, ms(1_000 + u64::from(count) * pause), of(count, read(0, 1 << 40)))
+    };
+    assert_eq!(waits(100, 7), 20);
+    assert_eq!(waits(100, 8), 8);
+    assert_eq!(waits(200, 8), 20, "180 ms apart there is no burst");
+}
+
+/// Two processes read on and on, and a third one beside them from 20 s on: how long its requests took, with their completions.
+fn beside_streamers(setting: &str, process: Process, seconds: u64) -> Vec<(Nanos, Nanos)> {
+    let streamer = Process { at_once: 4, ..reader(0) };
+    let processes =
+        [streamer, Process { starts: ms(1_000), first_lba: 1 << 32, ..streamer }, Process { starts: ms(20_000), ..process }];
+    let report = run_bfq(setting, &processes, seconds * 1_000);
+    report.done.iter().filter(|(stream, ..)| *stream == 3).map(|&(_, done, took)| (done, took)).collect()
+}
+
+#[test]
+fn an_application_that_starts_is_not_held_up_by_streamers() {
+    let application = Process { think: ms(30), ..seeky(100) };
+    let longest = |setting| beside_streamers(setting, application, 25).into_iter().map(|(_, took)| took).max().unwrap();
+    let (raised, alike) = (longest("bfq"), longest("bfq:low_latency=0"));
+    assert!(raised < ms(10), "{raised}");
+    assert!(alike > ms(100), "{alike}");
+}
+
+#[test]
+fn a_player_that_needs_little_at_even_intervals_is_served_at_once_for_good() {
+    let player = Process { think: ms(40), sectors: 64, ..reader(100) };
+    // By then the raising of a process that starts is over.
+    let late = |setting| beside_streamers(setting, player, 80).into_iter().filter(|&(done, _)| done > ms(60_000));
+    let longest = |setting| late(setting).map(|(_, took)| took).max().unwrap();
+    let (raised, alike) = (longest("bfq"), longest("bfq:low_latency=0"));
+    assert!(raised < ms(15), "{raised}");
+    assert!(alike > ms(60), "{alike}");
+}
+
+#[test]
+fn a_raised_process_gets_little_at_a_time() {
+    let mut bfq = scheduler("bfq");
+    insert_all(&mut *bfq, ms(0), (0..90).map(|n| level(6, of(2, read(n, (1 << 40) + u64::from(n) * 100)))));
+    insert_all(&mut *bfq, ms(0), (100..190).map(|n| Request { sectors: 64, ..read(n, u64::from(n) * 100) }));
+    // Two of the least budgets: 1,024 sectors.
+    let first = (0..90).take_while(|_| serve(&mut *bfq, ms(0)) < 1 << 40).count();
+    assert_eq!(first, 16);
+}
+
+// Merging queues.
+
+/// Whether processes 1 and 2 share a queue: then requests of theirs that touch become one. Nothing else lies near.
+fn share_a_queue(bfq: &mut dyn Scheduler, now: Nanos, lba: u64) -> bool {
+    insert_all(bfq, now, [read(800, lba)]);
+    bfq.insert(now, of(2, read(801, lba + 8))) != Insertion::Queued
+}
+
+#[test]
+fn processes_that_read_interleaved_parts_of_a_file_make_one_sequential_reader() {
+    let first = Process { stride: 8, ..reader(0) };
+    let report = run_bfq("bfq:low_latency=0", &[first, Process { first_lba: 8, ..first }], 10_000);
+    assert!(report.seeks < 20, "{} of {}", report.seeks, report.total());
+}
+
+/// Process 1 has requests waiting and was first served at 0, process 2 comes so late and reads there. Whether they share a queue.
+fn joined(late: Nanos, lba: u64) -> bool {
+    let mut bfq = scheduler("bfq:low_latency=0");
+    insert_all(&mut *bfq, ms(0), (0..20).map(|n| read(n, u64::from(n) * 16)));
+    assert_eq!(serve(&mut *bfq, ms(0)), 0);
+    insert_all(&mut *bfq, late, [of(2, read(100, 1 << 30))]);
+    insert_all(&mut *bfq, late, [of(2, read(101, lba))]);
+    share_a_queue(&mut *bfq, late, 1 << 31)
+}
+
+#[test]
+fn a_process_that_comes_early_and_near_joins_the_queue_in_turn() {
+    assert!(joined(ms(90), 8_208));
+    assert!(!joined(ms(90), 8_209), "too far");
+    assert!(!joined(ms(110), 8_208), "too late");
+}
+
+#[test]
+fn a_process_joins_no_queue_of_another_class() {
+    let mut bfq = scheduler("bfq:low_latency=0");
+    insert_all(&mut *bfq, ms(0), (0..20).map(|n| read(n, u64::from(n) * 16)));
+    let priority = Priority { class: PriorityClass::RealTime, level: 4 };
+    insert_all(&mut *bfq, ms(0), [1 << 30, 400].map(|lba| Request { priority, ..of(2, read(100, lba)) }));
+    let mut first = [serve(&mut *bfq, ms(0)), serve(&mut *bfq, ms(0))];
+    first.sort_unstable();
+    assert_eq!(first, [400, 1 << 30], "both go by their class");
+}
+
+#[test]
+fn a_process_that_seeks_joins_no_queue() {
+    for (stride, joins) in [(8, true), (1 << 20, false)] {
+        let mut bfq = scheduler("bfq:low_latency=0");
+        for n in 0..40 {
+            insert_all(&mut *bfq, ms(n * 10), [of(2, read(0, n * stride))]);
+            let request = go(&mut *bfq, ms(n * 10));
+            bfq.completed(ms(n * 10 + 8), &request, ms(8));
+        }
+        let now = ms(1_000);
+        insert_all(&mut *bfq, now, [read(0, 1 << 40), of(2, read(1, 1 << 41)), of(2, read(2, (1 << 40) + 100))]);
+        assert_eq!(share_a_queue(&mut *bfq, now, 1 << 42), joins, "stride {stride}");
+    }
+}
+
+#[test]
+fn processes_that_shared_a_queue_part_when_they_seek() {
+    for (stride, shared) in [(8, true), (1 << 20, false)] {
+        let mut bfq = scheduler("bfq:low_latency=0");
+        insert_all(&mut *bfq, ms(0), [read(0, 0), of(2, read(1, 100)), of(2, read(2, 30))]);
+        assert!(share_a_queue(&mut *bfq, ms(0), 1 << 41));
+        assert_eq!(serve_all(&mut *bfq, ms(0)).len() + serve_all(&mut *bfq, ms(100)).len(), 4);
+        for n in 0..60 {
+            // Later than the wait lasts: each request has its turn.
+            let now = ms(1_000 + u64::from(n) * 10);
+            alone(&mut *bfq, now, of(1 + n % 2, read(3, u64::from(n) * (8 + stride))));
+        }
+        assert_eq!(share_a_queue(&mut *bfq, ms(2_000), 1 << 42), shared, "stride {stride}");
+    }
+}
+
+#[test]
+fn processes_that_start_shortly_after_each_other_and_seek_share_a_queue_for_good() {
+    for (apart, stride, share) in [(100, 1 << 20, true), (200, 1 << 20, false), (100, 0, false)] {
+        let mut bfq = scheduler("bfq:low_latency=0");
+        let mut now = ms(1_000);
+        insert_all(&mut *bfq, now, [read(0, 0)]);
+        for n in 0..150 {
+            let request = go(&mut *bfq, now);
+            now += ms(8);
+            // Each asks again at once.
+            insert_all(&mut *bfq, now, [Request { lba: request.end() + stride, ..request }]);
+            bfq.completed(now, &request, ms(8));
+            if n == 0 {
+                insert_all(&mut *bfq, ms(1_000 + apart), [of(2, read(0, 1 << 40))]);
+                now = ms(1_000 + apart);
+            }
+        }
+        assert_eq!(share_a_queue(&mut *bfq, now, 1 << 42), share, "{apart} ms apart, {stride} sectors between requests");
+    }
+}
+
+/// It has seen random reads completed 100 us after each other, several under way.
+fn on_flash(setting: &str) -> Box<dyn Scheduler> {
+    let mut bfq = scheduler(setting);
+    for n in 0..100 {
+        let now = Nanos::from_micros(u64::from(n) * 100);
+        insert_all(&mut *bfq, now, [of(99, read(n, u64::from(n * 7 % 64) << 30))]);
+        let request = go(&mut *bfq, now);
+        bfq.completed(now + Nanos::from_micros(100), &request, Nanos::from_micros(100));
+    }
+    bfq
+}
+
+#[test]
+fn on_flash_processes_that_start_shortly_after_each_other_share_a_queue_at_once() {
+    for (mut bfq, share) in [(on_flash("bfq:low_latency=0"), true), (scheduler("bfq:low_latency=0"), false)] {
+        assert_eq!(share_a_queue(&mut *bfq, ms(1_000), 1 << 40), share);
+    }
+}
+
+#[test]
+fn on_flash_it_does_not_wait_for_a_reader_among_equals() {
+    for (mut bfq, goes) in [(on_flash("bfq:low_latency=0"), true), (scheduler("bfq:low_latency=0"), false)] {
+        insert_all(&mut *bfq, ms(1_000), [read(200, 0)]);
+        let request = go(&mut *bfq, ms(1_000));
+        insert_all(&mut *bfq, ms(1_001), [of(2, read(201, 1 << 40))]);
+        bfq.completed(ms(1_001), &request, ms(1));
+        assert_eq!(matches!(bfq.pick(ms(1_001)), Pick::Go(_)), goes);
+    }
+}
+
+// Which request of a queue.
+
+#[test]
+fn the_head_may_turn_back_for_a_short_way() {
+    let first = |setting| {
+        let mut bfq = scheduler(setting);
+        insert_all(&mut *bfq, ms(0), [read(0, 100_000)]);
+        let begun = go(&mut *bfq, ms(0));
+        insert_all(&mut *bfq, ms(0), [read(1, 99_000), read(2, 101_600)]);
+        bfq.completed(ms(1), &begun, ms(1));
+        serve(&mut *bfq, ms(1))
+    };
+    // 1,008 sectors back, 1,592 forth.
+    assert_eq!(first("bfq"), 101_600, "the way back counts twice");
+    assert_eq!(first("bfq:back_seek_penalty=1"), 99_000);
+    assert_eq!(first("bfq:back_seek_penalty=1,back_seek_max=504"), 99_000);
+    assert_eq!(first("bfq:back_seek_penalty=1,back_seek_max=503"), 101_600);
+}
+
+#[test]
+fn a_request_that_has_waited_too_long_goes_first_once_a_turn() {
+    let order = |setting, sync, waited| {
+        let kind = |id, lba| of(2, Request { op: if sync { Op::Read } else { Op::Write }, ..write(id, lba) });
+        let mut bfq = scheduler(&format!("bfq:slice_idle=0,back_seek_max=0,{setting}"));
+        alone(&mut *bfq, ms(0), read(0, 10_000));
+        insert_all(&mut *bfq, ms(0), [kind(1, 300), kind(2, 200), kind(3, 11_000)]);
+        insert_all(&mut *bfq, ms(1), [kind(4, 12_000), kind(5, 13_000)]);
+        serve_all(&mut *bfq, ms(waited))
+    };
+    let (upwards, oldest) = ([11_000, 12_000, 13_000, 200, 300], [11_000, 300, 12_000, 13_000, 200]);
+    for (setting, sync, expires) in
+        [("fifo_expire_sync=125", true, 125), ("fifo_expire_sync=30", true, 30), ("fifo_expire_async=250", false, 250)]
+    {
+        assert_eq!(order(setting, sync, expires - 1), upwards, "{setting}");
+        assert_eq!(order(setting, sync, expires), oldest, "{setting}");
+    }
+}
+
+// The rest.
+
+#[test]
+fn strict_guarantees_send_one_request_at_a_time_and_always_wait() {
+    let mut bfq = scheduler("bfq:low_latency=0,slice_idle=0,strict_guarantees=1");
+    let priority = Priority { class: PriorityClass::Idle, level: 7 };
+    insert_all(&mut *bfq, ms(0), [Request { priority, ..read(0, 0) }]);
+    let request = go(&mut *bfq, ms(0));
+    insert_all(
+        &mut *bfq,
+        ms(0),
+        [Request { priority, ..of(2, read(1, 1 << 30)) }, Request { priority, ..of(2, read(2, 1 << 31)) }],
+    );
+    assert!(matches!(bfq.pick(ms(0)), Pick::WaitUntil(_)), "one is at the device");
+    bfq.completed(ms(1), &request, ms(1));
+    assert_eq!(bfq.pick(ms(1)), Pick::WaitUntil(ms(9)), "slice_idle is 8 ms at least, for the idle class too");
+    go(&mut *bfq, ms(9));
+    assert!(matches!(bfq.pick(ms(9)), Pick::WaitUntil(_)), "one is at the device");
+}
+
+#[test]
+fn tags_are_kept_for_readers_and_more_of_them_beside_a_raised_process() {
+    let room = |taken| Room { nr_requests: 64, device: 32, taken };
+    let mut bfq = scheduler("bfq");
+    let most = |bfq: &dyn Scheduler, op, sync| (0..=64).find(|&taken| !bfq.admits(&room([taken, 0]), op, sync));
+    assert_eq!(most(&*bfq, Op::Write, false), Some(32));
+    assert_eq!(most(&*bfq, Op::Write, true), Some(48));
+    assert_eq!(most(&*bfq, Op::Read, true), Some(64));
+    insert_all(&mut *bfq, ms(0), [read(0, 0)]);
+    assert_eq!(most(&*bfq, Op::Write, false), Some(12));
+    assert_eq!(most(&*bfq, Op::Write, true), Some(24));
+    assert_eq!(most(&*bfq, Op::Read, true), Some(64));
+}
+
+#[test]
+fn many_thousands_of_processes_come_and_go_in_any_order() {
+    let mut bfq = scheduler("bfq");
+    for stream in 0..30_000 {
+        let now = Nanos::from_micros(u64::from(stream) * 10_000);
+        let wide = |n: u32| of(stream ^ n, read(n, u64::from(stream * 7919 % 4096) * 10_000 + u64::from(n) * 16));
+        insert_all(&mut *bfq, now, (0..4).map(wide));
+        assert_eq!(serve_all(&mut *bfq, now).len() + serve_all(&mut *bfq, now + ms(100)).len(), 4);
+    }
 }

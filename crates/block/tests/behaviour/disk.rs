@@ -2,7 +2,8 @@
 
 use block::{Insertion, Nanos, Op, Pick, Priority, PriorityClass, Request, Scheduler, StreamId};
 
-/// How long a request takes that begins where the last one ended, and any other.
+/// How long a request of 8 sectors takes that begins where the last one ended, and any other. Larger ones take as much longer as they
+/// have more sectors to transfer.
 const TRANSFER: Nanos = Nanos::from_micros(400);
 const SEEK: Nanos = Nanos::from_micros(8_000);
 
@@ -13,6 +14,7 @@ pub struct Process {
     pub sync: bool,
     pub priority: Priority,
     pub first_lba: u64,
+    pub sectors: u32,
     /// From the end of one request to the begin of the next.
     pub stride: u64,
     pub think: Nanos,
@@ -24,7 +26,7 @@ pub struct Process {
 impl Process {
     pub fn sequential_reader(first_lba: u64, think: Nanos) -> Process {
         let (priority, starts) = (Priority::DEFAULT, Nanos::ZERO);
-        Process { op: Op::Read, sync: true, priority, first_lba, stride: 0, think, at_once: 1, starts }
+        Process { op: Op::Read, sync: true, priority, first_lba, sectors: 8, stride: 0, think, at_once: 1, starts }
     }
 
     pub fn with_priority(self, class: PriorityClass, level: u8) -> Process {
@@ -40,6 +42,8 @@ pub struct Report {
     /// Streams in the order of service.
     pub order: Vec<StreamId>,
     pub seeks: u64,
+    /// Stream, time of completion and how long it took, of each request in the order of service.
+    pub done: Vec<(StreamId, Nanos, Nanos)>,
     /// How long the longest request of each process took.
     pub longest: Vec<Nanos>,
 }
@@ -81,6 +85,7 @@ pub fn run(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos) -> 
             let number = request.stream as usize - 1;
             report.served[number] += 1;
             report.order.push(request.stream);
+            report.done.push((request.stream, now, now - request.arrival));
             report.longest[number] = report.longest[number].max(now - request.arrival);
             let think = running[number].process.think;
             running[number].issues.push(now + think);
@@ -90,26 +95,27 @@ pub fn run(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos) -> 
             let running = &mut running[number];
             let due = running.issues.iter().position(|&issue| issue == at);
             due.map(|due| running.issues.swap_remove(due));
-            let Process { op, sync, priority, stride, .. } = running.process;
+            let Process { op, sync, priority, stride, sectors, .. } = running.process;
             let request = Request {
                 id: next_id,
                 stream: number as StreamId + 1,
                 op,
                 sync,
                 priority,
-                sectors: 8,
+                sectors,
                 lba: running.next_lba,
                 arrival: now,
             };
             next_id += 1;
-            running.next_lba += 8 + stride;
+            running.next_lba += u64::from(sectors) + stride;
             assert_eq!(scheduler.insert(now, request), Insertion::Queued, "the disk is built without merging");
         }
         wake = None;
         if at_disk.is_none() {
             match scheduler.pick(now) {
                 Pick::Go(request) => {
-                    let service = if request.lba == head { TRANSFER } else { SEEK };
+                    let longer = Nanos(TRANSFER.0 / 8 * u64::from(request.sectors.saturating_sub(8)));
+                    let service = longer + if request.lba == head { TRANSFER } else { SEEK };
                     report.seeks += u64::from(request.lba != head);
                     head = request.end();
                     at_disk = Some((now + service, now, request));

@@ -252,7 +252,7 @@ impl Bfq {
         let injected = self.trial.injected;
         let injection = &mut self.queues[number].injection;
         if injection.base_time > Nanos::ZERO && injected {
-            let tolerable = time < Nanos(injection.base_time.0 / 2 * 3);
+            let tolerable = time < Nanos((injection.base_time.0 / 2).saturating_mul(3));
             if !tolerable && injection.limit > 0 {
                 injection.limit -= 1;
                 injection.decreased = now;
@@ -279,7 +279,7 @@ impl Bfq {
     }
 
     /// The queue that may send a request while the one in service has none (last part of `bfq_select_queue`).
-    pub(super) fn queue_to_inject(&mut self, now: Nanos, served: usize) -> Option<usize> {
+    pub(super) fn queue_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
         if let Some(owner) = queue.owner {
             // The process's own write-back is no stranger to it.
@@ -299,20 +299,17 @@ impl Bfq {
         if self.idling_boosts_throughput(served) || !bears {
             return None;
         }
-        self.any_to_inject(now, served)
+        self.any_to_inject(served)
     }
 
     /// `bfq_choose_bfqq_for_injection`. The kernel asks the queue that became active last first, here the one that is to be served
     /// first.
-    fn any_to_inject(&mut self, now: Nanos, served: usize) -> Option<usize> {
+    fn any_to_inject(&mut self, served: usize) -> Option<usize> {
         let queue = &self.queues[served];
-        let mut limit = queue.injection.limit;
         let any = !queue.is_raised() || !queue.short_think_time;
-        let unknown = limit == 0 && queue.injection.base_time == Nanos::ZERO;
-        if unknown && self.idle_until.is_some() && now >= self.idling_since + self.tuning.slice_idle {
-            limit = 1;
-        }
-        if self.at_device >= limit {
+        // The kernel would let one go late in a long wait if the cost was never measured, but adds nanoseconds to jiffies there: it never
+        // does.
+        if self.at_device >= queue.injection.limit {
             return None;
         }
         let large = |next: Next| u64::from(self.requests.request(next.slot).sectors) >= LARGE_ON_FLASH;

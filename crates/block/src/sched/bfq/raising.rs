@@ -251,4 +251,9 @@ impl Bfq {
         }
         self.burst.last = Some(now);
     }
+
+    #[cfg(test)]
+    pub(super) fn burst_members(&self) -> usize {
+        self.burst.list.len()
+    }
 }

@@ -138,9 +138,8 @@ impl Schedule {
         }
     }
 
-    /// Gives up everything about a queue that is not active.
+    /// Gives up everything about a queue that is not active and has nothing at the device.
     pub(super) fn forget(&mut self, number: usize) {
-        self.uncount_weight(number);
         if let Place::Idle(_) = self.entities[number].place {
             self.leave_idle(number);
         }
@@ -311,9 +310,11 @@ impl Schedule {
         if !entity.on_tree {
             return;
         }
-        if entity.place == Place::InService {
-            entity.set_finish(entity.service);
-            entity.place = Place::Nowhere;
+        // It is charged what it was served, were it in another's turn.
+        entity.set_finish(entity.service);
+        match entity.place {
+            Place::InService => entity.place = Place::Nowhere,
+            _ => entity.service = 0,
         }
         self.leave_active(number);
         let entity = &mut self.entities[number];
@@ -373,5 +374,57 @@ impl Schedule {
         self.trees[class].virtual_time = start;
         self.forget_idle(class);
         Some(number)
+    }
+
+    #[cfg(test)]
+    pub(super) fn assert_sums_agree(&self) {
+        for (class, tree) in self.trees.iter().enumerate() {
+            let on_tree = self.entities.iter().filter(|entity| entity.on_tree && entity.class == class);
+            assert_eq!(tree.weight_sum, on_tree.map(|entity| entity.weight).sum::<u64>());
+        }
+        let counted = self.entities.iter().filter(|entity| entity.counted).count() as u32;
+        assert_eq!(self.weights.iter().sum::<u32>(), counted);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_that_comes_in_time_starts_where_it_ended() {
+        let virtual_time = virtual_span(80, 40) + virtual_span(400, 40);
+        for (in_time, start) in [(true, virtual_span(80, 40)), (false, virtual_time)] {
+            let mut schedule = Schedule::default();
+            schedule.set(0, Entity::new(PriorityClass::BestEffort, 40));
+            schedule.set(1, Entity::new(PriorityClass::BestEffort, 40));
+            schedule.entity_mut(0).budget = 1_000;
+            schedule.activate(0, false);
+            assert_eq!(schedule.next(Nanos::ZERO), Some(0));
+            schedule.serve(0, 80);
+            schedule.deactivate(0);
+            schedule.entity_mut(1).budget = 1_000;
+            schedule.activate(1, false);
+            assert_eq!(schedule.next(Nanos::ZERO), Some(1));
+            schedule.serve(1, 400);
+            schedule.entity_mut(0).budget = 1_000;
+            schedule.activate(0, in_time);
+            assert_eq!(schedule.entity(0).start, start);
+        }
+    }
+
+    #[test]
+    fn a_queue_emptied_in_the_turn_of_another_is_charged_what_it_was_served() {
+        let mut schedule = Schedule::default();
+        for number in 0..2 {
+            schedule.set(number, Entity::new(PriorityClass::BestEffort, 40));
+            schedule.entity_mut(number).budget = 16_384;
+            schedule.activate(number, false);
+        }
+        assert_eq!(schedule.next(Nanos::ZERO), Some(0));
+        schedule.serve(1, 80);
+        schedule.deactivate(1);
+        schedule.activate(1, false);
+        assert_eq!(schedule.entity(1).start, virtual_span(80, 40), "not its whole budget");
     }
 }

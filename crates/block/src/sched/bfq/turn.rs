@@ -300,7 +300,7 @@ impl Bfq {
                 }
                 self.end_turn(now, false, Reason::BudgetUsed);
             } else if self.idle_until.is_some() || (self.queues[number].at_device > 0 && self.better_to_idle(number)) {
-                return self.queue_to_inject(now, number);
+                return self.queue_to_inject(number);
             } else {
                 self.end_turn(now, false, Reason::NoMoreRequests);
             }
