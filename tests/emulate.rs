@@ -237,6 +237,38 @@ fn an_attached_disk_reads_what_was_written_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn on_a_signal_it_becomes_a_new_disk_with_the_same_data() {
+    let Some(_alone) = alone(false) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let emulator = Emulator::start(folder.path(), &["--disk", "sd-card", "--size", "256M", "--scale", "2"]);
+    let run = |arguments: &[&str]| {
+        let output = fio(&emulator.place, arguments).output().unwrap();
+        assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+        text(&output.stdout).to_owned()
+    };
+    // Field 7 of fio's terse output: KiB/s read.
+    let read = || run(&["--rw=read", "--bs=512k", "--size=16M"]).split(';').nth(6).unwrap().parse::<f64>().unwrap();
+    let written = [
+        "--rw=randwrite",
+        "--bs=4k",
+        "--iodepth=8",
+        "--size=16M",
+        "--verify=crc32c",
+        "--do_verify=0",
+        "--randseed=3",
+        "--verify_state_save=0",
+    ];
+    run(&written);
+    let used = read();
+    signal(emulator.child.id(), "-USR2");
+    assert_eq!(emulator.lines.recv_timeout(PATIENCE).unwrap(), emulator.place);
+    let new = read();
+    assert!(new > 1.2 * used, "pages lay scattered, and read at {used} KiB/s; on a new disk {new}");
+    run(&[written.as_slice(), &["--verify_only", "--verify_fatal=1"]].concat());
+    emulator.end();
+}
+
+#[test]
 fn killing_the_emulator_fails_its_requests_and_leaves_nothing_behind() {
     let Some(_alone) = alone(true) else { return };
     let folder = tempfile::tempdir().unwrap();

@@ -15,7 +15,7 @@ use serve::disk::Disk;
 use serve::fuse::{FILE, Fuse, FuseReply};
 use serve::immediate::Immediate;
 use sim::device::Device;
-use sim::profile::{DeviceOptions, load};
+use sim::profile::{DeviceOptions, Profile, load};
 
 use crate::experiment::QueuePolicyArgument;
 use crate::number;
@@ -107,7 +107,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// What is emulated.
 struct Model {
     device: Box<dyn Device>,
-    rotational: bool,
+    /// `None` for the disk without service time.
+    profile: Option<Profile>,
     backing: Arc<dyn Backing>,
     size: u64,
 }
@@ -126,26 +127,32 @@ impl Model {
         };
         ensure!(size > 0, "--disk none: has no size of its own; give one with --size, as in --size 16G");
         ensure!(size.is_multiple_of(512), "size: {size} bytes are not whole sectors of 512");
-        let Some(profile) = profile else {
-            return Ok(Model { device: Box::new(Immediate::new(size / 512)), rotational: false, backing, size });
+        let Some(loaded) = &profile else {
+            return Ok(Model { device: Box::new(Immediate::new(size / 512)), profile, backing, size });
         };
-        ensure!(size <= capacity, "size: {size} bytes are more than {} has; {capacity} is the most", profile.name());
-        let options = DeviceOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(Into::into) };
-        Ok(Model { device: profile.build(options), rotational: profile.device().rotational(), backing, size })
+        ensure!(size <= capacity, "size: {size} bytes are more than {} has; {capacity} is the most", loaded.name());
+        Ok(Model { device: loaded.build(options(args)), profile, backing, size })
     }
+}
+
+fn options(args: &Args) -> DeviceOptions {
+    DeviceOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(Into::into) }
 }
 
 fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     let place = mountpoint.canonicalize().with_context(|| format!("{}: create this folder first", mountpoint.display()))?;
     let mut entries = place.read_dir().with_context(|| mountpoint.display().to_string())?;
     ensure!(entries.next().is_none(), "{}: is not empty; name an empty folder", mountpoint.display());
-    let Model { device, rotational, backing, size } = Model::new(args)?;
+    let Model { device, profile, backing, size } = Model::new(args)?;
+    let rotational = profile.as_ref().is_some_and(|profile| profile.device().rotational());
     let wanted = Wanted { depth: u32::try_from(device.queue_depth())?, rotational, measure: !args.with_way && args.disk != NONE };
     let source = format!("emulate-{}", std::process::id());
     let plan = Plan { source: source.clone(), file: place.join(FILE), mountpoint: place.clone() };
 
     let statistics_wanted = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGUSR1, Arc::clone(&statistics_wanted)).context("SIGUSR1")?;
+    let new_wanted = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGUSR2, Arc::clone(&new_wanted)).context("SIGUSR2")?;
     let supervisor = Supervisor::start(supervising_process()?, &plan)?;
     // After the supervising process has started, which should not be favoured.
     let _awake = serve::disk::favour_this_process();
@@ -157,7 +164,9 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
             bail!(error);
         }
     };
-    let mut run = Run { args, disk, serving, plan, supervisor: Some(supervisor), statistics_wanted };
+    let path = serving.path().display().to_string();
+    let supervisor = Some(supervisor);
+    let mut run = Run { args, disk, profile, serving, plan, path, supervisor, statistics_wanted, new_wanted };
     let outcome = run.attach(wanted).and_then(|()| run.until_asked_to_end());
     if let Some(supervisor) = run.supervisor.take() {
         supervisor.finish().iter().for_each(|text| eprint_line(text));
@@ -177,18 +186,21 @@ fn supervising_process() -> anyhow::Result<Command> {
 struct Run<'a> {
     args: &'a Args,
     disk: Arc<Disk<FuseReply>>,
+    profile: Option<Profile>,
     serving: Box<dyn Serving>,
     plan: Plan,
+    /// Of the file, or of the loop device.
+    path: String,
     supervisor: Option<Supervisor>,
     statistics_wanted: Arc<AtomicBool>,
+    new_wanted: Arc<AtomicBool>,
 }
 
 impl Run<'_> {
     /// Sets up the loop device if it is wanted, and says where the disk is.
     fn attach(&mut self, wanted: Wanted) -> anyhow::Result<()> {
-        let path = self.serving.path();
         let Some(supervisor) = self.supervisor.as_mut().filter(|_| self.args.attach) else {
-            return Ok(terminal::print(&format!("{}\n", path.display()))?);
+            return self.show_path();
         };
         self.disk.reply_at_once(true);
         let attached = supervisor.attach(wanted)?;
@@ -207,12 +219,17 @@ impl Run<'_> {
                 way as f64 / 1e3
             ));
         }
-        Ok(terminal::print(&format!("{device}\n"))?)
+        self.path = device;
+        self.show_path()
+    }
+
+    fn show_path(&self) -> anyhow::Result<()> {
+        Ok(terminal::print(&format!("{}\n", self.path))?)
     }
 
     /// Serves until Ctrl-C, SIGTERM, or somebody unmounts it.
     fn until_asked_to_end(&mut self) -> anyhow::Result<()> {
-        let (mut asked, mut warned) = (Instant::now(), None::<Instant>);
+        let (mut asked, mut warned, mut renewed) = (Instant::now(), None::<Instant>, None);
         while !terminal::interrupted().load(Ordering::Relaxed) {
             std::thread::sleep(LOOK);
             if self.serving.ended() {
@@ -220,6 +237,16 @@ impl Run<'_> {
             }
             if self.statistics_wanted.swap(false, Ordering::Relaxed) {
                 self.show_statistics()?;
+            }
+            if self.new_wanted.swap(false, Ordering::Relaxed) {
+                renewed = self.profile.as_ref().map(|profile| profile.build(options(self.args)));
+            }
+            // It waits until nothing is under way.
+            if let Some(device) = renewed.take() {
+                match self.disk.renew(device) {
+                    Ok(()) => self.show_path()?,
+                    Err(device) => renewed = Some(device),
+                }
             }
             if self.supervisor.as_mut().is_some_and(Supervisor::is_gone) {
                 eprint_line("the supervising process was killed: starting another");

@@ -55,7 +55,8 @@ enum Command {
     ///
     /// What is written is read, at the model's pace by the wall clock, so that programs, file systems and the kernel's I/O schedulers
     /// meet that disk. Runs until Ctrl-C or SIGTERM, then takes everything down and prints statistics (also on SIGUSR1): utilisation,
-    /// drive queue, service time, and by how much replies were later than the model wanted.
+    /// drive queue, service time, and by how much replies were later than the model wanted. SIGUSR2 makes it a new disk that holds the
+    /// same data, as soon as nothing is under way; then its path is printed again.
     ///
     /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
     /// stays true to slow devices, such as hard disks, up to some thousand requests a second.

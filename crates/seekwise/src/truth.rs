@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
@@ -106,8 +106,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => {
             for model in &models {
-                let emulator = Emulator::start(model, args.scale)?;
-                disks.push(question.ask(model, &mut BlockDevice::open(&emulator.device)?, crew)?);
+                let (emulator, path) = Emulator::start(model, args.scale)?;
+                let mut device = BlockDevice::open(&path)?;
+                device.emulator = Some(emulator);
+                disks.push(question.ask(model, &mut device, crew)?);
             }
         }
     }
@@ -219,6 +221,8 @@ struct BlockDevice {
     capacity_sectors: u64,
     /// `None` where the kernel does not tell.
     recorder: Option<Recorder>,
+    /// Ends after everything was put back.
+    emulator: Option<Emulator>,
 }
 
 impl BlockDevice {
@@ -242,7 +246,16 @@ impl BlockDevice {
         let size = Path::new("/sys/block").join(name).join("size");
         let text = fs::read_to_string(&size).with_context(|| size.display().to_string())?;
         let capacity_sectors = text.trim().parse().with_context(|| format!("{}: is {}", size.display(), text.trim()))?;
-        Ok(BlockDevice { path: target, queue, before, throttled_at, memory_mib: available_mib()?, capacity_sectors, recorder })
+        Ok(BlockDevice {
+            path: target,
+            queue,
+            before,
+            throttled_at,
+            memory_mib: available_mib()?,
+            capacity_sectors,
+            recorder,
+            emulator: None,
+        })
     }
 
     /// Puts a scheduler in force, and everything else as it was but for what is named.
@@ -335,7 +348,8 @@ impl Real for BlockDevice {
     }
 
     fn settle(&mut self) -> anyhow::Result<()> {
-        fs::File::open(&self.path)?.sync_all().with_context(|| self.path.display().to_string())
+        fs::File::open(&self.path)?.sync_all().with_context(|| self.path.display().to_string())?;
+        self.emulator.as_mut().map_or(Ok(()), Emulator::renew)
     }
 }
 
@@ -355,13 +369,14 @@ impl Drop for BlockDevice {
 /// `seekwise emulate --attach`, which takes everything down when it ends.
 struct Emulator {
     child: Child,
-    device: PathBuf,
+    says: BufReader<ChildStdout>,
     // Its mount point; removed after the emulator has ended.
     _folder: tempfile::TempDir,
 }
 
 impl Emulator {
-    fn start(model: &Model, scale: f64) -> anyhow::Result<Emulator> {
+    /// Starts it; also returns its block device.
+    fn start(model: &Model, scale: f64) -> anyhow::Result<(Emulator, PathBuf)> {
         let folder = tempfile::tempdir().context("cannot make a folder to mount on")?;
         let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
         command.args(["emulate", "--attach", "--disk", &model.disk, "--size", &BYTES.to_string()]).arg(folder.path());
@@ -374,10 +389,9 @@ impl Emulator {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start the emulated disk")?;
+        let mut says = BufReader::new(child.stdout.take().context("the emulated disk")?);
         let mut line = String::new();
-        if let Some(stdout) = child.stdout.take() {
-            BufReader::new(stdout).read_line(&mut line).context("the emulated disk")?;
-        }
+        says.read_line(&mut line).context("the emulated disk")?;
         if line.trim().is_empty() {
             let mut said = String::new();
             if let Some(mut stderr) = child.stderr.take() {
@@ -386,7 +400,16 @@ impl Emulator {
             child.wait().context("the emulated disk")?;
             anyhow::bail!("the emulated disk did not start: {}", said.trim().trim_start_matches("seekwise: "));
         }
-        Ok(Emulator { child, device: PathBuf::from(line.trim()), _folder: folder })
+        Ok((Emulator { child, says, _folder: folder }, PathBuf::from(line.trim())))
+    }
+
+    /// Makes it a new disk: what was done to a flash device shows for long, and in the simulator each run has a new one.
+    fn renew(&mut self) -> anyhow::Result<()> {
+        let process = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGUSR2).context("the emulated disk")?;
+        let read = self.says.read_line(&mut String::new()).context("the emulated disk")?;
+        ensure!(read > 0, "the emulated disk has ended");
+        Ok(())
     }
 }
 

@@ -171,6 +171,17 @@ impl<R: Reply> Disk<R> {
         *lock(&self.way) = Way::new(measured);
     }
 
+    /// Goes on with a new device and the same data.
+    ///
+    /// # Errors
+    /// Requests are under way; the device comes back.
+    pub fn renew(&self, device: Box<dyn Device>) -> Result<(), Box<dyn Device>> {
+        let renewed = lock(&self.state).emulated.renew(device);
+        // The timer's plans were the old one's.
+        self.wake.notify_one();
+        renewed
+    }
+
     /// What happened so far.
     pub fn record(&self) -> Record {
         let (tally, under_way) = {

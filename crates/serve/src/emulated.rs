@@ -91,6 +91,7 @@ pub struct Emulated<T> {
     waiting: VecDeque<RequestId>,
     in_device: usize,
     completions: Vec<Completion>,
+    /// But for `busy`, which is what devices of before were.
     tally: ModelTally,
 }
 
@@ -115,6 +116,19 @@ impl<T> Emulated<T> {
         self.way = way;
     }
 
+    /// Goes on with a new device.
+    ///
+    /// # Errors
+    /// Requests are under way; the device comes back.
+    pub fn renew(&mut self, device: Box<dyn Device>) -> Result<(), Box<dyn Device>> {
+        if self.under_way() > 0 {
+            return Err(device);
+        }
+        self.tally.busy += self.device.busy();
+        self.device = device;
+        Ok(())
+    }
+
     /// How many requests have not been replied to.
     pub fn under_way(&self) -> usize {
         self.pending.len()
@@ -122,7 +136,7 @@ impl<T> Emulated<T> {
 
     /// What happened so far.
     pub fn tally(&self) -> ModelTally {
-        ModelTally { elapsed: self.now, busy: self.device.busy(), ..self.tally }
+        ModelTally { elapsed: self.now, busy: self.tally.busy + self.device.busy(), ..self.tally }
     }
 
     /// Takes what a program asked for at wall time `asked` and what arrived now, and appends what is due by now. Sectors must lie on
@@ -367,6 +381,20 @@ mod tests {
         emulated.advance(ms(11), &mut due);
         assert_eq!(targets(&mut due), vec![(1, ms(11)), (8, ms(11))]);
         assert_eq!(emulated.tally().completed, 1);
+    }
+
+    #[test]
+    fn a_new_device_takes_over_when_nothing_is_under_way() {
+        let mut emulated = Emulated::new(Constant::new(ms(10), 4), 1.0);
+        let mut due = Vec::new();
+        emulated.submit((MS, MS), READ, 1, &mut due);
+        let refused = emulated.renew(Constant::new(ms(3), 4));
+        emulated.advance(ms(20), &mut due);
+        assert_eq!((refused.is_err(), targets(&mut due)), (true, vec![(1, ms(11))]));
+        assert!(emulated.renew(Constant::new(ms(3), 4)).is_ok());
+        emulated.submit((ms(20), ms(20)), READ, 2, &mut due);
+        emulated.advance(ms(23), &mut due);
+        assert_eq!((targets(&mut due), emulated.tally().busy), (vec![(2, ms(23))], ms(13)));
     }
 
     #[test]

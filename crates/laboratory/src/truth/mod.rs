@@ -63,7 +63,7 @@ pub trait Real {
     /// The file cannot be written, or events were lost.
     fn recorded(&mut self, file: &Path) -> anyhow::Result<()>;
 
-    /// Waits until everything that was written to the page cache is on the device.
+    /// Waits until everything that was written to the page cache is on the device, and makes an emulated one new again.
     ///
     /// # Errors
     /// The device fails.
