@@ -106,15 +106,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 /// What is emulated.
 struct Model {
-    device: Box<dyn Device>,
     /// `None` for the disk without service time.
     profile: Option<Profile>,
-    backing: Arc<dyn Backing>,
+    options: DeviceOptions,
     size: u64,
 }
 
 impl Model {
-    fn new(args: &Args) -> anyhow::Result<Model> {
+    /// Also returns where its data lies.
+    fn new(args: &Args) -> anyhow::Result<(Model, Arc<dyn Backing>)> {
         let profile = if args.disk == NONE { None } else { Some(load(&args.disk)?) };
         let capacity = profile.as_ref().map_or(args.size.unwrap_or(0), |profile| profile.capacity_sectors() * 512);
         let (backing, size): (Arc<dyn Backing>, u64) = match &args.backing {
@@ -127,25 +127,33 @@ impl Model {
         };
         ensure!(size > 0, "--disk none: has no size of its own; give one with --size, as in --size 16G");
         ensure!(size.is_multiple_of(512), "size: {size} bytes are not whole sectors of 512");
-        let Some(loaded) = &profile else {
-            return Ok(Model { device: Box::new(Immediate::new(size / 512)), profile, backing, size });
-        };
-        ensure!(size <= capacity, "size: {size} bytes are more than {} has; {capacity} is the most", loaded.name());
-        Ok(Model { device: loaded.build(options(args)), profile, backing, size })
+        if let Some(profile) = &profile {
+            ensure!(size <= capacity, "size: {size} bytes are more than {} has; {capacity} is the most", profile.name());
+        }
+        let options = DeviceOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(Into::into) };
+        Ok((Model { profile, options, size }, backing))
     }
-}
 
-fn options(args: &Args) -> DeviceOptions {
-    DeviceOptions { queue_depth: args.queue_depth, queue_policy: args.queue_policy.map(Into::into) }
+    fn build(&self) -> Box<dyn Device> {
+        match &self.profile {
+            Some(profile) => profile.build(self.options),
+            None => Box::new(Immediate::new(self.size / 512)),
+        }
+    }
+
+    fn is_rotational(&self) -> bool {
+        self.profile.as_ref().is_some_and(|profile| profile.device().rotational())
+    }
 }
 
 fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     let place = mountpoint.canonicalize().with_context(|| format!("{}: create this folder first", mountpoint.display()))?;
     let mut entries = place.read_dir().with_context(|| mountpoint.display().to_string())?;
     ensure!(entries.next().is_none(), "{}: is not empty; name an empty folder", mountpoint.display());
-    let Model { device, profile, backing, size } = Model::new(args)?;
-    let rotational = profile.as_ref().is_some_and(|profile| profile.device().rotational());
-    let wanted = Wanted { depth: u32::try_from(device.queue_depth())?, rotational, measure: !args.with_way && args.disk != NONE };
+    let (model, backing) = Model::new(args)?;
+    let device = model.build();
+    let measure = !args.with_way && args.disk != NONE;
+    let wanted = Wanted { depth: u32::try_from(device.queue_depth())?, rotational: model.is_rotational(), measure };
     let source = format!("emulate-{}", std::process::id());
     let plan = Plan { source: source.clone(), file: place.join(FILE), mountpoint: place.clone() };
 
@@ -156,7 +164,7 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     let supervisor = Supervisor::start(supervising_process()?, &plan)?;
     // After the supervising process has started, which should not be favoured.
     let _awake = serve::disk::favour_this_process();
-    let disk: Arc<Disk<FuseReply>> = Disk::start(device, size, args.scale, backing).context("cannot start a thread")?;
+    let disk: Arc<Disk<FuseReply>> = Disk::start(device, model.size, args.scale, backing).context("cannot start a thread")?;
     let serving = match (Fuse { mountpoint: place, source }).start(Arc::clone(&disk)) {
         Ok(serving) => serving,
         Err(error) => {
@@ -166,7 +174,7 @@ fn emulate(args: &Args, mountpoint: &Path) -> anyhow::Result<()> {
     };
     let path = serving.path().display().to_string();
     let supervisor = Some(supervisor);
-    let mut run = Run { args, disk, profile, serving, plan, path, supervisor, statistics_wanted, new_wanted };
+    let mut run = Run { args, disk, model, serving, plan, path, supervisor, statistics_wanted, new_wanted };
     let outcome = run.attach(wanted).and_then(|()| run.until_asked_to_end());
     if let Some(supervisor) = run.supervisor.take() {
         supervisor.finish().iter().for_each(|text| eprint_line(text));
@@ -186,7 +194,7 @@ fn supervising_process() -> anyhow::Result<Command> {
 struct Run<'a> {
     args: &'a Args,
     disk: Arc<Disk<FuseReply>>,
-    profile: Option<Profile>,
+    model: Model,
     serving: Box<dyn Serving>,
     plan: Plan,
     /// Of the file, or of the loop device.
@@ -239,7 +247,7 @@ impl Run<'_> {
                 self.show_statistics()?;
             }
             if self.new_wanted.swap(false, Ordering::Relaxed) {
-                renewed = self.profile.as_ref().map(|profile| profile.build(options(self.args)));
+                renewed = Some(self.model.build());
             }
             // It waits until nothing is under way.
             if let Some(device) = renewed.take() {

@@ -13,6 +13,7 @@ use laboratory::truth::fit;
 use laboratory::truth::workloads::{self, WORKLOADS};
 use laboratory::truth::{BYTES, Model, Question, Real, version};
 use learn::Setting;
+use nix::sys::signal::Signal;
 use report::truth::{Agreement, SCHEMA, Truth};
 use serve::attach::queue::Queue;
 use serve::tracing::Recorder;
@@ -389,35 +390,41 @@ impl Emulator {
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("cannot start the emulated disk")?;
-        let mut says = BufReader::new(child.stdout.take().context("the emulated disk")?);
+        let says = BufReader::new(child.stdout.take().context("the emulated disk")?);
+        let mut emulator = Emulator { child, says, _folder: folder };
+        let path = emulator.path_said()?;
+        Ok((emulator, path))
+    }
+
+    /// Waits until it says where its block device is.
+    fn path_said(&mut self) -> anyhow::Result<PathBuf> {
         let mut line = String::new();
-        says.read_line(&mut line).context("the emulated disk")?;
+        self.says.read_line(&mut line).context("the emulated disk")?;
         if line.trim().is_empty() {
             let mut said = String::new();
-            if let Some(mut stderr) = child.stderr.take() {
+            if let Some(mut stderr) = self.child.stderr.take() {
                 stderr.read_to_string(&mut said).context("the emulated disk")?;
             }
-            child.wait().context("the emulated disk")?;
-            anyhow::bail!("the emulated disk did not start: {}", said.trim().trim_start_matches("seekwise: "));
+            anyhow::bail!("the emulated disk ended: {}", said.trim().trim_start_matches("seekwise: "));
         }
-        Ok((Emulator { child, says, _folder: folder }, PathBuf::from(line.trim())))
+        Ok(PathBuf::from(line.trim()))
     }
 
     /// Makes it a new disk: what was done to a flash device shows for long, and in the simulator each run has a new one.
     fn renew(&mut self) -> anyhow::Result<()> {
-        let process = nix::unistd::Pid::from_raw(self.child.id() as i32);
-        nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGUSR2).context("the emulated disk")?;
-        let read = self.says.read_line(&mut String::new()).context("the emulated disk")?;
-        ensure!(read > 0, "the emulated disk has ended");
-        Ok(())
+        self.signal(Signal::SIGUSR2).context("the emulated disk")?;
+        self.path_said().map(|_| ())
+    }
+
+    fn signal(&self, signal: Signal) -> nix::Result<()> {
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal)
     }
 }
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        let process = nix::unistd::Pid::from_raw(self.child.id() as i32);
         // It may have ended by itself.
-        let _ = nix::sys::signal::kill(process, nix::sys::signal::Signal::SIGTERM);
+        let _ = self.signal(Signal::SIGTERM);
         let _ = self.child.wait();
     }
 }

@@ -45,8 +45,21 @@ fn go(bfq: &mut dyn Scheduler, now: Nanos) -> Request {
 /// One request comes, goes to the device and is done at once, with nothing else waiting.
 #[track_caller]
 fn alone(bfq: &mut dyn Scheduler, now: Nanos, request: Request) {
+    alone_for(bfq, now, request, Nanos::ZERO);
+}
+
+/// The same, and it takes so long.
+#[track_caller]
+fn alone_for(bfq: &mut dyn Scheduler, now: Nanos, request: Request, service: Nanos) {
     insert_all(bfq, now, [request]);
-    assert_eq!(serve(bfq, now), request.lba);
+    let gone = go(bfq, now);
+    assert_eq!((gone.stream, gone.lba), (request.stream, request.lba));
+    bfq.completed(now + service, &gone, service);
+}
+
+/// How often the first process was served for each time the second was.
+fn ratio(served: &[u64]) -> f64 {
+    served[0] as f64 / served[1] as f64
 }
 
 // Shares.
@@ -65,8 +78,7 @@ fn shares_follow_the_weights_of_the_priority_levels() {
     for (better, worse, expected) in [(0, 4, 2.0), (4, 7, 4.0), (0, 7, 8.0)] {
         let readers = [better, worse].map(|level| at_level(level, reader(u64::from(level))));
         let served = run_bfq("bfq:low_latency=0", &readers, 40_000).served;
-        let ratio = served[0] as f64 / served[1] as f64;
-        assert!((expected * 0.95..expected * 1.05).contains(&ratio), "levels {better} and {worse}: {served:?}");
+        assert!((expected * 0.95..expected * 1.05).contains(&ratio(&served)), "levels {better} and {worse}: {served:?}");
     }
     let levels = [0, 4, 7].map(|level| at_level(level, reader(u64::from(level))));
     let served = run_bfq("bfq:low_latency=0", &levels, 40_000).served;
@@ -79,8 +91,7 @@ fn shares_are_shares_of_sectors_whatever_the_size_of_requests() {
     let large = Process { sectors: 64, ..reader(1) };
     for setting in ["bfq:low_latency=0", "bfq:low_latency=0,max_budget=1000"] {
         let served = run_bfq(setting, &[reader(0), large], 40_000).served;
-        let ratio = (served[0] * 8) as f64 / (served[1] * 64) as f64;
-        assert!((0.97..1.03).contains(&ratio), "{setting}: {served:?}");
+        assert!((0.97..1.03).contains(&ratio(&[served[0] * 8, served[1] * 64])), "{setting}: {served:?}");
     }
 }
 
@@ -116,8 +127,7 @@ fn asynchronous_requests_wait_in_the_queue_of_their_priority() {
 
     let writer = |number| Process { op: Op::Write, sync: false, at_once: 32, ..reader(number) };
     let served = run_bfq("bfq:low_latency=0", &[at_level(0, writer(0)), at_level(6, writer(1))], 20_000).served;
-    let ratio = served[0] as f64 / served[1] as f64;
-    assert!((11.0..13.0).contains(&ratio), "weights 80 and 20, and the lesser pays threefold: {served:?}");
+    assert!((11.0..13.0).contains(&ratio(&served)), "weights 80 and 20, and the lesser pays threefold: {served:?}");
 }
 
 // Classes.
@@ -241,9 +251,7 @@ fn a_process_that_is_idle_more_than_a_fifth_of_the_time_is_not_waited_for() {
 fn sent_after_seeks(setting: &str, own_level: u8) -> usize {
     let mut bfq = scheduler(setting);
     for n in 1..40 {
-        insert_all(&mut *bfq, ms(n * 10), [level(own_level, read(0, n << 20))]);
-        let request = go(&mut *bfq, ms(n * 10));
-        bfq.completed(ms(n * 10 + 8), &request, ms(8));
+        alone_for(&mut *bfq, ms(n * 10), level(own_level, read(0, n << 20)), ms(8));
     }
     let now = ms(398);
     insert_all(&mut *bfq, now, (100..109).map(|n| of(2, read(n, u64::from(n) << 40))));
@@ -302,10 +310,8 @@ fn thinker(think: Nanos, service: Nanos) -> (Box<dyn Scheduler>, Nanos) {
     let mut now = ms(1);
     for n in 0..20 {
         now += think;
-        insert_all(&mut *bfq, now, [level(0, read(n, u64::from(n) * 8))]);
-        let request = go(&mut *bfq, now);
+        alone_for(&mut *bfq, now, level(0, read(n, u64::from(n) * 8)), service);
         now += service;
-        bfq.completed(now, &request, service);
     }
     (bfq, now)
 }
@@ -344,10 +350,7 @@ fn requests_of_the_process_that_wakes_the_one_in_turn_go_first_meanwhile() {
             now += ms(20);
             alone(&mut *bfq, now, level(7, of(3, read(40, n << 21))));
             now += ms(delay);
-            insert_all(&mut *bfq, now, [level(0, read(41, n << 22))]);
-            let own = go(&mut *bfq, now);
-            assert_eq!(own.stream, 1);
-            bfq.completed(now, &own, Nanos::ZERO);
+            alone(&mut *bfq, now, level(0, read(41, n << 22)));
         }
         now += ms(100);
         alone(&mut *bfq, now, level(0, read(41, 1 << 30)));
@@ -523,9 +526,7 @@ fn a_process_that_seeks_joins_no_queue() {
     for (stride, joins) in [(8, true), (1 << 20, false)] {
         let mut bfq = scheduler("bfq:low_latency=0");
         for n in 0..40 {
-            insert_all(&mut *bfq, ms(n * 10), [of(2, read(0, n * stride))]);
-            let request = go(&mut *bfq, ms(n * 10));
-            bfq.completed(ms(n * 10 + 8), &request, ms(8));
+            alone_for(&mut *bfq, ms(n * 10), of(2, read(0, n * stride)), ms(8));
         }
         let now = ms(1_000);
         insert_all(&mut *bfq, now, [read(0, 1 << 40), of(2, read(1, 1 << 41)), of(2, read(2, (1 << 40) + 100))]);
@@ -575,9 +576,7 @@ fn on_flash(setting: &str) -> Box<dyn Scheduler> {
     let mut bfq = scheduler(setting);
     for n in 0..100 {
         let now = Nanos::from_micros(u64::from(n) * 100);
-        insert_all(&mut *bfq, now, [of(99, read(n, u64::from(n * 7 % 64) << 30))]);
-        let request = go(&mut *bfq, now);
-        bfq.completed(now + Nanos::from_micros(100), &request, Nanos::from_micros(100));
+        alone_for(&mut *bfq, now, of(99, read(n, u64::from(n * 7 % 64) << 30)), Nanos::from_micros(100));
     }
     bfq
 }

@@ -102,8 +102,7 @@ impl Experiment {
     /// # Errors
     /// One of them is no setting.
     pub(crate) fn candidates(&self) -> anyhow::Result<Vec<Setting>> {
-        let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
-        candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))
+        regime::candidates(&self.candidates)
     }
 
     /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.

@@ -80,6 +80,21 @@ pub fn schedulers(text: &str) -> anyhow::Result<Vec<Setting>> {
     Ok(specs.into_iter().map(Setting::of).collect())
 }
 
+/// Reads what `--candidates` says, each time that it is given.
+pub fn candidates(texts: &[String]) -> anyhow::Result<Vec<Setting>> {
+    let candidates = learn::candidates::parse(texts.iter().map(String::as_str));
+    candidates.with_context(|| format!("--candidates {}", texts.join(";")))
+}
+
+/// These, and what a controller finds.
+pub fn with_found(mut settings: Vec<Setting>) -> anyhow::Result<Vec<Setting>> {
+    let found = scheduler(FOUND)?;
+    if !settings.contains(&found) {
+        settings.push(found);
+    }
+    Ok(settings)
+}
+
 /// Reads what `--controller` says.
 pub fn controller(text: &str) -> anyhow::Result<Chosen> {
     twin::controller::parse(text).with_context(|| format!("--controller {text}"))

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::Context as _;
 use block::Nanos;
 use learn::controller::Fixed;
 use learn::experience::{Served, WINDOW};
@@ -58,11 +57,7 @@ impl Ceiling {
     pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
         let extent = Extent::new(self.is_quick, Vec::new());
         let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
-        let mut candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str)).context("--candidates")?;
-        let found = regime::scheduler(regime::FOUND)?;
-        if !candidates.contains(&found) {
-            candidates.push(found);
-        }
+        let candidates = regime::with_found(regime::candidates(&self.candidates)?)?;
         let loads = crew.map("asking the twin, loads:", &questions, |(_, question)| {
             Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
         })?;

@@ -85,11 +85,7 @@ impl Policy {
 impl Exam {
     /// The policies that answer each question: every candidate and the default by themselves, then the controllers.
     fn policies(&self, candidates: &[Setting]) -> anyhow::Result<Vec<Policy>> {
-        let default = regime::scheduler(regime::FOUND)?;
-        let mut settings = candidates.to_vec();
-        if !settings.contains(&default) {
-            settings.push(default);
-        }
+        let settings = regime::with_found(candidates.to_vec())?;
         let mut names: Vec<String> = self.controllers.clone();
         if names.is_empty() {
             names = CONTROLLERS.iter().map(|&name| name.to_owned()).collect();
@@ -113,8 +109,7 @@ impl Exam {
     /// Something of the input is wrong, a run fails, or the work was interrupted.
     pub fn hold(&self, crew: Crew) -> anyhow::Result<Report> {
         ensure!(self.seeds > 0, "--seeds 0: at least one seed should be drawn");
-        let candidates = learn::candidates::parse(self.candidates.iter().map(String::as_str));
-        let candidates = candidates.with_context(|| format!("--candidates {}", self.candidates.join(";")))?;
+        let candidates = regime::candidates(&self.candidates)?;
         let policies = self.policies(&candidates)?;
         let remembers = self.examines_memory.then(|| who_remembers(&policies)).transpose()?;
         let purpose = self.world.purpose()?;

@@ -13,6 +13,7 @@ use crate::comparison::Experiment;
 use crate::comparison::regime;
 use crate::monitor::Quiet;
 use crate::pool::Crew;
+use crate::truth::fio::Overall;
 
 /// The schedulers that are chosen from.
 const CANDIDATES: &str = "kernel";
@@ -21,9 +22,8 @@ const CANDIDATES: &str = "kernel";
 pub struct Recorded {
     /// The scheduler, with its defaults.
     pub setting: Setting,
-    /// One file for each run, with what processes got in it by fio: bytes per second, and the mean response time in seconds. The block layer
-    /// does not see who waits for a tag before it asks.
-    pub runs: Vec<(PathBuf, (f64, f64))>,
+    /// One file for each run, with what processes got in it: the block layer does not see who waits for a tag before it asks.
+    pub runs: Vec<(PathBuf, Overall)>,
 }
 
 /// Asks the twin about the first run under what Linux gives a disk, and judges its choice by all runs. `None` without such a run, or if it
@@ -33,22 +33,20 @@ pub struct Recorded {
 /// A recording cannot be read.
 pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Choice>> {
     let in_force = regime::scheduler(regime::FOUND)?;
-    let Some(first) = recorded.iter().find(|one| one.setting == in_force).and_then(|one| one.runs.first()).map(|(file, _)| file)
-    else {
-        return Ok(None);
-    };
-    let quiet = Quiet::default();
-    let Some((_, standard)) = served(first)? else { return Ok(None) };
+    let served_in_runs = |one: &Recorded| one.runs.iter().map(|(file, _)| served(file)).collect::<anyhow::Result<Vec<_>>>();
+    let all = recorded.iter().map(served_in_runs).collect::<anyhow::Result<Vec<_>>>()?;
+    let first =
+        recorded.iter().zip(&all).find(|(one, _)| one.setting == in_force).map(|(one, runs)| (one.runs.first(), runs.first()));
+    let Some((Some((first, _)), Some(Some((_, standard))))) = first else { return Ok(None) };
     let mut scored: Vec<(&Setting, f64)> = Vec::new();
-    for one in recorded {
-        let runs = one.runs.iter().map(|(file, _)| served(file)).collect::<anyhow::Result<Vec<_>>>()?;
-        let both = runs.iter().zip(&one.runs).filter_map(|(run, (_, got))| Some((run.as_ref()?, got)));
-        let score_of = |((served, _), (bytes_per_s, response_s)): (&(Served, Tails), &(f64, f64))| {
-            score(&Preference::default(), *bytes_per_s, *response_s, f64::from(served.fairness))
+    for (one, runs) in recorded.iter().zip(&all) {
+        let score_of = |(run, (_, got)): (&Option<(Served, Tails)>, &(PathBuf, Overall))| {
+            let fairness = f64::from(run.as_ref()?.0.fairness);
+            Some(score(&Preference::default(), got.bytes_per_s, got.response_s, fairness))
         };
-        let mut scores: Vec<f64> = both.map(score_of).collect();
+        let mut scores: Vec<f64> = runs.iter().zip(&one.runs).filter_map(score_of).collect();
         scores.sort_by(f64::total_cmp);
-        let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, &standard)).count();
+        let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, standard)).count();
         // Who starves a stream in most of its runs is chosen by nobody.
         if let Some(&median) = scores.get(scores.len() / 2)
             && 2 * starving <= runs.len()
@@ -56,6 +54,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
             scored.push((&one.setting, median));
         }
     }
+    let quiet = Quiet::default();
     let mut experiment = Experiment::of_jobs(first, "");
     experiment.candidates = vec![CANDIDATES.to_owned()];
     let advice = advise(&Wanted { experiment, names_disk: false, device: None, in_force }, Crew::new(&quiet, Some(1)))?;

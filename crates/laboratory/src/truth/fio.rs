@@ -69,11 +69,28 @@ pub fn run(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<St
 /// What one direction got: throughput in MB/s, mean and p99 of the response times in ms; `None` if nothing was done.
 pub type Got = Option<[f64; 3]>;
 
-/// Reads and writes of the first group, from fio's JSON.
+/// What the first group of jobs got.
+pub struct Output {
+    /// Reads and writes.
+    pub directions: [Got; 2],
+    /// Both together.
+    pub overall: Overall,
+}
+
+/// What processes got, whichever way they moved data.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Overall {
+    /// Throughput.
+    pub bytes_per_s: f64,
+    /// Mean response time in seconds.
+    pub response_s: f64,
+}
+
+/// Reads fio's JSON.
 ///
 /// # Errors
 /// It is not what fio 3 writes, or a job failed.
-pub fn parse(json: &str) -> anyhow::Result<[Got; 2]> {
+pub fn parse(json: &str) -> anyhow::Result<Output> {
     // Warnings may stand before it.
     let begin = json.find('{').context("fio wrote no JSON")?;
     let output: Value = serde_json::from_str(&json[begin..]).context("fio's JSON")?;
@@ -82,43 +99,32 @@ pub fn parse(json: &str) -> anyhow::Result<[Got; 2]> {
         let name = job["jobname"].as_str().unwrap_or("?");
         ensure!(job["error"] == 0, "fio: job {name} failed with error {}", job["error"]);
     }
-    let job = &jobs[0];
-    Ok([direction(&job["read"])?, direction(&job["write"])?])
+    let (mut directions, mut requests, mut bytes_per_s, mut waited_s) = ([None; 2], 0, 0.0, 0.0);
+    for (name, got) in ["read", "write"].into_iter().zip(&mut directions) {
+        let count = jobs[0][name]["total_ios"].as_u64().context("fio's JSON has no total_ios")?;
+        if count > 0 {
+            let [throughput, mean, _] = *got.insert(direction(&jobs[0][name])?);
+            requests += count;
+            bytes_per_s += throughput * 1e6;
+            waited_s += count as f64 * mean / 1e3;
+        }
+    }
+    Ok(Output { directions, overall: Overall { bytes_per_s, response_s: waited_s / requests.max(1) as f64 } })
 }
 
-/// What the first group got in all: bytes per second, and the mean response time in seconds.
-///
-/// # Errors
-/// As for [`parse`].
-pub fn overall(json: &str) -> anyhow::Result<(f64, f64)> {
-    let output: Value = serde_json::from_str(&json[json.find('{').unwrap_or(0)..]).context("fio's JSON")?;
-    let (mut bytes_per_s, mut waited_s, mut requests) = (0.0, 0.0, 0.0);
-    for name in ["read", "write"] {
-        let figures = &output["jobs"][0][name];
-        let count = figures["total_ios"].as_f64().context("fio's JSON has no total_ios")?;
-        bytes_per_s += figures["bw_bytes"].as_f64().context("fio's JSON has no bw_bytes")?;
-        waited_s += count * figures["lat_ns"]["mean"].as_f64().context("fio's JSON has no lat_ns.mean")? / 1e9;
-        requests += count;
-    }
-    Ok((bytes_per_s, waited_s / f64::max(requests, 1.0)))
-}
-
-fn direction(figures: &Value) -> anyhow::Result<Got> {
-    if figures["total_ios"].as_u64().context("fio's JSON has no total_ios")? == 0 {
-        return Ok(None);
-    }
+fn direction(figures: &Value) -> anyhow::Result<[f64; 3]> {
     let number = |value: &Value, name: &str| value.as_f64().with_context(|| format!("fio's JSON has no {name}"));
     let throughput = number(&figures["bw_bytes"], "bw_bytes")? / 1e6;
     let mean = number(&figures["lat_ns"]["mean"], "lat_ns.mean")? / 1e6;
     let p99 = number(&figures["lat_ns"]["percentile"]["99.000000"], "99th percentile of lat_ns")? / 1e6;
-    Ok(Some([throughput, mean, p99]))
+    Ok([throughput, mean, p99])
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-    use super::parse;
+    use super::{Overall, parse};
 
     const OUTPUT: &str = r#"fio: a note
 {"fio version": "fio-3.33", "jobs": [{"jobname": "a", "error": 0,
@@ -127,18 +133,18 @@ mod tests {
 
     #[test]
     fn reads_and_writes_are_told_apart() {
-        assert_eq!(parse(OUTPUT).unwrap(), [Some([2.5, 4.0, 9.0]), None]);
+        assert_eq!(parse(OUTPUT).unwrap().directions, [Some([2.5, 4.0, 9.0]), None]);
     }
 
     #[test]
     fn reads_and_writes_together_have_the_mean_of_all_requests() {
         let more = OUTPUT.replace(
             "\"write\": {\"total_ios\": 0, \"bw_bytes\": 0, \"lat_ns\": {\"mean\": 0}}",
-            "\"write\": {\"total_ios\": 300, \"bw_bytes\": 500000, \"lat_ns\": {\"mean\": 8e6}}",
+            "\"write\": {\"total_ios\": 300, \"bw_bytes\": 500000, \"lat_ns\": {\"mean\": 8e6, \"percentile\": {\"99.000000\": 9e6}}}",
         );
-        assert_eq!(super::overall(OUTPUT).unwrap(), (2.5e6, 0.004));
-        let (bytes, response) = super::overall(&more).unwrap();
-        assert!(bytes == 3e6 && (response - 0.007).abs() < 1e-12, "{response}");
+        assert_eq!(parse(OUTPUT).unwrap().overall, Overall { bytes_per_s: 2.5e6, response_s: 0.004 });
+        let Overall { bytes_per_s, response_s } = parse(&more).unwrap().overall;
+        assert!(bytes_per_s == 3e6 && (response_s - 0.007).abs() < 1e-12, "{response_s}");
     }
 
     #[test]
@@ -149,7 +155,7 @@ mod tests {
             ("total_ios", "totals", "no total_ios"),
             ("99.000000", "98", "99th percentile"),
         ] {
-            let error = format!("{:#}", parse(&OUTPUT.replace(from, to)).unwrap_err());
+            let error = format!("{:#}", parse(&OUTPUT.replace(from, to)).err().unwrap());
             assert!(error.contains(message), "{error}");
         }
     }

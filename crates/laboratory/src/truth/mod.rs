@@ -135,7 +135,7 @@ struct Cell<'a> {
     /// How the simulator's host is set for the same.
     host: Vec<String>,
     /// What the device was asked in each real run, where that was recorded, and what processes got.
-    recorded: Vec<(PathBuf, (f64, f64))>,
+    recorded: Vec<(PathBuf, fio::Overall)>,
 }
 
 impl Question {
@@ -241,15 +241,15 @@ impl Question {
         // The twin chooses among schedulers with their defaults, on the disk as it is.
         let records = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec) && real.record()?;
         let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?;
-        let parsed = fio::parse(&output)?;
+        let output = fio::parse(&output)?;
         if records {
             let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what was recorded")?;
             let (_, path) = file.keep().context("cannot keep what was recorded")?;
             real.recorded(&path)?;
-            cell.recorded.push((path, fio::overall(&output)?));
+            cell.recorded.push((path, output.overall));
         }
         real.settle()?;
-        for (all, got) in cell.real.iter_mut().zip(parsed) {
+        for (all, got) in cell.real.iter_mut().zip(output.directions) {
             all.extend(got.map(|[throughput, mean, p99]| [throughput / self.scale, mean * self.scale, p99 * self.scale]));
         }
         Ok(())
