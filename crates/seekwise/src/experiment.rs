@@ -106,6 +106,7 @@ impl LoadArguments {
             load: self.load.clone(),
             replay: ReplayOptions { format, skip_bad, closed, speed, fit },
             seed: self.seed,
+            begin_apart: false,
             disk: disk.unwrap_or(DISK).to_owned(),
             queue_depth: self.queue_depth,
             queue_policy: self.queue_policy.map(QueuePolicy::from),

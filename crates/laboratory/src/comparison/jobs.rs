@@ -1,6 +1,7 @@
 //! The jobs of an fio job file as a load: processes that ask, wait and think.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 
 use anyhow::{Context, ensure};
 use block::{Nanos, StreamId};
@@ -18,6 +19,9 @@ use crate::world::{World, hexadecimal};
 
 /// What the record calls the format.
 const FORMAT: &str = "fio job file";
+
+/// How long after a process fio starts the next one: measured with fio 3.33, by the first requests of four processes in four runs.
+const FIO_STARTS: RangeInclusive<Nanos> = Nanos::from_micros(150)..=Nanos::from_micros(550);
 
 /// A job file whose files have their places on the disk.
 pub struct JobsLoad {
@@ -45,6 +49,12 @@ impl JobsLoad {
             host: world.host,
             seed,
         })
+    }
+
+    /// The same, where processes begin one after the other, as fio starts them on a real machine.
+    pub fn begun_apart(self) -> JobsLoad {
+        let placed = self.placed.begun_apart(FIO_STARTS, self.seed);
+        JobsLoad { placed, ..self }
     }
 
     /// When each stream may begin at the earliest, in seconds.

@@ -49,6 +49,8 @@ pub struct Experiment {
     pub replay: ReplayOptions,
     /// What the jobs of a job file draw from.
     pub seed: u64,
+    /// The processes of a job file begin one after the other, as on a real machine, and not all at once.
+    pub begin_apart: bool,
     /// A profile's name or file, or an array in a line.
     pub disk: String,
     /// Requests the disk takes at once; `None` leaves the profile's.
@@ -78,6 +80,7 @@ impl Experiment {
             load: file.to_owned(),
             replay: ReplayOptions::default(),
             seed: 1,
+            begin_apart: false,
             disk: disk.to_owned(),
             queue_depth: None,
             queue_policy: None,
@@ -190,7 +193,8 @@ impl Experiment {
                 if let Some(argument) = self.replay.given() {
                     anyhow::bail!("{argument}: is for traces; {source} is a job file, which says itself how its jobs run");
                 }
-                Box::new(JobsLoad::new(&text, &source, self.seed, world)?)
+                let load = JobsLoad::new(&text, &source, self.seed, world)?;
+                Box::new(if self.begin_apart { load.begun_apart() } else { load })
             }
             None => Box::new(TraceLoad::new(&self.load, &self.replay, world, monitor)?),
         })

@@ -26,7 +26,7 @@ use crate::monitor::Quiet;
 use crate::pool::Crew;
 use choice::Recorded;
 pub use fio::{Got, run, version};
-use workloads::{Workload, begun_apart};
+use workloads::Workload;
 
 /// The workloads need this much of the device.
 pub const BYTES: u64 = 8 << 30;
@@ -292,12 +292,13 @@ impl Question {
     }
 
     fn simulate(&self, cell: &Cell, model: &Model, device: &str, round: u32) -> anyhow::Result<[Got; 2]> {
-        let jobs = begun_apart(&self.jobs(device, cell.workload, round, 1.0)?, round);
+        let jobs = self.jobs(device, cell.workload, round, 1.0)?;
         let mut file = tempfile::Builder::new().suffix(".fio").tempfile().context("cannot write a job file")?;
         file.write_all(jobs.as_bytes()).context("cannot write a job file")?;
         let mut experiment = Experiment::of_jobs(file.path(), &model.disk);
         (experiment.queue_depth, experiment.queue_policy) = (model.queue_depth, model.queue_policy);
-        experiment.seed = u64::from(round) + 1;
+        // What schedulers make of some jobs, such as bfq of several streams, depends on who begins when.
+        (experiment.seed, experiment.begin_apart) = (u64::from(round) + 1, true);
         experiment.host = cell.host.clone();
         let regime = Regime::Scheduler(Setting { host: Vec::new(), ..cell.setting.clone() });
         let quiet = Quiet::default();

@@ -2,9 +2,6 @@
 
 use anyhow::{Context as _, bail, ensure};
 use learn::Setting;
-use rand::Rng as _;
-
-use crate::chance;
 
 /// Jobs, and under what they are run.
 #[derive(Clone, Debug, PartialEq)]
@@ -161,32 +158,6 @@ impl Workload {
     }
 }
 
-/// Jobs whose processes begin up to some milliseconds later than they say, as processes of a real machine do; `run` draws by how much.
-/// What schedulers make of some jobs, such as bfq of several streams, depends on that.
-pub fn begun_apart(jobs: &str, run: u32) -> String {
-    let mut random = chance::source("truth, beginnings", 0, run);
-    let mut text = String::with_capacity(jobs.len());
-    for line in jobs.lines() {
-        let delay_us = match line.strip_prefix("startdelay=").and_then(|delay| delay.strip_suffix("us")) {
-            // Every section is given one below, which a later one in it overrides.
-            Some(delay) => delay.parse().unwrap_or(0),
-            None => {
-                text.push_str(line);
-                text.push('\n');
-                if !line.starts_with('[') || line == "[global]" {
-                    continue;
-                }
-                0
-            }
-        };
-        text.push_str(&format!("startdelay={}us\n", delay_us + random.random_range(0..LATEST_US)));
-    }
-    text
-}
-
-/// As late as a process may begin.
-const LATEST_US: u64 = 10_000;
-
 /// The option at that factor; `None` if it is neither time nor rate.
 fn scaled_option(key: &str, value: &str, factor: f64) -> anyhow::Result<Option<String>> {
     match key {
@@ -254,24 +225,6 @@ mod tests {
         let error = format!("{:#}", workload("[a]\nrate=1m").scaled(10.0).unwrap_err());
         assert_eq!(error, "w:2: rate=1m: cannot be scaled; leave it out, or --scale");
         assert!(format!("{:#}", workload("thinktime=2h").scaled(1.0).unwrap_err()).ends_with("is no time in us, ms or s"));
-    }
-
-    #[test]
-    fn every_process_begins_a_little_later_and_in_each_run_otherwise() {
-        let jobs = find("sequential-readers").unwrap().scaled(1.0).unwrap();
-        let delays = |run| -> Vec<u64> {
-            let text = begun_apart(&format!("[global]\nbs=4k\n{jobs}"), run);
-            assert!(text.starts_with("[global]\nbs=4k\n"));
-            text.lines().filter_map(|line| line.strip_prefix("startdelay=")?.strip_suffix("us")?.parse().ok()).collect()
-        };
-        let first = delays(0);
-        // The first job says no delay, the others say one after that which every section is given.
-        assert_eq!(first.len(), 7);
-        for (delay, least) in [first[0], first[2], first[4], first[6]].into_iter().zip([0, 700_000, 1_400_000, 2_100_000]) {
-            assert!((least..least + LATEST_US).contains(&delay), "{first:?}");
-        }
-        assert_eq!(first, delays(0));
-        assert_ne!(first, delays(1));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Places jobs' files on a device: which file each job uses, which part of it, and how much I/O it does there.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use block::Nanos;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -41,6 +43,8 @@ pub(super) struct Plan {
     pub(super) limit: u64,
     /// Seed of all its random numbers.
     pub(super) seed: u64,
+    /// How much later than its phase it begins, besides the delay that it asks for.
+    pub(super) late: Nanos,
 }
 
 /// A workload whose files are placed on a device.
@@ -60,6 +64,22 @@ impl PlacedWorkload {
     /// All files: a job's [`Action`]s refer to them by index.
     pub fn files(&self) -> Arc<Files> {
         self.files.clone()
+    }
+
+    /// The same, where the processes of a phase begin one after the other, at so long a distance, as the processes of a real machine do.
+    /// `seed` draws each distance.
+    #[must_use]
+    pub fn begun_apart(mut self, distance: RangeInclusive<Nanos>, seed: u64) -> PlacedWorkload {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let (mut phase, mut late) = (0, Nanos::ZERO);
+        for (job, plan) in self.jobs.iter().zip(&mut self.plans) {
+            if job.phase() > phase {
+                (phase, late) = (job.phase(), Nanos::ZERO);
+            }
+            plan.late = late;
+            late += Nanos(random.random_range(distance.start().0..=distance.end().0));
+        }
+        self
     }
 
     /// A job's actions in order of issue, ignoring time: they end as in fio by `size`, `io_size`, `number_ios` or `loops`, and
@@ -257,7 +277,7 @@ fn plan(job: &Job, run_seed: u64, register: &mut Register) -> Result<Plan, Strin
     let size = amount(options.size, all).filter(|_| !options.fill_device).unwrap_or(all);
     // With time_based, fio still counts io_size; only the clock stops the job.
     let limit = amount(options.io_size, size).filter(|limit| *limit > 0).unwrap_or(size).saturating_mul(u64::from(options.loops));
-    Ok(Plan { targets, limit, seed })
+    Ok(Plan { targets, limit, seed, late: Nanos::ZERO })
 }
 
 /// A job's seed: each has its own; `randseed` changes all of them, and without `randrepeat` the run's seed does.

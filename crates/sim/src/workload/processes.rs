@@ -146,7 +146,7 @@ impl<'a> Processes<'a> {
         {
             self.may_start = true;
             let (job, plan) = (&self.placed.jobs()[index], self.placed.plan(index));
-            let at = at + start_delay(job.options().start_delay, plan.seed);
+            let at = at + plan.late + start_delay(job.options().start_delay, plan.seed);
             let process = Process::start(job, plan, self.placed.stream(index), at);
             self.states[index] = State::Running(Box::new(process), at, at + job.options().ramp);
             self.observed.iter_mut().for_each(|observed| observed.begin(index, at));

@@ -250,6 +250,23 @@ fn a_range_of_delays_spreads_the_clones_and_the_seed_says_how() {
 }
 
 #[test]
+fn processes_of_a_phase_may_begin_one_after_the_other() {
+    let text = "[a]\nrw=read\nsize=4k\nnumjobs=3\n[b]\nrw=read\nsize=4k\nstartdelay=1\n[c]\nrw=read\nsize=4k\nstonewall\n";
+    let starts = |seed| -> Vec<Nanos> {
+        let placed = placed(text).begun_apart(Nanos(MS)..=Nanos(2 * MS), seed);
+        let outcome = run(&placed, &mut Constant::new(Nanos(MS)), None, Measure::new([]), &Watch::default(), None).unwrap();
+        outcome.spans.iter().map(|span| span.unwrap().started).collect()
+    };
+    let first = starts(1);
+    assert_eq!((first[0], first[4]), (Nanos::ZERO, first[3] + Nanos(MS)), "each phase begins at once");
+    for (before, after) in [(first[0], first[1]), (first[1], first[2]), (first[2] + Nanos(1000 * MS), first[3])] {
+        assert!((Nanos(MS)..=Nanos(2 * MS)).contains(&(after - before)), "{first:?}");
+    }
+    assert_eq!(first, starts(1));
+    assert_ne!(first, starts(2));
+}
+
+#[test]
 fn a_server_that_takes_no_time_does_not_stop_the_clock() {
     let (server, _) = run_against("[j]\nrw=read\nsize=40k\nruntime=1ms\ntime_based\n", 0, None);
     assert_eq!(server.calls.len(), 1000);
