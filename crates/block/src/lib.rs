@@ -28,7 +28,7 @@ pub use knowledge::{Knowledge, KnowledgeStore};
 pub use nearest::did_you_mean;
 pub use queue::{Limits, Merges};
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, SEQUENTIAL_GAP, StreamId};
-pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, Scheduler, SchedulerSpec, switch};
+pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, Scheduler, SchedulerSpec, Tags, switch};
 pub use setting::{SettingError, find, parse, parse_among, parse_values};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, TunableValue, Unit, split_before};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use block::{Insertion, Limits, Nanos, Op, Pick, Request, Room, Scheduler};
+use block::{Insertion, Limits, Nanos, Pick, Request, Room, Scheduler, Tags};
 
 /// A call that seems to have taken longer was interrupted: the operating system gave the processor to somebody else meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
@@ -145,12 +145,12 @@ impl Scheduler for Timed {
         self.sampled(|scheduler| scheduler.completed(now, request, service));
     }
 
-    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
-        self.scheduler.admits(room, op, sync)
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        self.scheduler.tags(room)
     }
 
-    fn wake_batch(&self, room: &Room) -> Option<u32> {
-        self.scheduler.wake_batch(room)
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.scheduler.open_tags(depth, request)
     }
 
     fn throttles_write_back(&self) -> bool {
@@ -174,7 +174,7 @@ impl Scheduler for Timed {
 mod tests {
     use std::sync::Mutex;
 
-    use block::Priority;
+    use block::{Op, Priority};
 
     use super::*;
 
@@ -203,13 +203,13 @@ mod tests {
         fn completed(&mut self, _now: Nanos, _request: &Request, _service: Nanos) {
             self.note("completed");
         }
-        fn admits(&self, _room: &Room, _op: Op, _sync: bool) -> bool {
-            self.note("admits");
-            true
-        }
-        fn wake_batch(&self, _room: &Room) -> Option<u32> {
-            self.note("wake_batch");
+        fn tags(&self, _room: &Room) -> Option<Tags> {
+            self.note("tags");
             None
+        }
+        fn open_tags(&self, depth: u32, _request: &Request) -> u32 {
+            self.note("open_tags");
+            depth
         }
         fn throttles_write_back(&self) -> bool {
             self.note("throttles_write_back");
@@ -274,9 +274,8 @@ mod tests {
         timed.pick(Nanos::ZERO);
         timed.pick_by(Nanos::ZERO, &mut |_| None);
         timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
-        let room = Room { nr_requests: 1, device: 1, taken: [0; 2] };
-        timed.admits(&room, op, true);
-        timed.wake_batch(&room);
+        timed.tags(&Room { nr_requests: 1, device: 1 });
+        timed.open_tags(1, &request);
         timed.throttles_write_back();
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
@@ -289,8 +288,8 @@ mod tests {
                 "pick",
                 "pick_by",
                 "completed",
-                "admits",
-                "wake_batch",
+                "tags",
+                "open_tags",
                 "throttles_write_back",
                 "retune",
                 "set_limits",

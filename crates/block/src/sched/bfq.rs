@@ -19,7 +19,7 @@
 //! * It is not told whether the device turns. It takes it for a disk until it has seen random reads complete within less than 1 ms
 //!   of each other on average; then it decides as the kernel does for flash.
 //! * A process that uses several priorities has a queue for each; the kernel's queue changes its priority.
-//! * No groups, no metadata hint, no second actuator: a [`Request`] tells nothing of them. So no limit of tags by group either.
+//! * No groups but the root, no metadata hint, no second actuator: a [`Request`] tells nothing of them.
 //! * Processes never end; those that came longest ago are forgotten.
 //! * While it waits, it injects from the queue that is due first; the kernel from the one that became busy last.
 //! * Time is exact, where the kernel counts in jiffies of 4 ms.
@@ -40,7 +40,7 @@ use alloc::vec::Vec;
 
 use slab::Slab;
 
-use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, Pick, Room, SYNC, Scheduler, SchedulerSpec};
+use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, Pick, Room, SYNC, Scheduler, SchedulerSpec, Tags};
 use crate::directory::Directory;
 use crate::hash_index::HashIndex;
 use crate::queue::{Limits, Merging, Placed, Queue};
@@ -212,6 +212,14 @@ impl Bfq {
             self.processes[process].requests -= 1;
             self.directory.release(process);
         }
+    }
+
+    /// The queue that has served this request's kind, if any.
+    fn queue_known(&self, request: &Request) -> Option<usize> {
+        if !request.is_sync() {
+            return Some(shared_queue(request.priority.class, level_of(request.priority)));
+        }
+        self.processes[self.directory.find(process_key(request))?].queue
     }
 
     /// The queue of a request that came in, and its process if it is synchronous (`bfq_init_rq`).
@@ -393,17 +401,18 @@ impl Scheduler for Bfq {
         self.release_process(request);
     }
 
-    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
-        // As many readers as there are tags; write-back and syncs may not lock them out (`bfq_limit_depth`).
-        match op {
-            Op::Read => room.all_taken() < room.nr_requests,
-            Op::Write | Op::Discard => room.has_tag_within(self.depth(room.nr_requests, sync)),
-        }
+    /// Woken one by one, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Tags { depth: room.nr_requests, wake_batch: 1 })
     }
 
-    /// As Linux has it be, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
-    fn wake_batch(&self, _room: &Room) -> Option<u32> {
-        Some(1)
+    /// As many for readers as there are; write-back and syncs may not lock them out (`bfq_limit_depth`).
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        let limit = match request.op {
+            Op::Read => depth,
+            Op::Write | Op::Discard => self.depth(depth, request.sync),
+        };
+        if self.queue_known(request).is_some_and(|number| self.is_over_limit(number, limit)) { 1 } else { limit }
     }
 
     fn retune(&mut self, values: &[i64]) {

@@ -16,7 +16,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, wake_batch};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, wake_batch};
 use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Op, Request, Tunable, Unit, tunables};
 
@@ -57,8 +57,8 @@ const DISCARD_TARGET: Nanos = Nanos::from_millis(5_000);
 /// A quarter of the tags is for those that somebody waits for (`KYBER_ASYNC_PERCENT`).
 const ASYNC_PERCENT: u64 = 75;
 
-fn async_depth(room: &Room) -> u32 {
-    (u64::from(room.nr_requests) * ASYNC_PERCENT / 100) as u32
+fn async_depth(nr_requests: u32) -> u32 {
+    (u64::from(nr_requests) * ASYNC_PERCENT / 100).max(1) as u32
 }
 
 /// Latencies are counted in quarters of their target; what takes two targets and more counts as the last (`KYBER_LATENCY_BUCKETS`).
@@ -233,15 +233,12 @@ impl Scheduler for Kyber {
         self.adjust_at.get_or_insert(now + ADJUSTMENT);
     }
 
-    fn admits(&self, room: &Room, _op: Op, sync: bool) -> bool {
-        if sync {
-            return room.all_taken() < room.nr_requests;
-        }
-        room.has_tag_within(async_depth(room))
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Tags { depth: room.nr_requests, wake_batch: wake_batch(async_depth(room.nr_requests)) })
     }
 
-    fn wake_batch(&self, room: &Room) -> Option<u32> {
-        Some(wake_batch(async_depth(room)))
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        if request.sync { depth } else { async_depth(depth) }
     }
 
     fn throttles_write_back(&self) -> bool {

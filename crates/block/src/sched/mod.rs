@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::knowledge::Knowledge;
 use crate::queue::Limits;
-use crate::{Nanos, Op, Request, RequestId, Tunable};
+use crate::{Nanos, Request, RequestId, Tunable};
 
 mod anticipatory;
 mod bfq;
@@ -77,22 +77,21 @@ pub trait Scheduler: Send {
     /// Takes new values for its tunables, in the order of [`SchedulerSpec::tunables`] and within their ranges.
     fn retune(&mut self, values: &[i64]);
 
-    /// Whether the queue lets in one more request that does this; others wait outside, as [`wake_batch`](Scheduler::wake_batch) says.
-    /// What is let in is free to be merged and picked. With nothing in the queue or at the device, one is always let in.
+    /// The tags that requests need to be let in; others wait outside. What is let in is free to be merged and picked. With nothing in the
+    /// queue or at the device, one is always let in.
     ///
-    /// Schedulers of Linux's block layer up to 4.20 rely on its two counts, so that write-back cannot lock readers out
-    /// (`struct request_list`): `nr_requests` for synchronous and for asynchronous requests each.
-    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
-        let _ = op;
-        room.taken[usize::from(sync)] < room.nr_requests
-    }
-
-    /// How many tags must come free until those who sleep outside for one are woken, as many at a time (`sbq_calc_wake_batch` in
-    /// `lib/sbitmap.c`). Until then others may take what is free. `None`: who waits takes the first that comes free, and others wait
-    /// behind, as nearly in Linux up to 4.20.
-    fn wake_batch(&self, room: &Room) -> Option<u32> {
+    /// `None`, as in Linux's block layer up to 4.20: there are two counts, of `nr_requests` for synchronous and for asynchronous requests
+    /// each, so that write-back cannot lock readers out (`struct request_list`). Who waits takes the first place that comes free, and
+    /// others wait behind.
+    fn tags(&self, room: &Room) -> Option<Tags> {
         let _ = room;
         None
+    }
+
+    /// How many of the `depth` tags are open to this request, which has no number yet (`limit_depth` of an elevator); at least 1.
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        let _ = request;
+        depth
     }
 
     /// Whether the host throttles write-back under it if nothing else is said (`wbt_enable_default` in `block/blk-wbt.c`). Linux does
@@ -120,29 +119,23 @@ pub struct Patience {
     pub picks: u64,
 }
 
-/// What there is room for in a queue, and what is taken.
+/// What there is room for in a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// The queue's setting (`/sys/block/*/queue/nr_requests`); at least 1.
     pub nr_requests: u32,
     /// How many the device takes at once; at least 1.
     pub device: u32,
-    /// Requests in the queue and at the device: asynchronous ones, and synchronous ones.
-    pub taken: [u32; 2],
 }
 
-impl Room {
-    /// Of both kinds together.
-    pub fn all_taken(&self) -> u32 {
-        self.taken[ASYNC] + self.taken[SYNC]
-    }
-
-    /// Whether one more may be let in of those that nobody waits for, where only `depth` of the `nr_requests` tags are open to them.
-    /// The others' tags lie anywhere (`sbitmap_get_shallow` in `lib/sbitmap.c`).
-    pub fn has_tag_within(&self, depth: u32) -> bool {
-        let of_others = u64::from(self.taken[SYNC]) * u64::from(depth) / u64::from(self.nr_requests.max(1));
-        self.all_taken() < self.nr_requests && u64::from(self.taken[ASYNC]) + of_others < u64::from(depth.max(1))
-    }
+/// The tags of a queue of Linux's multi-queue layer: a request holds one from when it comes until it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tags {
+    /// How many there are; at least 1.
+    pub depth: u32,
+    /// How many must come free until those who sleep outside for one are woken, as many at a time (`sbq_calc_wake_batch` in
+    /// `lib/sbitmap.c`). Until then others may take what is free.
+    pub wake_batch: u32,
 }
 
 /// A scheduler as the rest of the program sees it before there is one.
@@ -216,7 +209,7 @@ pub fn switch(from: &mut dyn Scheduler, to: &mut dyn Scheduler, now: Nanos, mut 
     }
 }
 
-/// [`Scheduler::wake_batch`] where at least so many tags are open to all.
+/// [`Tags::wake_batch`] where at least so many tags are open to all.
 fn wake_batch(depth: u32) -> u32 {
     (depth / 8).clamp(1, 8)
 }

@@ -11,9 +11,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags};
 use crate::queue::{Limits, Merging, Placed, Queue, Slot};
-use crate::{Nanos, Op, PriorityClass, Request, Tunable, Unit, tunables};
+use crate::{Nanos, PriorityClass, Request, Tunable, Unit, tunables};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "mq-deadline",
@@ -220,16 +220,13 @@ impl Scheduler for MqDeadline {
         *at_device = at_device.saturating_sub(1);
     }
 
-    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
-        if sync && !op.is_write() {
-            return room.all_taken() < room.nr_requests;
-        }
-        room.has_tag_within(self.tuning.async_depth.min(room.nr_requests))
+    /// Woken one by one, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Tags { depth: room.nr_requests, wake_batch: 1 })
     }
 
-    /// As Linux has it be, because limits may leave a kind of requests a single tag (`blk_mq_set_min_shallow_depth`).
-    fn wake_batch(&self, _room: &Room) -> Option<u32> {
-        Some(1)
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        if request.sync && !request.op.is_write() { depth } else { self.tuning.async_depth.min(depth) }
     }
 
     fn throttles_write_back(&self) -> bool {

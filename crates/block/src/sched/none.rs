@@ -7,8 +7,8 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Room, Scheduler, SchedulerSpec, wake_batch};
-use crate::{Nanos, Op, Request};
+use super::{Insertion, Patience, Pick, Room, Scheduler, SchedulerSpec, Tags, wake_batch};
+use crate::{Nanos, Request};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "none",
@@ -35,13 +35,10 @@ impl Scheduler for NoScheduler {
         self.waiting.pop_front().map_or(Pick::Empty, Pick::Go)
     }
 
-    /// A request needs one of the driver's tags (`blk_mq_get_tag`): there are as many as the device takes at once, or fewer.
-    fn admits(&self, room: &Room, _op: Op, _sync: bool) -> bool {
-        room.all_taken() < room.nr_requests.min(room.device)
-    }
-
-    fn wake_batch(&self, room: &Room) -> Option<u32> {
-        Some(wake_batch(room.nr_requests.min(room.device)))
+    /// The driver's (`blk_mq_get_tag`): as many as the device takes at once, or fewer.
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        let depth = room.nr_requests.min(room.device);
+        Some(Tags { depth, wake_batch: wake_batch(depth) })
     }
 
     fn throttles_write_back(&self) -> bool {

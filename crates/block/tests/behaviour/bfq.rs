@@ -1,8 +1,6 @@
 //! Budget fair queueing.
 
-use block::{
-    Insertion, Limits, Merges, Nanos, Op, Pick, Priority, PriorityClass, Request, RequestId, Room, Scheduler, StreamId, parse,
-};
+use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, PriorityClass, Request, RequestId, Scheduler, StreamId, parse};
 
 use crate::disk::{Process, Report, run};
 use crate::{insert_all, ms, read, scheduler, scheduler_with, serve, serve_all, write};
@@ -659,16 +657,56 @@ fn strict_guarantees_send_one_request_at_a_time_and_always_wait() {
 
 #[test]
 fn tags_are_kept_for_readers_and_more_of_them_beside_a_raised_process() {
-    let room = |taken| Room { nr_requests: 64, device: 32, taken };
     let mut bfq = scheduler("bfq");
-    let most = |bfq: &dyn Scheduler, op, sync| (0..=64).find(|&taken| !bfq.admits(&room([taken, 0]), op, sync));
-    assert_eq!(most(&*bfq, Op::Write, false), Some(32));
-    assert_eq!(most(&*bfq, Op::Write, true), Some(48));
-    assert_eq!(most(&*bfq, Op::Read, true), Some(64));
+    let open = |bfq: &dyn Scheduler, op, sync| bfq.open_tags(64, &Request { op, sync, ..read(0, 0) });
+    assert_eq!(open(&*bfq, Op::Write, false), 32);
+    assert_eq!(open(&*bfq, Op::Write, true), 48);
+    assert_eq!(open(&*bfq, Op::Read, true), 64);
     insert_all(&mut *bfq, ms(0), [read(0, 0)]);
-    assert_eq!(most(&*bfq, Op::Write, false), Some(12));
-    assert_eq!(most(&*bfq, Op::Write, true), Some(24));
-    assert_eq!(most(&*bfq, Op::Read, true), Some(64));
+    assert_eq!(open(&*bfq, Op::Write, false), 12);
+    assert_eq!(open(&*bfq, Op::Write, true), 24);
+    assert_eq!(open(&*bfq, Op::Read, true), 64);
+}
+
+#[test]
+fn a_queue_that_holds_its_share_of_the_tags_may_take_the_first_one_only() {
+    let mut bfq = scheduler("bfq:low_latency=0");
+    let open = |bfq: &dyn Scheduler, request| bfq.open_tags(64, &request);
+    insert_all(&mut *bfq, ms(0), (0..47).map(|n| read(n, u64::from(n) * 100)));
+    let sync_write = Request { sync: true, ..write(90, 9_000) };
+    assert_eq!((open(&*bfq, sync_write), open(&*bfq, read(90, 9_000))), (48, 64), "alone");
+    insert_all(&mut *bfq, ms(0), [read(47, 4_700)]);
+    assert_eq!((open(&*bfq, sync_write), open(&*bfq, read(90, 9_000))), (1, 64), "as many as are open to it");
+    // Of weights 40 and 80, later 80 beside an idle one of 10, which counts less still.
+    insert_all(&mut *bfq, ms(0), (100..142).map(|n| level(0, of(2, read(n, (1 << 30) + u64::from(n) * 100)))));
+    assert_eq!(open(&*bfq, read(90, 9_000)), 1, "its share is 21");
+    assert_eq!(open(&*bfq, level(0, of(2, read(90, 9_000)))), 64, "its share is 43");
+    insert_all(&mut *bfq, ms(0), [level(0, of(2, read(142, 1 << 31)))]);
+    assert_eq!(open(&*bfq, level(0, of(2, read(90, 9_000)))), 1);
+    assert_eq!(open(&*bfq, of(3, read(90, 9_000))), 64, "one that has no queue yet");
+    // Those at the device count, those done do not.
+    let requests: Vec<Request> = std::iter::from_fn(|| match bfq.pick(ms(0)) {
+        Pick::Go(request) => Some(request),
+        _ => None,
+    })
+    .collect();
+    assert!(requests.len() > 40 && requests.iter().all(|request| request.stream == requests[0].stream));
+    let own = |request: &Request| Request { lba: 9_000, ..*request };
+    assert_eq!(open(&*bfq, own(&requests[0])), 1);
+    requests[..42].iter().for_each(|request| bfq.completed(ms(1), request, ms(1)));
+    assert_eq!(open(&*bfq, own(&requests[0])), 64);
+}
+
+#[test]
+fn tags_of_a_more_urgent_class_are_shared_out_first() {
+    let mut bfq = scheduler("bfq:low_latency=0");
+    let of_class = |class, stream, request| Request { priority: Priority { class, level: 4 }, ..of(stream, request) };
+    let urgent = |n: u32| of_class(PriorityClass::RealTime, 2, read(n, u64::from(n) * 100));
+    insert_all(&mut *bfq, ms(0), (0..7).map(|n| read(n, (1 << 40) + u64::from(n) * 100)).chain((10..30).map(urgent)));
+    assert_eq!(bfq.open_tags(64, &urgent(90)), 64);
+    // 40 beside eight times 40.
+    assert_eq!(bfq.open_tags(64, &read(90, 0)), 1, "its share is 7");
+    assert_eq!(bfq.open_tags(80, &read(90, 0)), 80, "its share is 9");
 }
 
 #[test]

@@ -22,10 +22,10 @@ fn none_keeps_the_order_and_admits_what_the_device_takes() {
     let mut none = scheduler("none");
     insert_all(&mut *none, NOW, [read(0, 900), write(1, 100), read(2, 500), read(3, 508)]);
     assert_eq!(serve_all(&mut *none, NOW), [900, 100, 500, 508]);
-    let room = |nr_requests, taken| Room { nr_requests, device: 32, taken };
-    assert!(none.admits(&room(256, [15, 16]), Op::Read, true));
-    assert!(!none.admits(&room(256, [16, 16]), Op::Read, true));
-    assert!(!none.admits(&room(4, [4, 0]), Op::Read, true), "nr_requests under none are the driver's tags");
+    let tags = |nr_requests| none.tags(&Room { nr_requests, device: 32 }).unwrap().depth;
+    assert_eq!(tags(256), 32);
+    assert_eq!(tags(4), 4, "nr_requests under none are the driver's tags");
+    assert_eq!(none.open_tags(32, &write(0, 0)), 32);
 }
 
 #[test]
@@ -86,17 +86,13 @@ fn a_less_urgent_request_goes_when_it_has_aged() {
 
 #[test]
 fn async_depth_leaves_tags_to_readers() {
-    let room = |taken| Room { nr_requests: 256, device: 32, taken };
-    let usual = scheduler("mq-deadline");
-    assert!(usual.admits(&room([255, 0]), Op::Write, false));
-    assert!(!usual.admits(&room([256, 0]), Op::Write, false));
-    let reserved = scheduler("mq-deadline:async_depth=64");
-    assert!(reserved.admits(&room([63, 0]), Op::Write, false) && !reserved.admits(&room([64, 0]), Op::Write, false));
-    assert!(!reserved.admits(&room([64, 0]), Op::Write, true), "writes that somebody waits for are held back, too");
-    assert!(reserved.admits(&room([64, 191]), Op::Read, true) && !reserved.admits(&room([64, 192]), Op::Read, true));
-    let kyber = scheduler("kyber");
-    assert!(kyber.admits(&room([191, 0]), Op::Write, false) && !kyber.admits(&room([192, 0]), Op::Write, false));
-    assert!(kyber.admits(&room([192, 0]), Op::Write, true));
+    let open = |setting: &str, op, sync| scheduler(setting).open_tags(256, &Request { op, sync, ..read(0, 0) });
+    assert_eq!(open("mq-deadline", Op::Write, false), 256);
+    assert_eq!(open("mq-deadline:async_depth=64", Op::Write, false), 64);
+    assert_eq!(open("mq-deadline:async_depth=64", Op::Write, true), 64, "writes that somebody waits for are held back, too");
+    assert_eq!(open("mq-deadline:async_depth=64", Op::Read, true), 256);
+    assert_eq!(open("kyber", Op::Write, false), 192);
+    assert_eq!(open("kyber", Op::Write, true), 256);
 }
 
 #[test]
@@ -156,7 +152,7 @@ fn an_elevator_turns_at_the_last_request_of_each_way() {
 
 #[test]
 fn tags_wake_those_who_wait_in_batches_as_large_as_the_fewest_that_are_open_to_all_allow() {
-    let batch = |name: &str, nr_requests, device| scheduler(name).wake_batch(&Room { nr_requests, device, taken: [0; 2] });
+    let batch = |name: &str, nr_requests, device| scheduler(name).tags(&Room { nr_requests, device }).map(|tags| tags.wake_batch);
     assert_eq!([1, 7, 8, 32, 63, 64, 1024].map(|device| batch("none", 1024, device)), [1, 1, 1, 4, 7, 8, 8].map(Some));
     assert_eq!(batch("none", 32, 1024), Some(4));
     assert_eq!([4, 42, 43, 256].map(|tags| batch("kyber", tags, 1)), [1, 3, 4, 8].map(Some));

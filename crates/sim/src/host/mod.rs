@@ -47,6 +47,7 @@ mod summary;
 mod swap;
 mod swap_area;
 mod syncing;
+mod tags;
 mod tally;
 mod throttle;
 mod transfers;

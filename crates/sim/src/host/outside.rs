@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use block::{Op, RequestId, StreamId};
+use block::{RequestId, StreamId};
 
 use crate::run::Issue;
 
@@ -12,6 +12,8 @@ pub struct Entry {
     pub issue: Issue,
     /// If its first part has been let in: the slot of that, and the sectors that have been.
     pub begun: Option<(RequestId, u32)>,
+    /// If it sleeps for a tag: how many are open to it.
+    pub open_tags: Option<u32>,
 }
 
 /// Streams that wait for room, each with its issues. A stream that submits sleeps until there is room for its request (`blk_mq_get_tag` in
@@ -85,20 +87,19 @@ impl Outside {
     /// True if nothing else of the stream waits.
     fn append(&mut self, issue: Issue) -> bool {
         let entries = self.streams.entry(issue.stream).or_default();
-        entries.push_back(Entry { issue, begun: None });
+        entries.push_back(Entry { issue, begun: None, open_tags: None });
         self.counts[usize::from(issue.sync)] += 1;
         entries.len() == 1
     }
 
-    /// Takes out the first in line for whose issue there is room by what it does and whether somebody waits for it, and that is `not_held_back`,
-    /// and its stream out of the line.
-    pub fn take(&mut self, has_room: impl Fn(Op, bool) -> bool, not_held_back: impl Fn(&Issue) -> bool) -> Option<Entry> {
-        let any_of = |sync| self.has(sync) && [Op::Read, Op::Write, Op::Discard].into_iter().any(|op| has_room(op, sync));
-        if !any_of(false) && !any_of(true) {
+    /// Takes out the first in line for whose issue there is room, by whether somebody waits for it, and that is `not_held_back`, and its
+    /// stream out of the line.
+    pub fn take(&mut self, has_room: impl Fn(bool) -> bool, not_held_back: impl Fn(&Issue) -> bool) -> Option<Entry> {
+        if ![false, true].into_iter().any(|sync| self.has(sync) && has_room(sync)) {
             // The line can be long.
             return None;
         }
-        let may_go_in = |issue: &Issue| has_room(issue.op, issue.sync) && not_held_back(issue);
+        let may_go_in = |issue: &Issue| has_room(issue.sync) && not_held_back(issue);
         let place = self.line.iter().position(|&stream| self.first_of(stream).is_some_and(|entry| may_go_in(&entry.issue)))?;
         let stream = self.line.remove(place)?;
         let entry = self.take_of(stream)?;
@@ -139,7 +140,7 @@ impl Outside {
     /// the others that are awake.
     pub fn goes_on(&mut self, stream: StreamId, begun: Option<(RequestId, u32)>) {
         match self.streams.get_mut(&stream).and_then(|entries| entries.front_mut()) {
-            Some(entry) if begun.is_some() => entry.begun = begun,
+            Some(entry) if begun.is_some() => (entry.begun, entry.open_tags) = (begun, None),
             _ => _ = self.take_of(stream),
         }
         if self.first_of(stream).is_some() {
@@ -147,8 +148,11 @@ impl Outside {
         }
     }
 
-    /// It found no room.
-    pub fn sleeps(&mut self, stream: StreamId) {
+    /// It found no tag among so many that are open to it.
+    pub fn sleeps(&mut self, stream: StreamId, open_tags: u32) {
+        if let Some(entry) = self.streams.get_mut(&stream).and_then(VecDeque::front_mut) {
+            entry.open_tags = Some(open_tags);
+        }
         self.line.push_back(stream);
     }
 
@@ -187,6 +191,7 @@ impl Outside {
     /// Wakes all: how they wait has changed.
     pub fn wake_all(&mut self) {
         self.freed = 0;
+        self.streams.values_mut().filter_map(VecDeque::front_mut).for_each(|entry| entry.open_tags = None);
         self.awake.append(&mut self.line);
         self.awake.append(&mut self.held);
     }

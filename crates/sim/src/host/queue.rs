@@ -5,7 +5,7 @@
 //!                  until the scheduler                                |                   |
 //!                  admits it                                          |<--- completed ----|--> Finished
 //! ```
-//! How requests share the `nr_requests` is the scheduler's to say ([`Scheduler::admits`]). Write-back is held back as well where readers
+//! How requests share the `nr_requests` is the scheduler's to say ([`Scheduler::tags`]). Write-back is held back as well where readers
 //! suffer from it.
 //!
 //! Flushes of the device's write cache bypass all this (`block/blk-flush.c`): one is at the device at a time, and those that arrive
@@ -19,9 +19,11 @@
 //! the requests it holds, and new ones wait outside; here the successor takes over both.
 
 use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, StreamId};
+
 use slab::Slab;
 
 use super::outside::{Entry, Outside};
+use super::tags::{NONE as NO_TAG, Tags};
 use super::write_back_throttle::{Class, WriteBackThrottle, class};
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
@@ -113,6 +115,8 @@ struct Slot {
     open_parts: u32,
     /// Of an owner: what was issued.
     issue: Issue,
+    /// The tag of a request of its own.
+    tag: u32,
     /// It stands for a request of its own that write-back throttling counts.
     throttled: Option<Class>,
 }
@@ -141,8 +145,10 @@ pub struct Queue {
     depth: usize,
     slots: Slab<Slot>,
     outside: Outside,
-    /// [`Scheduler::wake_batch`] as things are.
-    wake_batch: Option<u32>,
+    /// What tags there are; `None` under a scheduler that knows none.
+    tags: Option<Tags>,
+    /// As many as come free wake as many that sleep.
+    wake_batch: u32,
     throttle: WriteBackThrottle,
     /// Asynchronous and synchronous: requests queued or at the device; a merged one counts once.
     active: [u32; 2],
@@ -173,7 +179,8 @@ impl Queue {
             settings,
             slots: Slab::new(),
             outside: Outside::default(),
-            wake_batch: None,
+            tags: None,
+            wake_batch: 1,
             throttle: WriteBackThrottle::default(),
             active: [0; 2],
             at_device: 0,
@@ -201,10 +208,22 @@ impl Queue {
         self.throttle.set(self.settings.write_back_latency.unwrap_or(by_default), depth, self.device.has_write_cache());
     }
 
-    /// How those who wait outside are woken has perhaps changed: all try again, or line up.
+    /// What requests need to be let in has perhaps changed: all that wait outside try again, or line up. Requests in the queue keep their
+    /// places, and their tags if there are as many as before.
     fn set_waiting(&mut self) {
-        self.wake_batch = self.scheduler.wake_batch(&self.room());
-        if self.wake_batch.is_some() { self.outside.wake_all() } else { self.outside.line_up() }
+        let room = Room { nr_requests: self.settings.nr_requests, device: self.depth as u32 };
+        let tags = self.scheduler.tags(&room);
+        if tags.map(|tags| tags.depth) != self.tags.as_ref().map(Tags::depth) {
+            self.slots.iter_mut().for_each(|(_, slot)| slot.tag = NO_TAG);
+            self.tags = tags.map(|tags| Tags::new(tags.depth));
+        }
+        match tags {
+            Some(tags) => {
+                self.wake_batch = tags.wake_batch;
+                self.outside.wake_all();
+            }
+            None => self.outside.line_up(),
+        }
     }
 
     /// A process was put to sleep because too many pages are dirty: write-back may use more of the device for a while.
@@ -255,9 +274,6 @@ impl Queue {
     /// Gives the tunables of the scheduler new values, in their order. Costs nothing: requests stay where they are.
     pub fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
-        if self.scheduler.wake_batch(&self.room()) != self.wake_batch {
-            self.set_waiting();
-        }
     }
 
     /// Replaces the scheduler; the old one hands over the requests it holds. Nothing goes to the device until all requests there are
@@ -326,24 +342,37 @@ impl Queue {
         }
     }
 
-    /// Whether a further issue of this stream, synchronous or not, would have to wait outside. Where those who wait are woken in batches
-    /// one finds out by trying, and can ask nothing more then: full is what the stream waits for already.
+    /// Whether a further issue of this stream, synchronous or not, would have to wait outside. Where there are tags one finds out by
+    /// trying, and can ask nothing more then: full is what the stream waits for already.
     pub fn is_full(&self, stream: StreamId, sync: bool) -> bool {
-        let op = if sync { Op::Read } else { Op::Write };
-        match self.wake_batch {
+        match self.tags {
             Some(_) => self.outside.has_stream(stream),
-            None => self.outside.has(sync) || !self.admits(op, sync),
+            None => self.outside.has(sync) || !self.has_place(sync),
         }
     }
 
-    fn room(&self) -> Room {
-        Room { nr_requests: self.settings.nr_requests, device: self.depth as u32, taken: self.active }
+    /// Where there are no tags: whether there is a place for one more.
+    #[inline]
+    fn has_place(&self, sync: bool) -> bool {
+        self.active[usize::from(sync)] < self.settings.nr_requests
     }
 
-    /// Whether the scheduler lets in one more.
+    /// A tag for one more request, to which so many are open; `Some(NO_TAG)` if it may come without. `None` under a scheduler that knows no
+    /// tags, too.
     #[inline]
-    fn admits(&self, op: Op, sync: bool) -> bool {
-        self.active == [0; 2] || self.scheduler.admits(&self.room(), op, sync)
+    fn take_tag(&mut self, open: u32) -> Option<u32> {
+        let active = self.active[0] + self.active[1];
+        let tags = self.tags.as_mut()?;
+        // Some of those that are in may have no tag.
+        let tag = if active < tags.depth() { tags.take(open) } else { None };
+        tag.or((active == 0).then_some(NO_TAG))
+    }
+
+    /// How many tags are open to the next part of an issue.
+    #[inline]
+    fn open_tags(&self, now: Nanos, issue: &Issue) -> u32 {
+        let request = request(now, NO_TAG, issue, 0, issue.sectors);
+        self.tags.as_ref().map_or(0, |tags| self.scheduler.open_tags(tags.depth(), &request))
     }
 
     /// Empties the device's volatile write cache on behalf of `stream` (`blkdev_issue_flush`): all that has completed by now is on
@@ -387,13 +416,13 @@ impl Queue {
         // Apart from the rest, which says what there is room for.
         let mut outside = std::mem::take(&mut self.outside);
         self.throttle.catch_up(now);
-        if self.wake_batch.is_some() {
+        if self.tags.is_some() {
             self.fill_awake(now, &mut outside);
             self.outside = outside;
             return;
         }
-        while let Some(mut entry) = outside.take(|op, sync| self.admits(op, sync), |issue| self.is_not_throttled(now, issue)) {
-            entry.begun = self.insert_part(now, &entry.issue, entry.begun);
+        while let Some(mut entry) = outside.take(|sync| self.has_place(sync), |issue| self.is_not_throttled(now, issue)) {
+            entry.begun = self.insert_part(now, &entry.issue, entry.begun, NO_TAG);
             if entry.begun.is_some() {
                 outside.put_back(entry);
             }
@@ -411,45 +440,41 @@ impl Queue {
                 }
                 return;
             };
-            let Some(&Entry { issue, begun }) = outside.first_of(stream) else { continue };
+            let Some(&Entry { issue, begun, open_tags }) = outside.first_of(stream) else { continue };
             if !self.is_not_throttled(now, &issue) {
                 outside.is_held_back(stream);
-            } else if !self.admits(issue.op, issue.sync) {
-                outside.sleeps(stream);
-            } else {
-                let begun = self.insert_part(now, &issue, begun);
+                continue;
+            }
+            // Who sleeps for a tag is not asked again which it may take.
+            let open = open_tags.unwrap_or_else(|| self.open_tags(now, &issue));
+            if let Some(tag) = self.take_tag(open) {
+                let begun = self.insert_part(now, &issue, begun, tag);
                 outside.goes_on(stream, begun);
+            } else {
+                outside.sleeps(stream, open);
             }
         }
     }
 
     /// Inserts the next part of an issue, at most a request's size, and says what has begun then if there is a rest. The first part becomes
     /// the owner of all.
-    fn insert_part(&mut self, now: Nanos, issue: &Issue, begun: Option<(RequestId, u32)>) -> Option<(RequestId, u32)> {
+    fn insert_part(&mut self, now: Nanos, issue: &Issue, begun: Option<(RequestId, u32)>, tag: u32) -> Option<(RequestId, u32)> {
         let inserted = begun.map_or(0, |(_, inserted)| inserted);
         let most = if issue.op.transfers() { self.settings.max_sectors } else { MAX_DISCARD_SECTORS };
         let sectors = (issue.sectors - inserted).min(most);
         let id = self.slots.vacant_key() as RequestId;
-        let request = Request {
-            id,
-            stream: issue.stream,
-            op: issue.op,
-            sync: issue.sync,
-            priority: issue.priority,
-            sectors,
-            lba: issue.lba + u64::from(inserted),
-            // Expiry times count from here, as in Linux, however long the issuer had to wait for room.
-            arrival: now,
-        };
+        let request = request(now, id, issue, inserted, sectors);
         let owner = begun.map_or(id, |(owner, _)| owner);
         let (open_parts, dispatched) = (0, Nanos::ZERO);
         let throttled = None;
-        let slot = Slot { request, next_part: NONE, last_part: id, dispatched, owner, open_parts, issue: *issue, throttled };
+        let slot = Slot { request, next_part: NONE, last_part: id, dispatched, owner, open_parts, issue: *issue, tag, throttled };
         self.slots.insert(slot);
         self.slots[owner as usize].open_parts += 1;
         let rest = inserted + sectors;
         let insertion = self.scheduler.insert(now, request);
-        if !self.follow(now, id, insertion) {
+        if self.follow(now, id, insertion) {
+            self.give_tag_back(id);
+        } else {
             self.active[kind(&request)] += 1;
             if self.throttle.is_on()
                 && let Some(class) = class(request.op, request.sync, request.stream)
@@ -483,9 +508,21 @@ impl Queue {
         if let Some(absorbed) = absorbed {
             self.append(into, absorbed);
             self.active[kind(&self.slots[absorbed as usize].request)] -= 1;
+            self.give_tag_back(absorbed);
             self.release(now, absorbed);
         }
         true
+    }
+
+    /// This slot no longer stands for a request of its own.
+    #[inline]
+    fn give_tag_back(&mut self, id: RequestId) {
+        let tag = std::mem::replace(&mut self.slots[id as usize].tag, NO_TAG);
+        if let Some(tags) = &mut self.tags
+            && tag != NO_TAG
+        {
+            tags.give_back(tag);
+        }
     }
 
     /// This slot no longer stands for a request that write-back throttling counts.
@@ -516,8 +553,8 @@ impl Queue {
             self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         }
         self.active[kind(&head.request)] -= 1;
-        if let Some(batch) = self.wake_batch {
-            self.outside.tag_freed(batch);
+        if self.tags.is_some() {
+            self.outside.tag_freed(self.wake_batch);
         }
         if self.throttle.is_on() {
             self.throttle.completed(completion.at, completion.id, head.request.op, completion.at - dispatched);
@@ -531,6 +568,7 @@ impl Queue {
             self.tally.rotation += completion.rotation;
             self.tally.seek_cylinders += u64::from(completion.seek_cylinders);
         }
+        self.give_tag_back(completion.id);
         self.release(completion.at, completion.id);
         let mut part = completion.id;
         while part != NONE {
@@ -572,6 +610,21 @@ fn report(flushes: &mut Vec<Flush>, at: Nanos, notes: &mut Option<Vec<Noted>>, f
     }
 }
 
+/// So many sectors of an issue as a request, after those that went in before.
+fn request(now: Nanos, id: RequestId, issue: &Issue, inserted: u32, sectors: u32) -> Request {
+    Request {
+        id,
+        stream: issue.stream,
+        op: issue.op,
+        sync: issue.sync,
+        priority: issue.priority,
+        sectors,
+        lba: issue.lba + u64::from(inserted),
+        // Expiry times count from here, as in Linux, however long the issuer had to wait for room.
+        arrival: now,
+    }
+}
+
 /// Synchronous or not, as an index.
 fn kind(request: &Request) -> usize {
     usize::from(request.sync)
@@ -595,15 +648,18 @@ impl Server for Queue {
                 self.throttle.read_submitted(now);
             }
         }
-        let fits = issue.sectors <= self.settings.max_sectors && self.admits(issue.op, issue.sync);
-        let passes = self.wake_batch.is_some();
+        let has_tags = self.tags.is_some();
         let is_next =
-            self.outside.is_empty() || (passes || !self.outside.has(issue.sync)) && !self.outside.has_stream(issue.stream);
-        if fits && is_next && self.is_not_throttled(now, &issue) {
-            self.insert_part(now, &issue, None);
-            return;
+            self.outside.is_empty() || (has_tags || !self.outside.has(issue.sync)) && !self.outside.has_stream(issue.stream);
+        if is_next && issue.sectors <= self.settings.max_sectors && self.is_not_throttled(now, &issue) {
+            let tag =
+                if has_tags { self.take_tag(self.open_tags(now, &issue)) } else { self.has_place(issue.sync).then_some(NO_TAG) };
+            if let Some(tag) = tag {
+                self.insert_part(now, &issue, None, tag);
+                return;
+            }
         }
-        if passes {
+        if has_tags {
             self.outside.push_awake(issue)
         } else {
             self.outside.push(issue)

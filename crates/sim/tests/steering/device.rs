@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use block::{Insertion, Limits, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, SchedulerSpec};
+use block::{Insertion, Limits, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, SchedulerSpec, Tags};
 use sim::device::{Completion, Device};
 
 /// What the device was asked and did, and what happened between.
@@ -98,11 +98,11 @@ impl Scheduler for Spy {
         assert!(self.picked.remove(&request.id), "told that {} is done, which it did not pick", request.id);
         self.scheduler.completed(now, request, service);
     }
-    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
-        self.scheduler.admits(room, op, sync)
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        self.scheduler.tags(room)
     }
-    fn wake_batch(&self, room: &Room) -> Option<u32> {
-        self.scheduler.wake_batch(room)
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.scheduler.open_tags(depth, request)
     }
     fn throttles_write_back(&self) -> bool {
         self.scheduler.throttles_write_back()

@@ -1,6 +1,6 @@
 //! Waiting for tags: who is let past whom where those who wait are woken in batches.
 
-use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, Room, Scheduler, StreamId};
+use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, Room, Scheduler, StreamId, Tags};
 use sim::device::Device;
 use sim::host::{Queue, QueueSettings};
 use sim::profile::DeviceOptions;
@@ -9,6 +9,8 @@ use sim::run::{Finished, Issue, Server};
 use crate::device::{Log, Logged};
 
 const DEEP: StreamId = 0;
+/// May take the first tag only.
+const LIMITED: StreamId = 99;
 
 /// A scheduler under which so many tags wake so many; `None` wakes none, and who waits goes first.
 struct Batches {
@@ -26,11 +28,11 @@ impl Scheduler for Batches {
     fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
         self.scheduler.completed(now, request, service);
     }
-    fn admits(&self, room: &Room, op: Op, sync: bool) -> bool {
-        self.scheduler.admits(room, op, sync)
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Tags { wake_batch: self.batch?, ..self.scheduler.tags(room)? })
     }
-    fn wake_batch(&self, _room: &Room) -> Option<u32> {
-        self.batch
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        if request.stream == LIMITED { 1 } else { depth }
     }
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
@@ -106,7 +108,7 @@ impl Line {
 fn who_asks_for_one_at_a_time_passes_a_stream_that_sleeps_with_all_it_has_to_ask() {
     let device_takes = 32.0;
     for (deep, others) in [(64, 1), (32, 16)] {
-        let race = |batch| Line::plain(Box::new(Batches { scheduler: scheduler("none"), batch }), 32, 256).race(deep, others);
+        let race = |batch| Line::plain(Box::new(Batches { scheduler: scheduler("none"), batch }), 32, 32).race(deep, others);
         let (in_turn, one, four) = (race(None), race(Some(1)), race(Some(4)));
         println!("{deep} and {others} requests: {in_turn:.1?} ms in turn, {one:.1?} one by one, {four:.1?} by fours");
         assert_eq!(in_turn, one, "one tag wakes one, and nobody is left to pass it");
@@ -137,6 +139,22 @@ fn those_woken_together_take_what_is_free_in_turn() {
     line.issue(1);
     let order: Vec<StreamId> = std::iter::repeat_with(|| line.next_done()).take(31).flatten().map(|(stream, _)| stream).collect();
     assert_eq!(order[29..], [1, DEEP], "it took one of the three that were free, before the fourth woke the other");
+}
+
+#[test]
+fn whoever_may_take_the_first_tag_only_waits_for_it_with_others_free() {
+    for (before, waits) in [(0, 1), (1, 2)] {
+        let mut line = Line::plain(Box::new(Batches { scheduler: scheduler("none"), batch: Some(1) }), 32, 32);
+        // Whoever comes first holds the first tag.
+        (0..before).for_each(|_| line.issue(DEEP));
+        (0..2).for_each(|_| line.issue(LIMITED));
+        line.issue(1);
+        let order: Vec<StreamId> =
+            std::iter::repeat_with(|| line.next_done()).take(before + 3).flatten().map(|(stream, _)| stream).collect();
+        let first = if before == 0 { LIMITED } else { DEEP };
+        assert_eq!(order[..waits], [[first].as_slice(), &[1][..waits - 1]].concat());
+        assert_eq!(order[before + 2], LIMITED, "one after the other: {order:?}");
+    }
 }
 
 #[test]

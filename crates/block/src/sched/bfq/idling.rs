@@ -345,4 +345,11 @@ impl Bfq {
         let sixteenths = [[8, 12], [3, 6]][usize::from(self.raised_busy > 0)][kind];
         (u64::from(nr_requests) * sixteenths / 16).max(1) as u32
     }
+
+    /// Whether a queue holds as many of `limit` tags as is its share by weight or more: others would starve for them
+    /// (`bfqq_request_over_limit`, of kernels built with groups, as distributions' are).
+    pub(super) fn is_over_limit(&self, number: usize, limit: u32) -> bool {
+        let held = self.requests.lane_len(number) as u64 + u64::from(self.queues[number].at_device);
+        self.schedule.share_of(number, u64::from(limit)).is_some_and(|share| held >= share)
+    }
 }

@@ -376,6 +376,14 @@ impl Schedule {
         Some(number)
     }
 
+    /// A queue's part of `limit` by its weight, beside all that were active lately; `None` if it is not one of those. The weights of a more
+    /// urgent class count eight times those of the next.
+    pub(super) fn share_of(&self, number: usize, limit: u64) -> Option<u64> {
+        let entity = self.entities.get(number).filter(|entity| entity.on_tree)?;
+        let sum = self.trees[..=entity.class].iter().fold(0, |sum, tree| 8 * sum + tree.weight_sum);
+        Some((limit * entity.weight + sum / 2) / sum.max(1))
+    }
+
     #[cfg(test)]
     pub(super) fn assert_sums_agree(&self) {
         for (class, tree) in self.trees.iter().enumerate() {
