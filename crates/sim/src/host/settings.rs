@@ -54,6 +54,9 @@ tunables! {
         /// Whether the driver says that it can take a request before one is taken from the scheduler, as SCSI and SATA disks do. Without,
         /// as for loop devices, NVMe and virtio, one request more than the device takes has left the scheduler.
         pub dispatch_budget: bool = Tunable::flag(true),
+        /// What the host takes for the device's write bandwidth at first, in KiB a second, and lets a writer have once too much is dirty. It
+        /// measures on. The default is Linux's for a device that it never wrote to.
+        pub write_bandwidth_kib: i64 = Tunable::new(Unit::Kibibytes, 4..=1 << 30, 102_400).logarithmic(),
         /// Draws which pages are touched, and when.
         pub seed: i64 = Tunable::new(Unit::Count, 0..=i64::MAX, 1),
     }

@@ -10,7 +10,7 @@
 //!        freerun  setpoint  limit
 //! ```
 //! Follows `mm/page-writeback.c` of Linux 6.x: `domain_dirty_limits`, `pos_ratio_polynom`, `wb_update_write_bandwidth`,
-//! `wb_update_dirty_ratelimit`, `dirty_poll_interval`. Simplified: one device, no control groups, so the second control line
+//! `wb_update_dirty_ratelimit`, `wb_min_pause`, `dirty_poll_interval`. Simplified: one device, no control groups, so the second control line
 //! (for each device) falls away; floating point in place of shifts.
 
 use block::Nanos;
@@ -21,10 +21,12 @@ const LONGEST_PAUSE: Nanos = Nanos::from_millis(200);
 const INTERVAL: Nanos = Nanos::from_millis(200);
 /// The time over which the write bandwidth is averaged.
 const PERIOD_SECONDS: f64 = 4.0;
-/// `INIT_BW`, 100 MiB a second, in pages.
-const FIRST_BANDWIDTH: f64 = 25_600.0;
-/// A writer that would sleep for less goes on and sleeps later.
-const SHORTEST_PAUSE_SECONDS: f64 = 0.01;
+/// What a writer should sleep at a time, in seconds.
+const WANTED_PAUSE: f64 = 0.01;
+/// It should make so many pages dirty between two pauses, if need be in pauses that are longer (`DIRTY_POLL_THRESH`).
+const ENOUGH_PAGES: f64 = 32.0;
+/// A writer that fell behind its pace by more than this is forgiven, in seconds.
+const FORGIVEN: f64 = 1.0;
 
 /// How many pages may be dirty or being written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +55,22 @@ impl DirtyLimits {
     }
 }
 
+/// What a process has written of a file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Writer {
+    /// Pages it made dirty since it last checked whether it must sleep, and how many it may before it checks again.
+    pub dirtied: u64,
+    pub check_after: u64,
+    /// Until when it slept last, or would have at its pace.
+    pub slept_until: Option<Nanos>,
+}
+
+impl Writer {
+    pub fn new() -> Writer {
+        Writer { dirtied: 0, check_after: ENOUGH_PAGES as u64, slept_until: None }
+    }
+}
+
 /// The measured write bandwidth of the device, and the pace for writers that follows from it.
 #[derive(Debug)]
 pub(super) struct Throttle {
@@ -71,12 +89,13 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    pub fn new() -> Throttle {
+    /// For a device that is known to write so many pages a second.
+    pub fn new(bandwidth: f64) -> Throttle {
         Throttle {
-            bandwidth: FIRST_BANDWIDTH,
-            average_bandwidth: FIRST_BANDWIDTH,
-            pace: FIRST_BANDWIDTH,
-            balanced: FIRST_BANDWIDTH,
+            bandwidth,
+            average_bandwidth: bandwidth,
+            pace: bandwidth,
+            balanced: bandwidth,
             dirtied: 0,
             written: 0,
             at: Nanos::ZERO,
@@ -130,19 +149,45 @@ impl Throttle {
         self.balanced = balanced;
     }
 
-    /// How long a process sleeps that has made `dirtied` pages dirty since it last slept.
-    pub fn pause(&self, limits: DirtyLimits, dirty: u64, dirtied: u64) -> Nanos {
+    /// How long a process sleeps now that has checked whether it must; `None` if so little that it goes on and sleeps later.
+    pub fn pause(&self, now: Nanos, limits: DirtyLimits, dirty: u64, writer: &mut Writer) -> Option<Nanos> {
         let longest = self.longest_pause(dirty);
         let pace = self.pace * position_ratio(limits, dirty);
-        if dirty >= limits.limit || pace < 1.0 {
-            return longest;
+        let (check_after, shortest) = self.pages_between_pauses(longest.as_secs_f64(), pace);
+        let pause = if dirty >= limits.limit || pace < 1.0 {
+            longest
+        } else {
+            let period = writer.dirtied as f64 / pace;
+            let since_it_slept = writer.slept_until.map_or(0.0, |until| now.as_secs_f64() - until.as_secs_f64());
+            let pause = period - since_it_slept;
+            if pause < shortest {
+                let until = if pause < -FORGIVEN { now } else { writer.slept_until.unwrap_or(now) + Nanos::from_secs_f64(period) };
+                *writer = Writer { dirtied: 0, slept_until: Some(until), ..*writer };
+                return None;
+            }
+            Nanos::from_secs_f64(pause).min(longest)
         }
-        Nanos::from_secs_f64(dirtied as f64 / pace).min(longest)
+        .max(Nanos(1));
+        *writer = Writer { dirtied: 0, check_after, slept_until: Some(now + pause) };
+        Some(pause)
     }
 
-    /// Pages after which a process that is being slowed down checks again.
-    pub fn poll_interval(&self, limits: DirtyLimits, dirty: u64) -> u64 {
-        ((self.pace * position_ratio(limits, dirty) * SHORTEST_PAUSE_SECONDS) as u64).max(1)
+    /// How many pages a process that is being slowed down may make dirty before it checks again, and for how many seconds it sleeps then at
+    /// least (`wb_min_pause`).
+    fn pages_between_pauses(&self, longest: f64, pace: f64) -> (u64, f64) {
+        let log = |rate: f64| f64::max(rate, 1.0).log2().floor();
+        // The more writers, the longer the pauses, to save processor time.
+        let mut pause = WANTED_PAUSE * (1.0 + f64::max(log(self.bandwidth) - log(self.pace), 0.0) * 1_000.0 / 1_024.0);
+        pause = pause.min(longest / 2.0);
+        let mut pages = self.pace * pause;
+        if pages < ENOUGH_PAGES {
+            pause = longest.min(ENOUGH_PAGES / self.pace);
+            pages = self.pace * pause;
+        }
+        if pages > longest * pace {
+            (pause, pages) = (longest, longest * pace);
+        }
+        ((pages as u64).max(1), if pages >= ENOUGH_PAGES { pause / 2.0 } else { pause })
     }
 
     /// `wb_max_pause`: not so long that the device runs dry.
@@ -180,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_writer_finds_the_pace_of_the_device() {
-        let mut throttle = Throttle::new();
+        let mut throttle = Throttle::new(25_600.0);
         let (mut dirty, mut now) = (1500.0f64, Nanos::ZERO);
         // The device writes 5,000 pages a second; the writer obeys.
         for _ in 0..3000 {
@@ -198,8 +243,41 @@ mod tests {
 
     #[test]
     fn pauses_end_at_the_longest_and_at_the_limit_every_writer_sleeps() {
-        let throttle = Throttle::new();
-        assert_eq!(throttle.pause(LIMITS, 1750, 1_000_000), throttle.longest_pause(1750));
-        assert!(throttle.pause(LIMITS, 2000, 1) > Nanos::ZERO);
+        let throttle = Throttle::new(25_600.0);
+        let pause = |dirty, dirtied| throttle.pause(Nanos::ZERO, LIMITS, dirty, &mut Writer { dirtied, ..Writer::new() });
+        assert_eq!(pause(1750, 1_000_000), Some(throttle.longest_pause(1750)));
+        assert!(pause(2000, 1) > Some(Nanos::ZERO));
+    }
+
+    const LARGE: DirtyLimits = DirtyLimits { background: 60_000, limit: 120_000 };
+    /// The setpoint of those.
+    const BALANCED: u64 = 105_000;
+
+    #[test]
+    fn the_slower_the_pace_beside_the_device_the_longer_the_pauses() {
+        // Alone, one of four, and one of 64 writers to a device of 21 MiB a second.
+        for (pace, pages, pause_ms) in [(5_376.0, 53, 10.0), (1_344.0, 39, 29.5), (168.0, 32, 190.5)] {
+            let throttle = Throttle { pace, ..Throttle::new(5_376.0) };
+            let longest = throttle.longest_pause(BALANCED).as_secs_f64();
+            assert_eq!(throttle.pages_between_pauses(longest, pace).0, pages, "{pace}");
+            let mut writer = Writer { dirtied: pages, ..Writer::new() };
+            let pause = throttle.pause(Nanos::ZERO, LARGE, BALANCED, &mut writer);
+            assert!(pause.is_some_and(|pause| (pause.as_millis_f64() / pause_ms - 1.0).abs() < 0.06), "{pace}: {pause:?}");
+            assert_eq!((writer.dirtied, writer.check_after, writer.slept_until), (0, pages, pause));
+        }
+    }
+
+    #[test]
+    fn what_is_too_little_to_sleep_for_is_slept_later() {
+        let throttle = Throttle::new(25_600.0);
+        let mut writer = Writer { dirtied: 64, slept_until: Some(Nanos::ZERO), ..Writer::new() };
+        // 2.5 ms of pages, in none.
+        assert_eq!(throttle.pause(Nanos::ZERO, LARGE, BALANCED, &mut writer), None);
+        writer.dirtied = 192;
+        let pause = throttle.pause(Nanos::ZERO, LARGE, BALANCED, &mut writer);
+        assert!(pause.is_some_and(|pause| (pause.as_millis_f64() - 10.0).abs() < 0.1), "{pause:?}");
+        // Whoever takes its time between has slept already.
+        writer.dirtied = 256;
+        assert_eq!(throttle.pause(Nanos::from_millis(19), LARGE, BALANCED, &mut writer), None);
     }
 }

@@ -9,24 +9,10 @@ use block::Nanos;
 use super::dirty::DirtyPages;
 use super::dirty_files::DirtyFiles;
 use super::page_cache::{PageCache, flag};
-use super::throttle::{DirtyLimits, Throttle};
+use super::throttle::{DirtyLimits, Throttle, Writer};
 use super::transfers::{Issuer, PageRun, Purpose, Transfers};
 use super::{FileId, HostSettings};
 use crate::streams;
-
-/// What a process has written of a file.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Writer {
-    /// Pages it made dirty since it last checked whether it must sleep, and how many it may before it checks again.
-    dirtied: u64,
-    check_after: u64,
-}
-
-impl Writer {
-    pub fn new() -> Writer {
-        Writer { dirtied: 0, check_after: 32 }
-    }
-}
 
 /// Why the flusher writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +94,7 @@ impl WriteBack {
             dirty: DirtyPages::default(),
             files: DirtyFiles::new(files),
             under_way: 0,
-            throttle: Throttle::new(),
+            throttle: Throttle::new((settings.write_bandwidth_kib / 4).max(1) as f64),
             flusher: Flusher::default(),
             policy: Policy::new(settings),
             counts: Counts::default(),
@@ -189,13 +175,12 @@ impl WriteBack {
         let writing = dirty > limits.free_run();
         self.throttle.update(now, limits, dirty, writing);
         if !writing {
-            *writer = Writer { dirtied: 0, check_after: limits.poll_interval(dirty) };
+            *writer = Writer { dirtied: 0, check_after: limits.poll_interval(dirty), slept_until: Some(now) };
             return None;
         }
         // Above the free run all dirty pages are written, even if the background share is not reached by dirty pages alone.
         self.start_in_background(now, cache, transfers);
-        let pause = self.throttle.pause(limits, dirty, writer.dirtied).max(Nanos(1));
-        *writer = Writer { dirtied: 0, check_after: self.throttle.poll_interval(limits, dirty) };
+        let pause = self.throttle.pause(now, limits, dirty, writer)?;
         self.counts.throttled += pause;
         transfers.queue_mut().writer_sleeps(now);
         Some(pause)

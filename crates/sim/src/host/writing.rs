@@ -6,7 +6,7 @@ use super::page_cache::{PAGE, flag};
 use super::reading::read_one;
 use super::reclaim::Memory;
 use super::running::{Running, Stage, Step, Wait};
-use super::write_back::Writer;
+use super::throttle::Writer;
 use super::{Access, Action};
 
 /// Copies into the cache page by page. A page that is not here is read first, unless all of it is written. Writing does not make a
