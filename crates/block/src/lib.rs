@@ -21,6 +21,7 @@ mod request;
 pub mod sched;
 mod setting;
 mod sorted;
+pub mod tenants;
 mod time;
 mod tunable;
 
@@ -28,7 +29,8 @@ pub use knowledge::{Knowledge, KnowledgeStore};
 pub use nearest::did_you_mean;
 pub use queue::{Limits, Merges};
 pub use request::{Op, Priority, PriorityClass, Request, RequestId, SEQUENTIAL_GAP, StreamId};
-pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, Scheduler, SchedulerSpec, Tags, switch};
+pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, SHARING, Scheduler, SchedulerSpec, Tags, switch};
 pub use setting::{SettingError, find, parse, parse_among, parse_values};
+pub use tenants::{Roster, Tenant};
 pub use time::Nanos;
 pub use tunable::{Scale, Tunable, TunableValue, Unit, split_before};

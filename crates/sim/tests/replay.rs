@@ -47,7 +47,7 @@ impl Device for Steady {
             let Some((at, request)) = self.queue.pop_front() else { return };
             self.busy += self.service;
             let (seek, rotation) = (Nanos::ZERO, Nanos::ZERO);
-            done.push(Completion { id: request.id, at, seek, rotation, seek_cylinders: 0, cache_hit: false });
+            done.push(Completion { id: request.id, at, seek, rotation, seek_cylinders: 0, cache_hit: false, work: None });
         }
     }
     fn busy(&self) -> Nanos {

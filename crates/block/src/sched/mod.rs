@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::knowledge::Knowledge;
 use crate::queue::Limits;
-use crate::{Nanos, Request, RequestId, Tunable};
+use crate::{Nanos, Request, RequestId, Roster, Tunable};
 
 mod anticipatory;
 mod bfq;
@@ -74,6 +74,13 @@ pub trait Scheduler: Send {
         let _ = (now, request, service);
     }
 
+    /// Learns for how long the device was at work for a request that is about to be reported as completed: of the time since the device
+    /// took it, the part in which it served this request and no other, added up over the members of an array. Hosts whose device cannot
+    /// tell never call it.
+    fn worked(&mut self, request: &Request, disk_time: Nanos) {
+        let _ = (request, disk_time);
+    }
+
     /// Takes new values for its tunables, in the order of [`SchedulerSpec::tunables`] and within their ranges.
     fn retune(&mut self, values: &[i64]);
 
@@ -103,6 +110,12 @@ pub trait Scheduler: Send {
     /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
     fn set_limits(&mut self, limits: &Limits) {
         let _ = limits;
+    }
+
+    /// Learns who shares the device, and what each was promised. Requests that wait already are sorted anew. A scheduler that does not
+    /// tell tenants apart needs none; one that does and never heard of any takes each stream for a tenant.
+    fn set_roster(&mut self, roster: &Roster) {
+        let _ = roster;
     }
 
     /// Hands every queued request over to a successor, in the order in which it would have taken them in.
@@ -177,7 +190,11 @@ pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber
 /// Those of textbooks, and of Linux up to 4.20.
 pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
 
-/// All schedulers that do not learn: the classic ones, an elevator and a bound that nobody uses, and those of today's Linux.
+/// Those that share a device out among tenants ([`tenants`](crate::tenants)).
+pub static SHARING: &[&SchedulerSpec] = &[];
+
+/// All schedulers that do not learn: the classic ones, an elevator and a bound that nobody uses, those of today's Linux, and those that
+/// share a device out.
 pub static ALL: &[&SchedulerSpec] = &[
     &noop::SPEC,
     &sstf::SPEC,
@@ -227,14 +244,15 @@ fn by_kind<T: Copy>(of_async: T, of_sync: T) -> [T; 2] {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALL, CLASSIC, KERNEL};
+    use super::{ALL, CLASSIC, KERNEL, SHARING};
     use alloc::vec::Vec;
     use std::string::String;
 
     #[test]
     fn sets_are_apart_and_in_the_list_of_all() {
         let names = |set: &[&super::SchedulerSpec]| set.iter().map(|spec| spec.name).collect::<Vec<_>>();
-        let of_sets: Vec<_> = names(CLASSIC).into_iter().chain(["scan", "sptf"]).chain(names(KERNEL)).collect();
+        let of_sets: Vec<_> =
+            names(CLASSIC).into_iter().chain(["scan", "sptf"]).chain(names(KERNEL)).chain(names(SHARING)).collect();
         assert_eq!(names(ALL), of_sets);
     }
 

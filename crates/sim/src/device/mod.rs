@@ -28,6 +28,9 @@ pub struct Completion {
     pub seek_cylinders: u32,
     /// No mechanical access stood between submission and completion.
     pub cache_hit: bool,
+    /// For how long the device was at work for this request and no other: overhead, arm, platter, transfer; of an array, its members'
+    /// times added up. `None`: it does not tell.
+    pub work: Option<Nanos>,
 }
 
 /// A storage device in virtual time. It never reads a clock: its host asks when it next wants to be called, and calls.

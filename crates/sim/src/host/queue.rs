@@ -18,7 +18,7 @@
 //! `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`), nothing reaches the device meanwhile. Linux first lets the old scheduler serve
 //! the requests it holds, and new ones wait outside; here the successor takes over both.
 
-use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room, Scheduler, StreamId};
+use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room, Roster, Scheduler, StreamId};
 
 use slab::Slab;
 
@@ -141,6 +141,8 @@ pub struct Queue {
     scheduler: Box<dyn Scheduler>,
     device: Box<dyn Device>,
     settings: QueueSettings,
+    /// Who shares the device; every scheduler is told.
+    roster: Option<Roster>,
     /// [`Device::queue_depth`], which never changes.
     depth: usize,
     slots: Slab<Slot>,
@@ -177,6 +179,7 @@ impl Queue {
             scheduler,
             device,
             settings,
+            roster: None,
             slots: Slab::new(),
             outside: Outside::default(),
             tags: None,
@@ -231,6 +234,12 @@ impl Queue {
         self.throttle.writer_sleeps(now);
     }
 
+    /// Says who shares the device, to this scheduler and those that follow it.
+    pub fn set_roster(&mut self, roster: &Roster) {
+        self.scheduler.set_roster(roster);
+        self.roster = Some(roster.clone());
+    }
+
     /// 512-byte sectors of the device.
     pub fn capacity_sectors(&self) -> u64 {
         self.device.capacity_sectors()
@@ -281,6 +290,9 @@ impl Queue {
     /// never had a request has nothing to hold up.
     pub fn switch(&mut self, now: Nanos, mut successor: Box<dyn Scheduler>) {
         successor.set_limits(&self.settings.limits());
+        if let Some(roster) = &self.roster {
+            successor.set_roster(roster);
+        }
         let mut merges = Vec::new();
         if let Some(ahead) = self.ahead.take() {
             // The first to come: nothing is there that it could merge with.
@@ -550,6 +562,9 @@ impl Queue {
         let dispatched = head.dispatched;
         // During a freeze, the requests at the device were picked by the previous scheduler.
         if self.frozen_until.is_none() {
+            if let Some(work) = completion.work {
+                self.scheduler.worked(&head.request, work);
+            }
             self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         }
         self.active[kind(&head.request)] -= 1;

@@ -36,7 +36,15 @@ impl Device for Cached {
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         let none = Nanos::ZERO;
         let over = self.under_way.extract_if(.., |(at, _)| *at <= now).chain(self.flushing.take_if(|(at, _)| *at <= now));
-        done.extend(over.map(|(at, id)| Completion { id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false }));
+        done.extend(over.map(|(at, id)| Completion {
+            id,
+            at,
+            seek: none,
+            rotation: none,
+            seek_cylinders: 0,
+            cache_hit: false,
+            work: None,
+        }));
     }
     fn busy(&self) -> Nanos {
         Nanos::ZERO

@@ -62,7 +62,15 @@ impl Device for Plain {
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         while let Some(&(at, id)) = self.queue.front().filter(|&&(at, _)| at <= now) {
             self.queue.pop_front();
-            done.push(Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: false });
+            done.push(Completion {
+                id,
+                at,
+                seek: Nanos::ZERO,
+                rotation: Nanos::ZERO,
+                seek_cylinders: 0,
+                cache_hit: false,
+                work: None,
+            });
         }
     }
     fn busy(&self) -> Nanos {

@@ -60,7 +60,15 @@ impl Device for Logged {
         while let Some(&(at, id)) = self.queue.front().filter(|&&(at, _)| at <= now) {
             self.queue.pop_front();
             self.log.lock().unwrap().push(Entry::Completed { at, id });
-            done.push(Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: false });
+            done.push(Completion {
+                id,
+                at,
+                seek: Nanos::ZERO,
+                rotation: Nanos::ZERO,
+                seek_cylinders: 0,
+                cache_hit: false,
+                work: None,
+            });
         }
     }
     fn busy(&self) -> Nanos {

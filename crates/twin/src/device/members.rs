@@ -94,8 +94,15 @@ impl Device for Noting {
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         self.under_way.sort_unstable();
         let count = self.under_way.partition_point(|(at, _)| *at <= now);
-        let completion =
-            |(at, id)| Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: true };
+        let completion = |(at, id)| Completion {
+            id,
+            at,
+            seek: Nanos::ZERO,
+            rotation: Nanos::ZERO,
+            seek_cylinders: 0,
+            cache_hit: true,
+            work: None,
+        };
         done.extend(self.under_way.drain(..count).map(completion));
     }
 

@@ -170,7 +170,10 @@ impl Hdd {
     /// Sends a hit, or another answer that needs no arm.
     fn send_hit(&mut self, id: RequestId, at: u64, read: bool) {
         let none = Nanos::ZERO;
-        self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true }, read);
+        self.send(
+            Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true, work: None },
+            read,
+        );
     }
 
     /// Moves `sectors` over the bus, not before `start`; says when the first goes and when all are across. Others wait.

@@ -166,7 +166,7 @@ impl Hdd {
         let stream = Stream { segment, extent, limit, least, revolution_at };
         let (seek, rotation) = (Nanos(positioning.seek), Nanos(positioning.rotation));
         let completion =
-            Completion { id: request.id, at: Nanos::ZERO, seek, rotation, seek_cylinders: cylinders, cache_hit: false };
+            Completion { id: request.id, at: Nanos::ZERO, seek, rotation, seek_cylinders: cylinders, cache_hit: false, work: None };
         self.follow(at, stream, request, completion, connected);
     }
 
@@ -191,7 +191,8 @@ impl Hdd {
         stream.least = request.end + u64::from(self.model.cache.read_ahead_min_sectors);
         self.cache.touch(stream.segment);
         let none = Nanos::ZERO;
-        let completion = Completion { id: request.id, at: none, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false };
+        let completion =
+            Completion { id: request.id, at: none, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false, work: None };
         self.follow(at, stream, request, completion, Some(start));
     }
 

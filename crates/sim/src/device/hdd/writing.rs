@@ -187,8 +187,15 @@ impl Hdd {
             let back = if reported.extra_disconnect { delays.other_reselect } else { delays.first_reselect };
             until = written.max(reported.left_bus).saturating_add(back + delays.write_completion);
             let (seek, rotation) = (Nanos(positioning.seek), Nanos(positioning.rotation));
-            let completion =
-                Completion { id: reported.id, at: Nanos(until), seek, rotation, seek_cylinders: cylinders, cache_hit: false };
+            let completion = Completion {
+                id: reported.id,
+                at: Nanos(until),
+                seek,
+                rotation,
+                seek_cylinders: cylinders,
+                cache_hit: false,
+                work: None,
+            };
             self.send(completion, false);
         }
         self.active = Some(Active { until, writing: Some(index) });

@@ -40,7 +40,15 @@ impl Device for Quick {
             self.held.pop_front();
             self.busy += at - self.until.max(at - Nanos(self.service));
             self.until = at;
-            done.push(Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: false });
+            done.push(Completion {
+                id,
+                at,
+                seek: Nanos::ZERO,
+                rotation: Nanos::ZERO,
+                seek_cylinders: 0,
+                cache_hit: false,
+                work: None,
+            });
         }
     }
 

@@ -52,7 +52,15 @@ impl Raid {
         if flush.members == 0 {
             let (id, none) = (flush.id, Nanos::ZERO);
             self.flushes.remove(index as usize);
-            self.report(Completion { id, at: Nanos(now), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true });
+            self.report(Completion {
+                id,
+                at: Nanos(now),
+                seek: none,
+                rotation: none,
+                seek_cylinders: 0,
+                cache_hit: true,
+                work: None,
+            });
         }
     }
 }

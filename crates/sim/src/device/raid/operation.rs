@@ -176,7 +176,7 @@ impl Raid {
         }
         let Operation { id, seek, rotation, seek_cylinders, hit, .. } = *operation;
         self.operations.remove(index as usize);
-        self.report(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit });
+        self.report(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit, work: None });
         true
     }
 

@@ -168,7 +168,15 @@ impl Device for Shadow {
             let (_, request) = self.inside.remove(index);
             self.perform(&request);
             let none = Nanos::ZERO;
-            done.push(Completion { id: request.id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false });
+            done.push(Completion {
+                id: request.id,
+                at,
+                seek: none,
+                rotation: none,
+                seek_cylinders: 0,
+                cache_hit: false,
+                work: None,
+            });
         }
     }
 
@@ -576,7 +584,7 @@ impl Device for Constant {
         let none = Nanos::ZERO;
         if let Some((at, id)) = self.serving.take_if(|(at, _)| *at <= now) {
             self.busy += Nanos::from_millis(1);
-            done.push(Completion { id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false });
+            done.push(Completion { id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false, work: None });
         }
     }
 
@@ -698,7 +706,7 @@ impl Device for Flushes {
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
         let none = Nanos::ZERO;
         for (at, id) in self.under_way.extract_if(.., |(at, _)| *at <= now) {
-            done.push(Completion { id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false });
+            done.push(Completion { id, at, seek: none, rotation: none, seek_cylinders: 0, cache_hit: false, work: None });
         }
     }
 

@@ -448,7 +448,7 @@ impl Ssd {
 
 /// No flash device has an arm.
 fn completion(id: RequestId, at: u64, cache_hit: bool) -> Completion {
-    Completion { id, at: Nanos(at), seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit }
+    Completion { id, at: Nanos(at), seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit, work: None }
 }
 
 impl Device for Ssd {
