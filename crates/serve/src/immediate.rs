@@ -31,7 +31,7 @@ impl Device for Immediate {
 
     fn submit(&mut self, now: Nanos, request: &Request) {
         let (seek, rotation) = (Nanos::ZERO, Nanos::ZERO);
-        self.done.push(Completion { id: request.id, at: now, seek, rotation, seek_cylinders: 0, cache_hit: true });
+        self.done.push(Completion { id: request.id, at: now, seek, rotation, seek_cylinders: 0, cache_hit: true, work: None });
     }
 
     fn wake_at(&self) -> Option<Nanos> {
