@@ -280,7 +280,7 @@ mod tests {
 
         fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
             let completed =
-                |id, at| Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: false };
+                |id, at| Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: false, work: None };
             while self.done_at <= now
                 && let Some(id) = self.queue.pop_front()
             {
