@@ -279,8 +279,15 @@ mod tests {
         }
 
         fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-            let completed =
-                |id, at| Completion { id, at, seek: Nanos::ZERO, rotation: Nanos::ZERO, seek_cylinders: 0, cache_hit: false, work: None };
+            let completed = |id, at| Completion {
+                id,
+                at,
+                seek: Nanos::ZERO,
+                rotation: Nanos::ZERO,
+                seek_cylinders: 0,
+                cache_hit: false,
+                work: None,
+            };
             while self.done_at <= now
                 && let Some(id) = self.queue.pop_front()
             {

@@ -55,6 +55,7 @@ impl TraceReader for Random {
             stream: 1,
             priority: Priority::DEFAULT,
             response: None,
+            service: None,
         }))
     }
 }

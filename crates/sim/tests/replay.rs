@@ -98,6 +98,7 @@ fn read(stream: StreamId, arrival_ms: u64, response_ms: Option<u64>) -> TraceReq
         stream,
         priority: Priority::DEFAULT,
         response: response_ms.map(|ms| Nanos(ms * MS)),
+        service: None,
     }
 }
 

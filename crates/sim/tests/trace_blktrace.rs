@@ -44,8 +44,8 @@ fn recording() -> [Vec<Blk>; 2] {
 }
 
 const EXPECTED: [&str; 6] = [
-    "0 0 697 Write 223490+8 sync=false response=18000",
-    "1000 0 698 Write 223498+8 sync=true response=17000",
+    "0 0 697 Write 223490+8 sync=false response=18000 service=12000",
+    "1000 0 698 Write 223498+8 sync=true response=17000 service=12000",
     "4500 0 699 Read 500+64 sync=true response=33500",
     "30000 0 701 Discard 4096+2048 sync=false",
     "39000 0 698 Write 7+1 sync=true",

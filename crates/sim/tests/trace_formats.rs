@@ -221,13 +221,13 @@ fn blkparse_text_gives_queued_requests_answered_by_the_completions_that_cover_th
     let read = read(BLKPARSE).unwrap();
     assert_eq!(read.format, "blkparse");
     let expected = [
-        "0 0 697 Write 223490+8 sync=false response=17803",
-        "3403 0 698 Write 223498+8 sync=true response=14400",
-        "7803 0 699 Read 500+64 sync=true response=8000",
+        "0 0 697 Write 223490+8 sync=false response=17803 service=8000",
+        "3403 0 698 Write 223498+8 sync=true response=14400 service=8000",
+        "7803 0 699 Read 500+64 sync=true response=8000 service=5000",
         "12803 0 700 Write 900+8 sync=true",
         "13803 0 700 Discard 1000+2048 sync=false response=4900",
         // Sent to the driver though nobody was seen to queue it: it arrives then.
-        "19803 0 5 Read 77+8 sync=true response=1000",
+        "19803 0 5 Read 77+8 sync=true response=1000 service=1000",
     ];
     assert_eq!(shown(&read), expected);
     assert_eq!(read.reader.omitted(), 2, "the flush and the secure erase");

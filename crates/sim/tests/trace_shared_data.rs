@@ -39,7 +39,7 @@ fn the_measured_drives_tables_are_csv_with_response_times() {
 fn the_workstations_week_is_csv_with_two_disks_and_a_sync_flag() {
     let Some(read) = read("traces/hp-ajw-part1.csv") else { return };
     assert_eq!((read.format, read.requests.len()), ("csv", 26_711));
-    assert_eq!(show(&read.requests[0]), "0 1 1 Read 528+8 sync=true response=19687000");
+    assert_eq!(show(&read.requests[0]), "0 1 1 Read 528+8 sync=true response=19687000 service=19513000");
     let mut devices: Vec<_> = read.requests.iter().map(|request| request.device).collect();
     devices.sort_unstable();
     devices.dedup();

@@ -79,7 +79,8 @@ fn request() -> impl Strategy<Value = TraceRequest> {
     let place = (0..4u32, prop_oneof![0..100_000u64, 0..(1u64 << 54)], prop_oneof![1..300u32, any::<u32>().prop_map(|n| n.max(1))]);
     let op = prop_oneof![4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Discard)];
     let kind = (op, proptest::option::of(any::<bool>()), prop_oneof![0..5u32, any::<u32>()]);
-    let times = (0..50_000_000u64, proptest::option::of(0..10_000_000_000u64));
+    let service = proptest::option::of(0..=1_000u64);
+    let times = (0..50_000_000u64, proptest::option::of((0..10_000_000_000u64, service)));
     (place, kind, (class, 0..8u8), times).prop_map(
         |((device, lba, sectors), (op, sync, stream), (class, level), (pause, response))| TraceRequest {
             arrival: Nanos(pause),
@@ -90,7 +91,9 @@ fn request() -> impl Strategy<Value = TraceRequest> {
             sync,
             stream,
             priority: Priority { class, level },
-            response: response.map(Nanos),
+            response: response.map(|(response, _)| Nanos(response)),
+            // A part of the response time.
+            service: response.and_then(|(response, part)| Some(Nanos(response / 1_000 * part?))),
         },
     )
 }
@@ -158,6 +161,7 @@ fn blkparse_text_gives_back_processes_programs_and_response_times() {
             stream: 100 + (at % 7) as u32,
             priority: Priority::DEFAULT,
             response: (at % 11 != 0).then_some(Nanos(at * 7919 % 40_000_000)),
+            service: None,
         });
     }
     trace.streams = (100..107).map(|stream| (stream, format!("program {stream}"))).collect();
@@ -185,6 +189,7 @@ fn long_trace() -> Trace {
             stream: (random() % 20) as u32,
             priority: Priority::DEFAULT,
             response: Some(Nanos(random() % 10_000_000)),
+            service: None,
         });
     }
     trace

@@ -28,7 +28,9 @@ impl Seen {
     pub fn recorded(request: &TraceRequest, response: Nanos) -> Seen {
         let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
         let queued = Request { id: 0, stream, op, sync: request.is_sync(), priority, sectors, lba, arrival };
-        Seen { request: queued, dispatched: arrival, completed: arrival + response }
+        let completed = arrival + response;
+        let dispatched = request.service.map_or(arrival, |service| (completed - service).max(arrival));
+        Seen { request: queued, dispatched, completed }
     }
 
     /// A flush: a request of no sectors, as Linux has it.

@@ -10,6 +10,7 @@
 //! | their names | `device_name`, `stream_name`; they replace the number if there is none | optional |
 //! | synchronous | `sync` (`1 0 true false`, or empty) | optional |
 //! | response time | `response_s response_ms response_us response_ns`, or `measured_response_` and a unit; may be empty | optional |
+//! | time at the device, a part of it | `service_` or `measured_service_` and a unit; may be empty | optional |
 //! | I/O priority | `priority_class` (`realtime best-effort idle`, or 1 2 3), `priority_level` (0 to 7); may be empty | optional |
 //!
 //! Other columns are ignored. Fields may be quoted, but must not contain line breaks. The separator is a comma, a semicolon or a
@@ -29,7 +30,7 @@ use super::{Format, Head, TraceError, TraceRequest};
 pub static FORMAT: Format = Format {
     name: "csv",
     summary: "CSV with a heading: time_ms (or s, us, ns), lba or offset_bytes, sectors or size_bytes, op or is_read; optionally \
-              device, device_name, stream, stream_name, sync, response_ms (or s, us, ns), priority_class, priority_level",
+              device, device_name, stream, stream_name, sync, response_ms and service_ms (or s, us, ns), priority_class, priority_level",
     source: "this program's own",
     detect: |head| heading(head).is_ok(),
     open: |input, options| match heading(&input.head()) {
@@ -55,6 +56,7 @@ enum Column {
     StreamName,
     Sync,
     Response(usize),
+    Service(usize),
     PriorityClass,
     PriorityLevel,
     Other,
@@ -74,6 +76,9 @@ impl Column {
         }
         if let Some(digits) = unit("response_").or_else(|| unit("measured_response_")) {
             return Column::Response(digits);
+        }
+        if let Some(digits) = unit("service_").or_else(|| unit("measured_service_")) {
+            return Column::Service(digits);
         }
         match name {
             "lba" | "lba512" => Column::Lba,
@@ -106,6 +111,7 @@ impl Column {
             Column::StreamName => "the stream's name",
             Column::Sync => "sync",
             Column::Response(_) => "the response time",
+            Column::Service(_) => "the time at the device",
             Column::PriorityClass => "the priority class",
             Column::PriorityLevel => "the priority level",
             Column::Other => return None,
@@ -183,6 +189,7 @@ struct Row<'a> {
     stream_name: &'a [u8],
     sync: Option<bool>,
     response: Option<Nanos>,
+    service: Option<Nanos>,
     priority: Priority,
 }
 
@@ -214,9 +221,17 @@ impl<'a> Row<'a> {
             Column::StreamName => self.stream_name = field,
             Column::Sync if !field.is_empty() => self.sync = Some(truth(field, "sync")?),
             Column::Response(digits) if !field.is_empty() => self.response = Some(lines::time(field, digits, "the response time")?),
+            Column::Service(digits) if !field.is_empty() => {
+                self.service = Some(lines::time(field, digits, "the time at the device")?);
+            }
             Column::PriorityClass if !field.is_empty() => self.priority.class = priority_class(field)?,
             Column::PriorityLevel if !field.is_empty() => self.priority.level = priority_level(field)?,
-            Column::Sync | Column::Response(_) | Column::PriorityClass | Column::PriorityLevel | Column::Other => {}
+            Column::Sync
+            | Column::Response(_)
+            | Column::Service(_)
+            | Column::PriorityClass
+            | Column::PriorityLevel
+            | Column::Other => {}
         }
         Ok(())
     }
@@ -334,8 +349,8 @@ impl Parser for Csv {
         };
         let device = self.devices.number(row.device, row.device_name)?;
         let stream = if self.tells_streams { self.streams.number(row.stream, row.stream_name)? } else { device };
-        let Row { sync, response, priority, .. } = row;
-        out.push(TraceRequest { sync, response, priority, ..extent.request(row.arrival, op, device, stream) });
+        let Row { sync, response, service, priority, .. } = row;
+        out.push(TraceRequest { sync, response, service, priority, ..extent.request(row.arrival, op, device, stream) });
         Ok(())
     }
 

@@ -60,6 +60,8 @@ pub(super) struct Event {
 struct Pending {
     request: TraceRequest,
     remaining: u32,
+    /// When the last of it so far was sent to the driver.
+    issued: Option<Nanos>,
 }
 
 impl Pending {
@@ -92,11 +94,29 @@ impl Matcher {
             let device = self.devices.number(event.device)?;
             match event.what {
                 What::Queued => self.arrive(event, op, device, extent),
-                What::Issued if self.next_within(device, op, extent.lba, extent.end()).is_none() => {
-                    self.arrive(event, op, device, extent);
+                What::Issued => {
+                    if self.next_within(device, op, extent.lba, extent.end()).is_none() {
+                        self.arrive(event, op, device, extent);
+                    }
+                    self.each_within(
+                        op,
+                        device,
+                        extent,
+                        |pending| pending.issued.is_none(),
+                        |matcher, place, _, _| {
+                            matcher.sent(event.time, place);
+                        },
+                    );
                 }
-                What::Issued => {}
-                What::Completed => self.complete(event.time, op, device, extent),
+                What::Completed => {
+                    self.each_within(
+                        op,
+                        device,
+                        extent,
+                        |_| true,
+                        |matcher, place, from, end| matcher.credit(event.time, place, from, end),
+                    );
+                }
             }
         } else if event.what == What::Queued {
             out.omit();
@@ -118,7 +138,7 @@ impl Matcher {
     fn arrive(&mut self, event: &Event, op: Op, device: u32, extent: Extent) {
         let number = self.front + self.pending.len() as u64;
         let request = TraceRequest { sync: Some(event.sync), ..extent.request(event.time, op, device, event.pid) };
-        self.pending.push_back(Pending { request, remaining: extent.sectors });
+        self.pending.push_back(Pending { request, remaining: extent.sectors, issued: None });
         self.index.insert((device, op, extent.lba, number));
     }
 
@@ -126,18 +146,27 @@ impl Matcher {
         self.pending.get(usize::try_from(number.checked_sub(self.front)?).ok()?)
     }
 
-    /// Credits a completion to the oldest request with exactly these sectors, else to all requests it overlaps.
-    fn complete(&mut self, now: Nanos, op: Op, device: u32, extent: Extent) {
+    /// Tells `of` the oldest request with exactly these sectors that is `meant`, else all requests that they overlap; and from where on to
+    /// where.
+    fn each_within(
+        &mut self,
+        op: Op,
+        device: u32,
+        extent: Extent,
+        meant: impl Fn(&Pending) -> bool,
+        mut of: impl FnMut(&mut Matcher, ExtentKey, u64, u64),
+    ) {
         let (start, end) = (extent.lba, extent.end());
         let same_start = self.index.range((device, op, start, 0)..=(device, op, start, u64::MAX)).map(|&(.., number)| number);
-        let fits = |&number: &u64| self.get(number).is_some_and(|pending| pending.request.sectors == extent.sectors);
+        let fits =
+            |&number: &u64| self.get(number).is_some_and(|pending| pending.request.sectors == extent.sectors && meant(pending));
         let exact = same_start.take(LOOK_BACK).find(fits);
         if let Some(number) = exact {
-            return self.credit(now, (device, op, start, number), start, end);
+            return of(self, (device, op, start, number), start, end);
         }
         let mut from = start;
         while let Some(place) = self.next_within(device, op, from, end) {
-            self.credit(now, place, from, end);
+            of(self, place, from, end);
             let beyond = self.get(place.3).map_or(end, Pending::end);
             from = beyond.max(from + 1).min(end);
         }
@@ -154,14 +183,25 @@ impl Matcher {
         before.into_iter().find(reaches).or_else(behind)
     }
 
+    fn get_mut(&mut self, number: u64) -> Option<&mut Pending> {
+        self.pending.get_mut(usize::try_from(number.checked_sub(self.front)?).ok()?)
+    }
+
+    /// Some of the request at `place` went to the driver.
+    fn sent(&mut self, now: Nanos, place: ExtentKey) {
+        if let Some(pending) = self.get_mut(place.3) {
+            pending.issued = Some(now);
+        }
+    }
+
     /// Sectors `from` to `end` are done, of which the request at `place` takes its own.
     fn credit(&mut self, now: Nanos, place: ExtentKey, from: u64, end: u64) {
-        let at = place.3.checked_sub(self.front).and_then(|at| usize::try_from(at).ok());
-        let Some(pending) = at.and_then(|at| self.pending.get_mut(at)) else { return };
+        let Some(pending) = self.get_mut(place.3) else { return };
         let done = pending.end().min(end).saturating_sub(pending.request.lba.max(from));
         pending.remaining = pending.remaining.saturating_sub(u32::try_from(done).unwrap_or(u32::MAX));
         if pending.remaining == 0 {
             pending.request.response = Some(now - pending.request.arrival);
+            pending.request.service = pending.issued.map(|issued| now - issued);
             self.index.remove(&place);
         }
     }
@@ -178,7 +218,7 @@ impl Matcher {
     }
 
     fn pop(&mut self, out: &mut Window) -> bool {
-        let Some(Pending { request, remaining }) = self.pending.pop_front() else { return false };
+        let Some(Pending { request, remaining, .. }) = self.pending.pop_front() else { return false };
         if remaining > 0 {
             self.index.remove(&(request.device, request.op, request.lba, self.front));
         }

@@ -15,8 +15,8 @@ impl Extent {
     /// A request for it, with every other field at its default.
     pub(super) fn request(self, arrival: Nanos, op: Op, device: u32, stream: StreamId) -> TraceRequest {
         let Extent { lba, sectors } = self;
-        let (sync, priority, response) = (None, Priority::DEFAULT, None);
-        TraceRequest { arrival, device, lba, sectors, op, sync, stream, priority, response }
+        let (sync, priority, response, service) = (None, Priority::DEFAULT, None, None);
+        TraceRequest { arrival, device, lba, sectors, op, sync, stream, priority, response, service }
     }
 
     /// The first sector behind it.

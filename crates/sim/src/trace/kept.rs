@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Each request is written as its difference from the one before: a byte that says what is the same, then a varint (LEB128) for each
-//! number that is not. A random 4 KiB request takes nine bytes, one that goes on where the last one ended five.
+//! number that is not. A random 4 KiB request takes nine bytes, one that goes on where the last one ended five. Times at the device are
+//! left out: no replay asks for them.
 
 use std::sync::Arc;
 
@@ -44,6 +45,7 @@ const NOTHING: TraceRequest = TraceRequest {
     stream: 0,
     priority: Priority::DEFAULT,
     response: None,
+    service: None,
 };
 
 /// The requests of a whole trace.
@@ -306,6 +308,7 @@ mod tests {
                 stream,
                 priority: Priority { class: CLASSES[class], level },
                 response: response.map(Nanos),
+                service: None,
             }
         })
     }

@@ -166,6 +166,9 @@ pub struct TraceRequest {
     pub priority: Priority,
     /// From arrival to completion, if the format says.
     pub response: Option<Nanos>,
+    /// From when the last of it went to the device to completion, if the format says: the rest of the response time it stood in the
+    /// host's queue.
+    pub service: Option<Nanos>,
 }
 
 impl TraceRequest {

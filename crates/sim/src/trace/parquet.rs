@@ -15,6 +15,7 @@
 //! | `priority_class` | string | `realtime`, `best-effort` or `idle` |
 //! | `priority_level` | uint8 | 0 (first) to 7 |
 //! | `response_ns` | int64, null | from arrival to completion, ns |
+//! | `service_ns` | int64, null | the part of it at the device, ns; null or no such column: unknown |
 //!
 //! Only `arrival_ns`, `lba`, `sectors` and `is_read` are required, in any integer type and order, so traces made with a dataframe
 //! library can be read; compression is zstd, Snappy or none. The file's key-value metadata has [`VERSION_KEY`], [`PROGRAM_KEY`],

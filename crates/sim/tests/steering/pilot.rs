@@ -78,6 +78,7 @@ fn trace(requests: u64, gap: Nanos) -> Vec<TraceRequest> {
         stream: 1,
         priority: Priority::DEFAULT,
         response: None,
+        service: None,
     };
     (0..requests).map(one).collect()
 }

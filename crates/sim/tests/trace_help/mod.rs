@@ -53,12 +53,13 @@ pub fn error(result: Result<Read, TraceError>) -> String {
     }
 }
 
-/// `arrival_ns device stream op lba+sectors`, and `sync` and `response_ns` where known.
+/// `arrival_ns device stream op lba+sectors`, and `sync`, `response_ns` and `service_ns` where known.
 pub fn show(request: &TraceRequest) -> String {
-    let TraceRequest { arrival, device, lba, sectors, op, sync, stream, response, .. } = request;
+    let TraceRequest { arrival, device, lba, sectors, op, sync, stream, response, service, .. } = request;
     let sync = sync.map_or(String::new(), |sync| format!(" sync={sync}"));
     let response = response.map_or(String::new(), |response| format!(" response={}", response.0));
-    format!("{} {device} {stream} {op:?} {lba}+{sectors}{sync}{response}", arrival.0)
+    let service = service.map_or(String::new(), |service| format!(" service={}", service.0));
+    format!("{} {device} {stream} {op:?} {lba}+{sectors}{sync}{response}{service}", arrival.0)
 }
 
 pub fn shown(read: &Read) -> Vec<String> {

@@ -121,6 +121,7 @@ struct Columns {
     priority_class: Option<usize>,
     priority_level: Option<usize>,
     response: Option<usize>,
+    service: Option<usize>,
 }
 
 impl Columns {
@@ -157,6 +158,7 @@ impl Columns {
             priority_class: find("priority_class", &[Type::BYTE_ARRAY])?,
             priority_level: find("priority_level", integer)?,
             response: find("response_ns", integer)?,
+            service: find("service_ns", integer)?,
         })
     }
 }
@@ -233,6 +235,7 @@ struct Group {
     priority_class: Option<Column<ByteArrayType>>,
     priority_level: Option<Integers>,
     response: Option<Integers>,
+    service: Option<Integers>,
     /// Rows of the current batch, and how many of them have been read.
     rows: usize,
     done: usize,
@@ -255,6 +258,7 @@ impl Group {
             priority_class: columns.priority_class.map(|at| opener.column(at)).transpose()?,
             priority_level: columns.priority_level.map(|at| opener.integers(at)).transpose()?,
             response: columns.response.map(|at| opener.integers(at)).transpose()?,
+            service: columns.service.map(|at| opener.integers(at)).transpose()?,
             rows: 0,
             done: 0,
         })
@@ -277,6 +281,7 @@ impl Group {
             self.priority_class.as_mut().map(Column::fill).transpose()?,
             self.priority_level.as_mut().map(Integers::fill).transpose()?,
             self.response.as_mut().map(Integers::fill).transpose()?,
+            self.service.as_mut().map(Integers::fill).transpose()?,
         ];
         match others.iter().flatten().find(|&&rows| rows != self.rows) {
             Some(rows) => Err(ParquetError::General(format!("one column has {rows} more rows where another has {}", self.rows))),
@@ -302,6 +307,7 @@ impl Group {
             priority_class: self.priority_class.as_mut().and_then(|column| column.take(row)),
             priority_level: self.priority_level.as_mut().and_then(|column| column.take(row)),
             response: self.response.as_mut().and_then(|column| column.take(row)),
+            service: self.service.as_mut().and_then(|column| column.take(row)),
         }
     }
 }
@@ -361,6 +367,7 @@ struct Row<'a> {
     priority_class: Option<&'a ByteArray>,
     priority_level: Option<i64>,
     response: Option<i64>,
+    service: Option<i64>,
 }
 
 impl Row<'_> {
@@ -382,10 +389,8 @@ impl Row<'_> {
             sync: self.sync,
             stream: within("stream", self.stream, u32::MAX.into())? as u32,
             priority: self.priority()?,
-            response: match self.response {
-                None => None,
-                some => Some(Nanos(within("response_ns", some, i64::MAX)? as u64)),
-            },
+            response: span("response_ns", self.response)?,
+            service: span("service_ns", self.service)?,
         };
         Ok((sectors > 0).then_some(request))
     }
@@ -402,6 +407,14 @@ impl Row<'_> {
             priority.level = within("priority_level", self.priority_level, 7)? as u8;
         }
         Ok(priority)
+    }
+}
+
+/// A span of time, if the column says one.
+fn span(name: &str, value: Option<i64>) -> Result<Option<Nanos>, String> {
+    match value {
+        None => Ok(None),
+        some => Ok(Some(Nanos(within(name, some, i64::MAX)? as u64))),
     }
 }
 

@@ -47,6 +47,7 @@ fn schema() -> Result<Node, ParquetError> {
         ("priority_class", Type::BYTE_ARRAY, REQUIRED, Some(LogicalType::String)),
         ("priority_level", Type::INT32, REQUIRED, unsigned(8)),
         ("response_ns", Type::INT64, OPTIONAL, None),
+        ("service_ns", Type::INT64, OPTIONAL, None),
     ];
     let fields = columns.into_iter().map(|(name, physical, repetition, logical)| {
         let field = Node::primitive_type_builder(name, physical).with_repetition(repetition).with_logical_type(logical);
@@ -68,6 +69,7 @@ fn properties(about: &About) -> Result<WriterProperties, ParquetError> {
         .set_column_dictionary_enabled(plain("arrival_ns"), false)
         .set_column_encoding(plain("arrival_ns"), Encoding::DELTA_BINARY_PACKED)
         .set_column_dictionary_enabled(plain("response_ns"), false)
+        .set_column_dictionary_enabled(plain("service_ns"), false)
         .set_column_dictionary_enabled(plain("lba"), false)
         .build())
 }
@@ -93,9 +95,12 @@ struct Store {
 
 impl TraceWriter for Store {
     fn write(&mut self, request: &TraceRequest, names: &dyn TraceReader) -> io::Result<()> {
-        for (what, value) in
-            [("arrival", request.arrival.0), ("response", request.response.unwrap_or_default().0), ("lba", request.lba)]
-        {
+        for (what, value) in [
+            ("arrival", request.arrival.0),
+            ("response", request.response.unwrap_or_default().0),
+            ("service", request.service.unwrap_or_default().0),
+            ("lba", request.lba),
+        ] {
             if i64::try_from(value).is_err() {
                 let message = format!("a request's {what} is {value}, beyond the 2^63 - 1 of a Parquet column");
                 return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -145,7 +150,9 @@ impl Store {
         put_names(&mut group, &self.stream_names)?;
         put::<ByteArrayType>(&mut group, requests, |request| class_name(&classes, request.priority.class))?;
         put::<Int32Type>(&mut group, requests, |request| request.priority.level.into())?;
-        put_known::<Int64Type>(&mut group, requests.iter().map(|request| request.response.map(|response| response.0 as i64)))?;
+        for span in [|request: &TraceRequest| request.response, |request: &TraceRequest| request.service] {
+            put_known::<Int64Type>(&mut group, requests.iter().map(|request| span(request).map(|span| span.0 as i64)))?;
+        }
         group.close()?;
         // What the library still holds back belongs to this group's checksum.
         self.file.flush()?;

@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   8,0    0        1     0.000000000  4711  Q  RS 123456 + 8 [postgres]
-//!   8,0    0        2     0.004210000     0  C  RS 123456 + 8 [0]
+//!   8,0    0        2     0.000810000     0  D  RS 123456 + 8 [0]
+//!   8,0    0        3     0.004210000     0  C  RS 123456 + 8 [0]
 //! ```
 //! Device, processor, sequence, seconds, process, action, direction (`R`, `W`, `D` for a discard, then `S` for synchronous),
 //! first sector + sectors, program or error (`blkparse_fmt.c`: `%D %2c %8s %5T.%9t %5p %2a %3d`). Queued (Q) is the arrival;
-//! completed (C) follows where the trace knows the response time. Every request is on processor 0, and device n is called
+//! sent to the driver (D) and completed (C) follow where the trace knows these times. Every request is on processor 0, and device n is called
 //! `8,16n`, as disks are: sda, sdb, ...
 //!
 //! If requests in flight overlap, a completion line does not identify its request: a reader may confuse them.
@@ -23,7 +24,7 @@ use super::{About, Field, Out, OutputFormat, TraceWriter};
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "blkparse",
     extensions: &["blkparse"],
-    summary: "blkparse's text: a line for each arrival and completion",
+    summary: "blkparse's text: a line for each arrival, each dispatch and each completion",
     is_text: true,
     leaves_out: &[Field::SyncUnknown, Field::AsyncRead, Field::DeviceName, Field::Priority],
     create,
@@ -38,17 +39,19 @@ fn create(out: Out, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
 
 struct Blkparse {
     out: Out,
-    under_way: BinaryHeap<Reverse<Completion>>,
+    under_way: BinaryHeap<Reverse<Later>>,
     lines: u64,
     written: u64,
     left_out: u64,
 }
 
-/// A completion to come. The order is by time, then by arrival.
+/// A line to come. The order is by time, then by arrival.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Completion {
+struct Later {
     at: Nanos,
     sequence: u64,
+    /// The completion, which comes behind the dispatch.
+    is_completion: bool,
     device: u32,
     lba: u64,
     sectors: u32,
@@ -71,18 +74,17 @@ impl TraceWriter for Blkparse {
         writeln!(self.out, "{} + {} [{}]", request.lba, request.sectors, name.replace(['\n', '\r'], " "))?;
         self.written += 1;
         let Some(response) = request.response else { return Ok(()) };
-        if self.under_way.len() == UNDER_WAY {
+        if self.under_way.len() >= UNDER_WAY {
             self.left_out += 1;
             return Ok(());
         }
-        self.under_way.push(Reverse(Completion {
-            at: request.arrival + response,
-            sequence: self.written,
-            device: request.device,
-            lba: request.lba,
-            sectors: request.sectors,
-            direction,
-        }));
+        let TraceRequest { device, lba, sectors, .. } = *request;
+        let done = request.arrival + response;
+        let later =
+            |at, is_completion| Reverse(Later { at, sequence: self.written, is_completion, device, lba, sectors, direction });
+        let sent = request.service.map(|service| later((done - service).max(request.arrival), false));
+        self.under_way.extend(sent);
+        self.under_way.push(later(done, true));
         Ok(())
     }
 
@@ -96,11 +98,12 @@ impl TraceWriter for Blkparse {
 }
 
 impl Blkparse {
-    /// Writes the completions up to a time.
+    /// Writes what was done up to a time.
     fn complete_until(&mut self, now: Nanos) -> io::Result<()> {
         while self.under_way.peek().is_some_and(|Reverse(next)| next.at <= now) {
             let Some(Reverse(done)) = self.under_way.pop() else { break };
-            self.head(done.device, done.at, 0, "C", done.direction)?;
+            let action = if done.is_completion { "C" } else { "D" };
+            self.head(done.device, done.at, 0, action, done.direction)?;
             writeln!(self.out, "{} + {} [0]", done.lba, done.sectors)?;
         }
         Ok(())

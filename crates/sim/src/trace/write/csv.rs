@@ -17,7 +17,7 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
 };
 
 const HEADING: &[u8] =
-    b"arrival_ns,device,device_name,lba,sectors,op,sync,stream,stream_name,priority_class,priority_level,response_ns\n";
+    b"arrival_ns,device,device_name,lba,sectors,op,sync,stream,stream_name,priority_class,priority_level,response_ns,service_ns\n";
 
 fn create(mut out: Out, _about: &About) -> io::Result<Box<dyn TraceWriter>> {
     out.write_all(HEADING)?;
@@ -51,9 +51,12 @@ impl TraceWriter for Csv {
             PriorityClass::Idle => "idle",
         };
         write!(out, ",{class},{},", request.priority.level)?;
-        match request.response {
-            Some(response) => writeln!(out, "{}", response.0),
-            None => writeln!(out),
+        if let Some(response) = request.response {
+            write!(out, "{}", response.0)?;
+        }
+        match request.service {
+            Some(service) => writeln!(out, ",{}", service.0),
+            None => writeln!(out, ","),
         }
     }
 

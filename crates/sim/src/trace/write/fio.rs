@@ -17,7 +17,15 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
     extensions: &["iolog"],
     summary: "fio's I/O log, version 3: replayed by fio --read_iolog; times in us",
     is_text: true,
-    leaves_out: &[Field::Nanoseconds, Field::Sync, Field::Stream, Field::StreamName, Field::Priority, Field::Response],
+    leaves_out: &[
+        Field::Nanoseconds,
+        Field::Sync,
+        Field::Stream,
+        Field::StreamName,
+        Field::Priority,
+        Field::Response,
+        Field::Service,
+    ],
     create,
 };
 

@@ -103,6 +103,8 @@ pub enum Field {
     Priority,
     /// From arrival to completion.
     Response,
+    /// The part of that at the device.
+    Service,
 }
 
 impl Field {
@@ -118,6 +120,7 @@ impl Field {
             Field::DeviceName => "devices' names",
             Field::Priority => "I/O priorities",
             Field::Response => "response times",
+            Field::Service => "times at the device",
         }
     }
 }
@@ -162,5 +165,6 @@ fn says(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
         Field::DeviceName => names.device_name(request.device).is_some(),
         Field::Priority => request.priority != block::Priority::DEFAULT,
         Field::Response => request.response.is_some(),
+        Field::Service => request.service.is_some(),
     }
 }
