@@ -14,6 +14,7 @@ mod decay;
 mod directory;
 pub mod hash_index;
 mod knowledge;
+pub mod limits;
 pub mod list;
 mod nearest;
 pub mod queue;

@@ -167,6 +167,11 @@ impl Queue {
         self.merging = merging;
     }
 
+    /// What is allowed.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// Changes what is allowed from now on.
     pub fn set_limits(&mut self, limits: &Limits) {
         self.limits = *limits;

@@ -123,9 +123,11 @@ pub struct Roster {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Shared {
     tenants: Vec<Tenant>,
+    /// Streams whose requests are their tenant's wherever they go.
+    roaming: BTreeMap<StreamId, usize>,
     /// By their first sector; none overlap.
     volumes: Vec<Volume>,
     streams: BTreeMap<StreamId, usize>,
@@ -133,7 +135,7 @@ struct Shared {
 }
 
 /// Sectors of a tenant.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Volume {
     sectors: Range<u64>,
     tenant: usize,
@@ -143,7 +145,7 @@ struct Volume {
 
 impl Default for Shared {
     fn default() -> Shared {
-        Shared { tenants: Vec::new(), volumes: Vec::new(), streams: BTreeMap::new(), disks: 1 }
+        Shared { tenants: Vec::new(), roaming: BTreeMap::new(), volumes: Vec::new(), streams: BTreeMap::new(), disks: 1 }
     }
 }
 
@@ -167,7 +169,8 @@ impl Roster {
         if let Some((_, number)) = volumes.iter().find(|(sectors, _)| sectors.is_empty()) {
             return Err(RosterError::EmptyVolume(name(*number)));
         }
-        if let Some([(_, one), (sectors, other)]) = volumes.array_windows().find(|[one, next]| next.0.start < one.0.end) {
+        let mut pairs = volumes.iter().zip(volumes.iter().skip(1));
+        if let Some(((_, one), (sectors, other))) = pairs.find(|(one, next)| next.0.start < one.0.end) {
             return Err(RosterError::Overlap(name(*one), name(*other), sectors.start));
         }
         let mut held: BTreeMap<usize, u64> = BTreeMap::new();
@@ -184,8 +187,14 @@ impl Roster {
                 return Err(RosterError::StreamTwice(stream, name(other), name(number)));
             }
         }
-        let shared = Shared { tenants, volumes, streams: by_stream, disks: disks.max(1) };
+        let shared = Shared { tenants, roaming: BTreeMap::new(), volumes, streams: by_stream, disks: disks.max(1) };
         Ok(Roster { shared: Arc::new(shared) })
+    }
+
+    /// The same where these streams are of these tenants in everybody's sectors: who copies volumes, backs them up or checks them.
+    pub fn with_roaming(mut self, streams: &[(StreamId, usize)]) -> Roster {
+        Arc::make_mut(&mut self.shared).roaming.extend(streams.iter().copied());
+        self
     }
 
     /// The tenants, in order of their numbers.
@@ -198,16 +207,44 @@ impl Roster {
         self.shared.disks
     }
 
-    /// Whose request it is: of those sectors, or else of that stream.
+    /// Whose request it is: of a roaming stream, of those sectors, or else of that stream.
     pub fn owner(&self, request: &Request) -> Option<usize> {
-        let by_place = self.volume(request.lba).map(|volume| volume.tenant);
-        by_place.or_else(|| self.shared.streams.get(&request.stream).copied())
+        self.owner_at(request.lba, request.stream)
+    }
+
+    /// The same of what begins at this sector and comes from this stream.
+    pub fn owner_at(&self, lba: u64, stream: StreamId) -> Option<usize> {
+        if let Some(&tenant) = self.shared.roaming.get(&stream) {
+            return Some(tenant);
+        }
+        self.volume(lba).map(|volume| volume.tenant).or_else(|| self.of_stream(stream))
+    }
+
+    /// Whose stream it is, wherever it reads and writes.
+    pub fn of_stream(&self, stream: StreamId) -> Option<usize> {
+        let roaming = self.shared.roaming.get(&stream);
+        roaming.or_else(|| self.shared.streams.get(&stream)).copied()
+    }
+
+    /// The sectors of tenants, with whose they are, by the first of each.
+    pub fn volumes(&self) -> impl Iterator<Item = (Range<u64>, usize)> {
+        self.shared.volumes.iter().map(|volume| (volume.sectors.clone(), volume.tenant))
+    }
+
+    /// The streams of tenants, with whose they are.
+    pub fn streams(&self) -> impl Iterator<Item = (StreamId, usize)> {
+        self.shared.streams.iter().map(|(stream, tenant)| (*stream, *tenant))
     }
 
     /// Where a request begins in its tenant's own sectors, counted from 0: so its reference disk would see it. Of who has no volume, where
     /// it begins on the disk.
     pub fn lba_of_tenant(&self, request: &Request) -> u64 {
-        self.volume(request.lba).map_or(request.lba, |volume| request.lba - volume.sectors.start + volume.before)
+        self.place_of_tenant(request.lba)
+    }
+
+    /// The same of a sector.
+    pub fn place_of_tenant(&self, lba: u64) -> u64 {
+        self.volume(lba).map_or(lba, |volume| lba - volume.sectors.start + volume.before)
     }
 
     fn volume(&self, lba: u64) -> Option<&Volume> {
@@ -248,6 +285,14 @@ impl Register {
         self.roster.owner(request).unwrap_or(tenants)
     }
 
+    /// Whose it is, if that has a number yet.
+    pub fn find(&self, request: &Request) -> Option<usize> {
+        match self.roster.tenants().len() {
+            0 => self.others.get(&request.stream).copied(),
+            tenants => Some(self.roster.owner(request).unwrap_or(tenants)),
+        }
+    }
+
     /// What was promised to a number; `None` to who is not on the roster.
     pub fn tenant(&self, number: usize) -> Option<&Tenant> {
         self.roster.tenants().get(number)
@@ -277,6 +322,8 @@ mod tests {
         let roster = Roster::new(tenants, vec![(1000..2000, 1), (500..1000, 0), (0..20, 0)], &[(7, 1)], 1).unwrap();
         let places = [999, 1000, 10, 2000].map(|lba| roster.lba_of_tenant(&request(7, lba)));
         assert_eq!(places, [519, 0, 10, 2000], "as its own disk would see it");
+        let roaming = roster.clone().with_roaming(&[(7, 1)]);
+        assert_eq!(roaming.owner(&request(7, 999)), Some(1), "who roams counts before sectors");
         let mut register = Register::new(&roster);
         assert_eq!(register.number(&request(7, 999)), 0, "sectors count before streams");
         assert_eq!(register.number(&request(5, 1000)), 1);

@@ -1,10 +1,14 @@
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 use std::panic::catch_unwind;
 
 use super::{assert_conforms, assert_switches};
-use crate::{ALL, Insertion, Limits, Nanos, Patience, Pick, Request, Scheduler, SchedulerSpec, find};
+use crate::tenants::ConstantTime;
+use crate::{ALL, Insertion, Limits, Nanos, Patience, Pick, Request, Roster, Scheduler, SchedulerSpec, Tenant, find};
 
 const CASES: u32 = 192;
 const CASES_PER_PAIR: u32 = 48;
@@ -13,6 +17,45 @@ const CASES_PER_PAIR: u32 = 48;
 fn every_scheduler_conforms() {
     for spec in ALL {
         assert_conforms(spec, CASES);
+    }
+}
+
+/// Tells a scheduler of tenants: each stream that the scripts use often has other terms.
+fn told(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
+    let disk = |millis| Arc::new(ConstantTime { request: Nanos::from_millis(millis), sector: Nanos::from_micros(1) });
+    let rate = NonZeroU64::new;
+    let tenants = vec![
+        Tenant { reservation_iops: rate(200), limit_iops: rate(2_000), ..Tenant::new("fast").promised(disk(2)) },
+        Tenant { limit_bytes_per_s: rate(1 << 46), ..Tenant::new("slow").promised(disk(300)).weighing(3) },
+        Tenant::new("nothing promised").weighing(2),
+    ];
+    scheduler.set_roster(&Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1), (3, 2)], 2).unwrap());
+    scheduler
+}
+
+macro_rules! told {
+    ($name:literal) => {{
+        let spec = find($name).unwrap();
+        let build = |limits: &Limits, values: &[i64]| told((find($name).unwrap().build)(limits, values));
+        let SchedulerSpec { name, summary, source, tunables, work_conserving, .. } = *spec;
+        &*Box::leak(Box::new(SchedulerSpec {
+            name,
+            summary,
+            source,
+            tunables,
+            work_conserving,
+            patience: None,
+            knowledge: None,
+            build,
+        }))
+    }};
+}
+
+#[test]
+fn schedulers_conform_that_were_told_of_tenants() {
+    for spec in [told!("virtual-clock"), told!("youchoose"), told!("mclock")] {
+        assert_conforms(spec, CASES);
+        assert_switches(spec, find("noop").unwrap(), CASES_PER_PAIR);
     }
 }
 

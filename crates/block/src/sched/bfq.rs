@@ -25,6 +25,7 @@
 //! * Time is exact, where the kernel counts in jiffies of 4 ms.
 
 mod cooperation;
+mod groups;
 mod idling;
 mod io_queue;
 mod raising;
@@ -45,7 +46,8 @@ use crate::directory::Directory;
 use crate::hash_index::HashIndex;
 use crate::queue::{Limits, Merging, Placed, Queue};
 use crate::sorted::SortedList;
-use crate::{Nanos, Op, Priority, PriorityClass, Request, RequestId};
+use crate::{Nanos, Op, Priority, PriorityClass, Request, RequestId, Roster};
+use groups::Groups;
 use idling::{DeviceQueue, InjectionTrial};
 use io_queue::{IoQueue, Process, QueueRef, passed};
 use raising::{ASYNC_PAUSE, Burst, SOFT_REAL_TIME};
@@ -87,6 +89,7 @@ struct Bfq {
     requests: Queue,
     queues: Vec<IoQueue>,
     schedule: Schedule,
+    groups: Groups,
     directory: Directory,
     processes: Vec<Process>,
     /// Queues that their processes left: their numbers are free once they are empty.
@@ -154,6 +157,7 @@ impl Bfq {
             requests: Queue::new(*limits, Merging { front: true, within_stream: false }),
             queues: Vec::new(),
             schedule: Schedule::default(),
+            groups: Groups::default(),
             directory: Directory::default(),
             processes: Vec::new(),
             left: Vec::new(),
@@ -433,8 +437,19 @@ impl Scheduler for Bfq {
         self.requests.set_limits(limits);
     }
 
+    fn set_roster(&mut self, roster: &Roster) {
+        self.groups = Groups::new(roster);
+        for process in &self.processes {
+            if let (Some(number), Some(group)) = (process.queue, self.groups.of_stream(process.stream)) {
+                self.schedule.join(number, group);
+            }
+        }
+    }
+
     fn drain(&mut self, out: &mut Vec<Request>) {
         self.requests.drain(out);
+        let roster = self.groups.roster().clone();
         *self = Bfq::new(&self.limits, self.tuning);
+        self.set_roster(&roster);
     }
 }

@@ -12,13 +12,18 @@ mod bfq;
 mod cfq;
 mod clook;
 mod deadline;
+pub mod fairio;
+mod io_cost;
 mod kyber;
+mod mclock;
 mod mq_deadline;
 mod none;
 mod noop;
 mod scan;
 mod sptf;
 mod sstf;
+mod virtual_clock;
+mod youchoose;
 
 /// What a scheduler did with a request it was given. The host must know of merges, for one completion then ends several requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +196,7 @@ pub static KERNEL: &[&SchedulerSpec] = &[&none::SPEC, &mq_deadline::SPEC, &kyber
 pub static CLASSIC: &[&SchedulerSpec] = &[&noop::SPEC, &sstf::SPEC, &clook::SPEC, &deadline::SPEC, &anticipatory::SPEC, &cfq::SPEC];
 
 /// Those that share a device out among tenants ([`tenants`](crate::tenants)).
-pub static SHARING: &[&SchedulerSpec] = &[];
+pub static SHARING: &[&SchedulerSpec] = &[&fairio::SPEC, &io_cost::SPEC, &virtual_clock::SPEC, &youchoose::SPEC, &mclock::SPEC];
 
 /// All schedulers that do not learn: the classic ones, an elevator and a bound that nobody uses, those of today's Linux, and those that
 /// share a device out.
@@ -208,6 +213,11 @@ pub static ALL: &[&SchedulerSpec] = &[
     &mq_deadline::SPEC,
     &kyber::SPEC,
     &bfq::SPEC,
+    &fairio::SPEC,
+    &io_cost::SPEC,
+    &virtual_clock::SPEC,
+    &youchoose::SPEC,
+    &mclock::SPEC,
 ];
 
 /// Lets `to` take over the queue of `from` in the middle of a run.
@@ -229,6 +239,14 @@ pub fn switch(from: &mut dyn Scheduler, to: &mut dyn Scheduler, now: Nanos, mut 
 /// [`Tags::wake_batch`] where at least so many tags are open to all.
 fn wake_batch(depth: u32) -> u32 {
     (depth / 8).clamp(1, 8)
+}
+
+/// How many of the tags are open to a tenant that holds so many, by its weight beside all those who ask: all of them up to its part of one
+/// half, beyond that only the other half. So who floods the queue leaves room for everybody, and alone it has room enough.
+fn tags_open_to_tenant(depth: u32, held: u64, weight: u64, weights: u64) -> u32 {
+    let half = depth.div_ceil(2);
+    let is_modest = u128::from(held) * u128::from(weights.max(weight)) < u128::from(half) * u128::from(weight);
+    if is_modest { depth } else { half }
 }
 
 /// The two kinds of requests where they are told apart: those that nobody waits for, and those that somebody waits for.

@@ -1,6 +1,9 @@
 //! Budget fair queueing.
 
-use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, PriorityClass, Request, RequestId, Scheduler, StreamId, parse};
+use block::{
+    Insertion, Limits, Merges, Nanos, Op, Pick, Priority, PriorityClass, Request, RequestId, Roster, Scheduler, StreamId, Tenant,
+    parse,
+};
 
 use crate::disk::{Process, Report, run};
 use crate::{insert_all, ms, read, scheduler, scheduler_with, serve, serve_all, write};
@@ -81,6 +84,20 @@ fn shares_follow_the_weights_of_the_priority_levels() {
     let levels = [0, 4, 7].map(|level| at_level(level, reader(u64::from(level))));
     let served = run_bfq("bfq:low_latency=0", &levels, 40_000).served;
     assert!(served[0] * 10 > served[1] * 19 && served[1] * 10 > served[2] * 38, "{served:?}");
+}
+
+#[test]
+fn processes_of_tenants_share_by_the_tenants_weights_however_many_there_are() {
+    let (tenants, readers) = (vec![Tenant::new("a").weighing(3), Tenant::new("b")], [0, 1, 2, 3].map(reader));
+    // The second has three processes, the first one.
+    let roster = Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1), (3, 1), (4, 1)], 1).unwrap();
+    for setting in ["bfq", "bfq:low_latency=0"] {
+        let mut bfq = scheduler_with(setting, UNMERGED);
+        bfq.set_roster(&roster);
+        let served = run(&mut *bfq, &readers, ms(40_000)).served;
+        let others: u64 = served[1..].iter().sum();
+        assert!((2.7..3.3).contains(&(served[0] as f64 / others as f64)), "{setting}: {served:?}");
+    }
 }
 
 #[test]

@@ -8,7 +8,7 @@ const TRANSFER: Nanos = Nanos::from_micros(400);
 const SEEK: Nanos = Nanos::from_micros(8_000);
 
 /// A process in a closed loop: it thinks, asks, waits for the answer.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct Process {
     pub op: Op,
     pub sync: bool,
@@ -34,6 +34,12 @@ impl Process {
     }
 }
 
+/// How long a request takes after one that ended at `head`.
+pub fn service_of(request: &Request, head: u64) -> Nanos {
+    let longer = Nanos(TRANSFER.0 / 8 * u64::from(request.sectors.saturating_sub(8)));
+    longer + if request.lba == head { TRANSFER } else { SEEK }
+}
+
 /// What a run showed.
 #[derive(Default)]
 pub struct Report {
@@ -46,6 +52,8 @@ pub struct Report {
     pub done: Vec<(StreamId, Nanos, Nanos)>,
     /// How long the longest request of each process took.
     pub longest: Vec<Nanos>,
+    /// For how long the disk had nothing to do though something waited.
+    pub idle_while_waiting: Nanos,
 }
 
 impl Report {
@@ -63,6 +71,11 @@ struct Running {
 
 /// Runs the processes (stream 1, 2, …) until `end` on a disk that takes one request at a time.
 pub fn run(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos) -> Report {
+    run_slowed(scheduler, processes, end, 1)
+}
+
+/// The same on a disk that takes so many times as long.
+pub fn run_slowed(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos, slowness: u64) -> Report {
     let mut running: Vec<Running> = processes
         .iter()
         .map(|&process| Running { process, next_lba: process.first_lba, issues: vec![process.starts; process.at_once as usize] })
@@ -76,6 +89,9 @@ pub fn run(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos) -> 
         let issue = running.iter().enumerate().flat_map(|(n, r)| r.issues.iter().map(move |&at| (at, n))).min();
         let times = [at_disk.map(|(done, ..)| done), issue.map(|(at, _)| at), wake];
         let Some(next) = times.into_iter().flatten().min().filter(|&next| next < end) else { return report };
+        if at_disk.is_none() && wake.is_some() {
+            report.idle_while_waiting += next - now;
+        }
         now = now.max(next);
         if let Some((done, began, request)) = at_disk
             && done == next
@@ -114,8 +130,7 @@ pub fn run(scheduler: &mut dyn Scheduler, processes: &[Process], end: Nanos) -> 
         if at_disk.is_none() {
             match scheduler.pick(now) {
                 Pick::Go(request) => {
-                    let longer = Nanos(TRANSFER.0 / 8 * u64::from(request.sectors.saturating_sub(8)));
-                    let service = longer + if request.lba == head { TRANSFER } else { SEEK };
+                    let service = Nanos(service_of(&request, head).0 * slowness);
                     report.seeks += u64::from(request.lba != head);
                     head = request.end();
                     at_disk = Some((now + service, now, request));

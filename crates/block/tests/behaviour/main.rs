@@ -1,14 +1,22 @@
 //! What each scheduler promises beyond the rules all obey, and what the merging queue does.
 
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
 mod anticipatory;
 mod bfq;
 mod cfq;
+mod crowd;
 mod deadline;
 mod disk;
 mod elevators;
+mod fairio;
+mod io_cost;
+mod mclock;
 mod merging;
 mod multi_queue;
 mod switching;
+mod virtual_clock;
+mod youchoose;
 
 use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, RequestId, Scheduler, parse};
 

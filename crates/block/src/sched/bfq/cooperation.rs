@@ -50,7 +50,7 @@ impl Bfq {
             let generation = self.queues[number].generation + 1;
             self.queues[number] = IoQueue { generation, ..queue };
         }
-        self.schedule.set(number, super::entity_of(request.priority));
+        self.schedule.set(number, super::entity_of(request.priority).in_group(self.groups.of(request)));
         self.processes[process].queue = Some(number);
         if again { number } else { self.consider_stable_merge(now, process, number) }
     }
@@ -132,12 +132,18 @@ impl Bfq {
     fn may_cooperate(&self, now: Nanos, number: usize, other: usize) -> bool {
         let (a, b) = (&self.queues[number], &self.queues[other]);
         !self.is_too_late_to_merge(now, other)
+            && self.same_tenant(number, other)
             && !a.is_idle_class()
             && a.class == b.class
             && !a.is_seeky()
             && !b.is_seeky()
             && a.is_sync()
             && b.is_sync()
+    }
+
+    /// Queues of different tenants never become one (as of different groups, `entity.parent`).
+    fn same_tenant(&self, number: usize, other: usize) -> bool {
+        self.schedule.entity(number).tenant() == self.schedule.entity(other).tenant()
     }
 
     fn end_of_chain(&self, mut number: usize) -> usize {
@@ -245,6 +251,7 @@ impl Bfq {
             self.is_current(last)
                 && !passed(Some(queue.created), STABLE_MERGE_WINDOW, now)
                 && same_priority(queue, &self.queues[number])
+                && self.same_tenant(number, last.number)
         });
         let Some(last) = last else {
             self.last_created = Some(self.reference(number));

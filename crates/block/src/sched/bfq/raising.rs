@@ -137,7 +137,8 @@ impl Bfq {
     /// Whether a queue that becomes busy deserves to be raised (first half of `bfq_bfqq_handle_idle_busy_switch`).
     pub(super) fn deserves_raising(&self, now: Nanos, number: usize, stably_merged: bool) -> Deserves {
         let queue = &self.queues[number];
-        let default_weight = self.schedule.entity(number).own_weight() == OWN_WEIGHT;
+        let entity = self.schedule.entity(number);
+        let default_weight = entity.own_weight() == OWN_WEIGHT && entity.tenant().is_none();
         let in_burst = queue.in_large_burst;
         let soft_real_time =
             !queue.only_seeks() && !in_burst && queue.soft_real_time_from < now && queue.at_device == 0 && default_weight;

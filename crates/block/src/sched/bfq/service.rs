@@ -11,6 +11,7 @@
 
 use alloc::vec::Vec;
 
+use super::groups::Group;
 use crate::sorted::SortedList;
 use crate::{Nanos, PriorityClass};
 
@@ -18,9 +19,6 @@ use crate::{Nanos, PriorityClass};
 const SHIFT: u32 = 22;
 /// Without service for so long, the idle class goes first once (`BFQ_CL_IDLE_TIMEOUT`).
 const IDLE_CLASS_PATIENCE: Nanos = Nanos::from_millis(200);
-/// One weight for each priority level.
-const WEIGHTS: usize = 8;
-
 pub(super) const CLASSES: usize = 3;
 
 pub(super) fn class_index(class: PriorityClass) -> usize {
@@ -65,11 +63,23 @@ pub(super) struct Entity {
     on_tree: bool,
     /// Its weight is counted among those of the queues that are not raised.
     counted: bool,
+    /// The tenant that it is one of.
+    tenant: Option<usize>,
 }
 
 impl Entity {
     pub(super) fn new(class: PriorityClass, own_weight: u64) -> Entity {
         Entity { class: class_index(class), weight: own_weight, own_weight, coefficient: 1, ..Entity::default() }
+    }
+
+    /// The same as one of a tenant's, with the weight of those.
+    pub(super) fn in_group(self, group: Option<Group>) -> Entity {
+        let Some(Group { tenant, weight }) = group else { return self };
+        Entity { tenant: Some(tenant), weight, own_weight: weight, ..self }
+    }
+
+    pub(super) fn tenant(&self) -> Option<usize> {
+        self.tenant
     }
 
     pub(super) fn budget_left(&self) -> u64 {
@@ -116,8 +126,16 @@ pub(super) struct Schedule {
     /// Keeps queues that finish at the same time in order.
     count: u64,
     idle_class_served: Nanos,
-    /// How many queues with requests waiting or at the device have each weight; raised ones are left out (`queue_weights_tree`).
-    weights: [u32; WEIGHTS],
+    /// How many queues with requests waiting or at the device have each weight, those of each tenant for themselves; raised ones are left
+    /// out (`queue_weights_tree`). By weight.
+    weights: Vec<Weighed>,
+}
+
+/// Queues of one weight and one tenant.
+struct Weighed {
+    weight: u64,
+    tenant: Option<usize>,
+    queues: u32,
 }
 
 impl Schedule {
@@ -157,32 +175,51 @@ impl Schedule {
 
     // Weights in use.
 
-    fn weight_index(entity: &Entity) -> usize {
-        (entity.own_weight as usize / 10).clamp(1, WEIGHTS) - 1
+    /// How many queues count like this one. What has counted once keeps its place.
+    fn weighed(&mut self, number: usize) -> &mut u32 {
+        let Entity { own_weight, tenant, .. } = self.entities[number];
+        let place = self.weights.binary_search_by_key(&(own_weight, tenant), |weighed| (weighed.weight, weighed.tenant));
+        let index = place.unwrap_or_else(|index| {
+            self.weights.insert(index, Weighed { weight: own_weight, tenant, queues: 0 });
+            index
+        });
+        &mut self.weights[index].queues
     }
 
     /// `bfq_weights_tree_add`.
     pub(super) fn count_weight(&mut self, number: usize) {
-        let entity = &mut self.entities[number];
-        if !core::mem::replace(&mut entity.counted, true) {
-            self.weights[Schedule::weight_index(entity)] += 1;
+        if !core::mem::replace(&mut self.entities[number].counted, true) {
+            *self.weighed(number) += 1;
         }
     }
 
     /// `bfq_weights_tree_remove`.
     pub(super) fn uncount_weight(&mut self, number: usize) {
-        let entity = &mut self.entities[number];
-        if core::mem::replace(&mut entity.counted, false) {
-            self.weights[Schedule::weight_index(entity)] -= 1;
+        if core::mem::replace(&mut self.entities[number].counted, false) {
+            *self.weighed(number) -= 1;
         }
     }
 
-    /// Whether queues with different weights are busy, unless this one has the least (`bfq_asymmetric_scenario`).
+    /// Whether queues of several tenants are busy, or with different weights unless this one has the least (`bfq_asymmetric_scenario`).
     pub(super) fn weights_vary_against(&self, number: usize) -> bool {
-        let mut used = self.weights.iter().enumerate().filter(|&(_, &queues)| queues > 0).map(|(index, _)| index);
+        let mut used = self.weights.iter().filter(|weighed| weighed.queues > 0);
         let Some(least) = used.next() else { return false };
+        let Some(last) = used.clone().next_back() else { return false };
         let entity = &self.entities[number];
-        used.next().is_some() && !(entity.counted && Schedule::weight_index(entity) == least)
+        used.any(|other| other.tenant != least.tenant)
+            || last.weight != least.weight && !(entity.counted && entity.own_weight == least.weight)
+    }
+
+    /// Makes a queue one of a tenant's.
+    pub(super) fn join(&mut self, number: usize, group: Group) {
+        let was_counted = self.entities[number].counted;
+        self.uncount_weight(number);
+        let entity = &mut self.entities[number];
+        (entity.own_weight, entity.tenant) = (group.weight, Some(group.tenant));
+        if was_counted {
+            self.count_weight(number);
+        }
+        self.update_weight(number);
     }
 
     /// Lets a change of weight take effect (`__bfq_entity_update_weight_prio`).
@@ -391,7 +428,7 @@ impl Schedule {
             assert_eq!(tree.weight_sum, on_tree.map(|entity| entity.weight).sum::<u64>());
         }
         let counted = self.entities.iter().filter(|entity| entity.counted).count() as u32;
-        assert_eq!(self.weights.iter().sum::<u32>(), counted);
+        assert_eq!(self.weights.iter().map(|weighed| weighed.queues).sum::<u32>(), counted);
     }
 }
 

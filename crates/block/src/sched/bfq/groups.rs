@@ -1,0 +1,58 @@
+//! Weights of tenants, in place of Linux's groups (`block/bfq-cgroup.c`, `io.bfq.weight`).
+//!
+//! Linux schedules groups first, and then the queues in one. Here there is one level: each process of a tenant has its part of the tenant's
+//! weight, the same for all. So a tenant has its share while all its processes want something, and less while only some do. Write-back
+//! stays in the queue that all share.
+
+use alloc::vec::Vec;
+
+use crate::{Request, Roster, StreamId};
+
+/// The weight of a process that is nobody's (`BFQ_WEIGHT_LEGACY_DFL` for the level that is usual), as that of a tenant with one process
+/// and a weight of 1.
+const WEIGHT: u64 = 40;
+
+/// Whose processes have which weight.
+#[derive(Default)]
+pub(super) struct Groups {
+    roster: Roster,
+    /// Of each process, by tenant.
+    weights: Vec<u64>,
+}
+
+/// A tenant, and the weight of each of its processes.
+#[derive(Clone, Copy)]
+pub(super) struct Group {
+    pub(super) tenant: usize,
+    pub(super) weight: u64,
+}
+
+impl Groups {
+    pub(super) fn new(roster: &Roster) -> Groups {
+        let mut processes = alloc::vec![0u64; roster.tenants().len()];
+        roster.streams().for_each(|(_, tenant)| processes[tenant] += 1);
+        let weights = roster.tenants().iter().zip(processes).map(|(tenant, processes)| {
+            let weight = WEIGHT * u64::from(tenant.weight) / processes.max(1);
+            weight.max(1)
+        });
+        Groups { roster: roster.clone(), weights: weights.collect() }
+    }
+
+    /// The tenant whose request it is.
+    pub(super) fn of(&self, request: &Request) -> Option<Group> {
+        self.roster.owner(request).map(|tenant| self.group(tenant))
+    }
+
+    /// The tenant whose stream it is.
+    pub(super) fn of_stream(&self, stream: StreamId) -> Option<Group> {
+        self.roster.of_stream(stream).map(|tenant| self.group(tenant))
+    }
+
+    pub(super) fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    fn group(&self, tenant: usize) -> Group {
+        Group { tenant, weight: self.weights[tenant] }
+    }
+}

@@ -1,0 +1,297 @@
+//! What each tenant was given, by weight, and who has share left.
+//!
+//! ```text
+//! ready    something waits, below the line    by the order of service
+//! upheld   something waits, at the line       by what they were given
+//! away     nothing waits, may come back       by what they were given
+//! gone     nothing waits                      in no list; takes no part in cycles
+//! ```
+//! Every change costs the logarithm of the number of tenants, and the start of a cycle only those whose turn comes in it.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::cost::Cost;
+use super::cycle::round_up;
+use super::stability::Stability;
+use crate::Nanos;
+use crate::sorted::SortedList;
+use crate::tenants::ServiceTime;
+
+/// Disk time by weight: nanoseconds of a tenant with a weight of 1, in 2^-32.
+type Virtual = u128;
+const BITS: u32 = 32;
+
+/// The longest cycle that is chosen. Accounts are settled over all cycles, so that longer ones make no share more exact, and those of a
+/// second less.
+const LONGEST: u64 = 500_000_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Gone,
+    Ready(u128),
+    Upheld(u128),
+    Away(u128),
+}
+
+/// A tenant.
+pub(super) struct Class {
+    weight: u64,
+    /// What it was given, and of that in the last cycle in which it was given something.
+    given: Virtual,
+    given_in: (u64, Virtual),
+    place: Place,
+    pub(super) at_device: u32,
+    /// When one of its requests was done last.
+    pub(super) last_seen: Nanos,
+    /// How often in a row it did not use its share, and the cycle from which on it is waited for again.
+    failures: u32,
+    waited_for_from: u64,
+    pub(super) cost: Cost,
+    stability: Stability,
+    pub(super) model: Option<Box<dyn ServiceTime>>,
+}
+
+/// All tenants, by number.
+#[derive(Default)]
+pub(super) struct Accounts {
+    classes: Vec<Class>,
+    ready: SortedList,
+    upheld: SortedList,
+    away: SortedList,
+    /// Of those in a list.
+    weight: u64,
+    /// What they were given on average, as of now; the line up to which they may come; and the weights by which it was drawn.
+    now: Virtual,
+    line: Virtual,
+    line_weight: u64,
+    /// Where everybody was at least when it was drawn.
+    began: Virtual,
+    /// The service of this cycle, in nanoseconds, and its number.
+    service: u64,
+    cycle: u64,
+    /// The longest cycle service by weight that one of those asked for who were served in this cycle, and in the one before.
+    asked: [f64; 2],
+}
+
+fn by_weight(time: u64, weight: u64) -> Virtual {
+    (u128::from(time) << BITS) / u128::from(weight.max(1))
+}
+
+fn key(given: Virtual, number: usize) -> u128 {
+    // 96 bits hold 584 years of a tenant with a weight of 1.
+    given.min((1 << 96) - 1) << 32 | number as u128
+}
+
+impl Accounts {
+    pub(super) fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    pub(super) fn class_mut(&mut self, number: usize) -> &mut Class {
+        &mut self.classes[number]
+    }
+
+    /// The disk time that this cycle gives to all together, in nanoseconds.
+    pub(super) fn service(&self) -> u64 {
+        self.service
+    }
+
+    /// A tenant's requests at the device.
+    pub(super) fn at_device(&self, number: usize) -> u64 {
+        self.classes.get(number).map_or(0, |class| u64::from(class.at_device))
+    }
+
+    /// The weights of those who take part, and of this one.
+    pub(super) fn weight_with(&self, number: usize, weight: u64) -> u64 {
+        let takes_part = self.classes.get(number).is_some_and(|class| class.place != Place::Gone);
+        self.weight.saturating_add(if takes_part { 0 } else { weight })
+    }
+
+    /// A request of a tenant has come.
+    pub(super) fn arrives(&mut self, number: usize, weight: u64) {
+        while self.classes.len() <= number {
+            self.classes.push(Class {
+                weight: 1,
+                given: 0,
+                given_in: (0, 0),
+                place: Place::Gone,
+                at_device: 0,
+                last_seen: Nanos::ZERO,
+                failures: 0,
+                waited_for_from: 0,
+                cost: Cost::default(),
+                stability: Stability::default(),
+                model: None,
+            });
+        }
+        let class = &mut self.classes[number];
+        if class.place != Place::Gone {
+            return;
+        }
+        class.weight = weight.max(1);
+        // What it did not ask for it has no claim to; what it had too much it still has.
+        class.given = class.given.max(self.now);
+        self.weight = self.weight.saturating_add(class.weight);
+        // It takes part in what is left of the cycle. That must not become a multiple of what it was.
+        if self.weight / 2 > self.line_weight {
+            let left = self.line.saturating_sub(self.now);
+            self.line = self.now + left / u128::from(self.weight) * u128::from(self.line_weight);
+            self.line_weight = self.weight;
+        }
+    }
+
+    /// Puts a tenant where it belongs. `next`: what the next of its requests is sorted by, if one waits. It is served from when its share is
+    /// worth more than `least` requests.
+    pub(super) fn settle(&mut self, number: usize, next: Option<u128>, least: u32) {
+        let class = &self.classes[number];
+        let place = match (next, class.place) {
+            (Some(next), Place::Ready(_)) if class.given < self.line => Place::Ready(next),
+            (Some(next), _) => {
+                let threshold = class.cost.mean().map_or(0, |mean| (mean * f64::from(least)) as u64);
+                let served_from = class.given + by_weight(threshold, class.weight);
+                if served_from < self.line { Place::Ready(next) } else { Place::Upheld(key(served_from, number)) }
+            }
+            (None, Place::Gone) => Place::Gone,
+            (None, _) if self.cycle < class.waited_for_from => return self.leave(number),
+            (None, _) => Place::Away(key(class.given, number)),
+        };
+        self.move_to(number, place);
+    }
+
+    fn move_to(&mut self, number: usize, place: Place) {
+        let before = core::mem::replace(&mut self.classes[number].place, place);
+        if before == place {
+            return;
+        }
+        match before {
+            Place::Gone => {}
+            Place::Ready(key) => self.ready.remove(key),
+            Place::Upheld(key) => self.upheld.remove(key),
+            Place::Away(key) => self.away.remove(key),
+        }
+        match place {
+            Place::Gone => {}
+            Place::Ready(key) => self.ready.insert(key, number as u32),
+            Place::Upheld(key) => self.upheld.insert(key, number as u32),
+            Place::Away(key) => self.away.insert(key, number as u32),
+        }
+    }
+
+    /// A tenant of which nothing waits takes part in cycles no longer.
+    pub(super) fn leave(&mut self, number: usize) {
+        if self.classes[number].place != Place::Gone {
+            self.move_to(number, Place::Gone);
+            self.weight -= self.classes[number].weight;
+        }
+    }
+
+    /// A tenant's requests were all taken away.
+    pub(super) fn forget_requests(&mut self, number: usize) {
+        self.classes[number].at_device = 0;
+        self.leave(number);
+    }
+
+    /// It had time to use its share and did not: it is not waited for in as many cycles as the last time, and twice as many again.
+    pub(super) fn could_not_use_its_share(&mut self, number: usize, window: u32) {
+        let class = &mut self.classes[number];
+        let cycles = 1_u32.checked_shl(class.failures).unwrap_or(u32::MAX).min(window);
+        class.failures = class.failures.saturating_add(1);
+        class.waited_for_from = self.cycle + 1 + u64::from(cycles);
+    }
+
+    /// Disk time is given to a tenant, or taken back if it was charged too much.
+    pub(super) fn charge(&mut self, number: usize, time: i64) {
+        let class = &mut self.classes[number];
+        let (own, all) = (by_weight(time.unsigned_abs(), class.weight), by_weight(time.unsigned_abs(), self.weight));
+        if time < 0 {
+            class.given = class.given.saturating_sub(own);
+            self.now = self.now.saturating_sub(all);
+        } else {
+            class.given += own;
+            let before = if class.given_in.0 == self.cycle { class.given_in.1 } else { 0 };
+            class.given_in = (self.cycle, before + own);
+            self.now = (self.now + all).min(self.line.max(self.now));
+        }
+        if class.failures > 0 && !self.used_less_than_half(number) {
+            // It can use its share after all.
+            let class = &mut self.classes[number];
+            (class.failures, class.waited_for_from) = (0, 0);
+        }
+    }
+
+    pub(super) fn dispatched(&mut self, number: usize) {
+        self.classes[number].at_device += 1;
+    }
+
+    /// A request of so many sectors took so many nanoseconds of the disks.
+    pub(super) fn completed(&mut self, number: usize, now: Nanos, sectors: u32, took: u64) {
+        let class = &mut self.classes[number];
+        class.at_device = class.at_device.saturating_sub(1);
+        class.last_seen = now;
+        class.cost.learn(sectors, took);
+        class.stability.learn(took as f32);
+        if let Some(mean) = class.cost.mean() {
+            let asked = mean * f64::from(class.stability.requests(mean as f32)) / class.weight as f64;
+            self.asked[0] = self.asked[0].max(asked);
+        }
+    }
+
+    /// What a tenant's weight gives it of some disk time.
+    pub(super) fn part_of(&self, number: usize, time: u64) -> u64 {
+        let part = u128::from(time) * u128::from(self.classes[number].weight) / u128::from(self.weight.max(1));
+        u64::try_from(part).unwrap_or(u64::MAX)
+    }
+
+    /// Whether a tenant was given less than half of a whole share in this cycle.
+    pub(super) fn used_less_than_half(&self, number: usize) -> bool {
+        let (cycle, given) = self.classes[number].given_in;
+        cycle != self.cycle || given < self.line.saturating_sub(self.began) / 2
+    }
+
+    /// What a tenant is sorted by where the one goes first that was given least.
+    pub(super) fn key(&self, number: usize) -> u128 {
+        key(self.classes[number].given, number)
+    }
+
+    pub(super) fn has_share(&self, number: usize) -> bool {
+        self.classes[number].given < self.line
+    }
+
+    /// The tenant with share left whose request goes next.
+    pub(super) fn first_ready(&self) -> Option<usize> {
+        self.ready.first().map(|(_, number)| number as usize)
+    }
+
+    /// Of those who had their share, the one who was given least.
+    pub(super) fn first_upheld(&self) -> Option<usize> {
+        self.upheld.first().map(|(_, number)| number as usize)
+    }
+
+    /// The next of those who were upheld and have share now.
+    pub(super) fn first_below_line(&self) -> Option<usize> {
+        self.upheld.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
+    }
+
+    /// Of those away with share left, the one who was given least.
+    pub(super) fn away_with_share(&self) -> Option<usize> {
+        self.away.first().filter(|(key, _)| key >> 32 < self.line).map(|(_, number)| number as usize)
+    }
+
+    /// Draws the next line. `fixed`: the cycle's service, in nanoseconds; otherwise it has room for as many requests of each tenant as it
+    /// takes to know their mean.
+    pub(super) fn begin_cycle(&mut self, fixed: Option<u64>, disks: u32) {
+        self.cycle += 1;
+        self.service = fixed.unwrap_or_else(|| {
+            let asked = self.asked[0].max(self.asked[1]) * self.weight as f64;
+            let length = (asked / f64::from(disks)) as u64;
+            round_up(length.min(LONGEST)).0.saturating_mul(u64::from(disks))
+        });
+        self.asked = [0.0, self.asked[0]];
+        let least = self.upheld.first().map_or(0, |(key, _)| key >> 32);
+        self.now = self.line.max(least);
+        self.began = self.now;
+        self.line = self.now + by_weight(self.service, self.weight).max(1);
+        self.line_weight = self.weight;
+    }
+}

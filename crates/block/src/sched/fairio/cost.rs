@@ -1,0 +1,73 @@
+//! What a request is likely to cost, by its size: a line through the recent ones.
+
+/// How many requests the line remembers.
+const MEMORY: f64 = 32.0;
+
+/// The disk time of a request of nobody knows what kind, in nanoseconds.
+const FIRST_GUESS: f64 = 5e6;
+
+/// Disk time over sectors: means and moments of the recent requests, each later one weighing as much as those before lose.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cost {
+    count: f64,
+    sectors: f64,
+    time: f64,
+    /// Mean square of the sectors about their mean, and mean product of both about theirs.
+    spread: f64,
+    together: f64,
+}
+
+impl Cost {
+    /// A request of so many sectors took so many nanoseconds.
+    pub(super) fn learn(&mut self, sectors: u32, took: u64) {
+        if self.count < MEMORY {
+            self.count += 1.0;
+        }
+        let rate = 1.0 / self.count;
+        let (by_sectors, by_time) = (f64::from(sectors) - self.sectors, took as f64 - self.time);
+        self.sectors += rate * by_sectors;
+        self.time += rate * by_time;
+        self.spread = (1.0 - rate) * (self.spread + rate * by_sectors * by_sectors);
+        self.together = (1.0 - rate) * (self.together + rate * by_sectors * by_time);
+    }
+
+    /// Of the recent requests, in nanoseconds. `None`: there were none.
+    pub(super) fn mean(&self) -> Option<f64> {
+        (self.count > 0.0).then_some(self.time)
+    }
+
+    /// What a sector costs. `None`: all had about the same size.
+    fn slope(&self) -> Option<f64> {
+        (self.spread > 1.0).then(|| (self.together / self.spread).max(0.0))
+    }
+
+    /// What a request of so many sectors is likely to cost, in nanoseconds; what is not known is taken from `others`.
+    pub(super) fn estimate(&self, sectors: u32, others: &Cost) -> u64 {
+        let of = if self.count > 0.0 { self } else { others };
+        let Some(mean) = of.mean() else { return FIRST_GUESS as u64 };
+        let slope = of.slope().or(others.slope()).unwrap_or(0.0);
+        let estimate = mean + slope * (f64::from(sectors) - of.sectors);
+        // A line through few points may lead anywhere, below zero too.
+        estimate.max(mean / 16.0) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_requests_are_expected_to_cost_what_the_line_says() {
+        let mut cost = Cost::default();
+        assert_eq!(cost.estimate(8, &Cost::default()), 5_000_000);
+        for sectors in [8, 64, 256, 16, 128].into_iter().cycle().take(200) {
+            cost.learn(sectors, 4_000_000 + 20_000 * u64::from(sectors));
+        }
+        let expected = cost.estimate(1_000, &Cost::default());
+        assert!((23_900_000..24_100_000).contains(&expected), "{expected}");
+        let mut newcomer = Cost::default();
+        newcomer.learn(8, 4_160_000);
+        let expected = newcomer.estimate(1_000, &cost);
+        assert!((23_900_000..24_100_000).contains(&expected), "the slope is that of others: {expected}");
+    }
+}

@@ -1,0 +1,144 @@
+//! The device's clock, and how fast it runs (`ioc_timer_fn`, `ioc_adjust_base_vrate`).
+
+use super::Tunables;
+use crate::Nanos;
+
+/// Requests may wait for room at the device for so much of a period (`RQ_WAIT_BUSY_PCT`).
+const BUSY: f64 = 0.05;
+/// With so much of what is allowed there is room for more (`UNBUSY_THR_PCT`).
+const UNBUSY: f64 = 0.75;
+
+/// The clock of the device: nanoseconds that it would take for what it has done, if the model is right.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Clock {
+    /// It read `base` at `since`, and runs at `rate`.
+    base: u64,
+    since: Nanos,
+    rate: f64,
+    period: Nanos,
+    /// When this period began.
+    began: Nanos,
+    /// For how many periods in a row the device had too much (above 0), or could have more (below).
+    busy_level: i32,
+    /// Reads and writes of this period, and how many missed their latency.
+    done: [u32; 2],
+    missed: [u32; 2],
+    /// For how long requests that might go waited for room at the device, together.
+    waited: Nanos,
+    /// Requests waited for the clock.
+    short: bool,
+}
+
+impl Clock {
+    pub(super) fn new(set: &Tunables) -> Clock {
+        Clock {
+            base: 0,
+            since: Nanos::ZERO,
+            rate: 1.0_f64.clamp(set.min, set.max.max(set.min)),
+            period: period(set),
+            began: Nanos::ZERO,
+            busy_level: 0,
+            done: [0; 2],
+            missed: [0; 2],
+            waited: Nanos::ZERO,
+            short: false,
+        }
+    }
+
+    /// What it reads at a time.
+    pub(super) fn at(&self, time: Nanos) -> u64 {
+        self.base.saturating_add(((time - self.since).0 as f64 * self.rate) as u64)
+    }
+
+    /// When it will read that, if its speed does not change.
+    fn when(&self, reading: u64) -> Nanos {
+        // What is lost in floating point must not make anybody come too early again and again.
+        self.since + Nanos((reading.saturating_sub(self.base) as f64 / self.rate) as u64) + Nanos(1)
+    }
+
+    /// When to look again, if nothing happens until it reads that: then, or when a period is over, for the speed may have changed; but not
+    /// after each of many short ones.
+    pub(super) fn wake(&self, now: Nanos, reading: u64) -> Nanos {
+        let due = self.when(reading);
+        let half = now + Nanos((due - now).0 / 2);
+        due.min(self.period_ends().max(half))
+    }
+
+    /// How far a tenant's clock may lie behind: half a period's budget (`MARGIN_TARGET_PCT`).
+    pub(super) fn margin(&self) -> u64 {
+        (self.period.0 as f64 * self.rate / 2.0) as u64
+    }
+
+    fn period_ends(&self) -> Nanos {
+        self.began + self.period
+    }
+
+    /// A request was in time or missed its latency.
+    pub(super) fn latency(&mut self, index: usize, in_time: bool) {
+        self.done[index] += 1;
+        self.missed[index] += u32::from(!in_time);
+    }
+
+    /// A request goes that could have gone by the clock when that read `from`.
+    pub(super) fn waited_for_device(&mut self, now: Nanos, from: u64) {
+        self.waited += Nanos((self.at(now).saturating_sub(from) as f64 / self.rate) as u64);
+    }
+
+    /// A request waits for the clock.
+    pub(super) fn short_of_budget(&mut self) {
+        self.short = true;
+    }
+
+    /// Sets the speed anew if the period is over, and says how much of the device's time it had.
+    pub(super) fn end_period(&mut self, now: Nanos, set: &Tunables) -> Option<u64> {
+        if now < self.period_ends() {
+            return None;
+        }
+        let elapsed = now - self.began;
+        let budget = (elapsed.0 as f64 * self.rate) as u64;
+        self.adjust(elapsed, set);
+        (self.base, self.since) = (self.at(now), now);
+        let least = set.min;
+        let percent = f64::from(step(self.busy_level)) / 100.0;
+        let factor = if self.busy_level > 0 { 1.0 - percent } else { 1.0 + percent };
+        self.rate = (self.rate * factor).clamp(least, set.max.max(least));
+        self.period = period(set);
+        self.began = now;
+        (self.done, self.missed, self.waited, self.short) = ([0; 2], [0; 2], Nanos::ZERO, false);
+        Some(budget)
+    }
+
+    fn adjust(&mut self, elapsed: Nanos, set: &Tunables) {
+        let waited = self.waited.0 as f64 / elapsed.0.max(1) as f64;
+        let missed = |index: usize| f64::from(self.missed[index]) / f64::from(self.done[index].max(1));
+        let allowed = |percentile: f64| if percentile > 0.0 { 1.0 - percentile } else { 1.0 };
+        let (reads, writes) = (allowed(set.rpct), allowed(set.wpct));
+        let exceeds = |margin: f64| waited > BUSY * margin || missed(0) > reads * margin || missed(1) > writes * margin;
+        self.busy_level = if exceeds(1.0) {
+            (self.busy_level.max(0) + 1).min(1_000)
+        } else if !exceeds(UNBUSY) && self.short {
+            (self.busy_level.min(0) - 1).max(-1_000)
+        } else {
+            0
+        };
+    }
+}
+
+/// By how many percent the clock changes at a level (`vrate_adj_pct`): the longer in a row, the more.
+fn step(busy_level: i32) -> u32 {
+    match busy_level.unsigned_abs() {
+        0..4 => 0,
+        4..20 => 1,
+        20..36 => 2,
+        36..44 => 4,
+        44..52 => 8,
+        _ => 16,
+    }
+}
+
+/// As long as it takes to see a percentile of latencies (`ioc_refresh_period_us`).
+fn period(set: &Tunables) -> Nanos {
+    let (latency, percentile) = if set.rlat >= set.wlat { (set.rlat, set.rpct) } else { (set.wlat, set.wpct) };
+    let multiple = if percentile > 0.0 { ((1.0 - percentile) * 20.0).max(2.0) } else { 2.0 };
+    Nanos((latency.0 as f64 * multiple) as u64).clamp(Nanos::from_millis(1), Nanos::from_millis(1_000))
+}

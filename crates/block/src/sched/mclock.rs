@@ -1,0 +1,254 @@
+//! mClock: each tenant has a reservation, a limit and a weight, as requests a second and a share of the rest.
+//!
+//! ```text
+//! tags of a tenant's first request
+//!   reservation   max(the one before + 1 / reservation, arrival)     ≤ now: owed, the lowest first
+//!   limit         max(the one before + 1 / limit, arrival)           > now: must wait
+//!   proportion    the one before + 1 / weight                        else: the lowest first
+//! ```
+//! What a tenant gets by weight does not count towards its reservation: its reservation tag goes back by one request. A tenant that was
+//! idle begins at the lowest proportional tag, so that it neither saved up a share nor pays for having had none. This is the
+//! scheduler of dmClock's every server; with one server its counts of what others served are zero, and tags are made when a request becomes
+//! its tenant's first, as in Ceph (`src/dmclock`). Without a roster each stream is a tenant that has a weight of 1 and nothing else.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, SchedulerSpec};
+use crate::queue::{Limits, Merging, Queue};
+use crate::sorted::SortedList;
+use crate::tenants::{Register, Roster};
+use crate::{Nanos, Request, Tenant};
+
+pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
+    name: "mclock",
+    summary: "each tenant has a reservation and a limit of requests a second, and a weight for what is left",
+    source: "Gulati, Merchant, Varman, mClock: handling throughput variability for hypervisor I/O scheduling, OSDI 2010, section 3",
+    tunables: &[],
+    work_conserving: false,
+    patience: None,
+    knowledge: None,
+    build: |limits, _| Box::new(MClock::new(*limits, &Roster::default())),
+};
+
+const SECOND: u64 = 1_000_000_000;
+/// What a request adds to the proportional tag of a weight of 1.
+const SHARE: u64 = 1 << 32;
+/// A sector in bytes.
+const SECTOR: u64 = 512;
+
+/// Keys in the lists, each with the tenant's number.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Places {
+    reservation: Option<u128>,
+    /// In the list of those that may go by weight, or of those that must wait for their limit.
+    proportion: Option<u128>,
+    limit: Option<u128>,
+}
+
+/// A tenant: its rates, and the tags of what it was served last.
+struct Client {
+    /// Time between two requests at its rates; 0: it has no such rate.
+    reservation_tick: u64,
+    limit_tick: u64,
+    limit_bytes_per_s: u64,
+    share: u64,
+    reservation: u64,
+    limit: u64,
+    proportion: u64,
+    is_waiting: bool,
+    places: Places,
+}
+
+impl Client {
+    fn new(tenant: Option<&Tenant>, weight: u64) -> Client {
+        let tick = |iops: Option<core::num::NonZeroU64>| iops.map_or(0, |iops| SECOND / iops);
+        Client {
+            reservation_tick: tick(tenant.and_then(|tenant| tenant.reservation_iops)),
+            limit_tick: tick(tenant.and_then(|tenant| tenant.limit_iops)),
+            limit_bytes_per_s: tenant.and_then(|tenant| tenant.limit_bytes_per_s).map_or(0, |rate| rate.get()),
+            share: SHARE / weight.max(1),
+            reservation: 0,
+            limit: 0,
+            proportion: 0,
+            is_waiting: false,
+            places: Places::default(),
+        }
+    }
+
+    /// How much later its limit allows another request after this one.
+    fn limit_cost(&self, request: &Request) -> u64 {
+        let bytes = if request.op.transfers() { u64::from(request.sectors) * SECTOR } else { 0 };
+        let time = u128::from(bytes) * u128::from(SECOND) / u128::from(self.limit_bytes_per_s.max(1));
+        let by_bytes = if self.limit_bytes_per_s == 0 { 0 } else { u64::try_from(time).unwrap_or(u64::MAX) };
+        by_bytes.max(self.limit_tick)
+    }
+}
+
+fn key(tag: u64, number: usize) -> u128 {
+    u128::from(tag) << 64 | number as u128
+}
+
+fn tag(key: u128) -> u64 {
+    (key >> 64) as u64
+}
+
+struct MClock {
+    register: Register,
+    /// A lane for each tenant.
+    queue: Queue,
+    clients: Vec<Client>,
+    reservations: SortedList,
+    /// Within their limits, by proportional tags; and beyond, by when they are within again.
+    ready: SortedList,
+    limited: SortedList,
+    /// The proportional tag that was served last.
+    served: u64,
+    now: Nanos,
+}
+
+impl MClock {
+    fn new(limits: Limits, roster: &Roster) -> MClock {
+        MClock {
+            register: Register::new(roster),
+            queue: Queue::new(limits, Merging { front: true, within_stream: false }),
+            clients: Vec::new(),
+            reservations: SortedList::default(),
+            ready: SortedList::default(),
+            limited: SortedList::default(),
+            served: 0,
+            now: Nanos::ZERO,
+        }
+    }
+
+    fn open(&mut self, number: usize) {
+        while self.clients.len() <= number {
+            let next = self.clients.len();
+            self.clients.push(Client::new(self.register.tenant(next), self.register.weight(next)));
+        }
+    }
+
+    /// The places of a tenant by the tags of its first request.
+    fn places(&self, now: Nanos, number: usize) -> Places {
+        let Some(oldest) = self.queue.oldest(number) else { return Places::default() };
+        let client = &self.clients[number];
+        let arrival = self.queue.request(oldest).arrival.0;
+        let reservation = client.reservation.saturating_add(client.reservation_tick).max(arrival);
+        let has_limit = client.limit_tick > 0 || client.limit_bytes_per_s > 0;
+        // The tag of the one before already holds its cost, which by bytes depends on its size.
+        let limit = client.limit.max(arrival);
+        let proportion = client.proportion.saturating_add(client.share);
+        let must_wait = has_limit && limit > now.0;
+        Places {
+            reservation: (client.reservation_tick > 0).then(|| key(reservation, number)),
+            proportion: (!must_wait).then(|| key(proportion, number)),
+            limit: must_wait.then(|| key(limit, number)),
+        }
+    }
+
+    /// Takes a tenant to its places in the lists.
+    fn line_up(&mut self, now: Nanos, number: usize) {
+        let places = self.places(now, number);
+        let before = core::mem::replace(&mut self.clients[number].places, places);
+        let lists = [
+            (&mut self.reservations, before.reservation, places.reservation),
+            (&mut self.ready, before.proportion, places.proportion),
+            (&mut self.limited, before.limit, places.limit),
+        ];
+        for (list, before, after) in lists {
+            if before != after {
+                before.inspect(|&before| list.remove(before));
+                after.inspect(|&after| list.insert(after, number as u32));
+            }
+        }
+    }
+
+    /// Lets those go by weight whose limits allow it again.
+    fn release(&mut self, now: Nanos) {
+        while let Some((_, number)) = self.limited.first().filter(|&(limit, _)| tag(limit) <= now.0) {
+            self.line_up(now, number as usize);
+        }
+    }
+
+    /// The first request of a tenant goes. By weight, that takes nothing from what is reserved.
+    fn serve(&mut self, now: Nanos, number: usize, is_reserved: bool) -> Pick {
+        let Some(oldest) = self.queue.oldest(number) else { return Pick::Empty };
+        let request = self.queue.take(oldest);
+        let client = &mut self.clients[number];
+        if is_reserved {
+            client.reservation = client.places.reservation.map_or(client.reservation, tag);
+        }
+        client.proportion = client.proportion.saturating_add(client.share);
+        self.served = self.served.max(client.proportion);
+        client.limit = client.limit.max(request.arrival.0).saturating_add(client.limit_cost(&request));
+        client.is_waiting = self.queue.lane_len(number) > 0;
+        self.line_up(now, number);
+        Pick::Go(request)
+    }
+
+    /// A tenant that was idle takes its share from now on.
+    fn wake(&mut self, number: usize) {
+        let lowest = self.ready.first().map_or(self.served, |(first, _)| tag(first));
+        let client = &mut self.clients[number];
+        if !client.is_waiting {
+            client.is_waiting = true;
+            client.proportion = client.proportion.max(lowest.saturating_sub(client.share));
+        }
+    }
+}
+
+impl Scheduler for MClock {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.now = now;
+        let number = self.register.number(&request);
+        self.open(number);
+        self.wake(number);
+        let placed = self.queue.insert(number, Nanos::ZERO, request);
+        self.line_up(now, number);
+        placed.into()
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        self.now = now;
+        self.release(now);
+        let owed = self.reservations.first();
+        if let Some((_, number)) = owed.filter(|&(reservation, _)| tag(reservation) <= now.0) {
+            return self.serve(now, number as usize, true);
+        }
+        if let Some((_, number)) = self.ready.first() {
+            return self.serve(now, number as usize, false);
+        }
+        let times = [owed, self.limited.first()];
+        match times.into_iter().flatten().map(|(time, _)| tag(time)).min() {
+            Some(time) => Pick::WaitUntil(Nanos(time).min(now + COMPLETION_BACKSTOP)),
+            None => Pick::Empty,
+        }
+    }
+
+    fn retune(&mut self, _values: &[i64]) {}
+
+    fn set_limits(&mut self, limits: &Limits) {
+        self.queue.set_limits(limits);
+    }
+
+    fn set_roster(&mut self, roster: &Roster) {
+        let mut waiting = Vec::new();
+        self.drain(&mut waiting);
+        let limits = self.queue.limits();
+        let now = self.now;
+        // Those that were kept apart stay apart: nobody could be told of a merge.
+        *self = MClock::new(Limits { max_sectors: 0, ..limits }, roster);
+        for request in waiting {
+            self.insert(now, request);
+        }
+        self.queue.set_limits(&limits);
+    }
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        self.queue.drain(out);
+        for number in 0..self.clients.len() {
+            self.clients[number].is_waiting = false;
+            self.line_up(self.now, number);
+        }
+    }
+}

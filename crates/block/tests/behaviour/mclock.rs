@@ -1,0 +1,93 @@
+//! Reservations, limits and weights.
+
+use core::num::NonZeroU64;
+
+use block::{Limits, Nanos, Pick, Roster, Scheduler, Tenant};
+
+use crate::disk::{Process, Report, run};
+use crate::{insert_all, ms, read, scheduler_with};
+
+const VOLUME: u64 = 1 << 40;
+
+/// Reservation, limit and weight.
+type Terms = (u64, u64, u32);
+
+fn mclock(tenants: Vec<Tenant>) -> Box<dyn Scheduler> {
+    let volumes = (0..tenants.len() as u64).map(|n| (n * VOLUME..(n + 1) * VOLUME, n as usize)).collect();
+    let mut scheduler = scheduler_with("mclock", Limits { max_sectors: 0, ..Limits::default() });
+    scheduler.set_roster(&Roster::new(tenants, volumes, &[], 1).unwrap());
+    scheduler
+}
+
+fn tenant((reservation, limit, weight): Terms) -> Tenant {
+    let (reservation_iops, limit_iops) = (NonZeroU64::new(reservation), NonZeroU64::new(limit));
+    Tenant { reservation_iops, limit_iops, ..Tenant::new("tenant").weighing(weight) }
+}
+
+/// Somebody whose every request needs a seek: the disk serves 125 a second.
+fn process(number: u64) -> Process {
+    Process { stride: 1_000, at_once: 8, ..Process::sequential_reader(number * VOLUME, Nanos::ZERO) }
+}
+
+fn share(terms: &[Terms], processes: &[Process], seconds: u64) -> Report {
+    let tenants = terms.iter().map(|&terms| tenant(terms)).collect();
+    run(&mut *mclock(tenants), processes, ms(seconds * 1_000))
+}
+
+fn rates(report: &Report, seconds: u64) -> Vec<u64> {
+    report.served.iter().map(|served| (served + seconds / 2) / seconds).collect()
+}
+
+#[test]
+fn weights_share_what_is_not_reserved_or_limited() {
+    let report = share(&[(0, 0, 1), (0, 0, 4)], &[process(0), process(1)], 20);
+    assert_eq!(rates(&report, 20), [25, 100]);
+}
+
+#[test]
+fn a_reservation_is_met_however_little_the_weight() {
+    let report = share(&[(60, 0, 1), (0, 0, 99)], &[process(0), process(1)], 20);
+    assert_eq!(rates(&report, 20), [60, 65]);
+}
+
+#[test]
+fn what_somebody_gets_by_weight_does_not_count_towards_the_reservation() {
+    // For ten seconds the first has all; then its reservation holds from the first second on.
+    let late = Process { starts: ms(10_000), ..process(1) };
+    let report = share(&[(60, 0, 1), (0, 0, 99)], &[process(0), late], 20);
+    let in_second = |second: u64| {
+        let is_in = |at: Nanos| at >= ms(second * 1_000) && at < ms(second * 1_000 + 1_000);
+        report.done.iter().filter(|(stream, at, _)| *stream == 1 && is_in(*at)).count()
+    };
+    assert!((10..20).all(|second| in_second(second) >= 59), "{:?}", (9..20).map(in_second).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_limit_holds_even_if_nobody_else_asks() {
+    let report = share(&[(0, 30, 1)], &[process(0)], 20);
+    assert_eq!(rates(&report, 20), [30]);
+}
+
+#[test]
+fn a_limit_of_bytes_counts_what_is_transferred() {
+    let limited = Tenant { limit_bytes_per_s: NonZeroU64::new(40 * 4_096), ..Tenant::new("tenant") };
+    let report = run(&mut *mclock(vec![limited]), &[process(0)], ms(20_000));
+    assert_eq!(rates(&report, 20), [40]);
+}
+
+#[test]
+fn nobody_saves_up_a_share_while_idle_nor_pays_for_one() {
+    let late = Process { starts: ms(10_000), ..process(1) };
+    let report = share(&[(0, 0, 1), (0, 0, 1)], &[process(0), late], 20);
+    let after = |stream| report.done.iter().filter(|(s, at, _)| *s == stream && *at > ms(10_000)).count();
+    assert!(after(1).abs_diff(after(2)) <= 2, "{} and {}", after(1), after(2));
+}
+
+#[test]
+fn it_says_when_the_limit_allows_the_next() {
+    let mut scheduler = mclock(vec![tenant((0, 10, 1))]);
+    insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 8), read(1, 800)]);
+    assert!(matches!(scheduler.pick(Nanos::ZERO), Pick::Go(_)));
+    assert_eq!(scheduler.pick(ms(1)), Pick::WaitUntil(ms(100)));
+    assert!(matches!(scheduler.pick(ms(100)), Pick::Go(_)));
+}

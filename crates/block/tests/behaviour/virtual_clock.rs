@@ -1,0 +1,43 @@
+//! Rates that say who goes first.
+
+use block::{Limits, Nanos, Roster, Scheduler, Tenant};
+use core::num::NonZeroU64;
+
+use crate::disk::{Process, run};
+use crate::{ms, scheduler_with};
+
+const VOLUME: u64 = 1 << 40;
+
+fn virtual_clock(rates: &[Option<u64>]) -> Box<dyn Scheduler> {
+    let tenants = rates.iter().map(|rate| Tenant { reservation_iops: rate.and_then(NonZeroU64::new), ..Tenant::new("tenant") });
+    let volumes = (0..rates.len() as u64).map(|n| (n * VOLUME..(n + 1) * VOLUME, n as usize)).collect();
+    let mut scheduler = scheduler_with("virtual-clock", Limits { max_sectors: 0, ..Limits::default() });
+    scheduler.set_roster(&Roster::new(tenants.collect(), volumes, &[], 1).unwrap());
+    scheduler
+}
+
+fn process(number: u64, stride: u64) -> Process {
+    Process { stride, at_once: 8, ..Process::sequential_reader(number * VOLUME, Nanos::ZERO) }
+}
+
+#[test]
+fn equal_rates_are_equal_numbers_of_requests_whatever_they_cost() {
+    let report = run(&mut *virtual_clock(&[Some(20), Some(20)]), &[process(0, 0), process(1, 1_000)], ms(20_000));
+    assert!(report.served[0].abs_diff(report.served[1]) <= 2, "{:?}", report.served);
+}
+
+#[test]
+fn who_has_three_times_the_rate_gets_three_times_the_requests() {
+    let report = run(&mut *virtual_clock(&[Some(60), Some(20)]), &[process(0, 1_000), process(1, 1_000)], ms(40_000));
+    let ratio = report.served[0] as f64 / report.served[1] as f64;
+    assert!((2.95..3.05).contains(&ratio), "{:?}", report.served);
+}
+
+#[test]
+fn who_used_what_others_left_pays_for_it_when_they_come() {
+    let late = Process { starts: ms(10_000), ..process(1, 1_000) };
+    // One of a rate of 10 that gets 125 of the disk's requests in a second has its clock far ahead after ten.
+    let report = run(&mut *virtual_clock(&[Some(10), Some(10)]), &[process(0, 1_000), late], ms(15_000));
+    let after = report.done.iter().filter(|(stream, at, _)| *stream == 1 && *at > ms(10_100)).count();
+    assert_eq!(after, 0, "until the other has caught up");
+}

@@ -1,0 +1,187 @@
+//! Nobody is served worse than by the disk he chose, whatever others do.
+
+use std::sync::Arc;
+
+use block::tenants::{ConstantTime, ServiceModel, ServiceTime};
+use block::{Limits, Nanos, Op, Priority, Request, Roster, Scheduler, Tenant};
+use proptest::prelude::*;
+
+use crate::disk::{Process, Report, run, run_slowed, service_of};
+use crate::{ms, read, scheduler_with};
+
+/// The disk of these tests, so many times as slow: it knows where its head is.
+#[derive(Debug)]
+struct Slower(u64);
+
+struct Running {
+    slowness: u64,
+    head: u64,
+}
+
+impl ServiceTime for Running {
+    fn of(&mut self, _start: Nanos, request: &Request, _waiting: u32) -> Nanos {
+        let service = service_of(request, self.head);
+        self.head = request.end();
+        Nanos(service.0 * self.slowness)
+    }
+}
+
+impl ServiceModel for Slower {
+    fn begin(&self) -> Box<dyn ServiceTime> {
+        Box::new(Running { slowness: self.0, head: 0 })
+    }
+}
+
+/// Sectors of a tenant, each with a volume of its own.
+const VOLUME: u64 = 1 << 40;
+
+fn unmerged(setting: &str) -> Box<dyn Scheduler> {
+    scheduler_with(setting, Limits { max_sectors: 0, ..Limits::default() })
+}
+
+fn youchoose(tenants: Vec<Tenant>) -> Box<dyn Scheduler> {
+    let volumes = (0..tenants.len() as u64).map(|n| (n * VOLUME..(n + 1) * VOLUME, n as usize)).collect();
+    let mut scheduler = unmerged("youchoose");
+    scheduler.set_roster(&Roster::new(tenants, volumes, &[], 1).unwrap());
+    scheduler
+}
+
+fn promised(slowness: u64) -> Tenant {
+    Tenant::new("promised").promised(Arc::new(Slower(slowness)))
+}
+
+/// Somebody whose requests all need a seek, in the volume of this number.
+fn seeker(number: u64, at_once: u32) -> Process {
+    let process = Process::sequential_reader(number * VOLUME, Nanos::ZERO);
+    Process { stride: 1_000, at_once, ..process }
+}
+
+fn share(tenants: Vec<Tenant>, processes: &[Process], seconds: u64) -> Report {
+    run(&mut *youchoose(tenants), processes, ms(seconds * 1_000))
+}
+
+/// How many requests somebody gets served who has a slower disk alone.
+fn alone(process: Process, slowness: u64, seconds: u64) -> u64 {
+    let process = Process { first_lba: process.first_lba % VOLUME, ..process };
+    run_slowed(&mut *unmerged("noop"), &[process], ms(seconds * 1_000), slowness).served[0]
+}
+
+#[test]
+fn each_gets_at_least_what_his_disk_does_and_the_rest_is_shared_in_proportion() {
+    // Half of the disk is owed to the first, a quarter to the second.
+    let report = share(vec![promised(2), promised(4)], &[seeker(0, 8), seeker(1, 8)], 40);
+    let (first, second) = (report.served[0] as f64, report.served[1] as f64);
+    assert!(first >= alone(seeker(0, 8), 2, 40) as f64 && second >= alone(seeker(1, 8), 4, 40) as f64);
+    assert!((1.9..2.1).contains(&(first / second)), "{first} to {second}");
+    assert!(report.total() >= 4_990, "the disk is never idle, and serves 5,000 in this time: {}", report.total());
+}
+
+#[test]
+fn a_host_that_can_do_less_than_was_promised_serves_all_in_proportion() {
+    let report = share(vec![promised(1), promised(1), promised(2)], &[seeker(0, 8), seeker(1, 8), seeker(2, 8)], 40);
+    let share = |number: usize| report.served[number] as f64 / report.total() as f64;
+    for (number, expected) in [0.4, 0.4, 0.2].into_iter().enumerate() {
+        assert!((share(number) - expected).abs() < 0.02, "{number}: {}", share(number));
+    }
+}
+
+#[test]
+fn a_constant_model_promises_plain_throughput() {
+    let often = Tenant::new("often").promised(Arc::new(ConstantTime { request: ms(20), sector: Nanos::ZERO }));
+    let report = share(vec![often, promised(2)], &[seeker(0, 1), seeker(1, 64)], 40);
+    assert!(report.served[0] >= 1_990, "50 a second are promised: {}", report.served[0]);
+}
+
+#[test]
+fn who_was_promised_nothing_shares_what_is_left_by_weight() {
+    let tenants = vec![promised(2), Tenant::new("light"), Tenant::new("weighty").weighing(3)];
+    let report = share(tenants, &[seeker(0, 8), seeker(1, 8), seeker(2, 8)], 40);
+    assert!(report.served[0] as f64 >= 0.99 * alone(seeker(0, 8), 2, 40) as f64);
+    let ratio = report.served[2] as f64 / report.served[1] as f64;
+    assert!((2.7..3.3).contains(&ratio), "{:?}", report.served);
+}
+
+#[test]
+fn who_was_promised_nothing_is_served_now_and_then_even_if_nothing_is_left() {
+    let report = share(vec![promised(1), Tenant::new("nobody")], &[seeker(0, 8), seeker(1, 8)], 20);
+    assert!((15..=25).contains(&report.served[1]), "once a second: {:?}", report.served);
+}
+
+#[test]
+fn a_neighbour_that_had_all_waits_no_longer_than_its_disk_would_when_others_come() {
+    let late = Process { starts: ms(10_000), ..seeker(1, 8) };
+    let report = share(vec![promised(2), promised(2)], &[seeker(0, 8), late], 20);
+    let after: Vec<_> = report.done.iter().filter(|(_, at, _)| *at >= ms(10_000)).collect();
+    let first = after.iter().find(|(stream, ..)| *stream == 2).unwrap();
+    assert!(first.2 <= ms(2 * 8 + 8), "who comes is served in time: {}", first.2);
+    let each_second = (10..20).map(|second| {
+        let is_in = |at: Nanos| at >= ms(second * 1_000) && at < ms(second * 1_000 + 1_000);
+        after.iter().filter(|(stream, at, _)| *stream == 1 && is_in(*at)).count()
+    });
+    assert!(each_second.clone().all(|count| count >= 59), "{:?}", each_second.collect::<Vec<_>>());
+}
+
+#[test]
+fn requests_of_a_slot_go_in_the_order_that_was_asked_for() {
+    let order_of = |setting: &str| {
+        let mut scheduler = unmerged(setting);
+        let roster = Roster::new(vec![promised(1)], vec![(0..VOLUME, 0)], &[], 1).unwrap();
+        scheduler.set_roster(&roster);
+        crate::insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 900), read(1, 100), read(2, 500)]);
+        crate::serve_all(&mut *scheduler, Nanos::ZERO)
+    };
+    assert_eq!(order_of("youchoose:slot_ms=40"), [100, 500, 900]);
+    assert_eq!(order_of("youchoose:slot_ms=40,order=noop"), [900, 100, 500]);
+    assert_eq!(order_of("youchoose:slot_ms=1"), [900, 100, 500], "a slot for each");
+}
+
+#[test]
+fn a_roster_in_the_middle_sorts_anew_what_waits() {
+    let mut scheduler = unmerged("youchoose");
+    crate::insert_all(&mut *scheduler, Nanos::ZERO, [read(0, 900), read(1, VOLUME), read(2, 500)]);
+    let tenants = vec![Tenant::new("nobody"), promised(1)];
+    scheduler.set_roster(&Roster::new(tenants, vec![(0..VOLUME, 0), (VOLUME..2 * VOLUME, 1)], &[], 1).unwrap());
+    let mut order = crate::serve_all(&mut *scheduler, ms(20));
+    assert_eq!(order.remove(0), VOLUME, "it is owed");
+    order.sort_unstable();
+    assert_eq!(order, [500, 900]);
+}
+
+fn neighbours() -> impl Strategy<Value = Process> {
+    let at_once = prop_oneof![1..4u32, 4..200u32];
+    let sectors = prop_oneof![3 => Just(8u32), 1 => 8..1_000u32];
+    let think = prop_oneof![2 => Just(0u64), 1 => 1..200u64];
+    (at_once, sectors, think, any::<bool>(), any::<bool>(), 0..6_000u64).prop_map(
+        |(at_once, sectors, think, writes, seeks, starts)| {
+            let op = if writes { Op::Write } else { Op::Read };
+            let (sync, stride) = (!writes, if seeks { 1_000 } else { 0 });
+            let (first_lba, priority) = (VOLUME, Priority::DEFAULT);
+            Process { op, sync, priority, first_lba, sectors, stride, think: ms(think), at_once, starts: ms(starts) }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_neighbour_takes_what_was_promised(
+        at_once in 1..24u32,
+        think in prop_oneof![Just(0u64), 1..40u64],
+        starts in 0..3_000u64,
+        slowness in 3..6u64,
+        neighbour in neighbours(),
+        neighbour_is_promised in any::<bool>(),
+    ) {
+        let victim = Process { think: ms(think), starts: ms(starts), ..seeker(0, at_once) };
+        // A third of the disk each at most: there is room for both, even though none can be interrupted.
+        let other = if neighbour_is_promised { promised(slowness) } else { Tenant::new("neighbour").weighing(9) };
+        let report = share(vec![promised(slowness), other], &[victim, neighbour], 20);
+        let expected = alone(victim, slowness, 20);
+        let least = (expected as f64 * 0.97) as u64 - 2;
+        prop_assert!(report.served[0] >= least, "{} of {expected} beside {neighbour:?}", report.served[0]);
+        if neighbour.sectors < 512 {
+            prop_assert_eq!(report.idle_while_waiting, Nanos::ZERO);
+        }
+    }
+}
