@@ -1,6 +1,6 @@
 //! The settings that controllers choose among: named sets, or a list given by the user.
 
-use block::SettingError;
+use block::{SchedulerSpec, SettingError};
 
 use crate::sched;
 use crate::setting::Setting;
@@ -34,7 +34,11 @@ pub static SETS: &[Set] = &[
         summary: "the five of \"Self-Learning Disk Scheduling\" and per-request, with their defaults",
         settings: paper,
     },
-    Set { name: "all", summary: "every scheduler, with its defaults and tuned in two to four ways", settings: all },
+    Set {
+        name: "all",
+        summary: "every scheduler but those for tenants, with its defaults and tuned in two to four ways",
+        settings: all,
+    },
 ];
 
 /// The five schedulers that the paper compares with, and its own.
@@ -87,8 +91,13 @@ fn paper() -> Vec<Setting> {
     classic().into_iter().filter(|setting| OF_THE_PAPER.contains(&setting.spec.name)).collect()
 }
 
+/// Every scheduler but those that share a device out: these are asked for because of what was promised, not because they serve a load best.
+fn chosen_among() -> impl Iterator<Item = &'static SchedulerSpec> {
+    sched::all().filter(|spec| !block::SHARING.iter().any(|sharing| sharing.name == spec.name))
+}
+
 fn all() -> Vec<Setting> {
-    tuned(sched::all().map(Setting::of).collect())
+    tuned(chosen_among().map(Setting::of).collect())
 }
 
 /// Each followed by its tunings.
@@ -159,8 +168,8 @@ mod tests {
             assert_eq!(setting.to_string(), *text);
             assert_ne!(setting, Setting::of(setting.spec));
         }
-        assert_eq!(all().len(), sched::all().count() + TUNINGS.len());
-        for spec in sched::all().filter(|spec| !spec.tunables.is_empty()) {
+        assert_eq!(all().len(), chosen_among().count() + TUNINGS.len());
+        for spec in chosen_among().filter(|spec| !spec.tunables.is_empty()) {
             let tuned = TUNINGS.iter().filter(|(text, _)| text.split(':').next() == Some(spec.name)).count();
             assert!((2..=4).contains(&tuned), "{} is tuned in {tuned} ways", spec.name);
         }

@@ -16,13 +16,16 @@
 pub mod candidates;
 pub mod controller;
 pub mod description;
+pub mod device;
 pub mod event;
 pub mod experience;
 pub mod knowledge;
 pub mod merit;
 pub mod model;
+pub mod placement;
 pub mod plant;
 pub mod preference;
+pub mod regression;
 pub mod rotation;
 pub mod sched;
 pub mod setting;

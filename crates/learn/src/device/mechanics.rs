@@ -1,0 +1,175 @@
+//! A disk's mechanics: when the head can be at work, and when the sectors pass.
+//!
+//! ```text
+//! sent            overhead and seek: reach(distance)        turn                  transfer
+//!  |-------------------------------------------------|------ wait ------|------------------------| done
+//!                                                                       at T × (angle + any whole number)
+//! ```
+
+use std::fmt::Write as _;
+
+use block::Nanos;
+use serde::{Deserialize, Serialize};
+
+use super::tracks::{Place, Tracks, part};
+
+/// Points of the curve of seeks, at most.
+const MOST_POINTS: usize = 512;
+
+/// What is known of a disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mechanics {
+    /// Time of a turn.
+    pub(super) turn_ns: f64,
+    /// Where sectors are.
+    pub(super) tracks: Tracks,
+    /// By cylinders of distance: the shortest time in which a sector is read, in nanoseconds.
+    pub(super) reach: Vec<(u64, f64)>,
+    /// What each further sector takes at least, where the media are faster than what is behind them; in nanoseconds.
+    pub(super) sector_ns: f64,
+    /// What becomes of writes.
+    pub(super) writes: Writes,
+}
+
+/// What becomes of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub(super) enum Writes {
+    /// They are reported when the drive has them in memory.
+    Buffered,
+    /// They are reported when they are on the media: so many turns later than a read is, and the head is at work so much later.
+    OnMedia {
+        /// In turns.
+        later: f64,
+        /// In nanoseconds.
+        settle_ns: f64,
+    },
+}
+
+/// What an access takes that goes to the media.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Access {
+    /// When it is done, in nanoseconds.
+    pub done_ns: f64,
+    /// Of its transfer, in nanoseconds.
+    pub transfer_ns: f64,
+    /// Of its wait for the platter, in turns.
+    pub wait: f64,
+    /// When the head could be at work, after it was asked for; in nanoseconds.
+    pub reach_ns: f64,
+    /// Where the arm is afterwards.
+    pub cylinder: u64,
+    /// Cylinders that it crossed.
+    pub distance: u64,
+}
+
+impl Mechanics {
+    /// A disk of which only this is known.
+    pub(super) fn of(turn_ns: f64, tracks: Tracks) -> Mechanics {
+        Mechanics { turn_ns, tracks, reach: vec![(0, 0.0)], sector_ns: 0.0, writes: Writes::Buffered }
+    }
+
+    /// The time of a turn.
+    pub fn turn(&self) -> Nanos {
+        Nanos(self.turn_ns as u64)
+    }
+
+    /// Where a sector is.
+    pub fn place(&self, lba: u64) -> Place {
+        self.tracks.place(lba)
+    }
+
+    /// Overhead and seek.
+    #[inline]
+    pub(super) fn reach_ns(&self, distance: u64) -> f64 {
+        let after = self.reach.partition_point(|(point, _)| *point <= distance);
+        let Some(&(from, least)) = self.reach[..after].last() else { return 0.0 };
+        match self.reach.get(after) {
+            Some(&(to, most)) => least + (most - least) * (distance - from) as f64 / (to - from) as f64,
+            None => least,
+        }
+    }
+
+    /// An access to the media that is asked for at `asked_ns`, by an arm at `cylinder`.
+    pub(super) fn access(&self, asked_ns: f64, cylinder: u64, is_write: bool, lba: u64, sectors: u64) -> Access {
+        let (later, settle_ns) = match self.writes {
+            Writes::OnMedia { later, settle_ns } if is_write => (later, settle_ns),
+            _ => (0.0, 0.0),
+        };
+        let place = self.tracks.place(lba);
+        let distance = place.cylinder.abs_diff(cylinder);
+        let reach_ns = self.reach_ns(distance) + settle_ns;
+        let ready = (asked_ns + reach_ns) / self.turn_ns;
+        let wait = part(place.turned + later - ready);
+        let last = if sectors > 1 { self.tracks.place(lba + sectors - 1) } else { place };
+        let transfer_ns = self.transfer_ns(&place, &last, sectors);
+        Access {
+            done_ns: asked_ns + reach_ns + wait * self.turn_ns + transfer_ns,
+            transfer_ns,
+            wait,
+            reach_ns,
+            cylinder: last.cylinder,
+            distance,
+        }
+    }
+
+    /// What further sectors take than the first.
+    fn transfer_ns(&self, first: &Place, last: &Place, sectors: u64) -> f64 {
+        let more = sectors.saturating_sub(1) as f64;
+        let straight = more * first.per_sector;
+        // Behind a break the turns count from somewhere else.
+        let turns = if first.stretch == last.stretch { (last.turned - first.turned).max(straight) } else { straight };
+        (turns * self.turn_ns).max(more * self.sector_ns)
+    }
+
+    /// As lines that a person reads.
+    pub(super) fn describe(&self, text: &mut String) {
+        let Mechanics { turn_ns, tracks, reach, writes, .. } = self;
+        let turn_ms = turn_ns / 1e6;
+        let of = |part: f64| {
+            let point = ((reach.len().saturating_sub(1)) as f64 * part) as usize;
+            reach.get(point).map_or(0.0, |(_, ns)| ns / 1e6)
+        };
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "A turn takes {turn_ms:.4} ms ({:.0} rpm). Command and arm: {:.2} ms on a cylinder, {:.2} ms at most.",
+            60e3 / turn_ms,
+            of(0.0),
+            of(1.0)
+        );
+        let sectors = tracks.zones.iter().map(|zone| zone.sectors);
+        let (least, most) = (sectors.clone().min().unwrap_or(0), sectors.max().unwrap_or(0));
+        let (zones, stretches) = (tracks.zones.len(), tracks.stretches.len());
+        let _ = writeln!(text, "Tracks of {least} to {most} sectors in {zones} zones, {stretches} stretches without a break.");
+        let _ = writeln!(
+            text,
+            "Writes are reported when they are {}.",
+            match writes {
+                Writes::Buffered => "in the drive's memory",
+                Writes::OnMedia { .. } => "on the media",
+            }
+        );
+    }
+
+    /// Everything that reckoning relies on.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if !(1e5..=1e9).contains(&self.turn_ns) {
+            return Err(format!("a turn takes {} ns; 1e5 to 1e9 are right", self.turn_ns));
+        }
+        let are_times = self.reach.iter().all(|(_, ns)| (0.0..=1e10).contains(ns));
+        let in_order = self.reach.windows(2).all(|pair| pair[0].0 < pair[1].0);
+        if !are_times || !in_order || self.reach.len() > MOST_POINTS || self.reach.first().is_none_or(|point| point.0 != 0) {
+            return Err("the curve of seeks should begin at distance 0 and grow in distance, with times of up to 10 s".to_owned());
+        }
+        let is_right = match self.writes {
+            Writes::Buffered => true,
+            Writes::OnMedia { later, settle_ns } => later.abs() <= 1.0 && settle_ns.abs() <= 1e9,
+        };
+        if !is_right || !(0.0..=1e9).contains(&self.sector_ns) {
+            return Err(format!("a sector takes {} ns, writes are {:?}", self.sector_ns, self.writes));
+        }
+        self.tracks.check()
+    }
+}

@@ -1,0 +1,211 @@
+//! Finds the arm's curve, and what becomes of writes.
+//!
+//! A sector is read when it passes for the first time after the head is at work. So the time of a read at a distance says that the head
+//! needs no longer than that, and longer than a turn less. Reads at all angles leave a narrow band.
+
+use std::f64::consts::TAU;
+
+use block::Op;
+use rand::Rng as _;
+
+use super::Angles;
+use crate::device::mechanics::{Mechanics, Writes};
+use crate::device::tracks::{off, part};
+
+/// Pairs of reads.
+const PAIRS: usize = 5_000;
+/// Pairs of a read and a write.
+const WRITES: usize = 400;
+/// Points of the curve for each factor of two in distance, up to this share of the stroke; then evenly, so many.
+const POINTS: f64 = 4.0;
+const EVENLY: u64 = 64;
+/// What comes from the media is done at its angle, within so many turns.
+const ON_TIME: f64 = 0.02;
+/// So many writes of ten are done at their angle where they are done on the media.
+const MOSTLY: f64 = 0.6;
+/// Times that each point of the curve is set by its neighbours.
+const SWEEPS: usize = 12;
+/// Requests up to so many sectors tell what each sector takes.
+const LARGEST: u64 = 64;
+/// Places where they are tried.
+const PLACES: usize = 7;
+
+/// Finds the rest of a disk's mechanics.
+pub(super) fn find(angles: &mut Angles, mechanics: &mut Mechanics) -> Option<()> {
+    mechanics.sector_ns = sector(angles, mechanics)?;
+    let pairs = pairs(angles, mechanics, PAIRS, Op::Read)?;
+    let on_time: Vec<Pair> = pairs.into_iter().filter(|pair| off(pair.off).abs() < ON_TIME).collect();
+    mechanics.reach = curve(&on_time, mechanics.turn_ns);
+    let writes = self::pairs(angles, mechanics, WRITES, Op::Write)?;
+    mechanics.writes = of_writes(&writes, mechanics);
+    Some(())
+}
+
+/// An access behind another.
+#[derive(Clone, Copy, Debug)]
+struct Pair {
+    distance: u64,
+    took_ns: f64,
+    /// Turns between when it was done and when its sector passes.
+    off: f64,
+}
+
+/// Asks at all distances.
+fn pairs(angles: &mut Angles, mechanics: &Mechanics, count: usize, op: Op) -> Option<Vec<Pair>> {
+    let capacity = angles.capacity();
+    let mut all = Vec::with_capacity(count);
+    let mut at = capacity / 2;
+    for number in 0..count {
+        // Before a write the arm is where a read has left it.
+        if op == Op::Write {
+            at = angles.anywhere();
+            angles.ask(Op::Read, at, 1)?;
+        }
+        let lba = match number % 4 {
+            0 => angles.anywhere(),
+            _ => near(angles, at, capacity),
+        };
+        let (asked, done) = angles.ask(op, lba, 1)?;
+        let place = mechanics.place(lba);
+        let distance = place.cylinder.abs_diff(mechanics.place(at).cylinder);
+        all.push(Pair { distance, took_ns: done - asked, off: part(done / mechanics.turn_ns - place.turned) });
+        at = lba;
+    }
+    Some(all)
+}
+
+/// A sector at a distance, of which near ones are as likely as far ones.
+fn near(angles: &mut Angles, at: u64, capacity: u64) -> u64 {
+    let distance = (angles.random().random::<f64>() * (capacity as f64).ln()).exp() as u64;
+    let (down, up) = (at.checked_sub(distance), at.checked_add(distance).filter(|lba| *lba < capacity));
+    let is_up = angles.random().random::<bool>();
+    (if is_up { up.or(down) } else { down.or(up) }).unwrap_or(at)
+}
+
+/// What each sector takes if the media are not what it waits for, in nanoseconds; else 0.
+fn sector(angles: &mut Angles, mechanics: &Mechanics) -> Option<f64> {
+    // Where the media are the fastest.
+    let fastest = mechanics.tracks.zones.iter().enumerate().min_by(|a, b| a.1.per_sector.total_cmp(&b.1.per_sector));
+    let (number, zone) = fastest?;
+    let stretch = mechanics.tracks.stretches.iter().find(|stretch| stretch.zone == number)?;
+    let mut per_sector = zone.per_sector;
+    let mut sectors = 2u32;
+    while u64::from(sectors) <= (zone.sectors / 3).min(LARGEST) {
+        let mut errors = Vec::with_capacity(PLACES);
+        for place in 0..PLACES as u64 {
+            let lba = stretch.first + place % 3 * zone.sectors + 1 + place;
+            let first = angles.of(lba)?;
+            let all = angles.of_many(Op::Read, lba, sectors)?;
+            errors.push(off(all - first - f64::from(sectors - 1) * per_sector));
+        }
+        errors.sort_by(f64::total_cmp);
+        per_sector += errors[PLACES / 2] / f64::from(sectors - 1);
+        sectors *= 2;
+    }
+    let is_slower = per_sector > 1.05 * zone.per_sector;
+    Some(if is_slower { per_sector * mechanics.turn_ns } else { 0.0 })
+}
+
+/// The curve that is the least at odds with the pairs: none is read before the head can be there, or a turn later than it could.
+fn curve(pairs: &[Pair], turn_ns: f64) -> Vec<(u64, f64)> {
+    let longest = pairs.iter().map(|pair| pair.distance).max().unwrap_or(0);
+    let mut curve: Vec<(u64, f64)> = points(longest).into_iter().map(|distance| (distance, turn_ns / 2.0)).collect();
+    let mut between: Vec<Vec<Pair>> = vec![Vec::new(); curve.len()];
+    for pair in pairs {
+        let point = curve.partition_point(|(distance, _)| *distance <= pair.distance).saturating_sub(1);
+        between[point].push(*pair);
+    }
+    // To begin with each point is as its neighbours' pairs want it.
+    for sweep in 0..SWEEPS {
+        for point in 0..curve.len() {
+            if let Some(ns) = settle(&curve, &between, point, turn_ns, sweep == 0) {
+                curve[point].1 = ns;
+            } else if let Some(before) = point.checked_sub(1) {
+                curve[point].1 = curve[before].1;
+            }
+        }
+    }
+    curve
+}
+
+/// Distances at which the curve has points.
+fn points(longest: u64) -> Vec<u64> {
+    let mut points = vec![0];
+    let mut next = 1.0f64;
+    while (next as u64) < longest {
+        points.push(next as u64);
+        let factor = next * 2f64.powf(1.0 / POINTS);
+        next = factor.min(next + (longest as f64 / EVENLY as f64).max(1.0)).max(next + 1.0);
+    }
+    if longest > 0 {
+        points.push(longest);
+    }
+    points.dedup();
+    points
+}
+
+/// The value of a point that is the least at odds with the pairs on either side, in the middle if several are. At first, `alone`, pairs
+/// count as if they were at the point.
+fn settle(curve: &[(u64, f64)], between: &[Vec<Pair>], point: usize, turn_ns: f64, alone: bool) -> Option<f64> {
+    let mut bounds: Vec<(f64, f64)> = Vec::new();
+    let mut bound = |pair: &Pair, other: Option<(u64, f64)>| {
+        let own = curve[point].0;
+        // The share of the point in the curve there, and what the other one adds.
+        let (share, rest) = match other.filter(|_| !alone) {
+            Some((distance, ns)) => {
+                let share = 1.0 - pair.distance.abs_diff(own) as f64 / own.abs_diff(distance) as f64;
+                (share, (1.0 - share) * ns)
+            }
+            None => (1.0, 0.0),
+        };
+        if share > 0.05 {
+            let most = (pair.took_ns - rest) / share;
+            // It counts by its share: what is far from the point says little of it.
+            bounds.push((most, share));
+            bounds.push((most - turn_ns / share, -share));
+        }
+    };
+    let next = curve.get(point + 1).copied();
+    between[point].iter().for_each(|pair| bound(pair, next));
+    if let Some(before) = point.checked_sub(1) {
+        between[before].iter().for_each(|pair| bound(pair, Some(curve[before])));
+    }
+    if bounds.is_empty() {
+        return None;
+    }
+    // Oddness falls by the shares of lower bounds still above, and grows by those of upper bounds already below.
+    bounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut slope: f64 = -bounds.iter().map(|(_, share)| share.min(0.0).abs()).sum::<f64>();
+    let (mut first, mut last) = (None, None);
+    for &(at, share) in &bounds {
+        slope += share.abs();
+        if slope > -1e-9 && first.is_none() {
+            first = Some(at);
+        }
+        if slope > 1e-9 {
+            last = Some(at);
+            break;
+        }
+    }
+    let (first, last) = (first?, last.or(first)?);
+    Some(((first + last) / 2.0).max(0.0))
+}
+
+/// Whether writes are done when their sectors pass, and how much longer the head needs for them.
+fn of_writes(writes: &[Pair], mechanics: &Mechanics) -> Writes {
+    let (across, up) = writes.iter().fold((0.0, 0.0), |(across, up), pair| {
+        let (sine, cosine) = (TAU * pair.off).sin_cos();
+        (across + cosine, up + sine)
+    });
+    if f64::hypot(across, up) < MOSTLY * writes.len() as f64 {
+        return Writes::Buffered;
+    }
+    let later = up.atan2(across) / TAU;
+    let flat = vec![Vec::from_iter(writes.iter().map(|pair| Pair {
+        distance: 0,
+        took_ns: pair.took_ns - mechanics.reach_ns(pair.distance) + mechanics.turn_ns,
+        off: pair.off,
+    }))];
+    let settle = settle(&[(0, 0.0)], &flat, 0, mechanics.turn_ns, true);
+    Writes::OnMedia { later, settle_ns: settle.unwrap_or(mechanics.turn_ns) - mechanics.turn_ns }
+}

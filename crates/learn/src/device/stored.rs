@@ -1,0 +1,95 @@
+//! A learned device in a file.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::features::{COUNT, FEATURES, Known};
+use super::mechanics::Mechanics;
+use super::{Array, DeviceModel, Shared, Training};
+use crate::regression::Tree;
+
+/// What a model's file begins with; the number goes up when its meaning changes.
+const SCHEMA: &str = "seekwise-device-model 1";
+
+/// Why a file is no model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredError(String);
+
+impl fmt::Display for StoredError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StoredError {}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    schema: String,
+    name: String,
+    capacity_sectors: u64,
+    training: Training,
+    array: Array,
+    mechanics: Option<Mechanics>,
+    tree: Tree,
+}
+
+impl DeviceModel {
+    /// For a file. The same model gives the same bytes.
+    ///
+    /// # Errors
+    /// A number in it is none: a defect of the learner.
+    pub fn to_json(&self) -> Result<String, StoredError> {
+        let Shared { name, known, tree, training } = &*self.shared;
+        let stored = Stored {
+            schema: SCHEMA.to_owned(),
+            name: name.clone(),
+            capacity_sectors: known.capacity_sectors,
+            training: *training,
+            array: known.array,
+            mechanics: known.mechanics.clone(),
+            tree: tree.clone(),
+        };
+        let text = serde_json::to_string(&stored).map_err(|error| StoredError(error.to_string()))?;
+        Ok(text + "\n")
+    }
+
+    /// Reads what [`to_json`](DeviceModel::to_json) wrote, and checks all of it.
+    ///
+    /// # Errors
+    /// It is no model, of another version, or damaged.
+    pub fn from_json(text: &str) -> Result<DeviceModel, StoredError> {
+        let wrong = |message: String| StoredError(format!("this is no model of a device: {message}"));
+        check_schema(text)?;
+        let stored: Stored = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        if let Some(problem) = stored.array.problem() {
+            return Err(wrong(problem));
+        }
+        if !(1..1 << 55).contains(&stored.capacity_sectors) {
+            return Err(wrong(format!("it has {} sectors", stored.capacity_sectors)));
+        }
+        stored.mechanics.as_ref().map_or(Ok(()), Mechanics::check).map_err(wrong)?;
+        if stored.tree.features() != FEATURES {
+            return Err(wrong(format!("its tree does not ask about the {COUNT} features that this program knows")));
+        }
+        let Stored { name, capacity_sectors, training, array, mechanics, tree, .. } = stored;
+        let shared = Shared { name, known: Known { capacity_sectors, array, mechanics }, tree, training };
+        Ok(DeviceModel { shared: Arc::new(shared) })
+    }
+}
+
+/// Another version is to be named as such, not as the first key that is unknown.
+fn check_schema(text: &str) -> Result<(), StoredError> {
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    match serde_json::from_str::<Head>(text) {
+        Ok(head) if head.schema == SCHEMA => Ok(()),
+        Ok(head) => Err(StoredError(format!("its schema is {:?}; this program reads {SCHEMA:?}", head.schema))),
+        Err(error) => Err(StoredError(format!("this is no model of a device: {error}"))),
+    }
+}

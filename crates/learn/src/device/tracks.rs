@@ -1,0 +1,140 @@
+//! Where sectors lie on the platter, as far as the time at which they pass tells.
+//!
+//! ```text
+//! zone: tracks of one length ── per_sector turns from a sector to the next, sectors of a track, and how far the angle jumps
+//!                               behind each track of a cylinder (head switch, then the arm)
+//! stretch: tracks of a zone without a break ── begins at a sector, at an angle; spares and defects break it
+//! ```
+//! An angle is a part of a turn: that at which a sector's transfer has ended, as the host sees it.
+
+use serde::{Deserialize, Serialize};
+
+/// More stretches than this are neither found nor read.
+pub(super) const MOST_STRETCHES: usize = 1 << 16;
+/// Tracks of a cylinder, at most.
+pub(super) const MOST_SURFACES: usize = 24;
+
+/// All tracks of a disk.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tracks {
+    /// Kinds of tracks.
+    pub(super) zones: Vec<Zone>,
+    /// By their first sectors.
+    pub(super) stretches: Vec<Stretch>,
+}
+
+/// Tracks that are alike.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Zone {
+    /// Turns from a sector to the next.
+    pub per_sector: f64,
+    /// Sectors of a track that hold data.
+    pub sectors: u64,
+    /// Turns between the end of a track and the begin of the next, beyond a sector; one for each track of a cylinder.
+    pub jumps: Vec<f64>,
+}
+
+/// Tracks that follow each other without a break.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Stretch {
+    /// Its first sector, which begins a track.
+    pub first: u64,
+    /// Which zone it is of.
+    pub zone: usize,
+    /// Angle of the first sector.
+    pub angle: f64,
+    /// Cylinder of the first sector.
+    pub cylinder: u64,
+    /// Which track of its cylinder that is.
+    pub track: usize,
+}
+
+/// Where a sector is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Place {
+    /// Turns since the stretch began, and its angle: the part behind the point says when the sector passes.
+    pub turned: f64,
+    /// Turns from a sector to the next.
+    pub per_sector: f64,
+    /// Cylinders are counted from the first sector, as far as they show.
+    pub cylinder: u64,
+    /// Which stretch it is in.
+    pub stretch: usize,
+}
+
+impl Zone {
+    /// Turns from the begin of track `from` of a cylinder to that of the track `tracks` further on.
+    pub(super) fn turned(&self, from: usize, tracks: u64) -> f64 {
+        let surfaces = self.jumps.len() as u64;
+        let whole = tracks / surfaces;
+        let of_cylinder: f64 = self.jumps.iter().sum();
+        let rest = (tracks % surfaces) as usize;
+        let jumps: f64 = (from..from + rest).map(|track| self.jumps[track % self.jumps.len()]).sum();
+        tracks as f64 * self.sectors as f64 * self.per_sector + whole as f64 * of_cylinder + jumps
+    }
+}
+
+impl Tracks {
+    /// Where a sector is.
+    pub fn place(&self, lba: u64) -> Place {
+        let number = self.stretches.partition_point(|stretch| stretch.first <= lba).saturating_sub(1);
+        let Some(stretch) = self.stretches.get(number) else { return Place::default() };
+        let zone = &self.zones[stretch.zone];
+        let offset = lba.saturating_sub(stretch.first);
+        let (tracks, sector) = (offset / zone.sectors, offset % zone.sectors);
+        let turned = stretch.angle + zone.turned(stretch.track, tracks) + sector as f64 * zone.per_sector;
+        let cylinder = stretch.cylinder + (stretch.track as u64 + tracks) / zone.jumps.len() as u64;
+        Place { turned, per_sector: zone.per_sector, cylinder, stretch: number }
+    }
+
+    /// Everything that looking sectors up relies on.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.stretches.is_empty() || self.stretches.len() > MOST_STRETCHES {
+            return Err(format!("there are {} stretches of tracks; 1 to {MOST_STRETCHES} are right", self.stretches.len()));
+        }
+        for (number, zone) in self.zones.iter().enumerate() {
+            let is_right = (1e-6..=0.5).contains(&zone.per_sector)
+                && (1..=1 << 24).contains(&zone.sectors)
+                && (1..=MOST_SURFACES).contains(&zone.jumps.len())
+                && zone.jumps.iter().all(|jump| jump.abs() <= 1.0);
+            if !is_right {
+                return Err(format!(
+                    "zone {number} has {} sectors of {} turns, and jumps {:?}",
+                    zone.sectors, zone.per_sector, zone.jumps
+                ));
+            }
+        }
+        for (number, stretch) in self.stretches.iter().enumerate() {
+            let zone = self.zones.get(stretch.zone);
+            let is_right = zone.is_some_and(|zone| stretch.track < zone.jumps.len())
+                && (0.0..=1.0).contains(&stretch.angle)
+                && stretch.cylinder < 1 << 32
+                && stretch.first < 1 << 56;
+            if !is_right {
+                return Err(format!(
+                    "stretch {number} begins at sector {}, at track {} of zone {}",
+                    stretch.first, stretch.track, stretch.zone
+                ));
+            }
+        }
+        match self.stretches.windows(2).position(|pair| pair[0].first >= pair[1].first) {
+            Some(number) => Err(format!("stretch {} begins before stretch {number}", number + 1)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The part of a turn.
+#[inline]
+pub(super) fn part(turns: f64) -> f64 {
+    turns - turns.floor()
+}
+
+/// How far from a whole number of turns.
+#[inline]
+pub(super) fn off(turns: f64) -> f64 {
+    turns - turns.round()
+}

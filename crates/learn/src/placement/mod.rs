@@ -1,0 +1,113 @@
+//! Which volume belongs on which array (Zhang, Xu, Jiang: "YouChoose", MSST 2012, sections III.C and IV.D).
+//!
+//! ```text
+//!  requests of each volume, with the time        a service model
+//!  that its reference disk takes for each        of each array
+//!            │                                        │
+//!            └──────────▶ Consumption ◀───────────────┘      one for each sample: Table I
+//!                             │
+//!  capacity of each array ─▶ Survey ─▶ findings   significant? misplaced? in every sample?
+//!  who is where                     ─▶ Plan       migrations and swaps, each with its reason
+//!                                   ─▶ initial    where a new volume goes, and how room is made for it
+//! ```
+//! A volume's *demand* on an array is the part of the array's time that its requests take there. It is bounded by the volume's reference
+//! disk: nobody was promised more than that disk can do. An array keeps its promises while demands on it add up to no more than its
+//! capacity.
+//!
+//! Its *share* of an array is its demand there in percent of that of all volumes, wherever they are. Demands fall on every array that is
+//! faster; shares fall where a volume is more at home than the others, so shares are what tells who should move.
+//!
+//! Nothing here knows a clock, a simulator or randomness: the same samples give the same plan.
+
+mod consumption;
+mod findings;
+mod initial;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use block::tenants::ServiceModel;
+use block::{Nanos, Request};
+
+pub use consumption::{Consumption, Survey};
+pub use findings::{Finding, Standing};
+pub use initial::{Initial, Rejected};
+pub use plan::{Move, Plan, Step};
+
+/// An array that volumes can be on.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// What people call it.
+    pub name: String,
+    /// How long requests take there.
+    pub model: Arc<dyn ServiceModel>,
+    /// 512-byte sectors it holds.
+    pub sectors: u64,
+    /// The part of its time that may be promised, above 0 and at most 1; the rest is for copying volumes and for what the model
+    /// gets wrong.
+    pub capacity: f64,
+}
+
+/// A volume, wherever it is.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// What people call it.
+    pub name: String,
+    /// 512-byte sectors it has.
+    pub sectors: u64,
+    /// Whether it was promised a reference disk. What was promised nothing takes up space, but no time that others could not have.
+    pub is_promised: bool,
+    /// Samples of what it asks for, as many for each volume.
+    pub samples: Vec<Sample>,
+}
+
+/// A group of contiguous slots of a volume.
+#[derive(Clone, Debug, Default)]
+pub struct Sample {
+    /// Its requests in order of arrival. Times count from the sample's beginning, sectors from the volume's.
+    pub requests: Vec<Sampled>,
+    /// How long the sample lasts; as long for each volume.
+    pub lasts: Nanos,
+}
+
+/// A request of a volume.
+#[derive(Clone, Copy, Debug)]
+pub struct Sampled {
+    /// As it arrived.
+    pub request: Request,
+    /// For how long it keeps the volume's reference disk busy.
+    pub reference: Nanos,
+}
+
+/// What a volume is counted with when promises are added up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Basis {
+    /// With what it would take if it kept its reference disk busy all the time with requests such as those sampled: a promise holds
+    /// for who asks for all that was promised, too.
+    Reference,
+    /// With what it took: more volumes fit, as long as none asks for more than it did.
+    Sampled,
+}
+
+/// By what plans are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rules {
+    /// By how much a move must reduce a volume's share of its array, from 0 to 1. The paper's is 0.1: ten points of the matrix.
+    pub threshold: f64,
+    /// How much of the reference disk's time is served in one go, as the scheduler has it ([`Sample`]s are cut accordingly).
+    pub slot: Nanos,
+    /// What volumes are counted with.
+    pub basis: Basis,
+}
+
+impl Default for Rules {
+    fn default() -> Rules {
+        Rules { threshold: 0.1, slot: Nanos::from_millis(80), basis: Basis::Reference }
+    }
+}
+
+/// Where each volume is, by number; `None`: nowhere yet.
+pub type Assignment = Vec<Option<usize>>;

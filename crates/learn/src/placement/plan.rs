@@ -1,0 +1,159 @@
+//! Migrations and swaps that make arrays hold more (section III.C).
+//!
+//! Shares do not depend on where volumes are, and each move lowers the share that its volume has of its array by more than the threshold:
+//! so the sum of these shares falls with every step, and there is a last one.
+
+use super::consumption::ROUNDING;
+use super::findings::percent;
+use super::{Assignment, Survey};
+
+/// A volume goes from one array to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The volume's number.
+    pub volume: usize,
+    /// Where it is.
+    pub from: usize,
+    /// Where it goes.
+    pub to: usize,
+}
+
+/// Moves that are made together: one, or several that swap places, each as far as the others, so that no array has to
+/// keep more promises on the way than before or after.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// The moves.
+    pub moves: Vec<Move>,
+    /// Why.
+    pub reason: String,
+}
+
+/// What to do, in order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The steps.
+    pub steps: Vec<Step>,
+    /// Where each volume is when all are done.
+    pub after: Assignment,
+    /// What is misplaced and stays, and why.
+    pub left: Vec<(usize, String)>,
+}
+
+impl Survey {
+    /// What to do for volumes that are where `assignment` says.
+    ///
+    /// The volume whose share falls most moves first: to the array that lowers it most and has room, or can make room by giving up volumes
+    /// whose shares fall by more than the threshold, too.
+    pub fn plan(&self, assignment: &Assignment) -> Plan {
+        let mut plan = Plan { after: assignment.clone(), ..Plan::default() };
+        while let Some(step) = self.next_step(&plan.after) {
+            for each in &step.moves {
+                plan.after[each.volume] = Some(each.to);
+            }
+            plan.steps.push(step);
+        }
+        plan.left = self.left(&plan.after);
+        plan
+    }
+
+    /// Every move that is worth it, the one that lowers a share most first.
+    fn wanted(&self, assignment: &Assignment) -> Vec<(Move, f64)> {
+        let placed = assignment.iter().enumerate().filter_map(|(volume, from)| Some((volume, (*from)?)));
+        let mut wanted: Vec<(Move, f64)> = placed
+            .flat_map(|(volume, from)| {
+                let to = self.destinations(volume, from).into_iter();
+                to.map(move |(to, reduction)| (Move { volume, from, to }, reduction))
+            })
+            .collect();
+        wanted.sort_by(|(one, falls), (other, other_falls)| {
+            other_falls.total_cmp(falls).then((one.volume, one.to).cmp(&(other.volume, other.to)))
+        });
+        wanted
+    }
+
+    fn next_step(&self, assignment: &Assignment) -> Option<Step> {
+        self.wanted(assignment)
+            .into_iter()
+            .find_map(|(wanted, _)| self.migration(assignment, wanted).or_else(|| self.swap(assignment, wanted)))
+    }
+
+    fn migration(&self, assignment: &Assignment, wanted: Move) -> Option<Step> {
+        let Move { volume, from, to } = wanted;
+        let (demand, spare) = (self.demand(to, volume), self.spare(assignment, to));
+        let fits = demand <= spare + ROUNDING && self.sectors(volume) <= self.free_sectors(assignment, to);
+        fits.then(|| Step {
+            moves: vec![wanted],
+            reason: format!(
+                "{} there; {} has {} to spare and needs {} for it",
+                self.falls(volume, from, to),
+                self.array_name(to),
+                percent(spare),
+                percent(demand)
+            ),
+        })
+    }
+
+    /// What goes the other way, as few as make room, those first whose shares fall most.
+    fn swap(&self, assignment: &Assignment, wanted: Move) -> Option<Step> {
+        let Move { volume, from, to } = wanted;
+        let there = (0..self.volumes()).filter(|other| assignment[*other] == Some(to));
+        let mut others: Vec<(usize, f64)> = there.map(|other| (other, self.reduction(other, to, from))).collect();
+        others.retain(|(_, falls)| *falls > self.rules.threshold);
+        others.sort_by(|one, other| other.1.total_cmp(&one.1).then(one.0.cmp(&other.0)));
+        let mut after = assignment.clone();
+        after[volume] = Some(to);
+        let mut moves = vec![wanted];
+        for (other, _) in others {
+            after[other] = Some(from);
+            moves.push(Move { volume: other, from: to, to: from });
+            if self.is_better(assignment, &after, [from, to]) && self.has_space(assignment, &moves) {
+                let back: Vec<String> = moves[1..].iter().map(|each| self.falls(each.volume, each.from, each.to)).collect();
+                let reason = format!("{} there; in exchange {}", self.falls(volume, from, to), back.join(", and "));
+                return Some(Step { moves, reason });
+            }
+        }
+        None
+    }
+
+    /// Whether neither of two arrays promises more than it can keep after a step, or than it did before if that was too much already.
+    fn is_better(&self, before: &Assignment, after: &Assignment, arrays: [usize; 2]) -> bool {
+        arrays.iter().all(|&array| {
+            let most = self.capacity(array).max(self.load(before, array));
+            self.load(after, array) <= most + ROUNDING
+        })
+    }
+
+    /// Whether every array of a step has room for what comes before what goes has left it: both copies are kept until the step is done.
+    fn has_space(&self, assignment: &Assignment, moves: &[Move]) -> bool {
+        (0..self.arrays()).all(|array| {
+            let comes: u64 = moves.iter().filter(|each| each.to == array).map(|each| self.sectors(each.volume)).sum();
+            comes <= self.free_sectors(assignment, array)
+        })
+    }
+
+    fn falls(&self, volume: usize, from: usize, to: usize) -> String {
+        let (here, there) = (percent(self.share(from, volume)), percent(self.share(to, volume)));
+        format!(
+            "{} goes from {} to {}: it takes {here} of what all take here, {there}",
+            self.volume_name(volume),
+            self.array_name(from),
+            self.array_name(to)
+        )
+    }
+
+    fn left(&self, assignment: &Assignment) -> Vec<(usize, String)> {
+        let mut left: Vec<(usize, String)> = Vec::new();
+        for (Move { volume, to, .. }, _) in self.wanted(assignment) {
+            if left.iter().any(|(known, _)| *known == volume) {
+                continue;
+            }
+            let (needs, has) = (percent(self.demand(to, volume)), percent(self.spare(assignment, to).max(0.0)));
+            let (name, array) = (self.volume_name(volume), self.array_name(to));
+            left.push((
+                volume,
+                format!("{name} would be better on {array}, but needs {needs} of it where {has} is left, and nothing there would gain by making room"),
+            ));
+        }
+        left
+    }
+}

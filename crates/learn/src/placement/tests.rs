@@ -1,0 +1,183 @@
+//! The planner on the paper's Table I, and on anything.
+
+use block::tenants::ConstantTime;
+use block::{Op, Priority};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Table I as demands, where every volume keeps its reference disk busy.
+fn survey(rows: &[&[f64]], capacities: [f64; 3]) -> Survey {
+    let arrays = ["A", "B", "SSD"].iter().zip(capacities).map(|(name, capacity)| ((*name).to_owned(), capacity, 1000)).collect();
+    let volumes: Vec<(String, u64)> = (1..=rows[0].len()).map(|number| (format!("VSD {number}"), 10)).collect();
+    let rates = vec![1.0; volumes.len()];
+    let demands = rows.iter().map(|row| row.iter().map(|percent| percent / 100.0).collect()).collect();
+    Survey::of(vec![Consumption::new(demands, rates)], arrays, volumes, Rules::default())
+}
+
+const TABLE_I: [&[f64]; 3] = [&[53.0, 12.0, 33.0, 2.0], &[10.0, 54.0, 30.0, 6.0], &[8.0, 68.0, 16.0, 8.0]];
+
+#[test]
+fn table_i_volumes_1_and_2_swap_places_and_volume_4_is_insignificant() {
+    let survey = survey(&TABLE_I, [0.6, 0.6, 0.7]);
+    let before = vec![Some(0), Some(2), Some(1), Some(0)];
+    let findings = survey.findings(&before);
+    assert!(matches!(findings[0].standing, Standing::Misplaced { to: 2, .. }), "{}", findings[0].text);
+    assert!(matches!(findings[1].standing, Standing::Misplaced { to: 0, .. }), "{}", findings[1].text);
+    assert_eq!(findings[3].standing, Standing::Insignificant, "{}", findings[3].text);
+    let plan = survey.plan(&before);
+    let first = &plan.steps[0];
+    assert_eq!(first.moves, [Move { volume: 1, from: 2, to: 0 }, Move { volume: 0, from: 0, to: 2 }], "{}", first.reason);
+    assert!(first.reason.contains("68.0%") && first.reason.contains("12.0%") && first.reason.contains("8.0%"), "{}", first.reason);
+    assert_eq!(plan.after[3], Some(0), "volume 4 stays");
+}
+
+#[test]
+fn a_misplaced_volume_migrates_where_there_is_room_as_volume_7_of_table_ii_does() {
+    let rows: [&[f64]; 3] = [
+        &[7.6, 7.6, 7.6, 31.0, 7.6, 7.6, 31.0],
+        &[8.4, 8.4, 8.4, 29.0, 8.4, 8.4, 8.4],
+        &[14.2, 14.2, 14.2, 14.5, 14.2, 14.2, 14.5],
+    ];
+    let before: Assignment = [0, 0, 2, 2, 1, 1, 0].map(Some).to_vec();
+    let plan = survey(&rows, [1.0; 3]).plan(&before);
+    assert_eq!(plan.steps[0].moves, [Move { volume: 6, from: 0, to: 1 }], "its least share is on B in the printed table");
+    assert_eq!(plan.steps.len(), 1, "{:?}", plan.steps);
+}
+
+#[test]
+fn who_is_misplaced_in_some_samples_only_stays() {
+    let (one, other) = (survey(&TABLE_I, [1.0; 3]), survey(&[TABLE_I[2], TABLE_I[1], TABLE_I[0]], [1.0; 3]));
+    let samples = [one.samples.clone(), other.samples].concat();
+    let survey = Survey { samples, ..one };
+    let before = vec![Some(0), Some(2), Some(1), Some(0)];
+    let findings = survey.findings(&before);
+    assert!(matches!(findings[0].standing, Standing::Wavering { to: 2 }), "{}", findings[0].text);
+    assert!(matches!(findings[1].standing, Standing::Wavering { to: 0 }), "{}", findings[1].text);
+    assert_eq!(survey.plan(&before).steps, []);
+}
+
+#[test]
+fn what_is_misplaced_and_has_no_room_is_left_with_a_reason() {
+    let plan = survey(&TABLE_I, [0.05, 0.3, 0.7]).plan(&vec![None, Some(2), Some(1), None]);
+    assert_eq!(plan.steps, []);
+    let left: Vec<usize> = plan.left.iter().map(|(volume, _)| *volume).collect();
+    assert_eq!(left, [1, 2]);
+    assert!(plan.left[1].1.contains("needs 16.0% of it where 2.0% is left"), "{}", plan.left[1].1);
+}
+
+#[test]
+fn new_volumes_go_where_most_is_spare_or_where_they_are_at_home() {
+    let survey = survey(&TABLE_I, [1.0; 3]);
+    let nowhere = vec![None; 4];
+    assert_eq!(survey.initial(&nowhere, 1, Initial::LargestSpare), Ok(0), "all are empty: the first");
+    assert_eq!(survey.initial(&nowhere, 0, Initial::LeastShare), Ok(2));
+    let full = super::tests::survey(&TABLE_I, [0.01; 3]);
+    let rejected = full.initial(&nowhere, 0, Initial::LargestSpare).unwrap_err();
+    assert!(rejected.text.contains("needs 53.0% of A, which has 1.0% left"), "{}", rejected.text);
+}
+
+#[test]
+fn room_is_made_by_moving_others() {
+    // Volume 3 fits nowhere, unless 1 and 2 swap places.
+    let rows: [&[f64]; 2] = [&[60.0, 10.0, 80.0], &[20.0, 70.0, 90.0]];
+    let arrays = vec![("A".to_owned(), 1.0, 1000), ("B".to_owned(), 1.0, 1000)];
+    let volumes = (1..=3).map(|number| (format!("VSD {number}"), 10)).collect();
+    let demands = rows.iter().map(|row| row.iter().map(|percent| percent / 100.0).collect()).collect();
+    let survey = Survey::of(vec![Consumption::new(demands, vec![1.0; 3])], arrays, volumes, Rules::default());
+    let before = vec![Some(0), Some(1), None];
+    assert!(survey.initial(&before, 2, Initial::LargestSpare).is_err());
+    let (steps, home) = survey.make_room(&before, 2).unwrap();
+    let mut after = before;
+    steps.iter().flat_map(|step| &step.moves).for_each(|each| after[each.volume] = Some(each.to));
+    after[2] = Some(home);
+    assert!(survey.keeps_capacity(&after), "{steps:?}");
+}
+
+#[test]
+fn demands_are_what_the_arrays_model_needs_and_no_more_than_the_reference_disk_can_do() {
+    let constant = |micros| Arc::new(ConstantTime { request: Nanos::from_micros(micros), sector: Nanos::ZERO });
+    let array = Array { name: "fast".to_owned(), model: constant(500), sectors: 1 << 30, capacity: 1.0 };
+    // The reference disk takes 2 ms; requests come every `every` milliseconds for a second.
+    let volume = |every: u64, is_promised| {
+        let request = |number: u64| Request {
+            id: 0,
+            stream: 0,
+            op: Op::Read,
+            sync: true,
+            priority: Priority::DEFAULT,
+            sectors: 8,
+            lba: number * 1000,
+            arrival: Nanos::from_millis(number * every),
+        };
+        let requests = (0..1000 / every).map(|number| Sampled { request: request(number), reference: Nanos::from_millis(2) });
+        let sample = Sample { requests: requests.collect(), lasts: Nanos::from_millis(1000) };
+        Volume { name: String::new(), sectors: 1 << 20, is_promised, samples: vec![sample] }
+    };
+    let volumes = [volume(4, true), volume(1, true), volume(4, false)];
+    let consumption = Consumption::of(&[array], &volumes, 0, Nanos::from_millis(80));
+    let close = |one: f64, other: f64| (one - other).abs() < 1e-3;
+    assert!(close(consumption.demand(0, 0), 0.125) && close(consumption.rate(0), 0.5), "{consumption:?}");
+    assert!(close(consumption.bound(0, 0), 0.25));
+    assert!(close(consumption.demand(0, 1), 0.25), "twice as many as the reference disk can do are asked: {consumption:?}");
+    assert!(close(consumption.demand(0, 2), 0.125) && consumption.bound(0, 2) == 0.0, "what is promised nothing");
+    assert!(close(consumption.share(0, 1), 0.5));
+}
+
+/// Some arrays and volumes in several samples, and where the volumes are.
+fn anything() -> impl Strategy<Value = (Survey, Assignment)> {
+    (2usize..5, 1usize..9, 1usize..4, 0.02f64..0.3).prop_flat_map(|(arrays, volumes, samples, threshold)| {
+        let matrix = proptest::collection::vec(proptest::collection::vec(0.0f64..0.9, volumes), arrays);
+        let samples = proptest::collection::vec((matrix, proptest::collection::vec(0.1f64..=1.0, volumes)), samples);
+        let capacities = proptest::collection::vec((0.2f64..=1.0, 5u64..60), arrays);
+        let sizes = proptest::collection::vec(1u64..20, volumes);
+        let places = proptest::collection::vec(proptest::option::weighted(0.9, 0..arrays), volumes);
+        (samples, capacities, sizes, places).prop_map(move |(samples, capacities, sizes, places)| {
+            let samples = samples.into_iter().map(|(demands, rates)| Consumption::new(demands, rates)).collect();
+            let arrays =
+                capacities.into_iter().enumerate().map(|(number, (part, sectors))| (format!("array {number}"), part, sectors));
+            let volumes = sizes.into_iter().enumerate().map(|(number, sectors)| (format!("volume {number}"), sectors));
+            let rules = Rules { threshold, ..Rules::default() };
+            (Survey::of(samples, arrays.collect(), volumes.collect(), rules), places)
+        })
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_plan_ends_and_overcommits_nothing_and_moves_nothing_for_less_than_the_threshold((survey, before) in anything()) {
+        let plan = survey.plan(&before);
+        let mut now = before;
+        for step in &plan.steps {
+            let mut after = now.clone();
+            for each in &step.moves {
+                prop_assert_eq!(now[each.volume], Some(each.from));
+                prop_assert!(survey.reduction(each.volume, each.from, each.to) > survey.rules.threshold);
+                after[each.volume] = Some(each.to);
+            }
+            for array in 0..survey.arrays() {
+                let most = survey.capacity(array).max(survey.load(&now, array));
+                prop_assert!(survey.load(&after, array) <= most + 1e-6, "{}", step.reason);
+                let comes: u64 = step.moves.iter().filter(|each| each.to == array).map(|each| survey.sectors(each.volume)).sum();
+                prop_assert!(comes <= survey.free_sectors(&now, array), "space for both copies: {}", step.reason);
+            }
+            now = after;
+        }
+        prop_assert_eq!(&now, &plan.after);
+        prop_assert!(survey.plan(&now).steps.is_empty(), "nothing is left to do");
+    }
+
+    #[test]
+    fn room_that_is_made_is_room((survey, before) in anything()) {
+        let mut now = before;
+        for volume in 0..survey.volumes() {
+            if now[volume].is_none() && survey.keeps_capacity(&now)
+                && let Ok((steps, home)) = survey.make_room(&now, volume)
+            {
+                steps.iter().flat_map(|step| &step.moves).for_each(|each| now[each.volume] = Some(each.to));
+                now[volume] = Some(home);
+                prop_assert!(survey.keeps_capacity(&now));
+            }
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A regression tree: how large something is that is always above zero, such as a time.
+//!
+//! ```text
+//! gap <= 64 ──yes── size <= 16 ──yes── 0.21 + 1.02 × transfer        a leaf: a line through one feature
+//!     └───no─── 1.01 × positioning                   └──no── …
+//! ```
+//! Breiman, Friedman, Olshen and Stone, "Classification and Regression Trees" (1984): binary splits that leave the least squares,
+//! then pruning, here by rows held out. It differs where relative errors count, and sums:
+//!
+//! * squares are of logarithms, so that being off by a tenth costs the same whatever the size;
+//! * some features are *scales*: what is learned grows with them if anything, such as the time of a transfer. A leaf is then a factor to
+//!   one of them or a line over it, and splits are judged by what such leaves leave. A constant needs a leaf for each step of a slope.
+//!   (Lines in leaves are Quinlan's "Learning with continuous classes", 1992; here over one feature, so that people can read them.)
+//! * a leaf is true to the sum of its rows: least squares of logarithms alone would be too low by half their variance, and sums over many
+//!   requests are what schedulers go by.
+//!
+//! A tree has no state, reads no clock and draws nothing: the same rows give the same tree.
+
+mod grow;
+mod leaf;
+mod prune;
+mod stored;
+mod text;
+
+use serde::{Deserialize, Serialize};
+
+pub use grow::{Examples, Growth};
+pub use stored::TreeError;
+
+/// Deeper trees are neither grown nor read: a prediction takes as many steps as the tree is deep.
+const MAX_DEPTH: usize = 64;
+
+/// Set in a branch that leads to a leaf.
+const IS_LEAF: u32 = 1 << 31;
+
+/// A tree. Nodes and leaves lie in one array each, so that predictions touch few lines of a processor's cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tree {
+    features: Vec<String>,
+    /// What leaves may grow with, as indexes into `features`.
+    scales: Vec<usize>,
+    nodes: Vec<Node>,
+    leaves: Vec<Leaf>,
+    /// Of all squares that splits took away, the share of each feature.
+    influence: Vec<f64>,
+}
+
+/// A question: is this feature at most so much? A missing value (NaN) is not.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Node {
+    threshold: f64,
+    feature: u32,
+    /// If so, and if not: the number of a node, or with [`IS_LEAF`] that of a leaf.
+    branches: [u32; 2],
+}
+
+/// An answer.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leaf {
+    /// `base + slope × feature`, within `least` and `most`.
+    base: f64,
+    slope: f64,
+    /// Over which the line goes; of no meaning where `slope` is 0.
+    feature: u32,
+    /// Rows that it was learned from.
+    rows: u32,
+    /// Bounds: the least and the most that was seen here.
+    least: f64,
+    most: f64,
+    /// Of ten rows that come here, one, five and nine are at most so many times the answer.
+    quantiles: [f64; 3],
+}
+
+/// What may come of a row, beside the mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The mean.
+    pub mean: f64,
+    /// One of ten is less.
+    pub p10: f64,
+    /// Half are less.
+    pub p50: f64,
+    /// One of ten is more.
+    pub p90: f64,
+}
+
+impl Leaf {
+    #[inline]
+    fn answer(&self, row: &[f64]) -> f64 {
+        let line = if self.slope == 0.0 { self.base } else { self.base + self.slope * value(row, self.feature) };
+        // Not `clamp`: of a missing value the least is an answer, NaN is none.
+        line.max(self.least).min(self.most)
+    }
+}
+
+#[inline]
+fn value(row: &[f64], feature: u32) -> f64 {
+    row.get(feature as usize).copied().unwrap_or(f64::NAN)
+}
+
+impl Tree {
+    /// The features it wants, in order.
+    pub fn features(&self) -> &[String] {
+        &self.features
+    }
+
+    /// How many leaves it has.
+    pub fn leaves(&self) -> usize {
+        self.leaves.len()
+    }
+
+    /// How many questions a prediction asks at most.
+    pub fn depth(&self) -> usize {
+        // Branches lead to later nodes, so that one pass suffices.
+        let mut depths = vec![0; self.nodes.len()];
+        let mut deepest = 0;
+        for (number, node) in self.nodes.iter().enumerate() {
+            let below = depths[number] + 1;
+            for branch in node.branches {
+                match branch & IS_LEAF {
+                    0 => depths[branch as usize] = below,
+                    _ => deepest = deepest.max(below),
+                }
+            }
+        }
+        deepest
+    }
+
+    /// Of everything that its questions tell, the share that each feature does.
+    pub fn influence(&self) -> &[f64] {
+        &self.influence
+    }
+
+    #[inline]
+    fn leaf(&self, row: &[f64]) -> &Leaf {
+        let mut at = if self.nodes.is_empty() { IS_LEAF } else { 0 };
+        while at & IS_LEAF == 0 {
+            let node = &self.nodes[at as usize];
+            let is_at_most = value(row, node.feature) <= node.threshold;
+            at = node.branches[usize::from(!is_at_most)];
+        }
+        &self.leaves[(at & !IS_LEAF) as usize]
+    }
+
+    /// What is to be expected on average of a row with the values of the features. What is missing at its end counts as NaN.
+    #[inline]
+    pub fn predict(&self, row: &[f64]) -> f64 {
+        self.leaf(row).answer(row)
+    }
+
+    /// The same, and how it may vary.
+    pub fn predict_spread(&self, row: &[f64]) -> Spread {
+        let leaf = self.leaf(row);
+        let mean = leaf.answer(row);
+        let [p10, p50, p90] = leaf.quantiles.map(|quantile| quantile * mean);
+        Spread { mean, p10, p50, p90 }
+    }
+}
