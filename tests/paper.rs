@@ -87,10 +87,105 @@ fn the_same_seed_gives_the_same_bytes_whatever_the_number_of_threads_and_another
     assert_ne!(one.1, once("2", "8").1);
 }
 
+/// What a quick run of a paper prints and writes, with the ids of its bars; each bar's line says what its figure says.
+fn quick(name: &str, figures: &[&str], bars: &[&str]) -> Value {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, page) = (folder.path().join("paper.json"), folder.path().join("paper.html"));
+    let text = succeeds(&["run", name, "--quick", "--json", json.to_str().unwrap(), "-o", page.to_str().unwrap()]);
+    let replication = read(&json);
+    let ids = |key: &str| -> Vec<String> {
+        let parts = replication[key].as_array().unwrap().iter();
+        parts.map(|part| part["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids("bars"), bars);
+    for bar in replication["bars"].as_array().unwrap() {
+        let verdict = if bar["met"].as_bool().unwrap() { "met " } else { "missed " };
+        let line = text.lines().find(|line| line.contains(bar["about"].as_str().unwrap()));
+        assert!(line.is_some_and(|line| line.starts_with(verdict)), "{bar}: {line:?}");
+        // The verdict follows from the figure.
+        let (percent, wanted) = (bar["percent"].as_f64().unwrap(), bar["wanted"].as_str().unwrap());
+        let (is_least, bound) = match wanted.strip_prefix("at least ") {
+            Some(bound) => (true, bound),
+            None => (false, wanted.strip_prefix("at most ").unwrap()),
+        };
+        let bound: f64 = bound.strip_suffix('%').unwrap().parse().unwrap();
+        assert_eq!(bar["met"].as_bool(), Some(if is_least { percent >= bound } else { percent <= bound }), "{bar}");
+    }
+    let all: Vec<String> = ["figures", "tables", "curves"].into_iter().flat_map(ids).collect();
+    let html = std::fs::read_to_string(&page).unwrap();
+    for figure in figures {
+        assert!(all.iter().any(|id| id == figure) && html.contains(&format!("id=\"{figure}\"")), "{figure} is not in {all:?}");
+    }
+    replication
+}
+
+/// A table's cell.
+fn cell<'a>(replication: &'a Value, table: &str, row: usize, column: usize) -> &'a Value {
+    let tables = replication["tables"].as_array().unwrap();
+    &tables.iter().find(|it| it["id"] == table).unwrap()["rows"][row]["cells"][column]
+}
+
+#[test]
+fn a_quick_run_of_fairio_has_the_reports_tables_beside_ours_and_judges_every_bar() {
+    let bars = ["share-error", "throughput", "adaptive-cycle"];
+    let replication = quick("fairio", &["table-1", "table-2", "table-5", "peers", "windows"], &bars);
+    assert_eq!(cell(&replication, "table-1", 0, 0)["paper"], 12.2);
+    let error = cell(&replication, "table-1", 0, 0)["ours"].as_f64().unwrap();
+    let other = cell(&replication, "table-1", 0, 1)["ours"].as_f64().unwrap();
+    assert!((error + other).abs() < 1e-9, "what one class has too much the other has too little: {error} {other}");
+    assert_eq!(
+        (&cell(&replication, "table-5", 5, 1)["paper"], cell(&replication, "table-5", 5, 1)["ours"].is_number()),
+        (&1700.0.into(), true)
+    );
+    // Who shares nothing is far from the weights, so that the errors say something.
+    let peers = &replication["figures"][0];
+    let series = peers["series"].as_array().unwrap();
+    let place = |name: &str| series.iter().position(|it| it == name).unwrap();
+    let error = |name: &str| peers["panels"][0]["values"][0][place(name)].as_f64().unwrap();
+    assert!(error("noop") > 5.0 && error("fairio") < error("noop") / 2.0, "{peers}");
+}
+
+#[test]
+fn a_quick_run_of_youchoose_has_every_figure_and_table_and_judges_every_bar() {
+    let figures = ["fig-5", "fig-6", "fig-7", "fig-8", "fig-9", "table-2", "table-3", "promises", "peers"];
+    let bars = [
+        "model-request",
+        "model-sample",
+        "model-without",
+        "throughput",
+        "windows",
+        "p99",
+        "neighbour",
+        "placement-30",
+        "placement-70",
+    ];
+    let replication = quick("youchoose", &figures, &bars);
+    let fig_6 = &replication["figures"][0];
+    assert_eq!(
+        (&fig_6["series"][0], &fig_6["series"][1], fig_6["panels"].as_array().unwrap().len()),
+        (&"reference disk".into(), &"youchoose".into(), 4)
+    );
+    let of_reference: Vec<f64> = (0..5).map(|group| fig_6["panels"][0]["values"][group][0].as_f64().unwrap()).collect();
+    assert!(of_reference.is_sorted(), "the more local the faster: {of_reference:?}");
+    assert_eq!(cell(&replication, "table-3", 0, 0)["paper"], 17.0);
+}
+
+#[test]
+fn a_trace_takes_the_place_of_one_that_cannot_be_had() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("search.spc");
+    let lines = (0..6_000_u64).map(|number| format!("0,{},8192,r,{}.5\n", number * 7_919 * 16 % 12_000_000, number));
+    std::fs::write(&trace, lines.collect::<String>()).unwrap();
+    let trace = trace.to_str().unwrap();
+    let text = succeeds(&["run", "youchoose", "--quick", "--only", "fig-7", "--trace", trace]);
+    assert!(text.contains("windows of 0.08 s within 30%, without a sample: paper 80%, ours "), "{text}");
+    assert!(refused(&["run", "fairio", "--trace", trace]).contains("fairio is repeated without traces"));
+}
+
 #[test]
 fn papers_and_figures_are_listed() {
     let list = succeeds(&["list"]);
-    for word in ["self-learning", "Zhang", "bars", "fig-2 ", "fig-14 "] {
+    for word in ["self-learning", "Zhang", "bars", "fig-2 ", "fig-14 ", "fairio", "Arunagiri", "table-5", "youchoose", "fig-9"] {
         assert!(list.contains(word), "{word} is not in {list}");
     }
 }
@@ -99,7 +194,7 @@ fn papers_and_figures_are_listed() {
 fn what_is_wrong_is_said_before_anything_is_run_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone").join("page.html");
-    assert!(refused(&["run", "genetic"]).contains("genetic: there is no such paper; known is self-learning"));
+    assert!(refused(&["run", "genetic"]).contains("genetic: there is no such paper; known are self-learning, fairio, youchoose"));
     assert!(
         refused(&["run", "self-learning", "--only", "fig-1"])
             .contains("--only fig-1: there is no such figure; known are bars, fig-2")

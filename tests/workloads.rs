@@ -278,6 +278,11 @@ fn fio_and_we_agree_on_the_workloads_of_fairio() {
 }
 
 #[test]
+fn fio_and_we_agree_on_the_workloads_of_tenants() {
+    agree("tenants/");
+}
+
+#[test]
 fn fio_asks_the_same_of_a_file_and_of_its_null_engine() {
     if !fio_is_here() || !Engine::files_are_possible() {
         return;
@@ -588,7 +593,7 @@ fn logged(log: &Path, files: &[(String, u64)]) -> Stream {
         let fields: Vec<&str> = line.split(' ').collect();
         match fields[..] {
             [_, _, "add" | "open" | "close"] => {}
-            [_, _, "sync", ..] => stream.syncs += 1,
+            [_, _, "sync" | "datasync", ..] => stream.syncs += 1,
             [_, name, action @ ("read" | "write"), offset, bytes] => stream.requests.push(Asked {
                 write: action == "write",
                 file: numbers[name],

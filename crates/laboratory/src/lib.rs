@@ -5,6 +5,7 @@
 //!                                ─▶ advice ─────▶ advice             the setting to use, and what it would bring
 //!                                ─▶ gather ─────▶ experience         what controllers learn from
 //!                                ─▶ exam ───────▶ marks              how good controllers are on what they never saw
+//! contract ─▶ tenants ─▶ comparison ─▶ records                    what each tenant was promised, and what it got
 //!                                ─▶ paper ──────▶ figures            what papers state, beside what comes out here
 //! ```
 //! The program parses the command line, calls this crate and prints; everything that is decided or computed about an experiment is
@@ -15,17 +16,21 @@ pub mod bench;
 pub mod calibration;
 mod chance;
 pub mod comparison;
+pub mod device_model;
 pub mod devices;
 pub mod exam;
 pub mod experience;
 pub mod gather;
+pub mod guarantee;
 pub mod loads;
 pub mod monitor;
 pub mod paper;
+pub mod placement;
 pub mod pool;
 pub mod recorded;
 pub mod shipped;
 pub mod steered;
+pub mod tenants;
 mod timed;
 pub mod truth;
 pub mod world;

@@ -55,6 +55,8 @@ pub static ALL: &[(&str, &str)] = shipped![
     "self-learning/sequential-writing",
     "self-learning/sql-queries",
     "self-learning/typical-database",
+    "tenants/noisy-neighbour",
+    "tenants/weighted-shares",
     "youchoose/financial",
     "youchoose/locality-0",
     "youchoose/locality-100",

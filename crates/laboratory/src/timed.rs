@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use block::{Insertion, Limits, Nanos, Pick, Request, Room, Scheduler, Tags};
+use block::{Insertion, Limits, Nanos, Pick, Request, Room, Roster, Scheduler, Tags};
 
 /// A call that seems to have taken longer was interrupted: the operating system gave the processor to somebody else meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
@@ -165,6 +165,14 @@ impl Scheduler for Timed {
         self.scheduler.set_limits(limits);
     }
 
+    fn set_roster(&mut self, roster: &Roster) {
+        self.scheduler.set_roster(roster);
+    }
+
+    fn worked(&mut self, request: &Request, disk_time: Nanos) {
+        self.sampled(|scheduler| scheduler.worked(request, disk_time));
+    }
+
     fn drain(&mut self, out: &mut Vec<Request>) {
         self.scheduler.drain(out);
     }
@@ -220,6 +228,12 @@ mod tests {
         }
         fn set_limits(&mut self, _limits: &Limits) {
             self.note("set_limits");
+        }
+        fn set_roster(&mut self, _roster: &Roster) {
+            self.note("set_roster");
+        }
+        fn worked(&mut self, _request: &Request, _disk_time: Nanos) {
+            self.note("worked");
         }
         fn drain(&mut self, _out: &mut Vec<Request>) {
             self.note("drain");
@@ -279,6 +293,8 @@ mod tests {
         timed.throttles_write_back();
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
+        timed.set_roster(&Roster::default());
+        timed.worked(&request, Nanos::ZERO);
         timed.drain(&mut Vec::new());
         let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         assert_eq!(
@@ -293,6 +309,8 @@ mod tests {
                 "throttles_write_back",
                 "retune",
                 "set_limits",
+                "set_roster",
+                "worked",
                 "drain"
             ]
         );

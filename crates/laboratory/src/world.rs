@@ -1,6 +1,7 @@
 //! What a load is run on: a device, and the host in front of it.
 
 use anyhow::{Context, ensure};
+use block::Roster;
 use learn::Setting;
 use report::record::DiskDigest;
 use sim::device::hdd::spec::QueuePolicy;
@@ -23,6 +24,8 @@ pub struct World {
     pub device: DeviceOptions,
     /// The host's tunables.
     pub host: HostSettings,
+    /// Who shares the device, if anybody is said to.
+    pub roster: Option<Roster>,
 }
 
 impl World {
@@ -32,7 +35,7 @@ impl World {
     /// There is no such device.
     pub fn new(disk: &str, queue_depth: Option<u32>, queue_policy: Option<QueuePolicy>) -> anyhow::Result<World> {
         let device = DeviceOptions { queue_depth, queue_policy };
-        Ok(World { profile: sim::profile::load(disk)?, device, host: HostSettings::default() })
+        Ok(World { profile: sim::profile::load(disk)?, device, host: HostSettings::default(), roster: None })
     }
 
     /// A device as `worlds.toml` names it, drawn from `seed` if it is a family, behind a host whose memory is in proportion to it.
@@ -44,7 +47,7 @@ impl World {
             Some(name) => {
                 let family = devices::find(name).with_context(|| format!("{device}: there is no such family of devices"))?;
                 let profile = devices::draw(family, seed, number)?;
-                World { profile, device: DeviceOptions::default(), host: HostSettings::default() }
+                World { profile, device: DeviceOptions::default(), host: HostSettings::default(), roster: None }
             }
             None => Device::parse(device)?.world()?,
         };
@@ -55,7 +58,11 @@ impl World {
 
     /// A queue at rest before a device at rest.
     pub fn queue(&self, scheduler: Box<dyn block::Scheduler>) -> Queue {
-        Queue::new(scheduler, self.profile.build(self.device), self.host.queue())
+        let mut queue = Queue::new(scheduler, self.profile.build(self.device), self.host.queue());
+        if let Some(roster) = &self.roster {
+            queue.set_roster(roster);
+        }
+        queue
     }
 
     /// A new scheduler.

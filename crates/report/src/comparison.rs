@@ -100,7 +100,7 @@ impl<'a> Comparison<'a> {
 }
 
 /// What must be the same, worded for the error message.
-fn worlds(record: &Record) -> [(&'static str, String); 7] {
+fn worlds(record: &Record) -> [(&'static str, String); 8] {
     let Record { schema, trace, disk, replay, .. } = record;
     let digest = |sha: &str| printable(&sha.chars().take(12).collect::<String>());
     [
@@ -120,6 +120,13 @@ fn worlds(record: &Record) -> [(&'static str, String); 7] {
             ),
         ),
         ("host", settings(&replay.host)),
+        (
+            "tenants",
+            record.tenants.as_ref().map_or_else(
+                || "none".to_owned(),
+                |tenancy| format!("{} (sha256 {}…)", printable(&tenancy.contract), digest(&tenancy.sha256)),
+            ),
+        ),
     ]
 }
 

@@ -98,6 +98,7 @@ fn schedulers(comparison: &Comparison) -> Vec<Value> {
             "streams": record.streams,
             "jobs": record.jobs,
             "groups": record.groups,
+            "tenants": record.tenants,
             "best": best,
         })
     };

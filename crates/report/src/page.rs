@@ -8,6 +8,7 @@ use crate::number::{self, grouped, three_digits};
 use crate::plot;
 use crate::promises;
 use crate::record::{Decision, Record, Replay, ResponseFigures};
+use crate::tenants;
 use crate::text::printable;
 use crate::verdict::{self, Part};
 
@@ -41,6 +42,8 @@ struct Page {
     steered: Vec<DecisionsPart>,
     legend: Vec<Key>,
     distribution: Vec<String>,
+    tenants: Vec<TenantsPart>,
+    tenant_plots: Vec<plot::TenantPanels>,
     throughput: Vec<String>,
     response: Vec<String>,
     order: Option<plot::Order>,
@@ -96,6 +99,14 @@ struct DecisionRow {
     why: String,
 }
 
+/// What tenants were promised and got in one run.
+struct TenantsPart {
+    label: String,
+    headings: [&'static str; 9],
+    rows: Vec<(String, Vec<String>)>,
+    sentences: Vec<String>,
+}
+
 struct StreamRow {
     name: String,
     requests: String,
@@ -133,6 +144,8 @@ impl Page {
             steered: records.iter().filter_map(steered).collect(),
             legend: records.iter().enumerate().map(|(i, record)| key(i, record)).collect(),
             distribution: plot::distribution(comparison).into_iter().chain(plot::tail(comparison)).collect(),
+            tenants: records.iter().filter_map(tenants_part).collect(),
+            tenant_plots: plot::tenants(comparison),
             throughput: plot::throughput_over_time(comparison),
             response: plot::response_over_time(comparison),
             order: plot::order(comparison),
@@ -234,6 +247,17 @@ fn steered(record: &Record) -> Option<DecisionsPart> {
         summary: explain::summary(steering),
         rows,
         left_out: steering.changes.saturating_sub(shown),
+    })
+}
+
+fn tenants_part(record: &Record) -> Option<TenantsPart> {
+    let tenancy = record.tenants.as_ref()?;
+    let rows = tenants::shown(tenancy).into_iter().flat_map(|tenant| tenants::rows(tenancy, tenant));
+    Some(TenantsPart {
+        label: printable(&record.scheduler.label),
+        headings: tenants::HEADINGS,
+        rows: rows.map(|(name, cells)| (name, cells.to_vec())).collect(),
+        sentences: tenants::sentences(tenancy),
     })
 }
 

@@ -3,6 +3,9 @@
 //!
 //! Text, page and JSON show only what is in a [`Replication`], so they always agree.
 
+mod curves;
+mod table;
+
 use askama::Template;
 use serde::Serialize;
 
@@ -10,6 +13,10 @@ use crate::number::{self, three_digits};
 use crate::plot;
 use crate::text::{printable, wrapped};
 use crate::verdict::NEGLIGIBLE_PERCENT;
+use table::Written;
+
+pub use curves::{Curves, Line, Plot, Quantity};
+pub use table::{Cell, Column, Row, Table};
 
 /// The version of the JSON's layout.
 pub const SCHEMA: u32 = 1;
@@ -37,8 +44,12 @@ pub struct Replication {
     pub notes: Vec<String>,
     /// The targets.
     pub bars: Vec<Bar>,
-    /// The paper's figures.
+    /// The paper's figures that are bars.
     pub figures: Vec<Figure>,
+    /// Its tables, and ours.
+    pub tables: Vec<Table>,
+    /// Its figures that are lines.
+    pub curves: Vec<Curves>,
 }
 
 /// A target.
@@ -74,6 +85,12 @@ pub enum Unit {
     MegabytesPerSecond,
     /// Processor time per simulated second.
     ProcessorMicrosecondsPerSecond,
+    /// Requests per second.
+    RequestsPerSecond,
+    /// A quantity as a share of its reference, in percent.
+    OfReferencePercent,
+    /// How far a share is from the promised one, at most, in percentage points.
+    ShareErrorPercent,
 }
 
 impl Unit {
@@ -86,12 +103,15 @@ impl Unit {
             Unit::Milliseconds => "mean response time, ms",
             Unit::MegabytesPerSecond => "throughput, MB/s",
             Unit::ProcessorMicrosecondsPerSecond => "processor time, µs per second",
+            Unit::RequestsPerSecond => "throughput, requests/s",
+            Unit::OfReferencePercent => "of the reference disk’s, %",
+            Unit::ShareErrorPercent => "error of the share, points",
         }
     }
 
     /// Whether less is better.
     pub fn is_less_better(self) -> bool {
-        !matches!(self, Unit::AccuracyPercent | Unit::MegabytesPerSecond)
+        !matches!(self, Unit::AccuracyPercent | Unit::MegabytesPerSecond | Unit::RequestsPerSecond | Unit::OfReferencePercent)
     }
 
     /// The best of some values, and what is as good: within [`NEGLIGIBLE_PERCENT`] of it, percentage points where the unit is one.
@@ -100,7 +120,7 @@ impl Unit {
         let sign = if self.is_less_better() { 1.0 } else { -1.0 };
         let Some((_, best)) = known().min_by(|a, b| (sign * a.1).total_cmp(&(sign * b.1))) else { return Best::None };
         let scale = match self {
-            Unit::AccuracyPercent | Unit::BelowBestPercent => 100.0,
+            Unit::AccuracyPercent | Unit::BelowBestPercent | Unit::ShareErrorPercent => 100.0,
             _ => best.abs(),
         };
         let ties = |value: f64| value == best || (value - best).abs() < scale * NEGLIGIBLE_PERCENT / 100.0;
@@ -188,10 +208,16 @@ impl Replication {
         for figure in &self.figures {
             lines.extend([String::new(), format!("{}: {} [{}]", figure.id, figure.title, figure.unit.title())]);
             lines.extend(figure.lines());
-            for statement in &figure.statements {
-                let ours = statement.ours.as_deref().unwrap_or(number::MISSING);
-                lines.push(format!("  {}: paper {}, ours {ours}", statement.about, statement.paper));
-            }
+            lines.extend(figure.statements.iter().map(Statement::line));
+        }
+        for table in &self.tables {
+            lines.extend([String::new(), format!("{}: {}", table.id, table.title)]);
+            lines.extend(table.lines());
+            lines.extend(table.statements.iter().map(Statement::line));
+        }
+        for curves in &self.curves {
+            lines.extend([String::new(), format!("{}: {} (drawn in the page)", curves.id, curves.title)]);
+            lines.extend(curves.statements.iter().map(Statement::line));
         }
         for note in &self.notes {
             lines.push(String::new());
@@ -201,7 +227,28 @@ impl Replication {
     }
 }
 
+impl Statement {
+    fn line(&self) -> String {
+        let ours = self.ours.as_deref().unwrap_or(number::MISSING);
+        format!("  {}: paper {}, ours {ours}", self.about, self.paper)
+    }
+}
+
 impl Figure {
+    /// One that shows nothing yet.
+    pub fn new(id: &str) -> Figure {
+        Figure {
+            id: id.to_owned(),
+            title: String::new(),
+            method: String::new(),
+            unit: Unit::AccuracyPercent,
+            series: Vec::new(),
+            groups: Vec::new(),
+            panels: Vec::new(),
+            statements: Vec::new(),
+        }
+    }
+
     /// The first panel's table.
     fn lines(&self) -> Vec<String> {
         let name = self.series.iter().map(|series| series.chars().count()).max().unwrap_or(0);
@@ -279,6 +326,8 @@ struct Page<'a> {
     paper: &'a Replication,
     bars: Vec<BarRow>,
     figures: Vec<FigurePart>,
+    tables: Vec<TablePart>,
+    curves: Vec<CurvesPart>,
 }
 
 struct BarRow {
@@ -303,12 +352,31 @@ struct FigurePart {
 
 struct PanelPart {
     name: String,
-    rows: Vec<(String, Vec<Cell>)>,
+    rows: Vec<(String, Vec<Value>)>,
 }
 
-struct Cell {
+struct Value {
     text: String,
     best: bool,
+}
+
+struct TablePart {
+    id: String,
+    title: String,
+    method: String,
+    corner: String,
+    written: Written,
+    statements: Vec<StatementRow>,
+}
+
+struct CurvesPart {
+    id: String,
+    title: String,
+    method: String,
+    /// Class and name of each line.
+    legend: Vec<(String, String)>,
+    plots: Vec<String>,
+    statements: Vec<StatementRow>,
 }
 
 struct StatementRow {
@@ -322,7 +390,13 @@ struct StatementRow {
 
 impl<'a> Page<'a> {
     fn new(paper: &'a Replication) -> Page<'a> {
-        Page { paper, bars: paper.bars.iter().map(bar_row).collect(), figures: paper.figures.iter().map(figure_part).collect() }
+        Page {
+            paper,
+            bars: paper.bars.iter().map(bar_row).collect(),
+            figures: paper.figures.iter().map(figure_part).collect(),
+            tables: paper.tables.iter().map(table_part).collect(),
+            curves: paper.curves.iter().map(curves_part).collect(),
+        }
     }
 }
 
@@ -346,7 +420,7 @@ fn figure_part(figure: &Figure) -> FigurePart {
                 Best::One(only) => vec![only],
                 Best::Some(tied) => tied,
             };
-            let cell = |(index, value): (usize, Option<f64>)| Cell { text: shown(value), best: best.contains(&index) };
+            let cell = |(index, value): (usize, Option<f64>)| Value { text: shown(value), best: best.contains(&index) };
             (printable(name), cells.into_iter().enumerate().map(cell).collect())
         };
         PanelPart { name: printable(&panel.name), rows: figure.groups.iter().enumerate().map(row).collect() }
@@ -360,6 +434,30 @@ fn figure_part(figure: &Figure) -> FigurePart {
         series: figure.series.iter().map(|series| printable(series)).collect(),
         panels: figure.panels.iter().enumerate().map(panel).collect(),
         statements: figure.statements.iter().map(statement_row).collect(),
+    }
+}
+
+fn table_part(table: &Table) -> TablePart {
+    TablePart {
+        id: printable(&table.id),
+        title: printable(&table.title),
+        method: printable(&table.method),
+        corner: printable(&table.corner),
+        written: table.written(),
+        statements: table.statements.iter().map(statement_row).collect(),
+    }
+}
+
+fn curves_part(curves: &Curves) -> CurvesPart {
+    // The plots of a figure have the same lines.
+    let lines = curves.plots.iter().max_by_key(|plot| plot.lines.len()).map_or(&[][..], |plot| &plot.lines);
+    CurvesPart {
+        id: printable(&curves.id),
+        title: printable(&curves.title),
+        method: printable(&curves.method),
+        legend: lines.iter().enumerate().map(|(number, line)| (plot::classes(number), printable(&line.name))).collect(),
+        plots: plot::lines(curves),
+        statements: curves.statements.iter().map(statement_row).collect(),
     }
 }
 
@@ -425,6 +523,8 @@ mod tests {
             notes: vec!["note".to_owned()],
             bars: vec![bar("accuracy", Some(93.0), Some(true)), bar("gain", Some(1.0), Some(false)), bar("none", None, None)],
             figures: vec![figure],
+            tables: Vec::new(),
+            curves: Vec::new(),
         }
     }
 
@@ -442,6 +542,39 @@ mod tests {
         let bars =
             |class: &str| page.descendants().filter(|node| node.attribute("class").is_some_and(|it| it.contains(class))).count();
         assert_eq!((bars("bar c"), bars("stated")), (3, 2), "a mark, and its explanation");
+    }
+
+    #[test]
+    fn tables_and_lines_are_on_the_page_with_what_the_paper_states() {
+        let mut page = replication();
+        let statement = page.figures[0].statements.remove(0);
+        let line = |name: &str, y| Line { name: name.to_owned(), points: vec![(0.0, y), (1.0, y)] };
+        page.curves = vec![Curves {
+            id: "fig-8".to_owned(),
+            title: "Fig. 8".to_owned(),
+            method: "over time".to_owned(),
+            x: Quantity::Seconds,
+            y: Quantity::RequestsPerSecond,
+            plots: vec![Plot { name: "youchoose".to_owned(), lines: vec![line("workload 1", 5.0), line("workload 2", 7.0)] }],
+            statements: vec![statement],
+        }];
+        page.tables = vec![Table {
+            id: "table-3".to_owned(),
+            title: "Table III".to_owned(),
+            method: "counted".to_owned(),
+            corner: "factor".to_owned(),
+            columns: vec![Table::column("volumes", true)],
+            rows: vec![Row { name: "30%".to_owned(), cells: vec![Cell { paper: Some(17.0), ours: Some(20.0), met: Some(false) }] }],
+            statements: Vec::new(),
+        }];
+        let html = page.html();
+        let document = roxmltree::Document::parse(html.strip_prefix("<!doctype html>\n").unwrap()).unwrap();
+        let text: String = document.descendants().filter_map(|node| node.text()).collect();
+        for shown in ["volumes: paper", "17.0", "20.0 missed", "1.18", "workload 2", "requests/s", "achieving an accuracy"] {
+            assert!(text.contains(shown), "{shown} is not in {text}");
+        }
+        let text = page.text();
+        assert!(text.contains("30%") && text.contains("fig-8: Fig. 8") && text.contains("paper 89%, ours 93.0%"), "{text}");
     }
 
     #[test]

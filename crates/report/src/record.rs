@@ -4,8 +4,13 @@
 
 mod file;
 mod number_or_null;
+mod tenants;
 
 pub use file::{FileError, SUFFIX, check_replaceable, destination, read, read_dir, replace, write};
+pub use tenants::{
+    CapacityFigures, PromiseFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
+    WindowFigures,
+};
 
 use std::fmt;
 
@@ -45,6 +50,9 @@ pub struct Record {
     pub jobs: Vec<JobsFigures>,
     /// Totals of a job file's groups (`stonewall` and `new_group` begin one); empty for a trace.
     pub groups: Vec<JobsFigures>,
+    /// What tenants were promised and got; `None` if none were named, as in a record older than this field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenants: Option<Tenancy>,
     /// Warnings about the figures, each a whole sentence.
     pub warnings: Vec<String>,
 }

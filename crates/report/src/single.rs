@@ -4,6 +4,7 @@ use crate::comparison::settings;
 use crate::explain::{self, Shown};
 use crate::number::{MISSING, grouped, three_digits};
 use crate::record::{DirectionFigures, FlashFigures, JobsFigures, MemoryFigures, Record, ResponseFigures, ServiceFigures};
+use crate::tenants;
 use crate::text::{printable, shortened, wrapped};
 
 /// Number of streams or jobs shown.
@@ -29,6 +30,10 @@ pub fn text(record: &Record, width: Option<usize>, explained: Option<Shown>) -> 
     }
     if record.groups.len() > 1 && record.groups.len() < record.jobs.len() {
         served(&mut out, "group", record.groups.iter().map(|group| (group_name(group), &group.service)).collect());
+    }
+    if let Some(tenancy) = &record.tenants {
+        out.text.push_str(&tenants::text(tenancy, width));
+        out.line("");
     }
     what_went_on(&mut out, record);
     // The decisions begin with the same summary.

@@ -2,6 +2,7 @@
 
 use crate::comparison::Comparison;
 use crate::figure::Figure;
+use crate::tenants;
 use crate::text::{paragraph, printable, wrapped};
 use crate::verdict;
 
@@ -31,6 +32,9 @@ pub fn text(comparison: &Comparison, width: Option<usize>, colour: bool) -> Stri
     }
     out.push('\n');
     paragraph(&mut out, &verdict::sentence(comparison), width);
+    for line in tenants::lines(comparison.records()) {
+        paragraph(&mut out, &line, width);
+    }
     for warning in comparison.warnings() {
         paragraph(&mut out, &format!("Warning: {warning}"), width);
     }

@@ -56,8 +56,9 @@ pub struct Arguments {
     #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = DISK)]
     disk: String,
     /// What controllers choose among: `kernel` (today's Linux), `kernel-tuned`, `classic`, `paper` (the paper's five and per-request), `all`
-    /// (every scheduler, with its defaults and in tuned variants), or settings such as `mq-deadline:fifo_batch=4,read_expire=100`,
-    /// optionally followed by a space and host tunables; separated by semicolons, or given several times [default: kernel]
+    /// (every scheduler but those for tenants, with its defaults and in tuned variants), or settings such as
+    /// `mq-deadline:fifo_batch=4,read_expire=100`, optionally followed by a space and host tunables; separated by semicolons, or given
+    /// several times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
     /// Experience that controllers learn from (`seekwise learn gather`) [default: built in]
@@ -68,6 +69,9 @@ pub struct Arguments {
     /// Their decisions therefore depend on the file's content
     #[arg(long, value_name = "FILE")]
     kb: Option<PathBuf>,
+    /// Who shares the disk and what each was promised (docs/tenants.md) [default: what comments in the job file say]
+    #[arg(long, value_name = "FILE.toml")]
+    tenants: Option<PathBuf>,
     /// Write one record per scheduler and controller to this folder
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -115,6 +119,7 @@ impl LoadArguments {
             preference: self.preference,
             experience: None,
             knowledge_base: None,
+            tenants: None,
             record: None,
             measures_cpu: false,
         }
@@ -143,6 +148,7 @@ impl Arguments {
             candidates: self.candidates.clone(),
             experience: self.experience.clone(),
             knowledge_base: self.kb.clone(),
+            tenants: self.tenants.clone(),
             record: self.record.clone(),
             measures_cpu: self.cpu_time,
             ..self.load.experiment(Some(&self.disk))

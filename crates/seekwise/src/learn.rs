@@ -1,5 +1,6 @@
 //! `seekwise learn`: gather experience; train, evaluate and show models.
 
+mod device;
 mod gather;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ pub enum Command {
     Features,
     /// Run workloads under every candidate and write the experience that controllers learn from
     Gather(gather::Args),
+    /// Learn how long requests take on a device: a regression tree, judged by what it never saw
+    Device(device::Args),
     /// Print a randomly generated job file, as `gather --random` runs them
     Draw {
         /// Which one: 0 is the first that `gather` runs
@@ -105,6 +108,7 @@ fn setting(text: &str) -> Result<(String, f64), String> {
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Features => Ok(terminal::print(&::learn::window::features_page())?),
+        Command::Device(args) => device::run(&args),
         Command::Gather(args) => gather::run(&args),
         Command::Draw { number, seed, seconds } => Ok(terminal::print(&mix::text(seed, number, seconds))?),
         Command::List => Ok(terminal::print(&list()?)?),

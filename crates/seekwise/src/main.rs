@@ -6,6 +6,7 @@ mod controller;
 mod disk;
 mod emulate;
 mod experiment;
+mod guarantee;
 mod host;
 mod kb;
 mod lab;
@@ -14,6 +15,7 @@ mod manual;
 mod number;
 mod output;
 mod paper;
+mod place;
 mod report;
 mod scheduler;
 mod simulate;
@@ -61,6 +63,11 @@ enum Command {
     /// A supervising process takes everything down when this one is killed. If both are killed, `seekwise emulate --recover` does. It
     /// stays true to slow devices, such as hard disks, up to some thousand requests a second.
     Emulate(emulate::Args),
+    /// Say whether a host can keep promises to tenants, before anybody moves in
+    ///
+    /// Adds up what the promises need if each tenant asks for what is hardest for the host, then simulates tenants that are bad
+    /// neighbours. The exit code is 0 for either answer; `can_be_guaranteed` in the JSON says which.
+    Guarantee(guarantee::Args),
     /// List the tunables of the simulated host
     #[command(subcommand)]
     Host(host::Command),
@@ -78,6 +85,8 @@ enum Command {
     /// Repeat a paper's experiments and show the results beside the paper's
     #[command(subcommand)]
     Paper(paper::Command),
+    /// Say which volume belongs on which of several arrays, what should move and why, and what comes of it
+    Place(place::Args),
     /// Show a comparison's records again as a table, JSON or HTML page
     Report(report::Args),
     /// List schedulers and their tunables
@@ -120,12 +129,14 @@ fn main() -> ExitCode {
         Command::Controller(command) => controller::run(command),
         Command::Disk(command) => disk::run(command),
         Command::Emulate(args) => emulate::run(&args),
+        Command::Guarantee(args) => guarantee::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
         Command::Lab(command) => lab::run(command),
         Command::Learn(command) => learn::run(command),
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Paper(command) => paper::run(command),
+        Command::Place(args) => place::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
         Command::Simulate(args) => simulate::run(&args),

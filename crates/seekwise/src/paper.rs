@@ -26,7 +26,7 @@ pub struct Arguments {
     /// The paper (`seekwise paper list`)
     #[arg(value_name = "PAPER")]
     name: String,
-    /// Run one disk and each workload once: about a minute instead of several
+    /// Run less of everything: about a minute instead of several
     #[arg(long)]
     quick: bool,
     /// Random seed
@@ -47,6 +47,9 @@ pub struct Arguments {
     /// Draw the figures of processor time, too: the only ones that differ from run to run
     #[arg(long)]
     cpu_time: bool,
+    /// A trace in place of one that the paper has and that cannot be had: youchoose's WebSearch
+    #[arg(long, value_name = "TRACE")]
+    trace: Option<PathBuf>,
 }
 
 /// Runs the command.
@@ -64,6 +67,7 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
         seed: arguments.seed,
         only: arguments.only.clone(),
         measures_cpu: arguments.cpu_time,
+        trace: arguments.trace.clone(),
     };
     wanted.check()?;
     for (argument, path) in [("--output", &arguments.output), ("--json", &arguments.json)] {

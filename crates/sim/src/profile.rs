@@ -152,15 +152,29 @@ pub fn load(name_or_path: &str) -> Result<Profile, ProfileError> {
     load_from(name_or_path, &Origin::default())
 }
 
+/// The same with a further profile that may be named, as a part of an array: under its own name.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(name_or_path: &str, further: &Profile) -> Result<Profile, ProfileError> {
+    let further = (further.name().to_owned(), further.text().to_owned());
+    load_from(name_or_path, &Origin { further: Some(further), ..Origin::default() })
+}
+
 /// Where a profile is named: its file's folder, and the files that led there.
 #[derive(Clone, Debug, Default)]
 struct Origin {
     folder: PathBuf,
     files: Vec<PathBuf>,
     nesting: usize,
+    /// Name and text of a profile that goes before all others.
+    further: Option<(String, String)>,
 }
 
 fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileError> {
+    if let Some((name, text)) = origin.further.as_ref().filter(|(name, _)| name == name_or_path) {
+        return ProfileText { text, source: name, origin, has_lines: true }.parse();
+    }
     if let Some((name, text)) = BUILT_IN.iter().find(|(name, _)| *name == name_or_path) {
         return ProfileText { text, source: name, origin, has_lines: true }.parse();
     }

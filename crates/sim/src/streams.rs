@@ -18,3 +18,6 @@ pub const BACKGROUND_PROCESSES: u32 = 4;
 
 /// The rebuild of an array's member.
 pub const REBUILD: StreamId = BACKGROUND - BACKGROUND_PROCESSES;
+
+/// The copying of volumes from array to array.
+pub const COPY: StreamId = REBUILD - 1;

@@ -1,16 +1,16 @@
 //! The jobs of an fio job file as a load: processes that ask, wait and think.
 
 use std::collections::BTreeMap;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use anyhow::{Context, ensure};
-use block::{Nanos, StreamId};
+use block::{Nanos, Roster, StreamId};
 use report::record::{Replay, TraceDigest};
 use sha2::Digest;
 use sim::host::{Host, HostSettings, Queue, RunSummary};
 use sim::replay::FOLLOWED_STREAMS;
-use sim::run::{Measure, Pilot, RunError, Watch};
-use sim::workload::{Job, PlacedWorkload};
+use sim::run::{Measure, Owner, Pilot, RunError, Watch};
+use sim::workload::{Job, PlacedWorkload, WorkloadError};
 
 use super::load::{Build, Load, Row};
 use super::{ALONE, regime};
@@ -84,19 +84,30 @@ impl JobsLoad {
 
     fn run_on(
         &self,
-        queue: Queue,
-        only: Option<StreamId>,
+        host: Host,
+        only: Option<&[usize]>,
+        roster: Option<&Roster>,
         watch: &Watch,
         pilot: Option<&mut dyn Pilot>,
     ) -> Result<RunSummary, RunError> {
-        let mut host = Host::new(queue, self.placed.files(), self.host)?;
+        let mut host = host;
         // All of them, for the totals of their groups.
         let all = self.placed.jobs().iter().map(|job| job.stream());
-        let followed = all.filter(|&stream| only.is_none_or(|only| only == stream));
-        let only = only.map(|stream| stream as usize);
-        let outcome = sim::workload::run(&self.placed, &mut host, only, Measure::new(followed), watch, pilot)?;
+        let followed = all.filter(|&stream| only.is_none_or(|only| only.contains(&(stream as usize))));
+        let measure = Measure::new(followed).by_tenant(roster, Owner::Stream);
+        let outcome = sim::workload::run(&self.placed, &mut host, only, measure, watch, pilot)?;
         Ok(RunSummary { host: Some(host.tally()), ..RunSummary::new(outcome.measure, host.queue()) })
     }
+
+    fn host(&self, queue: Queue) -> Result<Host, RunError> {
+        Ok(Host::new(queue, self.placed.files(), self.host)?)
+    }
+}
+
+/// What the clones of a job are called together: of `a.0`, `a.1` it is `a`.
+fn family(job: &Job) -> &str {
+    let name = job.name();
+    if job.options().clones == 1 { name } else { name.rsplit_once('.').map_or(name, |(family, _)| family) }
 }
 
 impl Load for JobsLoad {
@@ -139,6 +150,21 @@ impl Load for JobsLoad {
         self.placed.jobs().get(stream as usize).map(|job| job.name())
     }
 
+    fn streams_of(&self, name: &str) -> Vec<StreamId> {
+        let jobs = self.placed.jobs().iter();
+        jobs.filter(|job| job.name() == name || job.section() == name || family(job) == name).map(Job::stream).collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.placed.jobs().iter().map(|job| family(job).to_owned()).collect();
+        names.dedup();
+        names
+    }
+
+    fn sectors_of(&self, stream: StreamId) -> Vec<Range<u64>> {
+        self.placed.sectors(stream as usize)
+    }
+
     fn follows(&self, stream: StreamId) -> bool {
         (stream as usize) < FOLLOWED_STREAMS
     }
@@ -157,15 +183,31 @@ impl Load for JobsLoad {
     }
 
     fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
-        self.run_on(queue, None, watch, pilot)
+        let roster = queue.roster().cloned();
+        self.run_on(self.host(queue)?, None, roster.as_ref(), watch, pilot)
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
         let mut all = Measure::new([]);
         for &stream in streams {
-            all.streams.extend(self.run_on(build(), Some(stream), watch, None)?.measure.streams);
+            all.streams.extend(self.run_on(self.host(build())?, Some(&[stream as usize]), None, watch, None)?.measure.streams);
         }
         Ok(all)
+    }
+
+    fn run_tenant(&self, roster: &Roster, tenant: usize, queue: Queue, watch: &Watch) -> Result<RunSummary, RunError> {
+        let jobs: Vec<usize> = roster.streams().filter(|(_, owner)| *owner == tenant).map(|(stream, _)| stream as usize).collect();
+        let files = self.placed.files_alone(&jobs, roster, tenant);
+        let ends = files.iter().flat_map(|file| &file.extents).map(|extent| extent.lba + extent.sectors).max().unwrap_or(0);
+        if ends > queue.capacity_sectors() {
+            let name = roster.tenants().get(tenant).map_or("", |tenant| tenant.name.as_str());
+            let (needs, has) = (ends / 2048, queue.capacity_sectors() / 2048);
+            let message = format!("tenant {name}: its files take {needs} MiB, and its reference disk holds {has} MiB");
+            return Err(RunError::failed(WorkloadError { source_name: self.name.clone(), line: None, message }));
+        }
+        // Pages that are nobody's are not on its disk.
+        let settings = HostSettings { swap_mib: 0, anonymous_mib: 0, ..self.host };
+        self.run_on(Host::new(queue, files, settings)?, Some(&jobs), Some(&Roster::default()), watch, None)
     }
 
     fn sustainable_speed(&self, _outcome: &RunSummary) -> Option<f64> {

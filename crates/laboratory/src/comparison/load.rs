@@ -1,6 +1,8 @@
 //! What is run: a trace, or the jobs of a job file.
 
-use block::{Nanos, StreamId};
+use std::ops::Range;
+
+use block::{Nanos, Roster, StreamId};
 use report::record::{Replay, TraceDigest};
 use sim::host::{Queue, RunSummary};
 use sim::run::{Measure, Pilot, RunError, Watch};
@@ -42,6 +44,17 @@ pub trait Load: Send + Sync {
     /// A stream's name, where it has one.
     fn stream_name(&self, stream: StreamId) -> Option<&str>;
 
+    /// The streams that a name means: a job's, all clones' of one, those of a section; of a trace those of that name or number.
+    fn streams_of(&self, name: &str) -> Vec<StreamId>;
+
+    /// The names that mean something there.
+    fn names(&self) -> Vec<String>;
+
+    /// Where on the disk a stream's files lie, in any order; none for a load that has no files.
+    fn sectors_of(&self, _stream: StreamId) -> Vec<Range<u64>> {
+        Vec::new()
+    }
+
     /// Whether a stream that was measured is among those that are told apart.
     fn follows(&self, _stream: StreamId) -> bool {
         true
@@ -65,6 +78,10 @@ pub trait Load: Send + Sync {
 
     /// Runs each of these streams alone on a queue of its own.
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError>;
+
+    /// Runs what one tenant of a roster asks for, and nothing else, on a queue whose disk holds nothing but that tenant's sectors, in their
+    /// order from 0 on. What it gets is measured as that of all who are on no roster ([`Tenants::others`](sim::run::Tenants::others)).
+    fn run_tenant(&self, roster: &Roster, tenant: usize, queue: Queue, watch: &Watch) -> Result<RunSummary, RunError>;
 
     /// The speed at which the disk would keep up, where it did not and there is one.
     fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64>;

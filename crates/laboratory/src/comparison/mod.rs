@@ -25,6 +25,7 @@ pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 pub use jobs::JobsLoad;
 pub use load::Load;
 pub(crate) use minutes::{percent, promise};
+pub(crate) use record::{rate, response_figures};
 pub(crate) use remembered::{Lived, Remembered, Requests};
 pub(crate) use runs::source;
 
@@ -32,6 +33,7 @@ use crate::experience;
 use crate::monitor::Monitor;
 use crate::pool::Crew;
 use crate::shipped;
+use crate::tenants::{Contract, Reference};
 use crate::world::World;
 use regime::Regime;
 use runs::Plan;
@@ -67,6 +69,8 @@ pub struct Experiment {
     pub experience: Option<PathBuf>,
     /// A knowledge base to learn from and to add to.
     pub knowledge_base: Option<PathBuf>,
+    /// Who shares the disk, and what each was promised; `None`: whom the job file's comments name, if any.
+    pub tenants: Option<PathBuf>,
     /// A folder that gets a record of each run.
     pub record: Option<PathBuf>,
     /// Whether the processor time of schedulers and controllers is measured, the one figure that differs from run to run.
@@ -89,6 +93,7 @@ impl Experiment {
             preference: None,
             experience: None,
             knowledge_base: None,
+            tenants: None,
             record: None,
             measures_cpu: false,
         }
@@ -164,13 +169,31 @@ impl Experiment {
     }
 
     fn plan(&self, regimes: Vec<Regime>, brief: Brief, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
-        let world = self.world()?;
+        let mut world = self.world()?;
         let load = self.load(&world, crew.monitor)?;
+        let contract = self.contract()?;
+        if let Some(contract) = &contract {
+            world.roster = Some(contract.roster(&*load, &world, &Reference::model)?);
+        }
         let settable: Vec<String> = load.replay(&world).host.into_iter().map(|(name, _)| name).collect();
         brief.candidates.iter().try_for_each(|setting| regime::expect_settable(setting, &settable))?;
         let alone: Option<Setting> = if alone { Some(regime::scheduler(ALONE)?) } else { None };
         let (remembers, threads) = (self.knowledge_base.is_some(), crew.threads);
-        Ok(Plan { load, world, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
+        Ok(Plan { load, world, contract, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
+    }
+
+    /// Who shares the disk, if anybody says so.
+    ///
+    /// # Errors
+    /// What says so is not as it should be.
+    pub(crate) fn contract(&self) -> anyhow::Result<Option<Contract>> {
+        if let Some(path) = &self.tenants {
+            return Contract::read(path).map(Some).context("--tenants");
+        }
+        match shipped::job_text(&self.load)? {
+            Some((text, source)) => Contract::of_job_file(&text, &source),
+            None => Ok(None),
+        }
     }
 
     /// On what it is run.

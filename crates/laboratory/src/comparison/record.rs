@@ -93,11 +93,13 @@ fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     (count >= 2.0 && squares > 0.0).then(|| sum * sum / (count * squares))
 }
 
-fn rate(count: u64, seconds: f64) -> f64 {
+/// How many a second.
+pub fn rate(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-fn response_figures(responses: &Responses) -> ResponseFigures {
+/// A distribution of response times for the record.
+pub fn response_figures(responses: &Responses) -> ResponseFigures {
     let quantile = |q| responses.quantile(q).as_millis_f64();
     ResponseFigures {
         requests: responses.count(),

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use block::{Nanos, StreamId};
+use block::{Nanos, Roster, StreamId};
 use learn::Setting;
 use learn::controller::{Brief, Fixed};
 use learn::experience::WINDOW;
-use report::record::{Record, SCHEMA};
+use report::record::{Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, StreamMeasure, Watch};
 
@@ -20,6 +20,7 @@ use super::{minutes, record};
 use crate::monitor::{Interrupted, Monitor};
 use crate::pool::Crew;
 use crate::steered::{Steered, timed};
+use crate::tenants::{self, Contract, Reference};
 use crate::timed::Stopwatch;
 use crate::world::World;
 
@@ -27,6 +28,8 @@ use crate::world::World;
 pub struct Plan {
     pub load: Box<dyn Load>,
     pub world: World,
+    /// Who shares the disk, which the world's roster says to the schedulers.
+    pub contract: Option<Contract>,
     pub regimes: Vec<Regime>,
     /// What every controller is told.
     pub brief: Brief,
@@ -47,11 +50,14 @@ enum Task<'a> {
     Under(usize),
     /// Each of these streams alone.
     Alone(&'a Setting, Vec<StreamId>),
+    /// The tenant of this number alone, on its reference disk and here.
+    Tenant(usize, &'a Reference, &'a Roster),
 }
 
 enum Done {
     Under(usize, Box<Ran>),
     Alone(Streams),
+    Tenant(usize, Box<tenants::Alone>),
 }
 
 /// What a run under a regime gives.
@@ -67,6 +73,8 @@ pub struct Ran {
 pub struct Results {
     runs: Vec<Ran>,
     alone: Option<Streams>,
+    /// What tenants with a reference disk get alone.
+    tenants: BTreeMap<usize, tenants::Alone>,
 }
 
 impl Plan {
@@ -78,7 +86,11 @@ impl Plan {
             .alone
             .iter()
             .flat_map(|setting| self.load.alone_parts(self.threads).into_iter().map(move |streams| Task::Alone(setting, streams)));
-        schedulers.chain(alone).collect()
+        let tenants = self.world.roster.iter().zip(&self.contract).flat_map(|(roster, contract)| {
+            let references = contract.promises.iter().map(|promise| &promise.reference).enumerate();
+            references.filter_map(move |(number, reference)| Some(Task::Tenant(number, reference.as_ref()?, roster)))
+        });
+        schedulers.chain(tenants).chain(alone).collect()
     }
 
     fn perform(&self, task: &Task, watch: &Watch) -> Result<Done, RunError> {
@@ -87,6 +99,10 @@ impl Plan {
             Task::Alone(setting, streams) => {
                 let build = || self.world.queue(self.world.scheduler(setting));
                 Ok(Done::Alone(self.load.alone(streams, &build, watch)?.streams))
+            }
+            Task::Tenant(number, reference, roster) => {
+                let alone = tenants::alone(&*self.load, roster, *number, reference, &self.world, watch)?;
+                Ok(Done::Tenant(*number, Box::new(alone)))
             }
         }
     }
@@ -185,9 +201,19 @@ impl Plan {
                 streams,
                 jobs: record::rows(self.load.reported(), outcome),
                 groups: record::rows(self.load.groups(), outcome),
+                tenants: self.tenancy(outcome, results),
             }
         };
         self.regimes.iter().zip(&results.runs).enumerate().map(one).collect()
+    }
+}
+
+impl Plan {
+    /// What tenants were promised and got, if there are any.
+    fn tenancy(&self, outcome: &RunSummary, results: &Results) -> Option<Tenancy> {
+        let contract = self.contract.as_ref()?;
+        let alone: Vec<_> = (0..contract.promises.len()).map(|number| results.tenants.get(&number)).collect();
+        tenants::judge(contract, outcome, &alone, self.world.profile.disks())
     }
 }
 
@@ -276,14 +302,18 @@ fn show_progress(monitor: &dyn Monitor, length: Length, tasks: &[(Task, Progress
 fn gather(done: Vec<Done>) -> Results {
     let mut runs = Vec::new();
     let mut alone: Option<Streams> = None;
+    let mut tenants = BTreeMap::new();
     for one in done {
         match one {
             Done::Under(number, ran) => runs.push((number, *ran)),
             Done::Alone(streams) => alone.get_or_insert_default().extend(streams),
+            Done::Tenant(number, alone) => {
+                tenants.insert(number, *alone);
+            }
         }
     }
     runs.sort_by_key(|&(number, _)| number);
-    Results { runs: runs.into_iter().map(|(_, ran)| ran).collect(), alone }
+    Results { runs: runs.into_iter().map(|(_, ran)| ran).collect(), alone, tenants }
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
-use block::StreamId;
+use block::{Roster, StreamId};
 use report::record::{Replay, TraceDigest};
 use sim::host::{Queue, RunSummary};
-use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone};
-use sim::run::{Measure, Pilot, RunError, Watch};
+use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, replay_tenant};
+use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::trace::{Keeping, Kept, OpenOptions, TraceReader};
 
 use super::load::{Build, Load};
@@ -208,6 +208,25 @@ impl Load for TraceLoad {
         self.survey.stream_name(stream)
     }
 
+    fn streams_of(&self, name: &str) -> Vec<StreamId> {
+        let followed = self.survey.followed().into_iter().map(|(stream, _)| stream);
+        let named: Vec<StreamId> = followed.filter(|&stream| self.survey.stream_name(stream) == Some(name)).collect();
+        if !named.is_empty() {
+            return named;
+        }
+        // Of more streams than are followed not all are known, but each has its number.
+        name.parse().ok().filter(|&stream| self.survey.has_stream(stream)).into_iter().collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let followed = self.survey.followed().into_iter();
+        let name = |stream: StreamId| self.survey.stream_name(stream).map_or_else(|| stream.to_string(), str::to_owned);
+        let mut names: Vec<String> = followed.map(|(stream, _)| name(stream)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
     /// Each part goes through the whole trace again, so there are no more parts than threads; the busiest stream goes to the part with the least
     /// work so far.
     fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>> {
@@ -224,12 +243,20 @@ impl Load for TraceLoad {
 
     fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
         let measure = Measure::new(self.survey.followed().into_iter().map(|(stream, _)| stream));
+        let measure = measure.by_tenant(queue.roster(), Owner::Sectors);
         replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch, pilot)
     }
 
     fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
         let measure = Measure::of_streams(streams.iter().copied());
         replay_alone(self.reader()?, &self.placement, build, &self.settings, measure, watch)
+    }
+
+    fn run_tenant(&self, roster: &Roster, tenant: usize, queue: Queue, watch: &Watch) -> Result<RunSummary, RunError> {
+        let placement = self.placement.alone(roster, tenant, queue.capacity_sectors());
+        let streams = roster.streams().filter(|(_, owner)| *owner == tenant).map(|(stream, _)| stream);
+        let measure = Measure::new(streams).by_tenant(Some(&Roster::default()), Owner::Stream);
+        replay_tenant(self.reader()?, &placement, queue, &self.settings, measure, watch)
     }
 
     fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64> {

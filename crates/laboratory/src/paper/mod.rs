@@ -1,38 +1,68 @@
-//! Repeats the experiments of a paper, and puts what it states beside what comes out here.
+//! Repeats the experiments of papers, and puts what they state beside what comes out here.
+//!
+//! A paper is a folder with a [`Paper`], listed in [`ALL`], and what the paper states is in `papers/NAME/paper.toml`.
 
-mod bars;
-mod figures;
-mod judge;
-mod plan;
-mod runs;
-mod schemes;
+mod aims;
+mod fairio;
+mod self_learning;
+pub(crate) mod stage;
 mod stated;
+mod youchoose;
+
+use std::path::PathBuf;
 
 use anyhow::ensure;
 use block::did_you_mean;
-use learn::{Preference, merit};
-use report::paper::{Replication, SCHEMA};
+use report::paper::Replication;
 
 use crate::pool::Crew;
-use figures::{Drawing, World};
-use plan::{ONLINE, Plan};
-use runs::Store;
-use schemes::{FOUND, SETTINGS};
 use stated::Stated;
+
+/// A paper whose experiments can be repeated.
+struct Paper {
+    /// What a person types.
+    name: &'static str,
+    /// What it states: the text of its `paper.toml`.
+    text: &'static str,
+    /// What of it can be asked for by itself, besides the bars.
+    parts: fn() -> Vec<Part>,
+    /// A trace of the user's can stand for one of its own.
+    takes_trace: bool,
+    /// Runs what is wanted, which was checked.
+    repeat: fn(&Wanted, Stated, Crew) -> anyhow::Result<Replication>,
+}
+
+/// Every paper.
+static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER];
+
+/// A figure or table.
+struct Part {
+    /// What a person types.
+    id: &'static str,
+    /// What it shows.
+    title: &'static str,
+    /// It shows processor time, which differs from run to run.
+    is_cpu: bool,
+}
+
+/// What a person types to have only what is aimed at.
+const BARS: &str = "bars";
 
 /// What of a paper is repeated.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The paper.
     pub name: String,
-    /// One disk and each workload once.
+    /// Less of everything, in about a minute.
     pub is_quick: bool,
     /// Of everything that is drawn.
     pub seed: u64,
-    /// Only these figures; all if there are none.
+    /// Only these figures and tables; all if there are none.
     pub only: Vec<String>,
     /// Whether figures of processor time are drawn, the only ones that differ from run to run.
     pub measures_cpu: bool,
+    /// A trace in place of one that the paper has and we have not.
+    pub trace: Option<PathBuf>,
 }
 
 /// The papers and their figures, for a person.
@@ -40,10 +70,13 @@ pub struct Wanted {
 /// # Errors
 /// Never, for papers that come with the program.
 pub fn list() -> anyhow::Result<String> {
-    let stated = Stated::read()?;
-    let mut text = format!("{}  {}, {}; {}\n", stated.name, stated.authors, stated.title, stated.published);
-    text.push_str(&format!("  {:7} what is aimed at: met or missed\n", bars::ID));
-    figures::ALL.iter().for_each(|drawing| text.push_str(&format!("  {:7} {}\n", drawing.id, drawing.title)));
+    let mut text = String::new();
+    for paper in ALL {
+        let stated = Stated::read(paper)?;
+        text.push_str(&format!("{}  {}, {}; {}\n", paper.name, stated.authors, stated.title, stated.published));
+        text.push_str(&format!("  {BARS:9} what is aimed at: met or missed\n"));
+        (paper.parts)().iter().for_each(|part| text.push_str(&format!("  {:9} {}\n", part.id, part.title)));
+    }
     Ok(text)
 }
 
@@ -53,9 +86,20 @@ impl Wanted {
     /// # Errors
     /// There is no such paper or figure, or nothing is left to be drawn.
     pub fn check(&self) -> anyhow::Result<()> {
-        let (stated, name) = (Stated::read()?, &self.name);
-        ensure!(*name == stated.name, "{name}: there is no such paper; known is {} (see `seekwise paper list`)", stated.name);
-        self.drawings().map(drop)
+        let paper = self.paper()?;
+        let parts = (paper.parts)();
+        if let Some(trace) = self.trace.as_ref().filter(|_| !paper.takes_trace) {
+            anyhow::bail!("--trace {}: {} is repeated without traces", trace.display(), paper.name);
+        }
+        for only in &self.only {
+            let known = parts.iter().any(|part| part.id == only) || only == BARS;
+            let ids: Vec<&str> = parts.iter().map(|part| part.id).collect();
+            let meant = did_you_mean(only, ids.iter().copied().chain([BARS]));
+            ensure!(known, "--only {only}: there is no such figure; known are {BARS}, {}{meant}", ids.join(", "));
+        }
+        let is_something = parts.iter().any(|part| self.wants(part)) || self.wants_bars();
+        ensure!(is_something, "--only {}: shows processor time, which needs --cpu-time", self.only.join(" --only "));
+        Ok(())
     }
 
     /// Runs what is needed and draws it.
@@ -64,53 +108,27 @@ impl Wanted {
     /// As [`Wanted::check`]; or a run failed or was interrupted.
     pub fn repeat(&self, crew: Crew) -> anyhow::Result<Replication> {
         self.check()?;
-        let stated = Stated::read()?;
-        let drawings = self.drawings()?;
-        let mut plan = Plan::new(self.is_quick, self.seed)?;
-        plan.measures_cpu = self.measures_cpu;
-        let mut store = Store::default();
-        let (figures, bars) = loop {
-            let world = World { plan: &plan, store: &store };
-            let figures: Vec<_> = drawings.iter().map(|drawing| drawing.draw(&world, &stated)).collect();
-            let bars = if self.wants_bars() { bars::all(&world) } else { Vec::new() };
-            if !store.fill(&plan, crew)? {
-                break (figures, bars);
-            }
-        };
-        Ok(Replication {
-            schema: SCHEMA,
-            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
-            command: self.command(),
-            setup: setup(&plan),
-            notes: notes(&plan),
-            bars,
-            figures,
-            name: stated.name,
-            authors: stated.authors,
-            title: stated.title,
-            published: stated.published,
+        let paper = self.paper()?;
+        (paper.repeat)(self, Stated::read(paper)?, crew)
+    }
+
+    fn paper(&self) -> anyhow::Result<&'static Paper> {
+        let found = ALL.iter().find(|paper| paper.name == self.name);
+        let names = || ALL.iter().map(|paper| paper.name);
+        found.copied().ok_or_else(|| {
+            let (name, known, meant) = (&self.name, names().collect::<Vec<_>>().join(", "), did_you_mean(&self.name, names()));
+            anyhow::anyhow!("{name}: there is no such paper; known are {known}{meant} (see `seekwise paper list`)")
         })
     }
 
-    fn drawings(&self) -> anyhow::Result<Vec<&'static Drawing>> {
-        for only in &self.only {
-            let known = figures::ALL.iter().any(|drawing| drawing.id == only) || only == bars::ID;
-            let ids: Vec<&str> = figures::ALL.iter().map(|drawing| drawing.id).collect();
-            let meant = did_you_mean(only, ids.iter().copied().chain([bars::ID]));
-            ensure!(known, "--only {only}: there is no such figure; known are {}, {}{meant}", bars::ID, ids.join(", "));
-        }
-        let is_wanted = |drawing: &&Drawing| {
-            let named = self.only.is_empty() || self.only.iter().any(|only| only == drawing.id);
-            named && (self.measures_cpu || !drawing.is_cpu)
-        };
-        let drawings: Vec<&Drawing> = figures::ALL.iter().filter(is_wanted).collect();
-        let is_something = !drawings.is_empty() || self.wants_bars();
-        ensure!(is_something, "--only {}: shows processor time, which needs --cpu-time", self.only.join(" --only "));
-        Ok(drawings)
+    /// Whether a figure or table is to be drawn.
+    fn wants(&self, part: &Part) -> bool {
+        let named = self.only.is_empty() || self.only.iter().any(|only| only == part.id);
+        named && (self.measures_cpu || !part.is_cpu)
     }
 
     fn wants_bars(&self) -> bool {
-        self.only.is_empty() || self.only.iter().any(|only| only == bars::ID)
+        self.only.is_empty() || self.only.iter().any(|only| only == BARS)
     }
 
     /// What does the same again; where it was written and how many threads there were changes nothing.
@@ -124,91 +142,28 @@ impl Wanted {
         if self.measures_cpu {
             text.push_str(" --cpu-time");
         }
+        if let Some(trace) = &self.trace {
+            text.push_str(&format!(" --trace {}", trace.display()));
+        }
         text + " --output page.html"
     }
-}
 
-fn setup(plan: &Plan) -> Vec<(String, String)> {
-    let disks: Vec<&str> = plan.disks.iter().map(|disk| disk.name.as_str()).collect();
-    let facts = [
-        (
-            "Disk",
-            format!(
-                "{}: a drive of 7,200 rpm that takes one request at a time, as the paper’s WD2500JD, which had no command queueing; it is \
-                 newer and larger than that one{}",
-                disks[0],
-                disks.get(1).map_or_else(String::new, |second| format!(". {second} is the same drive with its queue of 32"))
-            ),
-        ),
-        ("Length", plan.length_text()),
-        ("Repetitions", format!("Tables 4 and 5 × {}, each time with other draws of what is at random", plan.repeats)),
-        (
-            "Correct",
-            format!(
-                "A decision is correct if its setting, run by itself on the same workload, ranks at least as high as the best of the five \
-                 fixed schedulers in the phase in which the decision is made (phases are the jobs between stonewalls). The rank is merit: \
-                 throughput, response time and fairness weighted {}, and a setting that starves a stream (p99 response time above {} times \
-                 that under {}, and above {} s) ranks last. Throughput and response time are those of the jobs’ own calls; panels named “by \
-                 the block layer” use requests to the disk instead, which is what the paper’s schemes log. Every window’s decision counts, \
-                 including those that keep the setting. Results within {}% are equal: without chance, several schedulers often differ by \
-                 less.",
-                Preference::default(),
-                merit::BOUND_FACTOR,
-                FOUND,
-                merit::LEAST_BOUND_S,
-                100.0 * learn::merit::TOLERANCE
-            ),
-        ),
-        (
-            "Offline training (TCLO)",
-            format!(
-                "As in the paper, on the disk that is tested: the workloads of Table 3 under each setting ({}), one case from each run. \
-                 No workload of Tables 4 and 5.",
-                plan::TABLE_3.join(", ")
-            ),
-        ),
-        (
-            "Online training (TCLOO)",
-            format!(
-                "The same, and in place of the paper’s day of further workloads: {}. It goes on learning while it runs.",
-                ONLINE.join(", ")
-            ),
-        ),
-        ("Training of seekwise", "None: its twin is fitted to the disk and the load while they run.".to_owned()),
-        (
-            "Chosen on",
-            "Mechanisms and constants of the per-request scheduler were developed on these disks, and earlier versions with these \
-             workloads in view. For loads and devices that nothing was chosen on, see `seekwise lab exam`."
-                .to_owned(),
-        ),
-        ("Cross-validation", format!("{} batches, each similar to a workload of Table 4: {}", plan.batches, plan.batches_text())),
-        (
-            "Schemes",
-            format!(
-                "The paper’s choose among its five schedulers, the hybrid also the one that learns request by request; seekwise among \
-                 {}. All find {} in force.",
-                SETTINGS.join(", "),
-                FOUND
-            ),
-        ),
-        ("Seed", plan.seed.to_string()),
-    ];
-    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
-}
-
-fn notes(plan: &Plan) -> Vec<String> {
-    let mut notes = vec![
-        "The schemes of the paper are trained and tested on one disk here, as they were there. That says nothing about other disks: \
-         `seekwise lab exam` trains on some devices and families of loads and examines on others."
-            .to_owned(),
-        "The paper ran Linux 2.6.13 on one real disk of 2004; this is a simulation. Its figures are printed without numbers: only what its \
-         text states is put beside ours, and other bars are not given."
-            .to_owned(),
-    ];
-    if plan.repeats == 1 {
-        notes.push(
-            "A quick run: one disk, each workload once, half of the batches, and windows compared in runs of a minute.".to_owned(),
-        );
+    /// The replication without what was run.
+    fn replication(&self, stated: Stated) -> Replication {
+        Replication {
+            schema: report::paper::SCHEMA,
+            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command(),
+            name: self.name.clone(),
+            authors: stated.authors,
+            title: stated.title,
+            published: stated.published,
+            setup: Vec::new(),
+            notes: Vec::new(),
+            bars: Vec::new(),
+            figures: Vec::new(),
+            tables: Vec::new(),
+            curves: Vec::new(),
+        }
     }
-    notes
 }

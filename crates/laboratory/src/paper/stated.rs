@@ -1,12 +1,12 @@
-//! What the paper states in its own words (`papers/self-learning/paper.toml`), and ours beside it.
+//! What a paper states, in its own words and in its tables (`papers/NAME/paper.toml`), and ours beside it.
 
 use std::collections::BTreeMap;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use report::paper::{Best, Figure, Statement};
 use serde::Deserialize;
 
-const TEXT: &str = include_str!("../../../../papers/self-learning/paper.toml");
+use super::Paper;
 
 /// A paper.
 #[derive(Debug, Deserialize)]
@@ -23,6 +23,21 @@ pub struct Stated {
     /// What it states.
     #[serde(rename = "statement")]
     pub statements: Vec<Said>,
+    /// What it prints in tables.
+    #[serde(rename = "table", default)]
+    tables: Vec<Printed>,
+}
+
+/// A table that it prints.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Printed {
+    /// Its name here.
+    id: String,
+    /// What its columns are called here.
+    columns: Vec<String>,
+    /// What each row is called, and its numbers.
+    rows: Vec<(String, Vec<f64>)>,
 }
 
 /// One thing that it states.
@@ -53,6 +68,7 @@ enum Is {
     Below,
     Between,
     Best,
+    Words,
 }
 
 /// What is no bar of a figure, by name.
@@ -68,9 +84,29 @@ pub enum Measured {
 }
 
 impl Stated {
-    /// The paper's.
-    pub fn read() -> anyhow::Result<Stated> {
-        toml::from_str(TEXT).context("papers/self-learning/paper.toml")
+    /// A paper's.
+    ///
+    /// # Errors
+    /// Never, for papers that come with the program.
+    pub fn read(paper: &Paper) -> anyhow::Result<Stated> {
+        let file = || format!("papers/{}/paper.toml", paper.name);
+        let stated: Stated = toml::from_str(paper.text).with_context(file)?;
+        ensure!(stated.name == paper.name, "{}: name: {} should be {}", file(), stated.name, paper.name);
+        Ok(stated)
+    }
+
+    /// What a table prints.
+    pub fn number(&self, table: &str, row: &str, column: &str) -> Option<f64> {
+        let table = self.tables.iter().find(|printed| printed.id == table)?;
+        let column = table.columns.iter().position(|name| name == column)?;
+        table.rows.iter().find(|(name, _)| name == row)?.1.get(column).copied()
+    }
+
+    /// What is stated about a table, or a figure that is no bars.
+    pub fn about(&self, id: &str, measures: &Measures) -> Vec<Statement> {
+        let mut figure = Figure::new(id);
+        self.beside(&mut figure, 0, measures);
+        figure.statements
     }
 
     /// Puts beside a figure what is stated about it. A best bar is looked for among the first `among`: the paper's own.
@@ -130,7 +166,7 @@ impl Said {
             Is::Below => Some(ours < value),
             Is::Between => self.to.map(|to| (value..=to).contains(&ours)),
             // How near is near enough nobody said.
-            Is::Equal | Is::Best => None,
+            Is::Equal | Is::Best | Is::Words => None,
         }
     }
 
@@ -151,7 +187,7 @@ impl Said {
             Is::Above => format!("more than {}", number(self.value)),
             Is::Below => format!("less than {}", number(self.value)),
             Is::Between => format!("{} to {}", number(self.value), number(self.to)),
-            Is::Best => self.name.clone().unwrap_or_default(),
+            Is::Best | Is::Words => self.name.clone().unwrap_or_default(),
         }
     }
 }
@@ -180,24 +216,33 @@ mod tests {
         }
     }
 
+    fn self_learning() -> Stated {
+        Stated::read(&super::super::self_learning::PAPER).unwrap()
+    }
+
     #[test]
-    fn what_the_paper_states_is_complete_and_in_its_own_words() {
-        let stated = Stated::read().unwrap();
-        assert!(stated.statements.len() > 20);
-        for said in &stated.statements {
-            assert!(said.quote.len() > 20 && said.section.starts_with("5."), "{}", said.about);
+    fn what_papers_state_is_complete_and_in_their_own_words() {
+        assert!(self_learning().statements.len() > 20);
+        let all: Vec<Stated> = super::super::ALL.iter().map(|paper| Stated::read(paper).unwrap()).collect();
+        for said in all.iter().flat_map(|stated| &stated.statements) {
+            assert!(said.quote.len() > 20 && !said.section.is_empty(), "{}", said.about);
             let complete = match said.is {
                 Is::Best => said.name.is_some() && said.group.is_some(),
                 Is::Between => said.value.is_some() && said.to.is_some(),
+                Is::Words => said.name.is_some() && said.measure.is_some(),
                 _ => said.value.is_some(),
             };
             assert!(complete, "{}", said.about);
+        }
+        for table in all.iter().flat_map(|stated| &stated.tables) {
+            let is_whole = |(_, numbers): &(String, Vec<f64>)| numbers.len() == table.columns.len();
+            assert!(!table.rows.is_empty() && table.rows.iter().all(is_whole), "{}", table.id);
         }
     }
 
     #[test]
     fn what_is_another_quantity_is_not_put_beside_the_papers() {
-        let stated = Stated::read().unwrap();
+        let stated = self_learning();
         let mut cost = Figure { id: "fig-7".to_owned(), ..figure() };
         stated.beside(&mut cost, 3, &Measures::from([("best-window", Measured::Number(1.0))]));
         assert!(cost.statements.len() == 3 && cost.statements.iter().all(|it| it.ours.is_none() && it.mark.is_none()), "{cost:?}");
@@ -208,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_tie_is_said_as_a_tie_and_neither_agrees_nor_contradicts() {
-        let (stated, mut figure) = (Stated::read().unwrap(), figure());
+        let (stated, mut figure) = (self_learning(), figure());
         let about = "SVM is the most accurate on the training workloads";
         let mut beside = |values: [f64; 2]| {
             figure.panels[0].values[0] = values.map(Some).to_vec();
@@ -226,7 +271,7 @@ mod tests {
 
     #[test]
     fn ours_stands_beside_the_papers_number_and_a_bound_holds_or_not() {
-        let (stated, mut figure) = (Stated::read().unwrap(), figure());
+        let (stated, mut figure) = (self_learning(), figure());
         stated.beside(&mut figure, 2, &Measures::new());
         let of = |about: &str| figure.statements.iter().find(|statement| statement.about.contains(about)).unwrap();
         let svm = of("SVM on Table 4");

@@ -6,6 +6,7 @@
 
 mod advised;
 mod in_force;
+mod lines;
 mod order;
 mod panel;
 mod promises;
@@ -14,16 +15,19 @@ mod scale;
 mod series;
 mod side_by_side;
 mod streams;
+mod tenants;
 mod throughput;
 
 pub(crate) use advised::{advised, phases};
 pub(crate) use in_force::in_force;
+pub(crate) use lines::lines;
 pub(crate) use order::{Order, order};
 pub(crate) use promises::kept_promises;
 pub(crate) use response::{distribution, over_time as response_over_time, tail};
 pub(crate) use series::series;
 pub(crate) use side_by_side::side_by_side;
 pub(crate) use streams::{Stream, busiest, response_dots, slowdown_dots};
+pub(crate) use tenants::{TenantPanels, tenants};
 pub(crate) use throughput::over_time as throughput_over_time;
 
 use crate::number;

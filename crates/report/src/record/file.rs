@@ -213,6 +213,9 @@ fn file_name(record: &Record) -> String {
     for (name, value) in &replay.host {
         digest.update(format!("{name}={value}\0"));
     }
+    if let Some(tenancy) = &record.tenants {
+        digest.update(&tenancy.sha256);
+    }
     if let Some(steering) = &record.steering {
         digest.update(&steering.preference);
     }

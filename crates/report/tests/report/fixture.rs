@@ -156,6 +156,7 @@ fn record(manner: &Manner, seed: u64, points: usize) -> Record {
         streams,
         jobs: Vec::new(),
         groups: Vec::new(),
+        tenants: None,
         warnings: vec!["412 requests lie beyond the disk's last sector and were folded back onto it.".to_owned()],
     }
 }

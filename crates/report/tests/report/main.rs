@@ -10,4 +10,5 @@ mod page;
 mod record;
 mod single;
 mod table;
+mod tenants;
 mod verdict;

@@ -11,7 +11,7 @@ pub fn html(records: &[Record]) -> String {
 }
 
 /// Parses the page as XML, which is stricter than a browser, and checks what must hold for every page.
-fn checked(html: &str) -> Document<'_> {
+pub fn checked(html: &str) -> Document<'_> {
     let xml = html.strip_prefix("<!doctype html>").unwrap();
     let page = Document::parse(xml).unwrap_or_else(|error| {
         panic!("{error}: {:?}", xml.lines().nth(error.pos().row as usize - 1).map(|line| &line[..line.len().min(300)]))

@@ -1,7 +1,9 @@
 //! Simulated storage devices behind the [`Device`] trait, one file or folder for each kind.
 
+mod deferred;
 pub mod hdd;
 pub mod limited;
+pub mod modelled;
 pub mod raid;
 mod reciprocal;
 pub mod ssd;
@@ -28,8 +30,15 @@ pub struct Completion {
     pub seek_cylinders: u32,
     /// No mechanical access stood between submission and completion.
     pub cache_hit: bool,
-    /// For how long the device was at work for this request and no other: overhead, arm, platter, transfer; of an array, its members'
-    /// times added up. `None`: it does not tell.
+    /// For how long the device was at work for this request and no other. `None`: it does not tell.
+    ///
+    /// * Of a disk: overhead, arm, platter and transfer, from when the arm turned to it; of what its memory holds, the controller's time
+    ///   and the bus's, which pass beside the arm's.
+    /// * Of flash: the dies' and channels' time, or the controller's and the link's if no die was needed.
+    /// * Of an array: its members' times added up, those of reads and writes of parity too.
+    ///
+    /// A write that is reported from a write cache is said to have cost what it is expected to need later; what it then needs more or less
+    /// is added to those that are reported next (`deferred.rs`). Read-ahead, flushes and a rebuild are no request's.
     pub work: Option<Nanos>,
 }
 

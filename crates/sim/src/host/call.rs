@@ -3,6 +3,7 @@
 use block::{Nanos, Op, Priority, StreamId};
 
 use super::FileId;
+use crate::run::Attributed;
 
 /// A system call that leads, or may lead, to I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +20,13 @@ pub struct Call {
     pub advice: Advice,
     /// What is asked.
     pub action: Action,
+}
+
+impl Attributed for Call {
+    /// Where it leads is known only later.
+    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+        (!matches!(self.action, Action::Invalidate { .. })).then_some((self.stream, None))
+    }
 }
 
 /// How a process said that it will read a file (posix_fadvise(2); Linux `mm/fadvise.c`).

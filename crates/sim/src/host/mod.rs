@@ -18,7 +18,7 @@
 //!   v
 //! transfers: pages under way ---> page_cache: pages in frames ---> shadows, watermarks
 //!   v
-//! plug ---> queue ---> outside, write_back_throttle, block::Scheduler, device
+//! plug ---> queue ---> outside, write_back_throttle, ledger, block::Scheduler, device
 //! ```
 //! [`call`], [`files`], [`settings`], [`error`] and [`tally`] are what all of them speak of; [`steering`] is how queue and host are
 //! set while they run, [`summary`] what a run through them gives.
@@ -30,6 +30,7 @@ mod dirty;
 mod dirty_files;
 mod error;
 mod files;
+mod ledger;
 mod outside;
 mod page_cache;
 mod plug;
@@ -59,6 +60,7 @@ mod writing;
 pub use call::{Access, Action, Advice, Call};
 pub use error::HostError;
 pub use files::{Extent, File, FileId, Files};
+pub use ledger::Ledger;
 pub use queue::{DeviceTally, Queue, QueueSettings};
 pub use server::Host;
 pub use settings::{HostSettings, MACHINE, TUNABLES};

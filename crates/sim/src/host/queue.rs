@@ -22,6 +22,7 @@ use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room
 
 use slab::Slab;
 
+use super::ledger::Ledger;
 use super::outside::{Entry, Outside};
 use super::tags::{NONE as NO_TAG, Tags};
 use super::write_back_throttle::{Class, WriteBackThrottle, class};
@@ -141,8 +142,8 @@ pub struct Queue {
     scheduler: Box<dyn Scheduler>,
     device: Box<dyn Device>,
     settings: QueueSettings,
-    /// Who shares the device; every scheduler is told.
-    roster: Option<Roster>,
+    /// Who shares the device, which every scheduler is told, and the account of it.
+    ledger: Option<Box<Ledger>>,
     /// [`Device::queue_depth`], which never changes.
     depth: usize,
     slots: Slab<Slot>,
@@ -179,7 +180,7 @@ impl Queue {
             scheduler,
             device,
             settings,
-            roster: None,
+            ledger: None,
             slots: Slab::new(),
             outside: Outside::default(),
             tags: None,
@@ -237,7 +238,17 @@ impl Queue {
     /// Says who shares the device, to this scheduler and those that follow it.
     pub fn set_roster(&mut self, roster: &Roster) {
         self.scheduler.set_roster(roster);
-        self.roster = Some(roster.clone());
+        self.ledger = Some(Box::new(Ledger::new(roster)));
+    }
+
+    /// Who shares the device, if anybody was said to.
+    pub fn roster(&self) -> Option<&Roster> {
+        self.ledger.as_deref().map(Ledger::roster)
+    }
+
+    /// What the device did for each of those who share it, if anybody was said to.
+    pub fn ledger(&self) -> Option<&Ledger> {
+        self.ledger.as_deref()
     }
 
     /// 512-byte sectors of the device.
@@ -290,8 +301,8 @@ impl Queue {
     /// never had a request has nothing to hold up.
     pub fn switch(&mut self, now: Nanos, mut successor: Box<dyn Scheduler>) {
         successor.set_limits(&self.settings.limits());
-        if let Some(roster) = &self.roster {
-            successor.set_roster(roster);
+        if let Some(ledger) = &self.ledger {
+            successor.set_roster(ledger.roster());
         }
         let mut merges = Vec::new();
         if let Some(ahead) = self.ahead.take() {
@@ -498,6 +509,29 @@ impl Queue {
         (rest < issue.sectors).then_some((owner, rest))
     }
 
+    /// Sends to the device what may go there.
+    #[inline]
+    fn send(&mut self, now: Nanos) {
+        self.wait_until = None;
+        if self.frozen_until.is_some() && self.waits_for_thaw(now) {
+            return;
+        }
+        while self.at_device < self.depth {
+            let Some(request) = self.ahead.take().or_else(|| self.pick(now)) else { return };
+            self.at_device += 1;
+            self.device.submit(now, &request);
+            if request.op == Op::Read && self.throttle.is_on() {
+                self.throttle.read_dispatched(now, request.id);
+            }
+            let slot = &mut self.slots[request.id as usize];
+            slot.request = request;
+            slot.dispatched = now;
+        }
+        if !self.settings.has_budget && self.ahead.is_none() {
+            self.ahead = self.pick(now);
+        }
+    }
+
     /// Takes a request from the scheduler, or notes until when it waits.
     #[inline]
     fn pick(&mut self, now: Nanos) -> Option<Request> {
@@ -560,6 +594,9 @@ impl Queue {
     fn finish(&mut self, completion: &Completion, finished: &mut Vec<Finished>) {
         let head = &self.slots[completion.id as usize];
         let dispatched = head.dispatched;
+        if let (Some(ledger), Some(work)) = (&mut self.ledger, completion.work) {
+            ledger.worked(completion.at, &head.request, work);
+        }
         // During a freeze, the requests at the device were picked by the previous scheduler.
         if self.frozen_until.is_none() {
             if let Some(work) = completion.work {
@@ -712,23 +749,10 @@ impl Server for Queue {
 
     #[inline]
     fn dispatch(&mut self, now: Nanos) {
-        self.wait_until = None;
-        if self.frozen_until.is_some() && self.waits_for_thaw(now) {
-            return;
-        }
-        while self.at_device < self.depth {
-            let Some(request) = self.ahead.take().or_else(|| self.pick(now)) else { return };
-            self.at_device += 1;
-            self.device.submit(now, &request);
-            if request.op == Op::Read && self.throttle.is_on() {
-                self.throttle.read_dispatched(now, request.id);
-            }
-            let slot = &mut self.slots[request.id as usize];
-            slot.request = request;
-            slot.dispatched = now;
-        }
-        if !self.settings.has_budget && self.ahead.is_none() {
-            self.ahead = self.pick(now);
+        self.send(now);
+        if let Some(ledger) = &mut self.ledger {
+            let waits = (self.active[0] + self.active[1]) as usize > self.at_device || !self.outside.is_empty();
+            ledger.stands(now, waits && self.at_device == 0 && self.flushing.is_empty());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use block::Nanos;
 
-use super::{DeviceTally, HostTally, Queue};
+use super::{DeviceTally, HostTally, Ledger, Queue};
 use crate::device::ssd::FlashTally;
 use crate::run::Measure;
 
@@ -21,6 +21,8 @@ pub struct RunSummary {
     pub flash: Option<FlashTally>,
     /// The host's counts, of a run through one.
     pub host: Option<HostTally>,
+    /// What the device did for each of those who share it, if anybody was said to.
+    pub ledger: Option<Ledger>,
 }
 
 impl RunSummary {
@@ -33,6 +35,7 @@ impl RunSummary {
             busy_in_run: queue.busy_at_completion(),
             flash: queue.flash(),
             host: None,
+            ledger: queue.ledger().cloned(),
         }
     }
 

@@ -6,6 +6,8 @@ mod source;
 
 pub use placement::{FOLLOWED_STREAMS, Fit, FitError, Placement, Survey};
 
+use block::StreamId;
+
 use crate::host::{Queue, RunSummary};
 use crate::run::{Measure, Pilot, RunError, Watch, run};
 use crate::trace::{TraceError, TraceReader};
@@ -39,6 +41,18 @@ pub enum ReplayError {
     /// It differs from the trace that was surveyed.
     #[error("the trace changed while it was being replayed")]
     Changed,
+    /// A tenant asks for more than its own disk holds.
+    #[error(
+        "stream {stream}: its request for sector {lba} is beyond the tenant's reference disk of {capacity} sectors; a larger disk, or volumes for the tenant, would do"
+    )]
+    Beyond {
+        /// Who asks.
+        stream: StreamId,
+        /// In the trace.
+        lba: u64,
+        /// What there is.
+        capacity: u64,
+    },
 }
 
 impl From<ReplayError> for RunError {
@@ -67,6 +81,24 @@ pub fn replay(
     let measure = match settings.mode {
         Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
         Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
+    };
+    Ok(RunSummary::new(measure, &queue))
+}
+
+/// Replays the requests of one tenant through `queue`, on whose disk they have the places of `placement`
+/// ([`Placement::alone`]).
+pub fn replay_tenant(
+    reader: Box<dyn TraceReader + '_>,
+    placement: &Placement,
+    mut queue: Queue,
+    settings: &Settings,
+    measure: Measure,
+    watch: &Watch,
+) -> Result<RunSummary, RunError> {
+    let requests = Numbered::meant(reader, placement, watch.stop);
+    let measure = match settings.mode {
+        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch, None)?,
+        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch, None)?,
     };
     Ok(RunSummary::new(measure, &queue))
 }

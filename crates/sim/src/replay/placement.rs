@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{Nanos, Op, StreamId};
+use block::{Nanos, Op, Roster, StreamId};
 
 use crate::keyed::Keyed;
 use crate::trace::{TraceError, TraceReader, TraceRequest};
@@ -85,6 +85,11 @@ impl Survey {
         self.streams.len()
     }
 
+    /// Whether there is such a stream, followed or not.
+    pub fn has_stream(&self, stream: StreamId) -> bool {
+        self.streams.iter().any(|(known, _)| known == stream)
+    }
+
     /// The name of a followed stream.
     pub fn stream_name(&self, stream: StreamId) -> Option<&str> {
         self.names.get(&stream).map(String::as_str)
@@ -137,9 +142,11 @@ fn or_compact(compact: u64, capacity: u64) -> String {
 pub struct Placement {
     capacity: u64,
     layout: Layout,
+    /// Only this tenant's requests have a place, where its volume has it.
+    of: Option<(Roster, usize)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Layout {
     /// Side by side, each starting at its base sector: (device, base), by device.
     SideBySide(Vec<(u32, u64)>),
@@ -157,7 +164,7 @@ impl Placement {
             }
             let mut chunks: Vec<(u32, u64)> = survey.chunks.iter().map(|(chunk, ())| chunk).collect();
             chunks.sort_unstable();
-            return Ok(Placement { capacity, layout: Layout::Compact(chunks) });
+            return Ok(Placement { capacity, layout: Layout::Compact(chunks), of: None });
         }
         let mut ends: Vec<(u32, u64)> = survey.ends.iter().map(|(device, &end)| (device, end)).collect();
         ends.sort_unstable();
@@ -175,12 +182,42 @@ impl Placement {
         if needed > capacity {
             return Err(FitError::Exact { needed, capacity, compact });
         }
-        Ok(Placement { capacity, layout: Layout::SideBySide(bases) })
+        Ok(Placement { capacity, layout: Layout::SideBySide(bases), of: None })
     }
 
-    /// A request's address on the disk; `None` if it was not in the surveyed trace.
+    /// The places that a tenant's requests have on a disk of `capacity` sectors that holds only its volume, from sector 0 on. Without a
+    /// volume they keep their addresses.
+    #[must_use]
+    pub fn alone(&self, roster: &Roster, tenant: usize, capacity: u64) -> Placement {
+        Placement { capacity, layout: self.layout.clone(), of: Some((roster.clone(), tenant)) }
+    }
+
+    /// Whether it is the tenant's whose places these are, or everybody's.
+    pub(super) fn is_meant(&self, request: &TraceRequest) -> bool {
+        let Some((roster, tenant)) = &self.of else { return true };
+        self.lba_of_all(request).is_some_and(|lba| roster.owner_at(lba, request.stream) == Some(*tenant))
+    }
+
+    /// Whether they are those on a tenant's own disk.
+    pub(super) fn is_alone(&self) -> bool {
+        self.of.is_some()
+    }
+
+    /// Sectors of the disk.
+    pub(super) fn capacity_sectors(&self) -> u64 {
+        self.capacity
+    }
+
+    /// A request's address on the disk; `None` if it was not in the surveyed trace, or its tenant's own disk is too small for it.
     pub fn lba(&self, request: &TraceRequest) -> Option<u64> {
-        let lba = match &self.layout {
+        let lba = self.lba_of_all(request)?;
+        let lba = self.of.as_ref().map_or(lba, |(roster, _)| roster.place_of_tenant(lba));
+        (lba.checked_add(u64::from(request.sectors))? <= self.capacity).then_some(lba)
+    }
+
+    /// Its address on the disk that all share.
+    fn lba_of_all(&self, request: &TraceRequest) -> Option<u64> {
+        Some(match &self.layout {
             Layout::SideBySide(bases) => {
                 let index = match bases[..] {
                     [(only, _)] if only == request.device => 0,
@@ -192,7 +229,6 @@ impl Placement {
                 let rank = chunks.binary_search(&(request.device, request.lba / CHUNK_SECTORS)).ok()? as u64;
                 rank * CHUNK_SECTORS + request.lba % CHUNK_SECTORS
             }
-        };
-        (lba.checked_add(u64::from(request.sectors))? <= self.capacity).then_some(lba)
+        })
     }
 }

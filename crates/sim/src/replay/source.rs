@@ -18,12 +18,21 @@ const LOOK_AHEAD: usize = 65_536;
 /// Limit on the requests per stream that later ones may be found to depend on.
 const LOOK_BEHIND: usize = 65_536;
 
+/// Why a request has no place.
+#[cold]
+fn no_place(request: &TraceRequest, placement: &Placement) -> ReplayError {
+    match placement.is_alone() {
+        true => ReplayError::Beyond { stream: request.stream, lba: request.lba, capacity: placement.capacity_sectors() },
+        false => ReplayError::Changed,
+    }
+}
+
 /// Places a request of the trace on the disk.
 #[inline]
 fn issue(request: &TraceRequest, placement: &Placement, arrival: Nanos, token: u64) -> Result<Issue, RunError> {
     Ok(Issue {
         arrival,
-        lba: placement.lba(request).ok_or(ReplayError::Changed)?,
+        lba: placement.lba(request).ok_or_else(|| no_place(request, placement))?,
         sectors: request.sectors,
         op: request.op,
         sync: request.is_sync(),
@@ -41,12 +50,20 @@ fn scaled(span: Nanos, speed: f64) -> Nanos {
 /// Requests read between two checks of the stop flag while searching for a stream's next request.
 const READS_PER_CHECK: u64 = 4096;
 
-/// A trace's requests with their numbers, or those of selected streams only.
+/// A trace's requests with their numbers, or some of them only.
 pub(super) struct Numbered<'a> {
     reader: Box<dyn TraceReader + 'a>,
-    /// If not all: the selected streams, in ascending order, and the stop flag, since a search may take long.
-    only: Option<(Vec<StreamId>, Option<&'a AtomicBool>)>,
+    /// If not all: which, and the stop flag, since a search may take long.
+    only: Option<(Only<'a>, Option<&'a AtomicBool>)>,
     count: u64,
+}
+
+/// Some of a trace's requests.
+enum Only<'a> {
+    /// Those of these streams, which are in ascending order.
+    Streams(Vec<StreamId>),
+    /// Those of the tenant whose places these are.
+    Meant(&'a Placement),
 }
 
 impl<'a> Numbered<'a> {
@@ -57,7 +74,12 @@ impl<'a> Numbered<'a> {
 
     /// Those of `streams`, which is in ascending order. The others are read and skipped.
     pub(super) fn only(reader: Box<dyn TraceReader + 'a>, streams: Vec<StreamId>, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
-        Numbered { reader, only: Some((streams, stop)), count: 0 }
+        Numbered { reader, only: Some((Only::Streams(streams), stop)), count: 0 }
+    }
+
+    /// Those of the tenant whose volume `placement` is. The others are read and skipped.
+    pub(super) fn meant(reader: Box<dyn TraceReader + 'a>, placement: &'a Placement, stop: Option<&'a AtomicBool>) -> Numbered<'a> {
+        Numbered { reader, only: Some((Only::Meant(placement), stop)), count: 0 }
     }
 
     #[inline]
@@ -70,19 +92,22 @@ impl<'a> Numbered<'a> {
             };
             let number = self.count;
             self.count += 1;
-            if self.wants(request.stream)? {
+            if self.wants(&request)? {
                 return Ok(Some((number, request)));
             }
         }
     }
 
     #[inline]
-    fn wants(&self, stream: StreamId) -> Result<bool, RunError> {
-        let Some((streams, stop)) = &self.only else { return Ok(true) };
+    fn wants(&self, request: &TraceRequest) -> Result<bool, RunError> {
+        let Some((only, stop)) = &self.only else { return Ok(true) };
         if self.count.is_multiple_of(READS_PER_CHECK) && stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return Err(RunError::Interrupted);
         }
-        Ok(streams.binary_search(&stream).is_ok())
+        Ok(match only {
+            Only::Streams(streams) => streams.binary_search(&request.stream).is_ok(),
+            Only::Meant(placement) => placement.is_meant(request),
+        })
     }
 }
 

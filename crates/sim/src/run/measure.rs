@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use block::{Nanos, Op, StreamId};
+use block::{Nanos, Op, Roster, StreamId};
 use hdrhistogram::Histogram;
 
-use super::{Finished, Issue, Transferred};
+use super::{Finished, Issue, Owner, Tenants, Transferred};
 
 /// Bins of the curves over time; their width doubles whenever the run outgrows them.
 const BINS: usize = 240;
@@ -26,7 +26,7 @@ pub struct Responses {
 }
 
 impl Responses {
-    fn new(significant_digits: u8) -> Responses {
+    pub(super) fn new(significant_digits: u8) -> Responses {
         // The bounds are constants within the crate's limits (low >= 1, high >= 2 low, digits <= 5); the range grows by itself.
         // It begins small: of many streams each has several of these, and some stay empty.
         #[expect(clippy::expect_used, reason = "constant arguments, valid by the crate's documentation")]
@@ -36,7 +36,7 @@ impl Responses {
         responses
     }
 
-    fn record(&mut self, response: Nanos) {
+    pub(super) fn record(&mut self, response: Nanos) {
         // The histogram grows as needed; if it cannot, the value counts as its largest.
         if self.histogram.record(response.0).is_err() {
             self.histogram.saturating_record(response.0);
@@ -271,6 +271,8 @@ pub struct Measure {
     pub bins: Vec<Bin>,
     /// Some stretches of [`STRETCH`] requests, chosen by their numbers alone: the same ones in every run of as many requests.
     pub sample: Vec<Transferred>,
+    /// What tenants asked for and got, if that is wanted.
+    pub tenants: Option<Box<Tenants>>,
     followed: Followed,
     /// Nothing but the followed streams is measured.
     only_streams: bool,
@@ -301,9 +303,16 @@ impl Measure {
             bin: Nanos::from_millis(1),
             bins: vec![Bin::default(); BINS],
             sample: Vec::new(),
+            tenants: None,
             sample_below: u64::MAX,
             current: (0, Nanos::ZERO, Nanos::ZERO),
         }
+    }
+
+    /// Measures what tenants get as well, if there are any.
+    #[must_use]
+    pub fn by_tenant(self, roster: Option<&Roster>, by: Owner) -> Measure {
+        Measure { tenants: roster.map(|roster| Box::new(Tenants::new(roster, by))), ..self }
     }
 
     /// Measures these streams and nothing else: what a run gives in which each of them is alone.
@@ -433,7 +442,10 @@ impl Measure {
     }
 
     /// Combines what was recorded separately: once, instead of recording every request several times.
-    pub(crate) fn finish(&mut self) {
+    pub(crate) fn finish(&mut self, at: Nanos) {
+        if let Some(tenants) = &mut self.tenants {
+            tenants.finish(at);
+        }
         self.all = self.reads.clone();
         self.all.add(&self.writes);
         self.all.add(&self.discards);
@@ -453,7 +465,7 @@ impl Measure {
 }
 
 /// How many bytes a request moves; a discard none.
-fn moved(issue: &Issue) -> u64 {
+pub(super) fn moved(issue: &Issue) -> u64 {
     if issue.op.transfers() { u64::from(issue.sectors) * 512 } else { 0 }
 }
 
@@ -503,7 +515,7 @@ mod tests {
             let (dispatched, at) = (Nanos::ZERO, Nanos::from_millis(1));
             measure.record(&Finished::Transfer(Transferred { issue, dispatched, at }));
         }
-        measure.finish();
+        measure.finish(Nanos::ZERO);
         assert_eq!((measure.all.count(), measure.reads.count(), measure.writes.count()), (3, 1, 1));
         assert_eq!((measure.read_bytes, measure.written_bytes, measure.streams[&7].bytes()), (4096, 4096, 8192));
         assert_eq!((measure.bins.iter().map(|bin| bin.bytes).sum::<u64>(), measure.streams[&7].responses.count()), (8192, 3));
@@ -530,7 +542,7 @@ mod tests {
         }
         assert_eq!((all.completed(), alone.completed()), (100, 50));
         for measure in [&mut all, &mut alone] {
-            measure.finish();
+            measure.finish(Nanos::ZERO);
         }
         let figures = |measure: &Measure| {
             let stream = &measure.streams[&7];
@@ -546,7 +558,7 @@ mod tests {
         let mut measure = Measure::new([7]);
         let (arrival, at) = (Nanos::ZERO, Nanos::from_millis(3));
         measure.record(&Finished::Flush(Flushed { arrival, stream: 7, token: 0, at }));
-        measure.finish();
+        measure.finish(Nanos::ZERO);
         assert_eq!((measure.syncs.count(), measure.syncs.max()), (1, Nanos::from_millis(3)));
         assert_eq!((measure.all.count(), measure.writes.count(), measure.streams[&7].responses.count()), (0, 0, 0));
         assert_eq!(measure.last_completion, Nanos::from_millis(3));
@@ -564,7 +576,7 @@ mod tests {
         done(7, Op::Read, 0, 10, 8);
         done(8, Op::Write, 1000, 1030, 16);
         done(8, Op::Read, 1040, 1050, 8);
-        measure.finish();
+        measure.finish(Nanos::ZERO);
         let [first, second] = [7, 8].map(|stream| &measure.streams[&stream]);
         assert_eq!((first.duration(), second.duration()), (Nanos::from_millis(10), Nanos::from_millis(50)));
         assert_eq!((second.reads.count(), second.read_bytes, second.reads.mean()), (1, 4096, Nanos::from_millis(10)));

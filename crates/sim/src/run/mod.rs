@@ -6,6 +6,8 @@
 mod event;
 mod measure;
 mod pilot;
+mod tenants;
+mod timeline;
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,6 +17,8 @@ use block::Nanos;
 pub use event::{Finished, Flushed, Issue, Noted, Transferred};
 pub use measure::{Bin, Measure, Responses, STRETCH, StreamMeasure};
 pub use pilot::{Pilot, Steerable};
+pub use tenants::{Attributed, BIN, Owner, Return, SILENCE, STEP, Served, TenantMeasure, Tenants};
+pub use timeline::Timeline;
 
 use pilot::Piloted;
 
@@ -128,7 +132,7 @@ impl Watch<'_> {
 ///
 /// # Errors
 /// The source failed, or the run was asked to stop.
-pub fn run<Work>(
+pub fn run<Work: Attributed>(
     mut source: impl Source<Work = Work>,
     server: &mut impl Server<Work = Work>,
     mut measure: Measure,
@@ -160,6 +164,9 @@ pub fn run<Work>(
                 } else {
                     measure.pass_over(done);
                 }
+                if let Some(tenants) = &mut measure.tenants {
+                    tenants.got(done);
+                }
                 source.completed(done);
             }
             finished.clear();
@@ -169,6 +176,9 @@ pub fn run<Work>(
             && source.next_at()?.is_some_and(|at| at <= now)
             && let Some(work) = source.take(now)?
         {
+            if let Some(tenants) = &mut measure.tenants {
+                tenants.asked(now, &work);
+            }
             server.admit(now, work);
         }
         // The pilot comes before dispatch, so that its settings hold for what the device is offered now. A step that changes
@@ -183,6 +193,6 @@ pub fn run<Work>(
         }
     }
     watch.check(&measure, now)?;
-    measure.finish();
+    measure.finish(now);
     Ok(measure)
 }

@@ -32,6 +32,7 @@ mod steady;
 mod table;
 mod value;
 mod verify;
+mod volume;
 
 use std::sync::Arc;
 

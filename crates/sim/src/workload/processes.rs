@@ -38,15 +38,15 @@ pub struct WorkloadRun {
     pub spans: Vec<Option<Span>>,
 }
 
-/// Runs all jobs of `placed` against `server`, or `only` one of them, alone and from the beginning, for its service without the
-/// others. `pilot`, if given, steers the server, if that can be steered.
+/// Runs all jobs of `placed` against `server`, or `only` some of them, by their numbers, alone and from the beginning, for their service
+/// without the others. `pilot`, if given, steers the server, if that can be steered.
 ///
 /// # Errors
 /// If it is interrupted through `watch`.
 pub fn run(
     placed: &PlacedWorkload,
     server: &mut impl Server<Work = Call>,
-    only: Option<usize>,
+    only: Option<&[usize]>,
     measure: Measure,
     watch: &Watch,
     pilot: Option<&mut dyn Pilot>,
@@ -115,10 +115,10 @@ struct Processes<'a> {
 }
 
 impl<'a> Processes<'a> {
-    fn new(placed: &'a PlacedWorkload, only: Option<usize>) -> Processes<'a> {
+    fn new(placed: &'a PlacedWorkload, only: Option<&[usize]>) -> Processes<'a> {
         let jobs = placed.jobs();
         let number = jobs.len();
-        let runs = |index| only.is_none_or(|only| only == index);
+        let runs = |index| only.is_none_or(|only| only.contains(&index));
         let mut processes = Processes {
             placed,
             states: (0..number).map(|index| if runs(index) { State::Waiting } else { State::Left }).collect(),

@@ -345,3 +345,63 @@ fn without_a_budget_one_request_more_than_the_device_takes_has_left_the_schedule
     // Nothing lies ahead of 9,000: the oldest is next.
     assert_eq!(order(false), [1_000, 9_000, 5_000, 3_000]);
 }
+
+/// Tenants that schedulers were told of.
+type Told = std::sync::Arc<std::sync::Mutex<Vec<String>>>;
+
+/// Serves as noop does, and remembers whom it was told of.
+struct Listener(Told, Box<dyn block::Scheduler>);
+
+impl block::Scheduler for Listener {
+    fn insert(&mut self, now: Nanos, request: block::Request) -> block::Insertion {
+        self.1.insert(now, request)
+    }
+    fn pick(&mut self, now: Nanos) -> block::Pick {
+        self.1.pick(now)
+    }
+    fn retune(&mut self, _values: &[i64]) {}
+    fn set_roster(&mut self, roster: &block::Roster) {
+        self.0.lock().unwrap().extend(roster.tenants().iter().map(|tenant| tenant.name.clone()));
+    }
+    fn drain(&mut self, out: &mut Vec<block::Request>) {
+        self.1.drain(out);
+    }
+}
+
+#[test]
+fn whoever_follows_learns_who_shares_the_device_and_the_account_goes_on() {
+    let profile = sim::profile::load("atlas10k").unwrap();
+    let (told, limits) = (Told::default(), block::Limits::default());
+    let noop = || (block::find("noop").unwrap().build)(&limits, &[]);
+    let listener = |told: &Told| Box::new(Listener(told.clone(), noop()));
+    let settings = QueueSettings { switch_time: SWITCH, ..QueueSettings::default() };
+    let mut queue = Queue::new(listener(&told), profile.build(sim::profile::DeviceOptions::default()), settings);
+    let roster = block::Roster::new(vec![block::Tenant::new("a")], vec![(1_000_000..2_000_000, 0)], &[], 1).unwrap();
+    queue.set_roster(&roster);
+    let (mut now, mut finished) = (Nanos::ZERO, Vec::new());
+    for token in 0..20 {
+        // A write of a kernel thread, that has no tenant but for where it goes; every other one is nobody's.
+        let lba = if token % 2 == 0 { 1_500_000 } else { 5_000_000 } + token * 5_000;
+        let (op, priority, stream) = (Op::Write, Priority::DEFAULT, 77);
+        queue.admit(now, Issue { arrival: now, lba, sectors: 8, op, sync: false, stream, priority, token });
+        queue.dispatch(now);
+        while finished.len() <= token as usize {
+            now = queue.next_event().unwrap();
+            queue.advance(now, &mut finished);
+            queue.dispatch(now);
+        }
+        if token == 9 {
+            queue.switch(now, listener(&told));
+        }
+    }
+    assert_eq!(*told.lock().unwrap(), ["a", "a"]);
+    let ledger = queue.ledger().unwrap();
+    let worked = |tenant: usize| ledger.disk_time()[tenant].bins().iter().sum::<u64>();
+    assert!(
+        worked(0) > 50_000_000 && worked(1) > 50_000_000,
+        "ten writes each take some milliseconds: {} {}",
+        worked(0),
+        worked(1)
+    );
+    assert!(ledger.idle_while_waiting() >= Nanos::from_millis(9), "while it was exchanged: {}", ledger.idle_while_waiting());
+}

@@ -70,7 +70,8 @@ pub const MS: u64 = 1_000_000;
 pub fn run_against(text: &str, service_us: u64, only: Option<usize>) -> (Constant, WorkloadRun) {
     let placed = placed(text);
     let mut server = Constant::new(Nanos::from_micros(service_us));
-    let outcome = run(&placed, &mut server, only, Measure::new([]), &Watch::default(), None).unwrap();
+    let outcome =
+        run(&placed, &mut server, only.as_ref().map(std::slice::from_ref), Measure::new([]), &Watch::default(), None).unwrap();
     (server, outcome)
 }
 

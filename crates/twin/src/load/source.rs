@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use block::{Nanos, StreamId};
-use sim::run::{Finished, Issue, RunError, Source};
+use sim::run::{Attributed, Finished, Issue, RunError, Source};
 
 use super::{Load, Pace, Stream};
 
@@ -15,6 +15,15 @@ pub enum Asked {
     Transfer(Issue),
     /// An empty write cache, on behalf of a stream, with the load's own number for it.
     Flush(StreamId, u64),
+}
+
+impl Attributed for Asked {
+    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+        match self {
+            Asked::Transfer(issue) => issue.asker(),
+            Asked::Flush(stream, _) => Some((*stream, None)),
+        }
+    }
 }
 
 /// Issues the requests of a load until a time.

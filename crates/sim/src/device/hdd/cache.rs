@@ -65,6 +65,8 @@ pub struct Waiting {
     pub incoming_since: u64,
     /// Where they go.
     pub place: SectorLocation,
+    /// What the arm was expected to need for them when they were reported as written.
+    pub expected: u64,
 }
 
 /// What a read finds.
@@ -106,7 +108,7 @@ impl Cache {
     pub fn new(spec: &CacheSpecification, keeps_overlapped: bool) -> Cache {
         let place = SectorLocation { zone: 0, head: 0, cylinder: 0, sector: 0, run: 1, angle: 0 };
         let empty = Segment { start: 0, end: 0, state: State::Empty, written: false, used: 0, released: 0, asked: 0 };
-        let waiting = Waiting { age: Age { order: 0, handicap: 0 }, ready: 0, incoming: 0, incoming_since: 0, place };
+        let waiting = Waiting { age: Age { order: 0, handicap: 0 }, ready: 0, incoming: 0, incoming_since: 0, place, expected: 0 };
         Cache {
             segments: vec![empty; spec.segments as usize].into(),
             waiting: vec![waiting; spec.segments as usize].into(),

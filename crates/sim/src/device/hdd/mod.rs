@@ -50,6 +50,7 @@ use self::mechanics::{Arm, Motion};
 use self::model::HddModel;
 use self::reading::Stream;
 use self::spec::{QueuePolicy, WriteCache};
+use super::deferred::Deferred;
 use super::{Completion, Device};
 
 /// A request that waits for the arm.
@@ -99,6 +100,11 @@ pub struct Hdd {
     cache: Cache,
     arm: Arm,
     active: Option<Active>,
+    /// When the arm turned to what it does now, or did last.
+    turned: u64,
+    /// What writes in memory cost, and what they took lately besides their transfer.
+    deferred: Deferred,
+    write_positioning: u64,
     stream: Option<Stream>,
     pending: Vec<Pending>,
     /// What the host has not heard yet, latest first.
@@ -129,6 +135,10 @@ impl Hdd {
             cache: Cache::new(&model.cache, model.departures.keeps_overlapped_segment),
             arm: Arm::default(),
             active: None,
+            turned: 0,
+            deferred: Deferred::default(),
+            // Nothing was written yet: a revolution is a fair guess.
+            write_positioning: model.mechanics.period,
             stream: None,
             pending: Vec::with_capacity(depth),
             outbox: Vec::with_capacity(depth),
@@ -168,12 +178,9 @@ impl Hdd {
     }
 
     /// Sends a hit, or another answer that needs no arm.
-    fn send_hit(&mut self, id: RequestId, at: u64, read: bool) {
-        let none = Nanos::ZERO;
-        self.send(
-            Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true, work: None },
-            read,
-        );
+    fn send_hit(&mut self, id: RequestId, at: u64, work: Option<u64>, read: bool) {
+        let (none, work) = (Nanos::ZERO, work.map(Nanos));
+        self.send(Completion { id, at: Nanos(at), seek: none, rotation: none, seek_cylinders: 0, cache_hit: true, work }, read);
     }
 
     /// Moves `sectors` over the bus, not before `start`; says when the first goes and when all are across. Others wait.
@@ -398,7 +405,7 @@ impl Device for Hdd {
         if request.op == Op::Discard {
             let delays = &self.model.delays;
             let at = arrived.saturating_add(delays.write.after(self.last_was_read) + delays.write_completion);
-            return self.send_hit(request.id, at, self.last_was_read);
+            return self.send_hit(request.id, at, Some(at - now.0), self.last_was_read);
         }
         let write = request.op == Op::Write;
         self.advance_stream(now.0);

@@ -24,9 +24,10 @@ pub struct Stream {
 impl Hdd {
     /// Sends `lba..end` from a segment that holds all of it, from `start` on.
     pub(super) fn serve_hit(&mut self, start: u64, id: RequestId, segment: usize, lba: u64, end: u64) {
-        let sector = self.model.delays.read_sector;
-        let (_, sent) = self.occupy_bus(start, end - lba, sector);
-        self.send_hit(id, sent.saturating_add(self.model.delays.read_completion), true);
+        let delays = &self.model.delays;
+        let controller = delays.read_hit.after(self.last_was_read) + delays.data_preparation + delays.read_completion;
+        let (begun, sent) = self.occupy_bus(start, end - lba, self.model.delays.read_sector);
+        self.send_hit(id, sent.saturating_add(self.model.delays.read_completion), Some(controller + sent - begun), true);
         self.cache.touch(segment);
         let limit = if self.triggers_read_ahead(lba) { self.read_ahead_limit(segment, lba, end, None) } else { end };
         self.cache.segments[segment].asked = end;
@@ -124,6 +125,7 @@ impl Hdd {
 
     /// The arm turns to a read at `at`, when the stream has been worked out up to then and the read has been looked up.
     pub(super) fn start_read_of(&mut self, at: u64, request: &Pending, found: Lookup) {
+        self.turned = at;
         let (lba, end) = (request.lba, request.end);
         let delays = &self.model.delays;
         let hit = delays.read_hit.after(request.after_read) + delays.data_preparation;
@@ -252,6 +254,7 @@ impl Hdd {
             Preseek::BeforeCompletion => off_media.max(at),
         };
         completion.at = Nanos(completed);
+        completion.work = Some(Nanos(until.saturating_sub(self.turned)));
         self.arm = Arm::from(&stream.extent.place);
         self.active = Some(Active { until, writing: None });
         self.cache.segments[stream.segment].asked = request.end;

@@ -8,6 +8,7 @@ use super::mechanics::{Arm, Motion};
 use super::media::Extent;
 use super::spec::WriteCache;
 use super::{Active, Completion, Hdd, Pending, PendingFlush};
+use crate::device::deferred::follow;
 
 /// A write that is reported when it is on the media.
 #[derive(Clone, Copy, Debug)]
@@ -36,9 +37,22 @@ impl Hdd {
         let Some(segment) = self.segment_for_write(arrived) else { return false };
         let place = self.model.layout.locate(lba);
         self.fill_segment(segment, start, command_done, age, lba, end, place);
-        let sent = self.bus_free;
-        self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
+        self.report_from_memory(id, segment, end - lba, true);
         true
+    }
+
+    /// Reports a write whose data are in a segment as soon as the bus has carried them, or are about to be.
+    fn report_from_memory(&mut self, id: RequestId, segment: usize, sectors: u64, positions: bool) {
+        let expected = self.media_time(segment, sectors) + if positions { self.write_positioning } else { 0 };
+        self.cache.waiting[segment].expected += expected;
+        let work = self.deferred.charge(expected);
+        self.send_hit(id, self.bus_free.saturating_add(self.model.delays.write_completion), Some(work), false);
+    }
+
+    /// How long so many sectors of a segment take to pass the head, without changes of track.
+    fn media_time(&self, segment: usize, sectors: u64) -> u64 {
+        let zone = &self.model.layout.zones[usize::from(self.cache.waiting[segment].place.zone)];
+        self.model.mechanics.transfer(zone.sector_angle, 1).saturating_mul(sectors)
     }
 
     /// Whether a request that waits came before and is of the same sectors: it should not see what is written after it, and writes
@@ -70,7 +84,7 @@ impl Hdd {
         {
             self.flushes.pop_front();
             let done = at.max(ready).saturating_add(self.model.delays.write_completion);
-            self.send_hit(id, done, self.last_was_read);
+            self.send_hit(id, done, None, self.last_was_read);
         }
     }
 
@@ -78,8 +92,8 @@ impl Hdd {
     fn join_write(&mut self, start: u64, id: RequestId, lba: u64, end: u64) -> bool {
         let Some(index) = self.cache.appendable(lba, end) else { return false };
         let sector = self.model.delays.write_sector;
-        let (begun, sent) = self.occupy_bus(start, end - lba, sector);
-        self.send_hit(id, sent.saturating_add(self.model.delays.write_completion), false);
+        let (begun, _) = self.occupy_bus(start, end - lba, sector);
+        self.report_from_memory(id, index, end - lba, false);
         let segment = &mut self.cache.segments[index];
         segment.end = end;
         let waiting = &mut self.cache.waiting[index];
@@ -91,6 +105,8 @@ impl Hdd {
             let place = self.model.layout.locate(lba);
             let (extent, _) = Extent::reach(&self.model, active.until, self.arm, lba, place, Motion::Continuing, true);
             let until = self.write_extents(extent, index, 0, 0);
+            let expected = std::mem::take(&mut self.cache.waiting[index].expected);
+            self.deferred.spent(until.saturating_sub(active.until), expected);
             self.active = Some(Active { until, writing: Some(index) });
             self.last_write = (end, until);
         }
@@ -121,7 +137,7 @@ impl Hdd {
             self.stop_stream(start);
         }
         self.cache.begin_write(segment, lba, end);
-        self.cache.waiting[segment] = Waiting { age, ready, incoming: lba, incoming_since: begun, place };
+        self.cache.waiting[segment] = Waiting { age, ready, incoming: lba, incoming_since: begun, place, expected: 0 };
     }
 
     fn overlaps(&self, segment: usize, lba: u64, end: u64) -> bool {
@@ -151,7 +167,7 @@ impl Hdd {
         self.fill_segment(segment, start, command_done.max(at), request.age, request.lba, request.end, request.place);
         let sent = self.bus_free;
         if self.reports_early() {
-            self.send_hit(request.id, sent.saturating_add(self.model.delays.write_completion), false);
+            self.report_from_memory(request.id, segment, request.end - request.lba, true);
             return self.start_destage(at, segment, None);
         }
         let left_bus = sent.saturating_add(disconnect);
@@ -161,6 +177,7 @@ impl Hdd {
 
     /// The arm writes a segment.
     pub(super) fn start_destage(&mut self, at: u64, index: usize, reported: Option<Reported>) {
+        self.turned = at;
         let free = self.stop_stream(at);
         let segment = &mut self.cache.segments[index];
         segment.state = State::Writing;
@@ -194,9 +211,15 @@ impl Hdd {
                 rotation,
                 seek_cylinders: cylinders,
                 cache_hit: false,
-                work: None,
+                work: Some(Nanos(until.saturating_sub(self.turned))),
             };
             self.send(completion, false);
+        } else {
+            let media = self.media_time(index, end - lba);
+            let took = until.saturating_sub(self.turned);
+            follow(&mut self.write_positioning, took.saturating_sub(media));
+            let expected = std::mem::take(&mut self.cache.waiting[index].expected);
+            self.deferred.spent(took, expected);
         }
         self.active = Some(Active { until, writing: Some(index) });
         self.last_write = (end, written);

@@ -70,6 +70,7 @@ impl Raid {
         operation.hit &= completion.cache_hit;
         (operation.seek, operation.rotation) = (completion.seek, completion.rotation);
         operation.seek_cylinders = completion.seek_cylinders;
+        operation.disk_time = operation.disk_time.zip(completion.work).map(|(sum, work)| sum + work);
         if operation.open == 0 {
             self.proceed(now, access.operation);
         }

@@ -48,6 +48,8 @@ pub(super) struct Operation {
     pub(super) seek: Nanos,
     pub(super) rotation: Nanos,
     pub(super) seek_cylinders: u32,
+    /// What its accesses cost their members; `None` if one of them did not tell.
+    pub(super) disk_time: Option<Nanos>,
 }
 
 /// What an operation works on now: sectors of the array, from and to; of a rebuild those of a member.
@@ -80,6 +82,7 @@ impl Operation {
             seek: Nanos::ZERO,
             rotation: Nanos::ZERO,
             seek_cylinders: 0,
+            disk_time: Some(Nanos::ZERO),
         }
     }
 }
@@ -174,9 +177,9 @@ impl Raid {
         if operation.at < operation.end {
             return false;
         }
-        let Operation { id, seek, rotation, seek_cylinders, hit, .. } = *operation;
+        let Operation { id, seek, rotation, seek_cylinders, hit, disk_time, .. } = *operation;
         self.operations.remove(index as usize);
-        self.report(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit, work: None });
+        self.report(Completion { id, at: Nanos(now), seek, rotation, seek_cylinders, cache_hit: hit, work: disk_time });
         true
     }
 

@@ -102,6 +102,16 @@ impl Chips {
         self.events.peek().map(|Reverse((at, ..))| *at)
     }
 
+    /// For how long units and channels work for a chain, without its waits.
+    pub fn work(&self, steps: &Steps) -> u64 {
+        let transfer = |step: &Step| u64::from(step.sectors) * self.model.channel_sector_ps / 1000;
+        let time = |step: Step| {
+            let of_cells = if step.program { step.collection.saturating_add(self.model.program) } else { self.model.read };
+            of_cells.saturating_add(transfer(&step))
+        };
+        (0..).map_while(|index| steps.get(index)).map(time).sum()
+    }
+
     /// Starts a chain; false if it has no steps, and so is done.
     pub fn start(&mut self, now: u64, owner: Owner, steps: Steps) -> bool {
         let Some(step) = steps.get(0) else { return false };

@@ -47,10 +47,11 @@ use block::{Nanos, Op, Request, RequestId};
 use slab::Slab;
 
 use self::chips::{Chips, Owner};
-use self::ftl::Ftl;
+use self::ftl::{Ftl, Steps};
 use self::model::SsdModel;
 pub use self::tally::FlashTally;
 use self::write_buffer::WriteBuffer;
+use super::deferred::{Deferred, follow};
 use super::{Completion, Device};
 
 /// Pages of requests that are worked on at once; it bounds the memory that a huge request takes.
@@ -70,6 +71,8 @@ struct Ticket {
     open: u32,
     /// It waited for the flash.
     flash: bool,
+    /// What the chips did for it, or are expected to do.
+    work: u64,
 }
 
 /// The buffered pages that wait for a flash page of a plane, oldest first; slots and one, 0 for none.
@@ -117,6 +120,9 @@ pub struct Ssd {
     packing: Vec<Packing>,
     /// Flushes that the host has not heard of.
     flushes: usize,
+    /// What buffered pages cost, and what one took lately.
+    deferred: Deferred,
+    page_work: u64,
     /// When each way of the link is free again: that of writes, and the other one if there is another.
     link_free: [u64; 2],
     busy: u64,
@@ -141,6 +147,8 @@ impl Ssd {
             completing: 0,
             packing: vec![Packing::default(); if model.packed_bits > 0 { model.planes as usize } else { 0 }],
             flushes: 0,
+            deferred: Deferred::default(),
+            page_work: model.program,
             link_free: [0; 2],
             busy: 0,
             busy_until: 0,
@@ -181,8 +189,9 @@ impl Ssd {
             match self.events.pop() {
                 Some(Reverse((_, _, Event::Arrived(slot)))) => self.arrived(slot),
                 Some(Reverse((_, _, Event::Done(slot)))) => {
-                    let Ticket { id, flash, .. } = self.tickets.remove(slot as usize);
-                    done.push(completion(id, now, !flash));
+                    let ticket = self.tickets.remove(slot as usize);
+                    let work = if ticket.work > 0 { ticket.work } else { self.model.overhead + self.link_time(&ticket) };
+                    done.push(Completion { work: Some(Nanos(work)), ..completion(ticket.id, now, !ticket.flash) });
                 }
                 Some(Reverse((_, _, Event::FlushArrived(id)))) => self.buffer.flush(id),
                 Some(Reverse((_, _, Event::Flushed(id)))) => {
@@ -246,10 +255,12 @@ impl Ssd {
             let whole = page.sectors == self.page_mask();
             if self.model.packed_bits == 0 {
                 let steps = self.ftl.write(page.page, whole);
+                self.spent_on_pages(&steps, page.expected, 1);
                 self.leaving += usize::from(self.chips.start(now, Owner::Buffered(slot), steps));
                 continue;
             }
             let steps = self.ftl.complete(page.page, whole);
+            self.deferred.spent(self.chips.work(&steps), 0);
             if self.chips.start(now, Owner::Completed(slot), steps) {
                 self.leaving += 1;
                 self.completing += 1;
@@ -305,11 +316,14 @@ impl Ssd {
     fn program_first(&mut self, now: u64, plane: u32, count: u32) {
         let Some(first) = self.packing[plane as usize].first.checked_sub(1) else { return };
         let (mut last, mut full) = (first, self.ftl.place(self.buffer.page(first)));
+        let mut expected = self.buffer.expected(first);
         for _ in 1..count {
             last = self.buffer.packed_behind(last).saturating_sub(1);
             full = self.ftl.place(self.buffer.page(last));
+            expected += self.buffer.expected(last);
         }
         let steps = full.unwrap_or_else(|| self.ftl.pad(plane));
+        self.spent_on_pages(&steps, expected, count);
         let packing = &mut self.packing[plane as usize];
         packing.first = self.buffer.packed_behind(last);
         packing.last = if packing.first == 0 { 0 } else { packing.last };
@@ -336,12 +350,24 @@ impl Ssd {
             if ticket.next == ticket.pages_end {
                 return true;
             }
-            if !self.buffer.write(ticket.next, self.sectors_of_next(&ticket)) {
+            let entered = self.buffer.entered();
+            if !self.buffer.write(ticket.next, self.sectors_of_next(&ticket), self.page_work) {
                 self.tickets[slot as usize].flash = true;
                 return false;
             }
+            // Of what is written over in the buffer the chips never hear.
+            if self.buffer.entered() > entered {
+                self.tickets[slot as usize].work += self.deferred.charge(self.page_work);
+            }
             self.tickets[slot as usize].next += 1;
         }
+    }
+
+    /// The chips turn to `pages` buffered pages, of which `expected` was expected.
+    fn spent_on_pages(&mut self, steps: &Steps, expected: u64, pages: u32) {
+        let took = self.chips.work(steps);
+        follow(&mut self.page_work, took / u64::from(pages.max(1)));
+        self.deferred.spent(took, expected);
     }
 
     /// Starts the next page of a request on the chips, if it needs them.
@@ -351,19 +377,25 @@ impl Ssd {
         let mut read = 1;
         let started = if ticket.op == Op::Write {
             let steps = self.ftl.write(page, sectors == self.page_mask());
-            self.chips.start(now, Owner::Request(slot), steps)
+            self.start_for(now, slot, steps)
         } else if self.model.buffer_pages > 0 && self.buffer.holds(page, sectors) {
             false
         } else {
             let (pages, sectors) = self.read_at_once(ticket, sectors);
             read = pages;
             let steps = self.ftl.read(page, sectors);
-            self.chips.start(now, Owner::Request(slot), steps)
+            self.start_for(now, slot, steps)
         };
         let ticket = &mut self.tickets[slot as usize];
         ticket.next += read;
         ticket.open += u32::from(started);
         ticket.flash |= started;
+    }
+
+    /// Starts steps for a request; false if there are none.
+    fn start_for(&mut self, now: u64, slot: u32, steps: Steps) -> bool {
+        self.tickets[slot as usize].work += self.chips.work(&steps);
+        self.chips.start(now, Owner::Request(slot), steps)
     }
 
     /// How many pages of a request, from its next one on, come from one flash page, and the sectors of them.
@@ -404,7 +436,7 @@ impl Ssd {
         }
         let (first, end) = self.whole_pages(&ticket);
         let steps = self.ftl.discard(first, end, ticket.next);
-        let started = self.chips.start(now, Owner::Request(slot), steps);
+        let started = self.start_for(now, slot, steps);
         let ticket = &mut self.tickets[slot as usize];
         ticket.next += 1;
         ticket.open += u32::from(started);
@@ -479,6 +511,7 @@ impl Device for Ssd {
             pages_end: end.div_ceil(width) as u32,
             open: 0,
             flash: false,
+            work: 0,
         };
         let slot = self.tickets.insert(ticket) as u32;
         let mut at = now.0.saturating_add(self.model.overhead);

@@ -22,6 +22,8 @@ pub(super) struct Buffered {
     packed_behind: u32,
     /// How many pages came before it.
     number: u64,
+    /// What the chips were expected to need for it when it came.
+    pub expected: u64,
     /// Its neighbours in the order of arrival, until it leaves.
     links: Links,
 }
@@ -82,8 +84,13 @@ impl WriteBuffer {
         self.find(page).is_some_and(|slot| self.slots[slot as usize].sectors & sectors == sectors)
     }
 
-    /// Takes sectors of a page in; false if there is no room.
-    pub fn write(&mut self, page: u32, sectors: u64) -> bool {
+    /// How many pages have come.
+    pub fn entered(&self) -> u64 {
+        self.entered
+    }
+
+    /// Takes sectors of a page in; false if there is no room. If the page is not here, this is what the chips are expected to need.
+    pub fn write(&mut self, page: u32, sectors: u64, expected: u64) -> bool {
         if let Some(slot) = self.find(page)
             && !self.slots[slot as usize].leaving
         {
@@ -93,7 +100,8 @@ impl WriteBuffer {
         if self.slots.len() == self.capacity {
             return false;
         }
-        let buffered = Buffered { page, sectors, leaving: false, packed_behind: 0, number: self.entered, links: Links::default() };
+        let (number, links) = (self.entered, Links::default());
+        let buffered = Buffered { page, sectors, leaving: false, packed_behind: 0, number, expected, links };
         let slot = self.slots.insert(buffered) as u32;
         self.entered += 1;
         self.by_page.insert(u64::from(page), slot);
@@ -176,6 +184,11 @@ impl WriteBuffer {
     /// How many pages came before the one in a slot.
     pub fn number(&self, slot: u32) -> u64 {
         self.slots[slot as usize].number
+    }
+
+    /// What the chips were expected to need for the page in a slot.
+    pub fn expected(&self, slot: u32) -> u64 {
+        self.slots[slot as usize].expected
     }
 
     /// The logical page in a slot.

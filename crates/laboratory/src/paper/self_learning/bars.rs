@@ -8,9 +8,6 @@ use super::plan::{TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Summary, Under};
 use super::schemes::{FIVE, Scheme};
 
-/// What a person types to have only them.
-pub const ID: &str = "bars";
-
 /// Workloads of one kind, against the mixed ones, in which schedulers are to be changed.
 const MIXED: [&str; 2] = ["mixed-1", "mixed-2"];
 

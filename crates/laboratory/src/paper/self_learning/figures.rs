@@ -3,11 +3,12 @@
 use learn::merit::TOLERANCE;
 use report::paper::{Best, Figure, Panel, Unit};
 
+use super::super::Part;
+use super::super::stated::{Measured, Measures, Stated};
 use super::judge::{Count, Data, JUDGED_BY, Trial, accuracy, aggregated_s, score};
 use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
 use super::runs::{Store, Summary, Under};
 use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};
-use super::stated::{Measured, Measures, Stated};
 
 /// A figure of the paper that can be asked for.
 pub struct Drawing {
@@ -65,6 +66,11 @@ pub const ALL: &[Drawing] = &[
 const WINDOWS_S: [u32; 5] = [10, 30, 60, 120, 300];
 
 impl Drawing {
+    /// As it is listed.
+    pub fn part(&self) -> Part {
+        Part { id: self.id, title: self.title, is_cpu: self.is_cpu }
+    }
+
     /// Draws it, what the paper states about it beside.
     pub fn draw(&self, world: &World, stated: &Stated) -> Figure {
         let mut figure = (self.draw)(self, world);

@@ -1,0 +1,102 @@
+//! The training load: the whole range of sizes and locality, reads and writes.
+//!
+//! As in the paper (IV.A) a trace has 10,000 requests, locality is the probability that a request goes on where the one before ended, and
+//! two of three requests read. A trace is made of episodes, each with its own share of reads, sizes, locality, part of the disk and
+//! pauses: so a model sees what its device makes of changes as well.
+
+use block::{Nanos, Op};
+use rand::Rng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::chance::{happens, one_of, scaled, source};
+
+/// Requests of an episode.
+const EPISODE: usize = 250;
+/// The largest request, in sectors: 512 KiB.
+const LARGEST: f64 = 1024.0;
+/// Runs that go on side by side, at most.
+const MOST_RUNS: usize = 4;
+
+/// A request that is to be asked for, so long after the one before was done, with so many at the device at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Planned {
+    /// What.
+    pub op: Op,
+    /// Where.
+    pub lba: u64,
+    /// How much.
+    pub sectors: u32,
+    /// The pause before it.
+    pub after: Nanos,
+    /// Requests at the device, this one counted.
+    pub depth: u32,
+}
+
+struct Episode {
+    reads: f64,
+    locality: f64,
+    /// Sectors of each request; 0: all sizes.
+    sectors: u32,
+    region: (u64, u64),
+    pause_ms: f64,
+    again: f64,
+    runs: usize,
+    depth: u32,
+}
+
+/// Draws trace number `number` for a device of so many sectors; `queued`: several requests at once.
+pub fn draw(seed: u64, number: u32, requests: usize, capacity: u64, queued: bool) -> Vec<Planned> {
+    let random = &mut source(if queued { "device model, queued" } else { "device model" }, seed, number);
+    let mut all = Vec::with_capacity(requests);
+    while all.len() < requests {
+        let episode = Episode::draw(random, capacity, queued);
+        episode.ask(random, EPISODE.min(requests - all.len()), &mut all);
+    }
+    all
+}
+
+impl Episode {
+    fn draw(random: &mut Xoshiro256PlusPlus, capacity: u64, queued: bool) -> Episode {
+        let share = one_of(random, &[1.0, 1.0, 0.1, 0.01]);
+        let length = ((capacity as f64 * share) as u64).max(4096).min(capacity);
+        let first = random.random_range(0..=capacity - length);
+        Episode {
+            reads: one_of(random, &[2.0 / 3.0, 2.0 / 3.0, 1.0, 0.3, 0.0]),
+            locality: one_of(random, &[0.0, 0.0, 0.25, 0.5, 0.75, 1.0]),
+            sectors: one_of(random, &[8, 8, 0, 0, 16, 128]),
+            region: (first / 8 * 8, length / 8 * 8),
+            pause_ms: if queued { 0.0 } else { one_of(random, &[0.0, 0.0, 0.0, 1.0, 10.0, 50.0]) },
+            again: one_of(random, &[0.0, 0.0, 0.1]),
+            runs: random.random_range(1..=MOST_RUNS),
+            depth: if queued { one_of(random, &[2, 4, 8, 16, 32]) } else { 1 },
+        }
+    }
+
+    fn ask(&self, random: &mut Xoshiro256PlusPlus, count: usize, all: &mut Vec<Planned>) {
+        let (first, length) = self.region;
+        let mut ends = [first; MOST_RUNS];
+        let mut run = 0;
+        for _ in 0..count {
+            let sectors = match self.sectors {
+                0 => (scaled(random, 1.0, LARGEST / 8.0) as u32).max(1) * 8,
+                sectors => sectors,
+            };
+            let goes_on = happens(random, self.locality);
+            // Who goes elsewhere leaves its run, and comes back to one of those that there are.
+            if !goes_on {
+                run = random.random_range(0..self.runs);
+            }
+            let before = all.len().checked_sub(1 + random.random_range(0..64)).and_then(|index| all.get(index)).copied();
+            let lba = match before.filter(|before| happens(random, self.again) && before.sectors >= sectors) {
+                Some(before) => before.lba,
+                None if goes_on => ends[run],
+                None => first + random.random_range(0..length / 8) * 8,
+            };
+            let lba = if lba + u64::from(sectors) > first + length { first } else { lba };
+            let op = if happens(random, self.reads) { Op::Read } else { Op::Write };
+            let pause_ms = -self.pause_ms * (1.0 - random.random::<f64>()).ln();
+            all.push(Planned { op, lba, sectors, after: Nanos::from_millis_f64(pause_ms), depth: self.depth });
+            ends[run] = lba + u64::from(sectors);
+        }
+    }
+}

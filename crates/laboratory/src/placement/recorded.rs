@@ -1,0 +1,63 @@
+//! Traces and job files as what a volume is asked for: they are run alone on the volume's reference disk, and what reaches the disk's
+//! queue there is the volume's load.
+
+use std::path::Path;
+
+use block::Nanos;
+use sim::run::{Issue, Noted, Pilot, Steerable, Watch};
+
+use super::asks::Asks;
+use super::elevator;
+use crate::comparison::Experiment;
+use crate::pool::Crew;
+use crate::tenants::Reference;
+
+/// Requests at most: more have to fit into memory.
+const MOST: usize = 2_000_000;
+
+/// Writes down what is asked.
+#[derive(Default)]
+struct Recorder {
+    issues: Vec<Issue>,
+}
+
+impl Pilot for Recorder {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        plant.note();
+    }
+
+    fn events(&mut self, noted: &[Noted]) {
+        let issued = noted.iter().filter_map(|note| match note {
+            Noted::Issued(issue) => Some(*issue),
+            _ => None,
+        });
+        let room = MOST - self.issues.len();
+        self.issues.extend(issued.take(room));
+    }
+}
+
+/// What a load asks of this disk, and how many sectors it reaches into it.
+///
+/// # Errors
+/// It cannot be read or does not fit on the disk, asks for nothing, or was interrupted.
+pub(super) fn run(load: &Path, reference: &Reference, seed: u64, crew: Crew) -> anyhow::Result<(Asks, u64)> {
+    let mut experiment = Experiment::of_jobs(load, &reference.disk()?);
+    experiment.seed = seed;
+    let world = experiment.world()?;
+    let load = experiment.load(&world, crew.monitor)?;
+    let mut recorder = Recorder::default();
+    let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+    let outcome = load.run(world.queue(elevator()), &watch, Some(&mut recorder));
+    crew.monitor.check()?;
+    let ends = outcome?.measure.last_completion;
+    let mut issues = recorder.issues;
+    anyhow::ensure!(!issues.is_empty(), "asks the disk for nothing");
+    issues.sort_by_key(|issue| issue.arrival);
+    let first = issues[0].arrival;
+    issues.iter_mut().for_each(|issue| issue.arrival = Nanos(issue.arrival.0 - first.0));
+    let last = issues.last().map_or(first, |issue| issue.arrival);
+    let reach = issues.iter().map(|issue| issue.lba + u64::from(issue.sectors)).max().unwrap_or(1);
+    // It begins again when the last is done.
+    let lasts = (Nanos(ends.0.saturating_sub(first.0))).max(last + Nanos::from_millis(1));
+    Ok((Asks::Recorded { issues: issues.into(), lasts }, reach))
+}

@@ -1,0 +1,293 @@
+//! What people write down about tenants: a TOML file with a table for each, or comments in the job file itself.
+//!
+//! ```toml
+//! [[tenant]]
+//! name = "database"
+//! jobs = ["oltp", "log"]
+//! reference = "barracuda"
+//! ```
+//! Both are read into the same keys with the same checks.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU64;
+use std::ops::Range;
+use std::path::Path;
+
+use anyhow::{Context, bail, ensure};
+use block::did_you_mean;
+use serde::Deserialize;
+use sha2::Digest;
+use toml::{Spanned, Value};
+
+use super::reference::Reference;
+use crate::world::hexadecimal;
+
+/// No such file is longer: ten thousand tenants need a megabyte.
+const MAX_BYTES: u64 = 16 << 20;
+/// Sectors of a MiB.
+const MIB: u64 = 2048;
+/// Weights, as cgroup v2 has them (`io.weight`).
+const WEIGHTS: std::ops::RangeInclusive<i64> = 1..=10_000;
+/// The keys of a tenant.
+const KEYS: [&str; 9] =
+    ["name", "jobs", "volumes", "weight", "reference", "best_effort", "reservation_iops", "limit_iops", "limit_mb_s"];
+
+/// Tenants, and what each was promised.
+#[derive(Clone, Debug)]
+pub struct Contract {
+    /// The file, as errors call it.
+    pub source: String,
+    /// SHA-256 of the text, in hexadecimal.
+    pub sha256: String,
+    /// The tenants in the file's order, at least one.
+    pub promises: Vec<Promise>,
+}
+
+/// One tenant, and what it was promised.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// What people call it.
+    pub name: String,
+    /// Where it is written down: a line of the file, from 1.
+    pub line: usize,
+    /// Its jobs in a job file, or its streams in a trace, by name or number.
+    pub jobs: Vec<String>,
+    /// Its sectors on the disk. Empty: those of its jobs' files, and in a trace wherever its streams go.
+    pub volumes: Vec<Range<u64>>,
+    /// Its share of the disk's time, beside the others' weights.
+    pub weight: u32,
+    /// Whether the weight was written down, and so was promised.
+    pub is_weighted: bool,
+    /// The disk that it is never served worse than.
+    pub reference: Option<Reference>,
+    /// It gets what others leave.
+    pub best_effort: bool,
+    /// Requests a second that it has at least.
+    pub reservation_iops: Option<NonZeroU64>,
+    /// Requests a second that it has at most.
+    pub limit_iops: Option<NonZeroU64>,
+    /// Bytes a second that it has at most.
+    pub limit_bytes_per_s: Option<NonZeroU64>,
+}
+
+impl Promise {
+    /// A tenant that has these jobs, and that nothing was promised.
+    pub fn new(name: &str, jobs: &[&str]) -> Promise {
+        Promise {
+            name: name.to_owned(),
+            line: 0,
+            jobs: jobs.iter().map(|&job| job.to_owned()).collect(),
+            volumes: Vec::new(),
+            weight: 1,
+            is_weighted: false,
+            reference: None,
+            best_effort: false,
+            reservation_iops: None,
+            limit_iops: None,
+            limit_bytes_per_s: None,
+        }
+    }
+}
+
+/// A tenant's keys as they were written, with the byte at which each begins.
+pub(super) struct Entry {
+    /// Where it begins: a line from 1.
+    pub line: usize,
+    /// The keys with their lines and values.
+    pub keys: Vec<(String, usize, Value)>,
+}
+
+/// The file as TOML has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(default)]
+    tenant: Vec<Spanned<BTreeMap<Spanned<String>, Spanned<Value>>>>,
+}
+
+impl Contract {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or what [`parse`](Contract::parse) says.
+    pub fn read(path: &Path) -> anyhow::Result<Contract> {
+        use std::io::Read;
+        let source = path.to_string_lossy();
+        let mut text = String::new();
+        let file = std::fs::File::open(path).with_context(|| format!("{source}: cannot be read"))?;
+        file.take(MAX_BYTES + 1).read_to_string(&mut text).with_context(|| format!("{source}: cannot be read"))?;
+        ensure!(text.len() as u64 <= MAX_BYTES, "{source}: longer than {} MiB: that is no list of tenants", MAX_BYTES >> 20);
+        Contract::parse(&text, &source)
+    }
+
+    /// Reads a file's text, which errors call `source`.
+    ///
+    /// # Errors
+    /// What is wrong, with its line, the tenant, the key and what would be right.
+    pub fn parse(text: &str, source: &str) -> anyhow::Result<Contract> {
+        let line = |byte: usize| text.as_bytes()[..byte.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        let written: Written = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            anyhow::anyhow!("{source}:{}: {}", line(at), error.message().trim().replace('\n', " "))
+        })?;
+        let entries = written.tenant.into_iter().map(|tenant| {
+            let begins = line(tenant.span().start);
+            let keys = tenant.into_inner().into_iter().map(|(key, value)| {
+                let at = line(key.span().start);
+                (key.into_inner(), at, value.into_inner())
+            });
+            Entry { line: begins, keys: keys.collect() }
+        });
+        Contract::of(entries.collect(), text, source)
+    }
+
+    /// The tenants that a job file's comments name; `None` if they name none. Errors call the file `source`.
+    ///
+    /// # Errors
+    /// As [`parse`](Contract::parse).
+    pub fn of_job_file(text: &str, source: &str) -> anyhow::Result<Option<Contract>> {
+        let entries = super::comments::entries(text, source)?;
+        if entries.is_empty() { Ok(None) } else { Contract::of(entries, text, source).map(Some) }
+    }
+
+    fn of(entries: Vec<Entry>, text: &str, source: &str) -> anyhow::Result<Contract> {
+        ensure!(!entries.is_empty(), "{source}: names no tenant; each is a table [[tenant]]");
+        let mut promises: Vec<Promise> = Vec::new();
+        for entry in entries {
+            let promise = promise(&entry, source)?;
+            if let Some(before) = promises.iter().find(|before| before.name == promise.name) {
+                bail!("{source}:{}: tenant {}: is in line {} already; name it once", entry.line, promise.name, before.line);
+            }
+            promises.push(promise);
+        }
+        let sha256 = hexadecimal(&sha2::Sha256::digest(text));
+        Ok(Contract { source: source.to_owned(), sha256, promises })
+    }
+}
+
+/// Reads one tenant's keys.
+fn promise(entry: &Entry, source: &str) -> anyhow::Result<Promise> {
+    let name = entry.keys.iter().find(|(key, ..)| key == "name");
+    let (_, line, name) = name.with_context(|| format!("{source}:{}: tenant: has no name; name = \"database\"", entry.line))?;
+    let name = name.as_str().filter(|name| !name.trim().is_empty());
+    let name = name.with_context(|| format!("{source}:{line}: tenant: name: should be a word in quotes"))?;
+    let mut promise = Promise { line: entry.line, ..Promise::new(name, &[]) };
+    for (key, line, value) in &entry.keys {
+        set(&mut promise, key, value).with_context(|| format!("{source}:{line}: tenant {name}: {key}"))?;
+    }
+    check(&promise).with_context(|| format!("{source}:{}: tenant {name}", entry.line))?;
+    Ok(promise)
+}
+
+/// Sets one key.
+fn set(promise: &mut Promise, key: &str, value: &Value) -> anyhow::Result<()> {
+    match key {
+        "name" => {}
+        "jobs" => promise.jobs = jobs(value)?,
+        "volumes" => promise.volumes = volumes(value)?,
+        "weight" => {
+            let weight = whole(value)?;
+            ensure!(weight != 0, "a weight of 0 is no share; 1 is the least");
+            ensure!(WEIGHTS.contains(&weight), "{weight} should be {} to {}", WEIGHTS.start(), WEIGHTS.end());
+            (promise.weight, promise.is_weighted) = (weight as u32, true);
+        }
+        "reference" => {
+            let text = value.as_str().with_context(|| format!("{value} should be a disk in quotes, as --disk names it"))?;
+            promise.reference = Some(Reference::parse(text)?);
+        }
+        "best_effort" => {
+            promise.best_effort = value.as_bool().with_context(|| format!("{value} should be true or false"))?;
+        }
+        "reservation_iops" => promise.reservation_iops = Some(rate(value)?),
+        "limit_iops" => promise.limit_iops = Some(rate(value)?),
+        "limit_mb_s" => promise.limit_bytes_per_s = Some(bytes_per_s(value)?),
+        _ => bail!("there is no such key; there are {}{}", KEYS.join(", "), did_you_mean(key, KEYS)),
+    }
+    Ok(())
+}
+
+/// Refuses what is right by itself and makes no sense together.
+fn check(promise: &Promise) -> anyhow::Result<()> {
+    ensure!(
+        !promise.jobs.is_empty() || !promise.volumes.is_empty(),
+        "names neither jobs nor volumes; jobs = [\"oltp\"] says whose requests are its own"
+    );
+    if promise.best_effort {
+        let promised = [(promise.reference.is_some(), "a reference disk"), (promise.reservation_iops.is_some(), "a reservation")];
+        let promised = promised.into_iter().find(|(promised, _)| *promised);
+        if let Some((_, what)) = promised {
+            bail!("best_effort is to get what others leave, and {what} promises more; leave one of them out");
+        }
+    }
+    if let (Some(least), Some(most)) = (promise.reservation_iops, promise.limit_iops) {
+        ensure!(least <= most, "reservation_iops = {least} is more than limit_iops = {most}; it should be at most that");
+    }
+    Ok(())
+}
+
+fn jobs(value: &Value) -> anyhow::Result<Vec<String>> {
+    let wanted = || format!("{value} should be names of jobs in brackets: [\"oltp\", \"log\"]");
+    let names = value.as_array().with_context(wanted)?.iter().map(|name| match name {
+        Value::String(name) => Some(name.clone()),
+        // Streams of a trace are often numbers.
+        Value::Integer(number) => Some(number.to_string()),
+        _ => None,
+    });
+    let names: Vec<String> = names.collect::<Option<_>>().with_context(wanted)?;
+    ensure!(!names.is_empty(), wanted());
+    Ok(names)
+}
+
+/// `[{ begin_mib = 0, mib = 4096 }]`, or in a comment `0+4096`, several separated by commas.
+fn volumes(value: &Value) -> anyhow::Result<Vec<Range<u64>>> {
+    let wanted = || format!("{value} should be pieces of the disk: [{{ begin_mib = 0, mib = 4096 }}], or in a comment 0+4096");
+    let pieces: Vec<(i64, i64)> = match value {
+        Value::Array(pieces) => pieces.iter().map(piece).collect::<Option<_>>(),
+        Value::String(text) => text
+            .split(',')
+            .map(|piece| {
+                let (begin, length) = piece.trim().split_once('+')?;
+                Some((begin.trim().parse().ok()?, length.trim().parse().ok()?))
+            })
+            .collect(),
+        _ => None,
+    }
+    .with_context(wanted)?;
+    ensure!(!pieces.is_empty(), wanted());
+    pieces
+        .into_iter()
+        .map(|(begin, length)| {
+            ensure!(begin >= 0, "begin_mib = {begin} should be 0 or more");
+            ensure!(length > 0, "mib = {length} holds nothing; 1 is the least");
+            let sectors = |mib: i64| mib.unsigned_abs().checked_mul(MIB);
+            let ends = begin.checked_add(length).and_then(sectors);
+            let (begins, ends) = sectors(begin).zip(ends).with_context(|| format!("begin_mib = {begin}: no disk is so large"))?;
+            Ok(begins..ends)
+        })
+        .collect()
+}
+
+fn piece(value: &Value) -> Option<(i64, i64)> {
+    let table = value.as_table().filter(|table| table.len() == 2)?;
+    Some((table.get("begin_mib")?.as_integer()?, table.get("mib")?.as_integer()?))
+}
+
+fn whole(value: &Value) -> anyhow::Result<i64> {
+    value.as_integer().with_context(|| format!("{value} should be a whole number"))
+}
+
+fn rate(value: &Value) -> anyhow::Result<NonZeroU64> {
+    let requests = whole(value)?;
+    let rate = u64::try_from(requests).ok().and_then(NonZeroU64::new);
+    rate.with_context(|| format!("{requests} should be requests a second, at least 1"))
+}
+
+fn bytes_per_s(value: &Value) -> anyhow::Result<NonZeroU64> {
+    let rate = value.as_float().or_else(|| value.as_integer().map(|whole| whole as f64));
+    let bytes = rate.map(|mb_s| mb_s * 1e6).filter(|bytes| (1.0..=1e15).contains(bytes));
+    let bytes = bytes.and_then(|bytes| NonZeroU64::new(bytes.round() as u64));
+    bytes.with_context(|| format!("{value} should be 10^6 bytes a second, more than 0"))
+}
+
+#[cfg(test)]
+mod tests;

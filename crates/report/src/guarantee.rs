@@ -1,0 +1,217 @@
+//! Whether a host can keep promises, before anybody moves in.
+
+use serde::Serialize;
+
+use crate::number::three_digits;
+use crate::placement::GotFigures;
+use crate::text::{paragraph, printable};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 1;
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Guarantee {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The file that says who would move in.
+    pub contract: String,
+    /// The host.
+    pub host: String,
+    /// What would share it out.
+    pub scheduler: String,
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// The part of the host's time that all promises need together if each owner asks for what is hardest.
+    pub needs_percent: f64,
+    /// What each kind of promise needs.
+    pub needs: Vec<NeedFigures>,
+    /// Tenants that get what others leave.
+    pub without_reference: u64,
+    /// The promise that would break first; `None` if nothing was simulated or promised.
+    pub slack: Option<SlackFigures>,
+    /// What came of the scenarios.
+    pub scenarios: Vec<ScenarioFigures>,
+}
+
+/// What a promise of one reference disk needs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NeedFigures {
+    /// The disk.
+    pub reference: String,
+    /// To how many tenants it is promised.
+    pub tenants: u64,
+    /// The part of the host's time that each needs, for the pattern that is hardest beside the reference disk.
+    pub needs_percent: f64,
+    /// The same for the one that is easiest.
+    pub easiest_percent: f64,
+    /// The hardest, in words.
+    pub pattern: String,
+    /// How many more of this disk could be promised.
+    pub more: u64,
+}
+
+/// The promise with the least slack.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SlackFigures {
+    /// Whose.
+    pub tenant: String,
+    /// In which scenario.
+    pub scenario: String,
+    /// `throughput` or `p99 response time`.
+    pub of: String,
+    /// By how much more than its bound it got, in percent; negative if it was broken.
+    pub slack_percent: f64,
+}
+
+/// All tenants at once.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ScenarioFigures {
+    /// What it is.
+    pub name: String,
+    /// How long it lasts.
+    pub lasts_s: f64,
+    /// What each tenant does.
+    pub does: Vec<String>,
+    /// What each got.
+    pub tenants: Vec<GotFigures>,
+}
+
+impl Guarantee {
+    /// Whether the capacity check says yes and no scenario broke a promise.
+    pub fn can_be_guaranteed(&self) -> bool {
+        self.fits() && self.broken().next().is_none()
+    }
+
+    fn fits(&self) -> bool {
+        self.needs_percent <= 100.0 + 1e-6
+    }
+
+    fn broken(&self) -> impl Iterator<Item = (&ScenarioFigures, usize, &GotFigures)> {
+        self.scenarios.iter().flat_map(|scenario| {
+            let broken = scenario.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty());
+            broken.map(move |(number, tenant)| (scenario, number, tenant))
+        })
+    }
+
+    /// As JSON, with the answer.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        #[derive(Serialize)]
+        struct Answered<'a> {
+            can_be_guaranteed: bool,
+            #[serde(flatten)]
+            guarantee: &'a Guarantee,
+        }
+        let answered = Answered { can_be_guaranteed: self.can_be_guaranteed(), guarantee: self };
+        Ok(serde_json::to_string_pretty(&answered)? + "\n")
+    }
+
+    /// As text for a terminal of this width, or for a pipe.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
+        say(&mut text, &self.verdict());
+        text.push('\n');
+        say(&mut text, &format!("Each promise on {}, counted with what is hardest for it:", self.host));
+        for need in &self.needs {
+            let count = if need.tenants == 1 { String::new() } else { format!("{} times ", need.tenants) };
+            say(
+                &mut text,
+                &format!(
+                    "{count}{}: needs {:.1}% of the host's time ({}; at its easiest {:.1}%); {} more could be promised",
+                    need.reference, need.needs_percent, need.pattern, need.easiest_percent, need.more
+                ),
+            );
+        }
+        if self.without_reference > 0 {
+            say(&mut text, &format!("{} tenants were promised no disk and get what is left.", self.without_reference));
+        }
+        if !self.scenarios.is_empty() {
+            text.push('\n');
+            say(&mut text, &format!("In the simulator, under {}, all at once:", self.scheduler));
+            self.scenarios.iter().for_each(|scenario| scenario.say(&mut text, width));
+        }
+        if let Some(slack) = &self.slack {
+            text.push('\n');
+            let how = if slack.slack_percent < 0.0 { "was broken worst" } else { "would break first" };
+            say(
+                &mut text,
+                &format!(
+                    "The promise to {} {how}: its {} is {:.1}% {} its bound ({}).",
+                    slack.tenant,
+                    slack.of,
+                    slack.slack_percent.abs(),
+                    if slack.slack_percent < 0.0 { "worse than" } else { "better than" },
+                    slack.scenario
+                ),
+            );
+        }
+        text
+    }
+
+    /// The answer in a sentence.
+    pub fn verdict(&self) -> String {
+        let needs = three_digits(self.needs_percent);
+        let broken: Vec<_> = self.broken().collect();
+        match (self.fits(), broken.first()) {
+            _ if self.needs.is_empty() => {
+                "Nothing that a host could fail to keep was promised: shares and what is left can always be given.".to_owned()
+            }
+            (true, None) if self.scenarios.is_empty() => {
+                format!(
+                    "By the capacity check these promises can be guaranteed: they need at most {needs}% of the host's time, which has 100%. No scenario was simulated."
+                )
+            }
+            (true, None) => format!(
+                "These promises can be guaranteed: they need at most {needs}% of the host's time, which has 100%, and none was broken in {} scenarios with bad neighbours.",
+                self.scenarios.len()
+            ),
+            (false, None) if self.scenarios.is_empty() => {
+                format!("These promises cannot be guaranteed: they need {needs}% of the host's time, which has 100%.")
+            }
+            (false, None) => format!(
+                "These promises cannot be guaranteed: needs {needs}% of the host's time, has 100%, if every owner asks for what is hardest. None was broken in the {} scenarios that were simulated.",
+                self.scenarios.len()
+            ),
+            (false, Some((_, _, tenant))) => format!(
+                "These promises cannot be guaranteed: needs {needs}% of the host's time, has 100%; in the simulator {} of {} were broken, the first to {}.",
+                broken.len(),
+                self.promises(),
+                tenant.volume
+            ),
+            (true, Some((scenario, number, tenant))) => format!(
+                "These promises cannot be guaranteed: by their needs they would fit ({needs}% of 100% of the host's time), but bad neighbours broke {} of {} in the simulator. {}, with {}: {}.",
+                broken.len(),
+                self.promises(),
+                tenant.volume,
+                scenario.does.get(*number).map_or("", String::as_str),
+                tenant.broken.join("; ")
+            ),
+        }
+    }
+
+    fn promises(&self) -> usize {
+        self.scenarios.iter().map(|scenario| scenario.tenants.iter().filter(|tenant| tenant.reference.is_some()).count()).sum()
+    }
+}
+
+impl ScenarioFigures {
+    fn say(&self, text: &mut String, width: Option<usize>) {
+        let broken: Vec<(usize, &GotFigures)> =
+            self.tenants.iter().enumerate().filter(|(_, tenant)| !tenant.broken.is_empty()).collect();
+        let verdict = if broken.is_empty() { "kept".to_owned() } else { format!("{} broken", broken.len()) };
+        paragraph(text, &printable(&format!("{} ({} s): {verdict}", self.name, three_digits(self.lasts_s))), width);
+        for (number, tenant) in broken.iter().take(10) {
+            let does = self.does.get(*number).map_or("", String::as_str);
+            paragraph(text, &printable(&format!("  {} ({does}): {}", tenant.volume, tenant.broken.join("; "))), width);
+        }
+        if broken.len() > 10 {
+            text.push_str(&format!("  and {} more\n", broken.len() - 10));
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! Figures of a paper that are lines: throughput over time, distributions.
+
+use serde::Serialize;
+
+use super::Statement;
+
+/// A figure of lines.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curves {
+    /// Its name on the command line: `fig-8`.
+    pub id: String,
+    /// The paper's number and title.
+    pub title: String,
+    /// How our values were measured.
+    pub method: String,
+    /// The quantity of the horizontal axis.
+    pub x: Quantity,
+    /// The quantity of the vertical axis.
+    pub y: Quantity,
+    /// The plots, all with the same axes.
+    pub plots: Vec<Plot>,
+    /// The paper's statements about it.
+    pub statements: Vec<Statement>,
+}
+
+/// One plot.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plot {
+    /// The setup.
+    pub name: String,
+    /// The lines.
+    pub lines: Vec<Line>,
+}
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Line {
+    /// What it is of.
+    pub name: String,
+    /// Its points, from left to right.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// What an axis shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Time of a run.
+    Seconds,
+    /// Requests a second.
+    RequestsPerSecond,
+    /// How far a prediction is off, of what is true.
+    ErrorPercent,
+    /// Share of all.
+    SharePercent,
+}
+
+impl Quantity {
+    /// The axis title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Quantity::Seconds => "time, s",
+            Quantity::RequestsPerSecond => "throughput, requests/s",
+            Quantity::ErrorPercent => "error, %",
+            Quantity::SharePercent => "share of all, %",
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Volumes over arrays: what each takes of each array, what should move and why, and what came of it in the simulator.
+
+use serde::Serialize;
+
+use crate::number::three_digits;
+use crate::record::ReferenceFigures;
+use crate::text::{paragraph, printable, shortened};
+
+/// The version of the JSON's layout.
+pub const SCHEMA: u32 = 1;
+/// Longest name of a volume or an array in a table.
+const NAME: usize = 20;
+/// Sentences of one kind in a terminal.
+const SENTENCES: usize = 20;
+
+/// What `seekwise place` has to say.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Placement {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The program's version.
+    pub seekwise_version: String,
+    /// The file that says what there is.
+    pub source: String,
+    /// By what it was decided.
+    pub rules: RuleFigures,
+    /// The arrays, in the file's order.
+    pub arrays: Vec<ArrayFigures>,
+    /// The volumes, in the file's order.
+    pub volumes: Vec<VolumeFigures>,
+    /// Where new volumes go, in sentences.
+    pub placed: Vec<String>,
+    /// New volumes for which there is no room, in sentences.
+    pub rejected: Vec<String>,
+    /// What to do, in order.
+    pub steps: Vec<StepFigures>,
+    /// What is misplaced and stays, in sentences.
+    pub left: Vec<String>,
+    /// How many more volumes fit.
+    pub more: Vec<MoreFigures>,
+    /// What came of it in the simulator.
+    pub simulated: Option<SimulatedFigures>,
+}
+
+/// By what it was decided.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RuleFigures {
+    /// By how many points of a percentage a move must lower a volume's share.
+    pub threshold_points: f64,
+    /// Reference time that is served in one go.
+    pub slot_ms: f64,
+    /// Samples of each volume.
+    pub samples: usize,
+    /// The length of each.
+    pub sample_s: f64,
+    /// What volumes are counted with: `reference` or `sampled`.
+    pub count_by: String,
+    /// Where new ones go: `largest-spare` or `least-share`.
+    pub place_by: String,
+    /// Of everything that is drawn.
+    pub seed: u64,
+}
+
+/// An array.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ArrayFigures {
+    /// Its name.
+    pub name: String,
+    /// What it is made of.
+    pub disk: String,
+    /// The part of its time that may be promised, in percent.
+    pub capacity_percent: f64,
+    /// What is promised of it.
+    pub before_percent: f64,
+    /// What is promised of it when all is done.
+    pub after_percent: f64,
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct VolumeFigures {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub mib: u64,
+    /// The disk that it was promised.
+    pub reference: Option<String>,
+    /// The array where it is; `None`: it is new.
+    pub on: Option<String>,
+    /// Where it is when all is done; `None`: there is no room for it.
+    pub after: Option<String>,
+    /// Its share of what all volumes would take of each array, in percent: a column of the matrix.
+    pub shares_percent: Vec<f64>,
+    /// The part of each array's time that it is counted with, in percent.
+    pub needs_percent: Vec<f64>,
+    /// `insignificant`, `well placed`, `wavering`, `misplaced` or `new`.
+    pub standing: String,
+    /// The same in a sentence.
+    pub text: String,
+}
+
+/// Moves that are made together.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepFigures {
+    /// The moves.
+    pub moves: Vec<MoveFigures>,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// A volume that goes from one array to another.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MoveFigures {
+    /// The volume.
+    pub volume: String,
+    /// Where it is.
+    pub from: String,
+    /// Where it goes.
+    pub to: String,
+    /// What is copied.
+    pub mib: u64,
+}
+
+/// How many more volumes fit.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MoreFigures {
+    /// Volumes like this one.
+    pub like: String,
+    /// As things are.
+    pub before: u64,
+    /// When all is done.
+    pub after: u64,
+}
+
+/// What came of it in the simulator.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SimulatedFigures {
+    /// Under which scheduler.
+    pub scheduler: String,
+    /// Before the moves, during and after.
+    pub phases: Vec<PhaseFigures>,
+    /// How fast volumes were copied at most, 10^6 bytes a second.
+    pub copy_limit_mb_s: Option<f64>,
+    /// What was copied, parts that had to be copied again included.
+    pub copied_mib: Option<f64>,
+    /// When the last step was done; `None` if it was not.
+    pub copied_s: Option<f64>,
+}
+
+/// A time of the simulation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PhaseFigures {
+    /// `before`, `during` or `after`.
+    pub name: String,
+    /// How long it lasts.
+    pub lasts_s: f64,
+    /// The volumes that ask for something in it.
+    pub volumes: Vec<GotFigures>,
+}
+
+/// What a volume got.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct GotFigures {
+    /// The volume.
+    pub volume: String,
+    /// The array on which it is as the phase begins.
+    pub on: String,
+    /// 10^6 bytes per second of the time in which it had something outstanding.
+    pub throughput_mb_s: f64,
+    /// p99 response time.
+    pub p99_ms: f64,
+    /// Beside its reference disk.
+    pub reference: Option<ReferenceFigures>,
+    /// Which promises were broken, in sentences.
+    pub broken: Vec<String>,
+}
+
+impl Placement {
+    /// As JSON.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// As text for a terminal of this width, or for a pipe.
+    pub fn text(&self, width: Option<usize>) -> String {
+        let mut text = String::new();
+        let say = |text: &mut String, sentence: &str| paragraph(text, &printable(sentence), width);
+        say(
+            &mut text,
+            &format!(
+                "What each volume takes of each array, in percent of what all of them would take there ({} samples of {} s); * marks where it is",
+                self.rules.samples,
+                three_digits(self.rules.sample_s)
+            ),
+        );
+        text += &self.matrix();
+        text.push('\n');
+        sentences(&mut text, self.volumes.iter().filter(|volume| volume.on.is_some()).map(|volume| volume.text.as_str()), width);
+        self.placed.iter().chain(&self.rejected).for_each(|sentence| say(&mut text, sentence));
+        text.push('\n');
+        self.say_steps(&mut text, width);
+        text.push('\n');
+        text += &self.capacity();
+        for more in &self.more {
+            let fits = if more.before == more.after {
+                more.after.to_string()
+            } else {
+                format!("{}, {} before the moves", more.after, more.before)
+            };
+            say(&mut text, &format!("More volumes like {} that fit: {fits}", more.like));
+        }
+        if let Some(simulated) = &self.simulated {
+            text.push('\n');
+            simulated.say(&mut text, width);
+        }
+        text
+    }
+
+    fn matrix(&self) -> String {
+        let widths: Vec<usize> =
+            self.arrays.iter().map(|array| shortened(&printable(&array.name), NAME).chars().count().max(7) + 2).collect();
+        let name_width =
+            self.volumes.iter().map(|volume| shortened(&printable(&volume.name), NAME).chars().count()).max().unwrap_or(0).max(6);
+        let mut text = format!("{:name_width$}", "volume");
+        for (array, width) in self.arrays.iter().zip(&widths) {
+            text += &format!("{:>width$}", shortened(&printable(&array.name), NAME));
+        }
+        text += "  standing\n";
+        for volume in &self.volumes {
+            text += &format!("{:name_width$}", shortened(&printable(&volume.name), NAME));
+            for ((share, array), width) in volume.shares_percent.iter().zip(&self.arrays).zip(&widths) {
+                let mark = if volume.on.as_ref() == Some(&array.name) { "*" } else { " " };
+                text += &format!("{:>width$}", format!("{share:.1}{mark}"));
+            }
+            text += &format!("  {}\n", volume.standing);
+        }
+        text
+    }
+
+    fn say_steps(&self, text: &mut String, width: Option<usize>) {
+        if self.steps.is_empty() {
+            let reason = if self.left.is_empty() { "nothing is misplaced" } else { "what is misplaced has nowhere to go" };
+            paragraph(text, &format!("No volume should move: {reason}."), width);
+        }
+        for (number, step) in self.steps.iter().enumerate() {
+            paragraph(text, &printable(&format!("{}. {}", number + 1, step.reason)), width);
+        }
+        sentences(text, self.left.iter().map(String::as_str), width);
+    }
+
+    fn capacity(&self) -> String {
+        let name_width =
+            self.arrays.iter().map(|array| shortened(&printable(&array.name), NAME).chars().count()).max().unwrap_or(0).max(5);
+        let mut text = format!("{:name_width$}{:>12}{:>12}{:>12}  made of\n", "array", "may sell %", "sold %", "then %");
+        for array in &self.arrays {
+            text += &format!(
+                "{:name_width$}{:>12.1}{:>12.1}{:>12.1}  {}\n",
+                shortened(&printable(&array.name), NAME),
+                array.capacity_percent,
+                array.before_percent,
+                array.after_percent,
+                printable(&array.disk)
+            );
+        }
+        text
+    }
+}
+
+/// At most so many, a line each.
+fn sentences<'a>(text: &mut String, all: impl Iterator<Item = &'a str>, width: Option<usize>) {
+    let all: Vec<&str> = all.collect();
+    all.iter().take(SENTENCES).for_each(|sentence| paragraph(text, &printable(sentence), width));
+    if all.len() > SENTENCES {
+        text.push_str(&format!("and {} more\n", all.len() - SENTENCES));
+    }
+}
+
+impl SimulatedFigures {
+    /// Whether every promise was kept in every phase.
+    pub fn is_kept(&self) -> bool {
+        self.phases.iter().all(|phase| phase.volumes.iter().all(|volume| volume.broken.is_empty()))
+    }
+
+    fn say(&self, text: &mut String, width: Option<usize>) {
+        paragraph(text, &printable(&format!("In the simulator, under {}:", self.scheduler)), width);
+        for phase in &self.phases {
+            let promised = phase.volumes.iter().filter(|volume| volume.reference.is_some()).count();
+            let broken: Vec<&GotFigures> = phase.volumes.iter().filter(|volume| !volume.broken.is_empty()).collect();
+            let verdict = if broken.is_empty() {
+                format!("all {promised} promises were kept")
+            } else {
+                format!("{} of {promised} promises were broken", broken.len())
+            };
+            paragraph(
+                text,
+                &format!("{} the moves ({} s): {verdict}{}", phase.name, three_digits(phase.lasts_s), phase.closest()),
+                width,
+            );
+            let said: Vec<String> =
+                broken.iter().map(|volume| format!("  {} on {}: {}", volume.volume, volume.on, volume.broken.join("; "))).collect();
+            sentences(text, said.iter().map(String::as_str), width);
+        }
+        if let (Some(limit), Some(mib)) = (self.copy_limit_mb_s, self.copied_mib) {
+            let done = match self.copied_s {
+                Some(seconds) => format!("were copied in {} s", three_digits(seconds)),
+                None => "were copied, and the moves were not done when the run was given up: the promises leave no time for them"
+                    .to_owned(),
+            };
+            paragraph(text, &format!("{} MiB {done}, at no more than {} MB/s.", three_digits(mib), three_digits(limit)), width);
+        }
+    }
+}
+
+impl PhaseFigures {
+    /// The volume that came nearest to a broken promise, or broke it worst.
+    fn closest(&self) -> String {
+        let ratios = self.volumes.iter().filter_map(|volume| Some((volume, volume.reference.as_ref()?)));
+        let worst = ratios.min_by(|(_, one), (_, other)| one.throughput_ratio.total_cmp(&other.throughput_ratio));
+        worst.map_or_else(String::new, |(volume, figures)| {
+            printable(&format!(
+                "; least for {}: {:.1}% of its reference disk's throughput, p99 response time {:.2} times its",
+                volume.volume,
+                100.0 * figures.throughput_ratio,
+                figures.p99_ratio
+            ))
+        })
+    }
+}

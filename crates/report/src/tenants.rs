@@ -1,0 +1,227 @@
+//! What tenants were promised and what they got, in words: the same for the terminal and for the page.
+
+use crate::number::{MISSING, grouped, three_digits};
+use crate::record::{CapacityFigures, Record, ReferenceFigures, Tenancy, TenantFigures};
+use crate::text::{paragraph, printable, shortened};
+
+/// Tenants shown, those with a broken promise first.
+const ROWS: usize = 50;
+/// Longest name of a tenant in the table.
+const NAME: usize = 24;
+/// The columns behind the name.
+pub(crate) const HEADINGS: [&str; 9] =
+    ["requests", "wanted s", "MB/s", "IOPS", "p50 ms", "p99 ms", "p99.9 ms", "longest ms", "disk time"];
+
+/// A section of a run's report. `width` is the terminal's.
+pub(crate) fn text(tenancy: &Tenancy, width: Option<usize>) -> String {
+    let mut out = String::new();
+    paragraph(&mut out, &format!("Tenants of {}", printable(&tenancy.contract)), width);
+    let shown = shown(tenancy);
+    let rows: Vec<(String, [String; 9])> = shown.iter().flat_map(|tenant| rows(tenancy, tenant)).collect();
+    let name_width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("tenant".len());
+    let mut line = |name: &str, cells: &[String; 9]| {
+        let cells: String = cells.iter().map(|cell| format!(" {cell:>10}")).collect();
+        out.push_str(format!("{name:name_width$}{cells}").trim_end());
+        out.push('\n');
+    };
+    line("tenant", &HEADINGS.map(str::to_owned));
+    rows.iter().for_each(|(name, cells)| line(name, cells));
+    if tenancy.tenants.len() > shown.len() {
+        out.push_str(&format!("and {} more\n", grouped((tenancy.tenants.len() - shown.len()) as u64)));
+    }
+    out.push('\n');
+    for sentence in sentences(tenancy) {
+        paragraph(&mut out, &sentence, width);
+    }
+    out
+}
+
+/// A line for each run: whether promises were kept, and if not whose was broken worst.
+pub(crate) fn lines(records: &[Record]) -> Vec<String> {
+    let one = |record: &Record| {
+        let (label, tenancy) = (printable(&record.scheduler.label), record.tenants.as_ref()?);
+        Some(format!("{label}: {}.", in_a_line(tenancy)))
+    };
+    let capacity = records.iter().find_map(|record| record.tenants.as_ref()?.capacity.as_ref()).map(of_capacity);
+    capacity.into_iter().chain(records.iter().filter_map(one)).collect()
+}
+
+fn in_a_line(tenancy: &Tenancy) -> String {
+    let broken = tenancy.tenants.iter().filter(|tenant| !tenant.broken.is_empty()).count();
+    let Some(worst) = tenancy.tenants.iter().min_by(|a, b| standing(a).total_cmp(&standing(b))) else { return String::new() };
+    let promised = tenancy.tenants.iter().filter(|tenant| has_promise(tenant)).count();
+    let name = printable(&worst.name);
+    let got = format!("{} of {promised} tenants got what they were promised", promised - broken);
+    match worst.broken.split_first() {
+        Some((first, rest)) => {
+            let more = if rest.is_empty() { String::new() } else { format!(", and {} more", rest.len()) };
+            format!("{got}; worst {name}: {first}{more}")
+        }
+        None if promised == 0 => "nothing was promised to any tenant".to_owned(),
+        None => format!("{got}{}", margin(worst).map_or_else(String::new, |margin| format!("; closest {name}: {margin}"))),
+    }
+}
+
+/// How well promises to a tenant were kept: the less the worse. Below 1 something is missing.
+fn standing(tenant: &TenantFigures) -> f64 {
+    let beside = tenant.reference.iter().flat_map(|figures| [figures.throughput_ratio, 1.0 / figures.p99_ratio]);
+    let share = tenant.share.iter().filter(|_| tenant.promised.is_weighted).map(|share| share.got_percent / share.promised_percent);
+    let worst = beside.chain(share).filter(|value| value.is_finite()).fold(f64::MAX, f64::min);
+    // Who had a promise broken comes before all others.
+    if tenant.broken.is_empty() { worst.max(0.0) + 1e6 } else { worst.min(1e6) }
+}
+
+fn has_promise(tenant: &TenantFigures) -> bool {
+    let promised = &tenant.promised;
+    promised.is_weighted
+        || promised.reference.is_some()
+        || promised.reservation_iops.is_some()
+        || promised.limit_iops.is_some()
+        || promised.limit_mb_s.is_some()
+}
+
+fn margin(tenant: &TenantFigures) -> Option<String> {
+    let percent = |ratio: f64| format!("{}%", three_digits(100.0 * ratio));
+    match (&tenant.reference, &tenant.promised.reference, &tenant.share) {
+        (Some(figures), Some(disk), _) => {
+            let (throughput, p99) = (percent(figures.throughput_ratio), three_digits(figures.p99_ratio));
+            Some(format!("{throughput} of {}’s throughput, {p99} times its p99", printable(disk)))
+        }
+        (_, _, Some(share)) if tenant.promised.is_weighted => {
+            let (got, promised) = (three_digits(share.got_percent), three_digits(share.promised_percent));
+            Some(format!("{got}% of the disk’s time for a share of {promised}%"))
+        }
+        _ => None,
+    }
+}
+
+/// The tenants that are shown: all, or those with broken promises before others.
+pub(crate) fn shown(tenancy: &Tenancy) -> Vec<&TenantFigures> {
+    let mut tenants: Vec<(usize, &TenantFigures)> = tenancy.tenants.iter().enumerate().collect();
+    tenants.sort_by_key(|(number, tenant)| (tenant.broken.is_empty(), *number));
+    tenants.truncate(ROWS);
+    tenants.sort_by_key(|(number, _)| *number);
+    tenants.into_iter().map(|(_, tenant)| tenant).collect()
+}
+
+/// A tenant's row, and behind it that of its reference disk.
+pub(crate) fn rows(tenancy: &Tenancy, tenant: &TenantFigures) -> Vec<(String, [String; 9])> {
+    let disk_time: f64 = tenancy.tenants.iter().filter_map(|tenant| tenant.disk_time_s).sum();
+    let response = &tenant.response;
+    let share = tenant.disk_time_s.filter(|_| disk_time > 0.0).map(|time| format!("{}%", three_digits(100.0 * time / disk_time)));
+    let cells = [
+        grouped(tenant.requests),
+        three_digits(tenant.wanted_s),
+        three_digits(tenant.throughput_mb_s),
+        three_digits(tenant.iops),
+        three_digits(response.p50_ms),
+        three_digits(response.p99_ms),
+        three_digits(response.p999_ms),
+        three_digits(response.max_ms),
+        share.unwrap_or_else(|| MISSING.to_owned()),
+    ];
+    let mut rows = vec![(shortened(&printable(&tenant.name), NAME), cells)];
+    if let (Some(figures), Some(disk)) = (&tenant.reference, &tenant.promised.reference) {
+        rows.push((shortened(&format!("  on {}", printable(disk)), NAME), of_reference(figures)));
+    }
+    rows
+}
+
+fn of_reference(figures: &ReferenceFigures) -> [String; 9] {
+    let ReferenceFigures { response, throughput_mb_s, wanted_s, .. } = figures;
+    let iops = if *wanted_s > 0.0 { response.requests as f64 / wanted_s } else { 0.0 };
+    let [wanted, throughput, iops, p50, p99, p999, max] =
+        [*wanted_s, *throughput_mb_s, iops, response.p50_ms, response.p99_ms, response.p999_ms, response.max_ms].map(three_digits);
+    [grouped(response.requests), wanted, throughput, iops, p50, p99, p999, max, MISSING.to_owned()]
+}
+
+/// What there is to say: of each tenant that is shown what it was promised and whether that was kept, and of the disk.
+pub(crate) fn sentences(tenancy: &Tenancy) -> Vec<String> {
+    let mut sentences: Vec<String> = shown(tenancy).into_iter().map(of_tenant).collect();
+    sentences.extend(tenancy.capacity.as_ref().map(of_capacity));
+    if tenancy.others_requests > 0 {
+        let requests = grouped(tenancy.others_requests);
+        sentences.push(format!("{requests} requests were of nobody who is named: nothing was promised for them."));
+    }
+    if tenancy.tenants.iter().any(|tenant| tenant.share.is_some()) {
+        let seconds = three_digits(tenancy.all_wanted_s);
+        sentences.push(format!("Shares of the disk’s time are over the {seconds} s in which every tenant wanted something."));
+    }
+    if tenancy.idle_while_waiting_s > 0.0 {
+        let seconds = three_digits(tenancy.idle_while_waiting_s);
+        sentences.push(format!("The disk stood idle for {seconds} s while something waited."));
+    } else if tenancy.idle_while_waiting_s == 0.0 {
+        sentences.push("The disk never stood idle while anything waited.".to_owned());
+    }
+    sentences
+}
+
+fn of_tenant(tenant: &TenantFigures) -> String {
+    let name = printable(&tenant.name);
+    let mut parts = vec![format!("{name}: {}", promised(tenant))];
+    parts.push(match (tenant.requests, tenant.broken.is_empty()) {
+        (0, _) => "it asked for nothing".to_owned(),
+        (_, true) if has_promise(tenant) => "kept".to_owned(),
+        (_, true) => "nothing to keep".to_owned(),
+        (_, false) => format!("BROKEN: {}", tenant.broken.iter().map(|broken| printable(broken)).collect::<Vec<_>>().join("; ")),
+    });
+    parts.extend(tenant.reference.as_ref().map(beside));
+    if let Some(share) = &tenant.share {
+        let (got, promised) = (three_digits(share.got_percent), three_digits(share.promised_percent));
+        parts.push(format!("of the disk’s time {got}%, by weight {promised}%"));
+    }
+    format!("{}.", parts.join(". "))
+}
+
+/// What a tenant was promised.
+pub(crate) fn promised(tenant: &TenantFigures) -> String {
+    let promised = &tenant.promised;
+    let parts = [
+        promised.reference.as_ref().map(|disk| format!("never served worse than by {} alone", printable(disk))),
+        promised.is_weighted.then(|| format!("weight {}", promised.weight)),
+        promised.reservation_iops.map(|iops| format!("at least {} requests a second", grouped(iops))),
+        promised.limit_iops.map(|iops| format!("at most {} requests a second", grouped(iops))),
+        promised.limit_mb_s.map(|limit| format!("at most {} MB/s", three_digits(limit))),
+        promised.best_effort.then(|| "what others leave".to_owned()),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "nothing was promised".to_owned() } else { format!("promised {}", parts.join(", ")) }
+}
+
+/// Beside the reference disk.
+fn beside(figures: &ReferenceFigures) -> String {
+    let windows = figures.windows.iter().filter(|window| window.windows > 0).map(|window| {
+        let (violated, windows) = (grouped(window.violated), grouped(window.windows));
+        format!("{violated} of {windows} of {} s", three_digits(window.window_s))
+    });
+    let windows: Vec<String> = windows.collect();
+    let mut parts = vec![format!(
+        "{}% of the throughput and {} times the p99 response time",
+        three_digits(100.0 * figures.throughput_ratio),
+        three_digits(figures.p99_ratio)
+    )];
+    if !windows.is_empty() {
+        parts.push(format!("windows with less than 95%: {}", windows.join(", ")));
+    }
+    parts.push(format!("at most {} s lost over any stretch", three_digits(figures.lost_s)));
+    let recovery = &figures.recovery;
+    if recovery.returns > 0 {
+        let recovered = recovery.longest_s.map(|longest| format!("as well as there within {} s", three_digits(longest)));
+        let never = (recovery.never > 0).then(|| format!("never as well after {}", grouped(recovery.never)));
+        let came: Vec<String> = [recovered, never].into_iter().flatten().collect();
+        let times = if recovery.returns == 1 { "once".to_owned() } else { format!("{} times", grouped(recovery.returns)) };
+        parts.push(format!("came {times} after a pause, served {}", came.join(", ")));
+    }
+    parts.join("; ")
+}
+
+/// Whether the promises can be kept at all.
+pub(crate) fn of_capacity(capacity: &CapacityFigures) -> String {
+    let needs = three_digits(capacity.needs_s_per_s);
+    if capacity.needs_s_per_s > 1.0 {
+        return format!(
+            "Cannot be guaranteed: needs {needs} s of this disk’s work a second, has 1. A faster disk, slower reference disks or fewer tenants would do."
+        );
+    }
+    format!("To be as good as its tenants’ reference disks, this disk needs at least {needs} s of work a second, and has 1.")
+}

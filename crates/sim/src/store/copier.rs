@@ -1,0 +1,201 @@
+//! Copies volumes chunk by chunk, not faster than it may.
+
+use block::Nanos;
+
+use super::Place;
+
+/// Copies of a chunk that writes spoil before further writes have to wait for it.
+pub const ATTEMPTS: u32 = 4;
+
+/// A volume that is to be copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// Its number.
+    pub volume: usize,
+    /// Its sectors; at least 1.
+    pub sectors: u64,
+    /// Where it goes, which nothing else uses.
+    pub to: Place,
+}
+
+/// How volumes are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CopyPace {
+    /// Bytes a second at most; at least 1.
+    pub bytes_per_s: u64,
+    /// What is read and written in one piece; at least 1.
+    pub chunk_sectors: u32,
+}
+
+impl Default for CopyPace {
+    /// 8 MiB a second in pieces of 256 KiB.
+    fn default() -> CopyPace {
+        CopyPace { bytes_per_s: 8 << 20, chunk_sectors: 512 }
+    }
+}
+
+/// What is being copied.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Chunk {
+    pub volume: usize,
+    pub begin: u64,
+    pub end: u64,
+    copy: usize,
+}
+
+/// A copy and how far it is.
+struct Progress {
+    copy: Copy,
+    position: u64,
+}
+
+/// How sectors of a volume can be reached.
+pub(super) enum Passage {
+    /// The volume is not being copied.
+    Direct,
+    /// They are where the volume goes.
+    Copied(Place),
+    /// They are where the volume was.
+    Old,
+    /// Those before this sector are copied, those from there on are not.
+    Across(u64),
+}
+
+/// The steps that are to be made, and how far the present one is.
+pub(super) struct Copier {
+    pace: CopyPace,
+    began: Nanos,
+    /// In reverse order.
+    steps: Vec<Vec<Copy>>,
+    step: u64,
+    copies: Vec<Progress>,
+    current: Option<Chunk>,
+    /// The chunk that is to be copied again.
+    again: Option<Chunk>,
+    /// The current chunk was written to since its copy began.
+    is_spoilt: bool,
+    /// How often this chunk was copied for nothing.
+    spoilt: u32,
+    not_before: Nanos,
+    copied_sectors: u64,
+}
+
+impl Copier {
+    pub(super) fn new(begin: Nanos, steps: Vec<Vec<Copy>>, pace: CopyPace) -> Copier {
+        let mut steps: Vec<Vec<Copy>> = steps.into_iter().filter(|step| !step.is_empty()).collect();
+        steps.reverse();
+        let mut copier = Copier {
+            pace,
+            began: begin,
+            steps,
+            step: 0,
+            copies: Vec::new(),
+            current: None,
+            again: None,
+            is_spoilt: false,
+            spoilt: 0,
+            not_before: begin,
+            copied_sectors: 0,
+        };
+        copier.next_step();
+        copier
+    }
+
+    fn next_step(&mut self) {
+        let copies = self.steps.pop().unwrap_or_default();
+        self.copies = copies.into_iter().map(|copy| Progress { copy, position: 0 }).collect();
+    }
+
+    pub(super) fn copied_bytes(&self) -> u64 {
+        self.copied_sectors * 512
+    }
+
+    /// When it next has something to do by itself.
+    pub(super) fn next_event(&self) -> Option<Nanos> {
+        (self.current.is_none() && !self.copies.is_empty()).then_some(self.not_before)
+    }
+
+    pub(super) fn is_due(&self, now: Nanos) -> bool {
+        self.next_event().is_some_and(|at| at <= now)
+    }
+
+    /// What is being copied now.
+    pub(super) fn chunk(&self) -> Option<Chunk> {
+        self.current
+    }
+
+    /// Where a chunk goes.
+    pub(super) fn destination(&self, chunk: &Chunk) -> Place {
+        self.copies[chunk.copy].copy.to
+    }
+
+    /// How these sectors of a volume are reached.
+    pub(super) fn passage(&self, volume: usize, begin: u64, end: u64) -> Passage {
+        let Some(progress) = self.copies.iter().find(|progress| progress.copy.volume == volume) else { return Passage::Direct };
+        match progress.position {
+            position if end <= position => Passage::Copied(progress.copy.to),
+            position if begin < position => Passage::Across(position),
+            _ => Passage::Old,
+        }
+    }
+
+    /// Sectors that are not copied yet are about to be written. True: the write has to wait for a chunk.
+    pub(super) fn writes(&mut self, volume: usize, begin: u64, end: u64) -> bool {
+        let meets = |chunk: Chunk| chunk.volume == volume && chunk.begin < end && begin < chunk.end;
+        if !self.current.or(self.again).is_some_and(meets) {
+            return false;
+        }
+        let holds = self.spoilt >= ATTEMPTS;
+        self.is_spoilt |= !holds;
+        holds
+    }
+
+    /// Begins the next chunk: of the copy that is least far. `is_written` says whether a write to these sectors is under way, which
+    /// the copy may miss.
+    pub(super) fn next_chunk(&mut self, now: Nanos, is_written: impl Fn(usize, u64, u64) -> bool) -> Option<Chunk> {
+        let chunk = self.again.take().or_else(|| self.least_far())?;
+        self.is_spoilt = is_written(chunk.volume, chunk.begin, chunk.end);
+        self.current = Some(chunk);
+        let bytes = (chunk.end - chunk.begin) * 512;
+        let lasts = Nanos::from_secs_f64(bytes as f64 / self.pace.bytes_per_s as f64);
+        self.not_before = self.not_before.max(now) + lasts;
+        self.current
+    }
+
+    fn least_far(&self) -> Option<Chunk> {
+        let done = |progress: &Progress| progress.position as f64 / progress.copy.sectors as f64;
+        let open = self.copies.iter().enumerate().filter(|(_, progress)| progress.position < progress.copy.sectors);
+        let (copy, progress) = open.min_by(|(_, one), (_, other)| done(one).total_cmp(&done(other)))?;
+        let Progress { copy: Copy { volume, sectors, .. }, position } = *progress;
+        let end = sectors.min(position + u64::from(self.pace.chunk_sectors));
+        Some(Chunk { volume, begin: position, end, copy })
+    }
+
+    /// The current chunk is where it goes; if it was written to meanwhile, it is copied again.
+    pub(super) fn copied(&mut self) {
+        let Some(chunk) = self.current.take() else { return };
+        self.copied_sectors += chunk.end - chunk.begin;
+        if self.is_spoilt {
+            self.spoilt += 1;
+            self.again = Some(chunk);
+        } else {
+            self.spoilt = 0;
+            self.copies[chunk.copy].position = chunk.end;
+        }
+    }
+
+    /// The number of the step that is done now, if it is, and when it began: its volumes have new places then.
+    pub(super) fn take_done(&mut self, now: Nanos, places: &mut [Place]) -> Option<(u64, Nanos)> {
+        if self.copies.is_empty() || self.copies.iter().any(|progress| progress.position < progress.copy.sectors) {
+            return None;
+        }
+        for Progress { copy, .. } in self.copies.drain(..) {
+            places[copy.volume] = copy.to;
+        }
+        let done = (self.step, self.began);
+        self.step += 1;
+        self.began = now;
+        self.next_step();
+        Some(done)
+    }
+}

@@ -1,0 +1,287 @@
+//! Several arrays side by side, and volumes that are on them and can be moved while they are used.
+//!
+//! ```text
+//!             VolumeIssue (volume, sectors of the volume)
+//!  Source ──────────▶ Store ─ where is it? ─▶ Queue of array A ─▶ Device
+//!                       │                 └─▶ Queue of array B ─▶ Device
+//!                       └── Copier: reads a chunk here, writes it there, not faster than it may
+//! ```
+//! While a volume is copied, requests go where the data is: below the copier's position to the new place, above it to the old one; one
+//! that lies across is split. What is copied is the copy's alone from then on; the old place is not kept up to date.
+//!
+//! A write to the chunk that is just being copied goes to the old place, and the chunk is copied again, as it is where such a write is
+//! still under way when its turn comes. Who keeps writing there would keep the copier from ever ending: after [`copier::ATTEMPTS`] copies of a
+//! chunk, writes to it wait until the next one is done, as they do in Linux for a region that dm-raid1 recovers (`rh_state` in
+//! `drivers/md/dm-raid1.c`).
+//!
+//! Requests of the copier are of the stream [`COPY`]: schedulers that tell tenants apart are told
+//! whose those are ([`Roster::with_roaming`](block::Roster::with_roaming)).
+
+mod copier;
+#[cfg(test)]
+mod tests;
+
+use block::{Nanos, Op, StreamId};
+use slab::Slab;
+
+pub use copier::{Copy, CopyPace};
+
+use crate::host::Queue;
+use crate::run::{Attributed, Finished, Flushed, Issue, Server, Transferred};
+use crate::streams::COPY;
+use copier::{Chunk, Copier, Passage};
+
+/// The token of a part of a request is its place in the slab; those of the copier have this bit.
+const OF_COPIER: u64 = 1 << 63;
+
+/// What is asked of a volume. Sectors count from the volume's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VolumeIssue {
+    /// Its number.
+    pub volume: usize,
+    /// What is asked.
+    pub issue: Issue,
+}
+
+impl Attributed for VolumeIssue {
+    /// Sectors of a volume say nothing about whose they are.
+    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+        Some((self.issue.stream, None))
+    }
+}
+
+/// Where a volume is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The array's number.
+    pub array: usize,
+    /// Its first sector there.
+    pub start: u64,
+}
+
+struct Array {
+    queue: Queue,
+    is_touched: bool,
+}
+
+/// A request of a volume under way, in one part or two.
+struct Asked {
+    issue: Issue,
+    open_parts: u32,
+    dispatched: Nanos,
+}
+
+/// A part of a request, at an array.
+struct Part {
+    asked: usize,
+    /// Of a write to the old place of a volume that is being copied: its volume and sectors there.
+    written: Option<(usize, u64, u64)>,
+}
+
+/// A part that waits until a chunk is copied.
+struct Held {
+    volume: usize,
+    asked: usize,
+    begin: u64,
+    end: u64,
+}
+
+/// Arrays, each behind its own queue, and volumes on them.
+pub struct Store {
+    arrays: Vec<Array>,
+    places: Vec<Place>,
+    asked: Slab<Asked>,
+    parts: Slab<Part>,
+    held: Vec<Held>,
+    copier: Option<Copier>,
+    finished: Vec<Finished>,
+}
+
+impl Store {
+    /// Arrays, and where each volume is. Volumes must not overlap, nor reach beyond their array's end.
+    pub fn new(queues: Vec<Queue>, places: Vec<Place>) -> Store {
+        let arrays = queues.into_iter().map(|queue| Array { queue, is_touched: false });
+        Store {
+            arrays: arrays.collect(),
+            places,
+            asked: Slab::new(),
+            parts: Slab::new(),
+            held: Vec::new(),
+            copier: None,
+            finished: Vec::new(),
+        }
+    }
+
+    /// Copies volumes to new places from `begin` on, one step after the other; the copies of a step go on side by side, each as far as
+    /// the others. When a step is done, a [`Finished::Flush`] of the stream [`COPY`] is reported with the step's number as its token.
+    pub fn copy(&mut self, begin: Nanos, steps: Vec<Vec<Copy>>, pace: CopyPace) {
+        self.copier = Some(Copier::new(begin, steps, pace));
+    }
+
+    /// Where a volume is; of one that is being copied, where it was.
+    pub fn place(&self, volume: usize) -> Place {
+        self.places[volume]
+    }
+
+    /// The queue of an array.
+    pub fn queue(&self, array: usize) -> &Queue {
+        &self.arrays[array].queue
+    }
+
+    /// The queue of an array, to give it a roster or to have it note what happens.
+    pub fn queue_mut(&mut self, array: usize) -> &mut Queue {
+        &mut self.arrays[array].queue
+    }
+
+    /// Bytes that were copied so far, those that had to be copied again included.
+    pub fn copied_bytes(&self) -> u64 {
+        self.copier.as_ref().map_or(0, Copier::copied_bytes)
+    }
+
+    /// Sends sectors of a volume where they are.
+    fn send(&mut self, now: Nanos, volume: usize, asked: usize, begin: u64, end: u64) {
+        let issue = self.asked[asked].issue;
+        let passage = self.copier.as_ref().map_or(Passage::Direct, |copier| copier.passage(volume, begin, end));
+        match passage {
+            Passage::Direct => self.send_part(now, self.places[volume], None, asked, begin, end),
+            Passage::Copied(place) => self.send_part(now, place, None, asked, begin, end),
+            Passage::Across(at) => {
+                self.asked[asked].open_parts += 1;
+                self.send(now, volume, asked, begin, at);
+                self.send(now, volume, asked, at, end);
+            }
+            Passage::Old if issue.op == Op::Read => self.send_part(now, self.places[volume], None, asked, begin, end),
+            Passage::Old => {
+                let holds = self.copier.as_mut().is_some_and(|copier| copier.writes(volume, begin, end));
+                if holds {
+                    self.held.push(Held { volume, asked, begin, end });
+                } else {
+                    self.send_part(now, self.places[volume], Some((volume, begin, end)), asked, begin, end);
+                }
+            }
+        }
+    }
+
+    fn send_part(&mut self, now: Nanos, place: Place, written: Option<(usize, u64, u64)>, asked: usize, begin: u64, end: u64) {
+        let token = self.parts.insert(Part { asked, written }) as u64;
+        let sectors = (end - begin) as u32;
+        let issue = Issue { lba: place.start + begin, sectors, token, ..self.asked[asked].issue };
+        self.admit_at(now, place.array, issue);
+    }
+
+    fn admit_at(&mut self, now: Nanos, array: usize, issue: Issue) {
+        let array = &mut self.arrays[array];
+        array.queue.admit(now, issue);
+        array.is_touched = true;
+    }
+
+    /// Lets the copier do what it can do now.
+    fn drive(&mut self, now: Nanos) {
+        let Some(mut copier) = self.copier.take() else { return };
+        if copier.is_due(now) {
+            let parts = &self.parts;
+            let is_written = |volume, begin, end| {
+                let written = parts.iter().filter_map(|(_, part)| part.written);
+                written.into_iter().any(|(of, from, to)| of == volume && from < end && begin < to)
+            };
+            if let Some(chunk) = copier.next_chunk(now, is_written) {
+                self.copy_chunk(now, &chunk, Op::Read, self.places[chunk.volume]);
+            }
+        }
+        self.copier = Some(copier);
+    }
+
+    fn copy_chunk(&mut self, now: Nanos, chunk: &Chunk, op: Op, place: Place) {
+        let issue = Issue {
+            arrival: now,
+            lba: place.start + chunk.begin,
+            sectors: (chunk.end - chunk.begin) as u32,
+            op,
+            sync: op == Op::Read,
+            stream: COPY,
+            priority: block::Priority::DEFAULT,
+            token: OF_COPIER,
+        };
+        self.admit_at(now, place.array, issue);
+    }
+
+    /// A request of the copier is done.
+    fn copied(&mut self, done: &Transferred, finished: &mut Vec<Finished>) {
+        let Some(mut copier) = self.copier.take() else { return };
+        if let Some(chunk) = copier.chunk() {
+            if done.issue.op == Op::Read {
+                self.copy_chunk(done.at, &chunk, Op::Write, copier.destination(&chunk));
+            } else {
+                copier.copied();
+                if let Some((step, arrival)) = copier.take_done(done.at, &mut self.places) {
+                    finished.push(Finished::Flush(Flushed { arrival, stream: COPY, token: step, at: done.at }));
+                }
+            }
+        }
+        self.copier = Some(copier);
+        if done.issue.op == Op::Write {
+            for Held { volume, asked, begin, end } in std::mem::take(&mut self.held) {
+                self.send(done.at, volume, asked, begin, end);
+            }
+        }
+    }
+
+    /// A part of a volume's request is done.
+    fn part_done(&mut self, done: &Transferred, finished: &mut Vec<Finished>) {
+        let part = self.parts.remove(done.issue.token as usize);
+        let asked = &mut self.asked[part.asked];
+        asked.open_parts -= 1;
+        asked.dispatched = asked.dispatched.max(done.dispatched);
+        if asked.open_parts == 0 {
+            let Asked { issue, dispatched, .. } = self.asked.remove(part.asked);
+            finished.push(Finished::Transfer(Transferred { issue, dispatched, at: done.at }));
+        }
+    }
+}
+
+impl Server for Store {
+    type Work = VolumeIssue;
+
+    fn has_room(&self) -> bool {
+        self.arrays.iter().all(|array| array.queue.has_room())
+    }
+
+    fn admit(&mut self, now: Nanos, work: VolumeIssue) {
+        let VolumeIssue { volume, issue } = work;
+        let asked = self.asked.insert(Asked { issue, open_parts: 1, dispatched: Nanos::ZERO });
+        self.send(now, volume, asked, issue.lba, issue.lba + u64::from(issue.sectors));
+    }
+
+    fn next_event(&self) -> Option<Nanos> {
+        let arrays = self.arrays.iter().filter_map(|array| array.queue.next_event());
+        arrays.chain(self.copier.as_ref().and_then(Copier::next_event)).min()
+    }
+
+    fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
+        let mut inner = std::mem::take(&mut self.finished);
+        for array in &mut self.arrays {
+            if array.queue.next_event().is_some_and(|at| at <= now) {
+                array.queue.advance(now, &mut inner);
+                array.is_touched = true;
+            }
+        }
+        // Each array reports in order of time; the loop is told of all in that order.
+        inner.sort_by_key(Finished::at);
+        for done in inner.drain(..) {
+            match done.transfer() {
+                Some(done) if done.issue.token == OF_COPIER => self.copied(done, finished),
+                Some(done) => self.part_done(done, finished),
+                None => {}
+            }
+        }
+        self.finished = inner;
+        self.drive(now);
+    }
+
+    fn dispatch(&mut self, now: Nanos) {
+        for array in self.arrays.iter_mut().filter(|array| array.is_touched) {
+            array.is_touched = false;
+            array.queue.dispatch(now);
+        }
+    }
+}

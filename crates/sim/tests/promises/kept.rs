@@ -1,0 +1,144 @@
+//! Promises that are kept.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use block::{Nanos, Roster, Tenant, parse};
+use sim::host::{Queue, QueueSettings};
+use sim::profile::{DeviceOptions, load};
+
+use crate::disk;
+use crate::loops::{Answer, Habit, ask};
+
+/// Of a tenant: what it got beside what it gets alone on its reference disk.
+#[derive(Debug)]
+pub struct Kept {
+    /// Requests answered.
+    throughput: f64,
+    /// Share of windows of one second in which it was served less than 95% of what the reference disk does in a second of the same requests.
+    missed: f64,
+    p99: f64,
+}
+
+fn p99(answers: &[Answer]) -> f64 {
+    let mut responses: Vec<_> = answers.iter().map(|answer| answer.done - answer.asked).collect();
+    responses.sort();
+    responses[responses.len() * 99 / 100].as_millis_f64()
+}
+
+fn compare(here: &[Answer], alone: &[Answer], end: Nanos) -> Kept {
+    let rate = |answers: &[Answer]| answers.iter().filter(|answer| answer.done <= end).count() as f64 / end.as_secs_f64();
+    let seconds = (end.0 / 1_000_000_000) as usize;
+    let count_at = |second: usize| here.partition_point(|answer| answer.done.0 <= second as u64 * 1_000_000_000);
+    let reached = |count: usize| alone.get(count.saturating_sub(1)).map(|answer| answer.done.as_secs_f64());
+    let windows: Vec<f64> = (0..seconds)
+        .map_while(|second| Some(reached(count_at(second + 1))? - if second == 0 { 0.0 } else { reached(count_at(second))? }))
+        .collect();
+    let missed = windows.iter().filter(|&&window| window < 0.95).count() as f64 / windows.len().max(1) as f64;
+    Kept { throughput: rate(here) / rate(alone), missed, p99: p99(here) / p99(alone) }
+}
+
+/// Lets them share `host`, each promised the disk `reference`.
+pub fn share(host: &str, reference: &str, scheduler: &str, habits: &[Habit], seed: u64, end: Nanos) -> Vec<Kept> {
+    let profile = load(host).unwrap();
+    let promised = Arc::new(disk(reference));
+    let part = (profile.capacity_sectors() / habits.len() as u64 / 8 * 8).min(promised.queue().capacity_sectors());
+    let volumes: Vec<Range<u64>> = (0..habits.len() as u64).map(|n| n * part..(n + 1) * part).collect();
+    let tenants = (0..habits.len()).map(|n| Tenant::new(format!("tenant {n}")).promised(promised.clone()));
+    let owned = volumes.iter().cloned().zip(0..).collect();
+    let roster = Roster::new(tenants.collect(), owned, &[], profile.disks() as u32).unwrap();
+
+    let (spec, values) = parse(scheduler).unwrap();
+    // An array has no limit of its own: what its disks cannot take yet waits in it.
+    let device = profile.build(DeviceOptions { queue_depth: Some(64), queue_policy: None });
+    let settings = QueueSettings::default();
+    let mut queue = Queue::new((spec.build)(&settings.limits(), &values), device, settings);
+    queue.set_roster(&roster);
+    let asking: Vec<_> = habits.iter().zip(&volumes).zip(seed..).map(|((h, v), n)| (h.clone(), v.clone(), n)).collect();
+    let here = ask(&mut queue, &asking, end);
+
+    let alone = habits.iter().zip(seed..).map(|(habit, n)| {
+        let longer = end + Nanos(end.0);
+        ask(&mut promised.queue(), &[(habit.clone(), 0..part, n)], longer).remove(0)
+    });
+    here.iter().zip(alone).map(|(here, alone)| compare(here, &alone, end)).collect()
+}
+
+#[test]
+fn a_host_with_the_capacity_serves_each_locality_as_well_as_its_reference_disk() {
+    let end = Nanos::from_millis(20_000);
+    for (host, reference, at_once, seed) in [
+        ("raid0:disk=atlas10k,disks=8,stripe_unit_kib=4", "raid0:disk=barracuda,disks=2,stripe_unit_kib=4", 32, 5),
+        ("raid0:disk=atlas10k,disks=12,stripe_unit_kib=64", "raid0:disk=barracuda,disks=2,stripe_unit_kib=64", 32, 6),
+        ("raid0:disk=cheetah9LP,disks=12,stripe_unit_kib=16", "barracuda", 16, 7),
+    ] {
+        let habits = [0, 25, 50, 75, 100].map(|locality| Habit::saturating(locality, at_once));
+        for (kept, habit) in share(host, reference, "youchoose", &habits, seed, end).iter().zip(&habits) {
+            assert!(kept.throughput >= 0.97 && kept.missed <= 0.05 && kept.p99 <= 1.1, "{host}, {habit:?}: {kept:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "prints"]
+fn print() {
+    let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let end = Nanos::from_secs_f64(variable("SECONDS", "30").parse().unwrap());
+    let host = variable("HOST", "raid0:disk=atlas10k,disks=8,stripe_unit_kib=64");
+    let reference = variable("REFERENCE", "raid0:disk=barracuda,disks=2,stripe_unit_kib=64");
+    for scheduler in variable("SCHEDULERS", "youchoose").split(' ') {
+        for at_once in variable("AT_ONCE", "1 8 32").split(' ') {
+            let habits: Vec<_> = variable("LOCALITY", "0 25 50 75 100")
+                .split(' ')
+                .map(|locality| Habit::saturating(locality.parse().unwrap(), at_once.parse().unwrap()))
+                .collect();
+            let kept = share(&host, &reference, scheduler, &habits, variable("SEED", "11").parse().unwrap(), end);
+            let show = |f: &dyn Fn(&Kept) -> f64| kept.iter().map(|kept| format!("{:7.3}", f(kept))).collect::<String>();
+            println!(
+                "{scheduler:40} x{at_once:3} got {} | missed {} | p99 {}",
+                show(&|k| k.throughput),
+                show(&|k| k.missed),
+                show(&|k| k.p99)
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "prints"]
+fn adversaries() {
+    let variable = |name: &str, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
+    let end = Nanos::from_secs_f64(20.0);
+    let host = variable("HOST", "raid0:disk=atlas10k,disks=4,stripe_unit_kib=64");
+    let reference = variable("REFERENCE", "barracuda");
+    let s = Nanos::from_millis;
+    let bursts = (0..4).map(|n| s(n * 5_000 + 2_000)..s(n * 5_000 + 4_500)).collect();
+    let neighbours = [
+        ("polite", Habit::saturating(50, 1)),
+        ("flood", Habit::saturating(0, 250)),
+        ("huge", Habit { sectors: 2048, ..Habit::saturating(0, 32) }),
+        ("writes", Habit { writes: 3, sync: false, ..Habit::saturating(0, 250) }),
+        ("silent", Habit { active: bursts, ..Habit::saturating(0, 64) }),
+        ("changes", Habit { locality: vec![(s(0), 100), (s(7_000), 75), (s(13_000), 0)], ..Habit::saturating(0, 32) }),
+    ];
+    let victims = [
+        ("random x1", Habit::saturating(0, 1)),
+        ("random x4", Habit::saturating(0, 4)),
+        ("random x16", Habit::saturating(0, 16)),
+        ("75% x8", Habit::saturating(75, 8)),
+        ("100% x8", Habit::saturating(100, 8)),
+        ("100% x32", Habit::saturating(100, 32)),
+        ("thinks", Habit { think: s(15), ..Habit::saturating(25, 2) }),
+    ];
+    for scheduler in variable("SCHEDULERS", "youchoose").split(' ') {
+        for (name, victim) in &victims {
+            print!("{scheduler} {name:10}");
+            for (neighbour, habit) in &neighbours {
+                let kept = share(&host, &reference, scheduler, &[victim.clone(), habit.clone()], 3, end);
+                let Kept { throughput, missed, p99, .. } = &kept[0];
+                print!(" | {neighbour} {throughput:.3} {missed:.2} {p99:.2} ({:.2})", kept[1].throughput);
+            }
+            println!();
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Tenants who were promised a disk, on simulated disks that they share.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod kept;
+mod loops;
+mod reference;
+
+use block::parse;
+use sim::host::QueueSettings;
+use sim::profile::{DeviceOptions, load};
+use sim::reference::ReferenceDisk;
+
+/// A disk behind a queue that takes requests as they come.
+fn disk(profile: &str) -> ReferenceDisk {
+    let (spec, values) = parse("noop").unwrap();
+    ReferenceDisk::new(&load(profile).unwrap(), DeviceOptions::default(), QueueSettings::default(), (spec, &values))
+}

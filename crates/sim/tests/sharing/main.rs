@@ -1,0 +1,6 @@
+//! Disk time shared out among tenants, on simulated disks and arrays.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod shares;
+mod tenants;

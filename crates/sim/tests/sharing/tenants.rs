@@ -1,0 +1,261 @@
+//! Tenants that ask a disk for something, and what each of them got.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::{Arc, Mutex};
+
+use block::{Insertion, Limits, Nanos, Op, Pick, Priority, Request, Room, Roster, Scheduler, StreamId, Tags, Tenant, parse};
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sim::host::{Queue, QueueSettings};
+use sim::run::{Finished, Issue, Measure, RunError, Source, Watch};
+
+/// Where a tenant's requests lie, and how large they are.
+#[derive(Clone, Copy, Debug)]
+pub enum Pattern {
+    /// Anywhere in these parts (of 1,000) of the disk.
+    Random { from: u64, to: u64, sectors: u32 },
+    /// One after the other from this part (of 1,000) of the disk on.
+    Sequential { from: u64, sectors: u32 },
+    /// Small requests and now and then huge ones.
+    Mixed { from: u64, to: u64, small: u32, huge: u32, every: u64 },
+    /// Illustration 2 of Arunagiri and others, with growing sizes and jumps.
+    Growing { from: u64 },
+}
+
+/// When it asks.
+#[derive(Clone, Copy, Debug)]
+pub enum Pace {
+    /// So many requests, one each interval.
+    Open { interval: Nanos, count: u64 },
+    /// So many at once, each again when it is done and the tenant has thought.
+    Closed { depth: u32, think: Nanos },
+    /// Bursts of requests, each at an interval after the last.
+    Bursts { size: u32, interval: Nanos },
+}
+
+/// Somebody who asks.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    pub weight: u32,
+    pub pattern: Pattern,
+    pub pace: Pace,
+    pub op: Op,
+    pub sync: bool,
+}
+
+impl Asker {
+    pub fn reader(weight: u32, pattern: Pattern, pace: Pace) -> Asker {
+        Asker { weight, pattern, pace, op: Op::Read, sync: true }
+    }
+}
+
+/// What one tenant got, over time: when each of its requests was done, what it cost the disks, and its sectors.
+#[derive(Clone, Debug, Default)]
+pub struct Served {
+    pub done: Vec<(Nanos, Nanos, u32)>,
+}
+
+impl Served {
+    /// Disk time until `end`.
+    pub fn disk_time(&self, from: Nanos, end: Nanos) -> Nanos {
+        let inside = self.done.iter().filter(|(at, ..)| *at >= from && *at < end);
+        inside.fold(Nanos::ZERO, |sum, (_, work, _)| sum + *work)
+    }
+
+    pub fn sectors(&self, from: Nanos, end: Nanos) -> u64 {
+        self.done.iter().filter(|(at, ..)| *at >= from && *at < end).map(|(.., sectors)| u64::from(*sectors)).sum()
+    }
+}
+
+/// What a run showed.
+pub struct Outcome {
+    pub tenants: Vec<Served>,
+}
+
+impl Outcome {
+    /// Shares of disk time between two times.
+    pub fn shares(&self, from: Nanos, end: Nanos) -> Vec<f64> {
+        let times: Vec<f64> = self.tenants.iter().map(|served| served.disk_time(from, end).as_secs_f64()).collect();
+        let all: f64 = times.iter().sum();
+        times.iter().map(|time| time / all).collect()
+    }
+
+    /// The largest difference to shares by weight, in points.
+    pub fn error(&self, askers: &[Asker], from: Nanos, end: Nanos) -> f64 {
+        let weights: f64 = askers.iter().map(|asker| f64::from(asker.weight)).sum();
+        let shares = self.shares(from, end).into_iter().zip(askers);
+        shares.map(|(share, asker)| (share - f64::from(asker.weight) / weights).abs() * 100.0).fold(0.0, f64::max)
+    }
+
+    /// In MB/s, of all together.
+    pub fn throughput(&self, from: Nanos, end: Nanos) -> f64 {
+        let sectors: u64 = self.tenants.iter().map(|served| served.sectors(from, end)).sum();
+        sectors as f64 * 512.0 / 1e6 / (end - from).as_secs_f64()
+    }
+
+    /// When the first tenant had its last request done.
+    pub fn first_end(&self) -> Nanos {
+        self.tenants.iter().filter_map(|served| served.done.last().map(|(at, ..)| *at)).min().unwrap()
+    }
+}
+
+/// A scheduler, and a record of what it was told of disk times.
+struct Watched {
+    inner: Box<dyn Scheduler>,
+    work: Nanos,
+    served: Arc<Mutex<BTreeMap<StreamId, Served>>>,
+}
+
+impl Scheduler for Watched {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.inner.insert(now, request)
+    }
+    fn pick(&mut self, now: Nanos) -> Pick {
+        self.inner.pick(now)
+    }
+    fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
+        self.inner.completed(now, request, service);
+        let mut served = self.served.lock().unwrap();
+        served.entry(request.stream).or_default().done.push((now, std::mem::take(&mut self.work), request.sectors));
+    }
+    fn worked(&mut self, request: &Request, disk_time: Nanos) {
+        self.work = disk_time;
+        self.inner.worked(request, disk_time);
+    }
+    fn retune(&mut self, values: &[i64]) {
+        self.inner.retune(values);
+    }
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        self.inner.tags(room)
+    }
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.inner.open_tags(depth, request)
+    }
+    fn set_limits(&mut self, limits: &Limits) {
+        self.inner.set_limits(limits);
+    }
+    fn set_roster(&mut self, roster: &Roster) {
+        self.inner.set_roster(roster);
+    }
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        self.inner.drain(out);
+    }
+}
+
+struct Asking {
+    asker: Asker,
+    random: Xoshiro256PlusPlus,
+    issued: u64,
+    at: u64,
+}
+
+struct Crowd {
+    asking: Vec<Asking>,
+    capacity: u64,
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+    end: Nanos,
+}
+
+impl Crowd {
+    fn new(askers: &[Asker], capacity: u64, seed: u64, end: Nanos) -> Crowd {
+        let mut crowd = Crowd { asking: Vec::new(), capacity, due: BinaryHeap::new(), end };
+        for (number, &asker) in askers.iter().enumerate() {
+            let random = Xoshiro256PlusPlus::seed_from_u64(seed * 1_000 + number as u64);
+            let at = match asker.pattern {
+                Pattern::Sequential { from, .. } | Pattern::Growing { from } => capacity / 1_000 * from,
+                _ => 0,
+            };
+            crowd.asking.push(Asking { asker, random, issued: 0, at });
+            let first = match asker.pace {
+                Pace::Closed { depth, .. } => depth,
+                Pace::Bursts { size, .. } => size,
+                Pace::Open { .. } => 1,
+            };
+            (0..first).for_each(|_| crowd.due.push(Reverse((0, number))));
+        }
+        crowd
+    }
+
+    fn next_place(&mut self, number: usize) -> (u64, u32) {
+        let capacity = self.capacity;
+        let Asking { asker, random, issued, at } = &mut self.asking[number];
+        let mut between = |from: u64, to: u64, sectors: u32| {
+            let unit = u64::from(sectors.next_power_of_two()).min(128);
+            let (first, last) = (capacity / 1_000 * from / unit, (capacity / 1_000 * to - u64::from(sectors)) / unit);
+            random.random_range(first..last.max(first + 1)) * unit
+        };
+        match asker.pattern {
+            Pattern::Random { from, to, sectors } => (between(from, to, sectors), sectors),
+            Pattern::Mixed { from, to, small, huge, every } => {
+                let sectors = if *issued % every == every - 1 { huge } else { small };
+                (between(from, to, sectors), sectors)
+            }
+            Pattern::Sequential { sectors, .. } => {
+                let lba = if *at + u64::from(sectors) > capacity { 0 } else { *at };
+                *at = lba + u64::from(sectors);
+                (lba, sectors)
+            }
+            Pattern::Growing { .. } => {
+                let step = *issued / 100;
+                let (lba, sectors) = (*at, 16 + 10 * step);
+                *at += sectors + 10 * (1 + step);
+                if *at + 2 * sectors > capacity {
+                    *at = 0;
+                }
+                (lba, sectors as u32)
+            }
+        }
+    }
+}
+
+impl Source for Crowd {
+    type Work = Issue;
+
+    fn next_at(&mut self) -> Result<Option<Nanos>, RunError> {
+        Ok(self.due.peek().map(|Reverse((at, _))| Nanos(*at)).filter(|&at| at < self.end))
+    }
+
+    fn take(&mut self, _now: Nanos) -> Result<Option<Issue>, RunError> {
+        let Some(Reverse((at, number))) = self.due.pop() else { return Ok(None) };
+        let (lba, sectors) = self.next_place(number);
+        let Asking { asker, issued, .. } = &mut self.asking[number];
+        *issued += 1;
+        match asker.pace {
+            Pace::Open { interval, count } if *issued < count => self.due.push(Reverse((at + interval.0, number))),
+            Pace::Bursts { size, interval } if issued.is_multiple_of(u64::from(size)) => {
+                (0..size).for_each(|_| self.due.push(Reverse((at + interval.0, number))));
+            }
+            _ => {}
+        }
+        let Asker { op, sync, .. } = *asker;
+        let (priority, token) = (Priority::DEFAULT, 0);
+        Ok(Some(Issue { arrival: Nanos(at), lba, sectors, op, sync, stream: number as StreamId, priority, token }))
+    }
+
+    fn completed(&mut self, finished: &Finished) {
+        let number = finished.stream() as usize;
+        if let Pace::Closed { think, .. } = self.asking[number].asker.pace {
+            self.due.push(Reverse((finished.at().0 + think.0, number)));
+        }
+    }
+}
+
+/// Lets them all ask a device until `end` under a scheduler; sectors count for nothing, streams say whose a request is.
+pub fn run(device: &str, setting: &str, askers: &[Asker], seed: u64, end: Nanos) -> Outcome {
+    let profile = sim::profile::load(device).unwrap();
+    let (spec, values) = parse(setting).unwrap_or_else(|error| panic!("{error}"));
+    let settings = QueueSettings { write_back_latency: Some(Nanos::ZERO), ..QueueSettings::default() };
+    let served = Arc::new(Mutex::new(BTreeMap::new()));
+    let inner = (spec.build)(&settings.limits(), &values);
+    let watched = Watched { inner, work: Nanos::ZERO, served: served.clone() };
+    let device = profile.build(Default::default());
+    let mut queue = Queue::new(Box::new(watched), device, settings);
+    let tenants = askers.iter().enumerate().map(|(number, asker)| Tenant::new(format!("{number}")).weighing(asker.weight));
+    let streams: Vec<_> = (0..askers.len()).map(|number| (number as StreamId, number)).collect();
+    queue.set_roster(&Roster::new(tenants.collect(), Vec::new(), &streams, profile.disks() as u32).unwrap());
+    let crowd = Crowd::new(askers, profile.capacity_sectors(), seed, end);
+    sim::run::run(crowd, &mut queue, Measure::new([]), &Watch::default(), None).unwrap();
+    let mut served = std::mem::take(&mut *served.lock().unwrap());
+    Outcome { tenants: (0..askers.len()).map(|number| served.remove(&(number as StreamId)).unwrap_or_default()).collect() }
+}

@@ -1,0 +1,143 @@
+//! Placement and guarantees as a person meets them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What the program complains of, and that it calls it bad input.
+fn complaint(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// Films that are read in order are on flash, and a search that reads at random is on disks.
+const HOUSE: &str = r#"
+sample_s = 1.0
+copy_mb_s = 20
+
+[[array]]
+name = "disks"
+disk = "raid0:disk=atlas10k,disks=6,stripe_unit_kib=64"
+
+[[array]]
+name = "flash"
+disk = "ssd-dftl"
+
+[[volume]]
+name = "films"
+on = "flash"
+reference = "barracuda"
+mib = 64
+load = { locality = 1.0, size_kib = 64, outstanding = 16 }
+
+[[volume]]
+name = "search"
+on = "disks"
+reference = "barracuda"
+mib = 64
+load = { locality = 0.0, size_kib = 8, outstanding = 8 }
+"#;
+
+#[test]
+fn a_misplaced_volume_moves_for_a_reason_and_is_served_while_it_moves() {
+    let folder = tempfile::tempdir().unwrap();
+    let house = file(folder.path(), "house.toml", HOUSE);
+    let arguments = ["place", house.to_str().unwrap(), "--simulate", "--seconds", "3"];
+    let said = succeeds(&arguments);
+    assert!(said.contains("search takes") && said.contains("it is misplaced") && said.contains("1. "), "{said}");
+    let json = succeeds(&[&arguments[..], &["--json"]].concat());
+    let answer: Value = serde_json::from_str(&json).unwrap();
+    let moved = answer["steps"].as_array().unwrap().iter().flat_map(|step| step["moves"].as_array().unwrap());
+    assert!(moved.clone().any(|each| each["volume"] == "search" && each["to"] == "flash"), "{json}");
+    let phases: Vec<&str> =
+        answer["simulated"]["phases"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
+    assert_eq!(phases, ["before", "during", "after"]);
+    assert!(answer["simulated"]["copied_s"].as_f64().unwrap() > 0.0, "the moves are done");
+    let mib: u64 = moved.map(|each| each["mib"].as_u64().unwrap()).sum();
+    assert!(answer["simulated"]["copied_mib"].as_f64().unwrap() >= mib as f64);
+    for array in 0..2 {
+        let sum: f64 = answer["volumes"].as_array().unwrap().iter().map(|one| one["shares_percent"][array].as_f64().unwrap()).sum();
+        assert!((sum - 100.0).abs() < 1e-6, "a row of the matrix: {sum}");
+    }
+    let again = succeeds(&[&arguments[..], &["--json", "--threads", "1"]].concat());
+    assert_eq!(json, again, "the same whatever the number of threads");
+}
+
+#[test]
+fn what_is_wrong_with_a_house_is_said_by_line_and_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let complains = |from: &str, to: &str, expected: &[&str]| {
+        let house = file(folder.path(), "house.toml", &HOUSE.replacen(from, to, 1));
+        let error = complaint(&["place", house.to_str().unwrap()]);
+        assert!(expected.iter().all(|part| error.contains(part)), "{to}: {error}");
+    };
+    complains("on = \"flash\"", "on = \"flahs\"", &["house.toml:15: on", "no array flahs", "flash"]);
+    complains("mib = 64", "mib = 0", &["house.toml:17: mib: 0 should be 1"]);
+    complains("reference = \"barracuda\"", "reference = \"baracuda\"", &["house.toml:16: reference", "barracuda"]);
+    complains("sample_s = 1.0", "sample_s = 0.0", &["house.toml:2: sample_s: 0 should be 0.1 to 600"]);
+    complains("size_kib = 64", "size_kib = 60", &["house.toml:18: load", "60 should be a power of two"]);
+    complains("name = \"flash\"", "name = \"disks\"", &["house.toml:10: name", "array disks is there already"]);
+    complains("mib = 64", "mib = 4096", &["reference disk holds"]);
+    complains("locality = 1.0", "localty = 1.0", &["house.toml:18: load", "localty"]);
+}
+
+const TENANTS: &str = r#"
+[[tenant]]
+name = "shop"
+jobs = ["shop"]
+reference = "barracuda"
+
+[[tenant]]
+name = "bank"
+jobs = ["bank"]
+reference = "barracuda"
+"#;
+
+#[test]
+fn a_host_that_is_too_small_cannot_guarantee_and_says_what_it_needs_and_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let contract = file(folder.path(), "tenants.toml", TENANTS);
+    let contract = contract.to_str().unwrap();
+    let small = succeeds(&["guarantee", contract, "--disk", "barracuda", "--seconds", "2"]);
+    assert!(small.contains("cannot be guaranteed: needs ") && small.contains("has 100%"), "{small}");
+    let answer = |disk: &str| -> Value {
+        serde_json::from_str(&succeeds(&["guarantee", contract, "--disk", disk, "--capacity-only", "--json"])).unwrap()
+    };
+    let (small, large) = (answer("barracuda"), answer("nvme-tlc"));
+    assert_eq!((&small["can_be_guaranteed"], &large["can_be_guaranteed"]), (&Value::Bool(false), &Value::Bool(true)));
+    assert!(small["needs"][0]["more"] == 0 && large["needs"][0]["more"].as_u64().unwrap() >= 1, "{large}");
+    assert!(small["needs_percent"].as_f64().unwrap() >= 190.0, "two of the same disk need two: {small}");
+}
+
+#[test]
+fn a_host_with_more_than_enough_keeps_promises_beside_bad_neighbours() {
+    let folder = tempfile::tempdir().unwrap();
+    let contract = file(folder.path(), "tenants.toml", TENANTS);
+    let said = succeeds(&["guarantee", contract.to_str().unwrap(), "--disk", "nvme-tlc", "--seconds", "2"]);
+    assert!(said.starts_with("These promises can be guaranteed"), "{said}");
+    assert!(said.contains("would break first"), "{said}");
+}

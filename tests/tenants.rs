@@ -1,0 +1,258 @@
+//! Tenants as a person meets them: who they are, what they were promised, and what the report says of that.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn succeeds(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// What the program complains of, and that it calls it bad input.
+fn complaint(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+/// What a simulation says of tenants.
+fn tenancy(arguments: &[&str]) -> Value {
+    let record: Value = serde_json::from_str(&succeeds(&[&["simulate", "--json"], arguments].concat())).unwrap();
+    record["tenants"].clone()
+}
+
+fn tenant<'a>(tenancy: &'a Value, name: &str) -> &'a Value {
+    tenancy["tenants"].as_array().unwrap().iter().find(|tenant| tenant["name"] == name).unwrap()
+}
+
+fn broken(tenant: &Value) -> Vec<&str> {
+    tenant["broken"].as_array().unwrap().iter().map(|broken| broken.as_str().unwrap()).collect()
+}
+
+fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
+    let path = folder.join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+/// A database that reads at random, and a neighbour with so many requests outstanding that nobody else gets far.
+const FLOOD: &str = "[global]\nruntime=10\ntime_based\ndirect=1\nioengine=libaio\nrw=randread\n[database]\nbs=8k\nsize=512m\niodepth=2\n\
+                     [flood]\nbs=64k\nsize=4g\niodepth=128\n";
+
+/// The promises to both.
+const PROMISES: &str = "[[tenant]]\nname = \"customer\"\njobs = [\"database\"]\nreference = \"barracuda\"\n\
+                        [[tenant]]\nname = \"other\"\njobs = [\"flood\"]\nbest_effort = true\n";
+
+#[test]
+fn a_promise_that_a_flood_breaks_is_reported_as_broken_and_alone_it_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let (flood, promises) = (file(folder.path(), "flood.fio", FLOOD), file(folder.path(), "promises.toml", PROMISES));
+    let (flood, promises) = (flood.to_str().unwrap(), promises.to_str().unwrap());
+    let arguments = [flood, "--tenants", promises, "--scheduler", "noop"];
+    let flooded = tenancy(&arguments);
+    let customer = tenant(&flooded, "customer");
+    let broken_promises = broken(customer);
+    assert!(broken_promises.iter().any(|broken| broken.contains("of the throughput that it has on barracuda")), "{customer}");
+    assert!(broken_promises.iter().any(|broken| broken.contains("windows of 1 s")), "{customer}");
+    assert!(broken_promises.iter().any(|broken| broken.contains("p99 response time is")), "{customer}");
+    assert!(customer["reference"]["throughput_ratio"].as_f64().unwrap() < 0.5, "{customer}");
+    let second = &customer["reference"]["windows"][1];
+    assert!(second["windows"].as_u64() >= Some(9) && second["violated"] == second["windows"], "{second}");
+    assert!(broken(tenant(&flooded, "other")).is_empty(), "nothing was promised to it");
+    assert!(flooded["capacity"]["needs_s_per_s"].as_f64().unwrap() < 1.0, "the disk could have kept it: {flooded}");
+    let printed = succeeds(&[&["simulate"], &arguments[..]].concat());
+    assert!(printed.contains("customer: promised never served worse than by barracuda alone. BROKEN: it got"), "{printed}");
+
+    // The same promise without the neighbour.
+    let quiet = FLOOD.split("[flood]").next().unwrap();
+    let (quiet, one) = (
+        file(folder.path(), "quiet.fio", quiet),
+        file(folder.path(), "one.toml", PROMISES.split("[[tenant]]\nname = \"other\"").next().unwrap()),
+    );
+    let alone = tenancy(&[quiet.to_str().unwrap(), "--tenants", one.to_str().unwrap(), "--scheduler", "noop"]);
+    assert!(broken(tenant(&alone, "customer")).is_empty(), "{alone}");
+}
+
+#[test]
+fn a_disk_is_exactly_as_good_as_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = file(
+        folder.path(),
+        "one.fio",
+        "[global]\nruntime=6\ntime_based\ndirect=1\n[a]\n; seekwise: tenant=a reference=atlas10k\nrw=randread\nbs=8k\nsize=1g\nthinktime=3000\n",
+    );
+    // Without comments nobody is a tenant.
+    let tenancy_here = tenancy(&[job.to_str().unwrap(), "--disk", "atlas10k", "--scheduler", "clook"]);
+    let figures = &tenant(&tenancy_here, "a")["reference"];
+    // The file lies elsewhere on a disk of its own: at its beginning.
+    let ratio = figures["throughput_ratio"].as_f64().unwrap();
+    assert!((0.9..1.1).contains(&ratio), "{figures}");
+    assert_eq!(figures["recovery"]["returns"], 1);
+}
+
+#[test]
+fn schedulers_are_compared_by_whom_they_keep_their_promises_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let (flood, promises) = (file(folder.path(), "flood.fio", FLOOD), file(folder.path(), "promises.toml", PROMISES));
+    let page = folder.path().join("page.html");
+    let arguments = [
+        "compare",
+        flood.to_str().unwrap(),
+        "--tenants",
+        promises.to_str().unwrap(),
+        "--scheduler",
+        "noop",
+        "--scheduler",
+        "clook",
+    ];
+    let printed = succeeds(&[&arguments[..], &["--html", page.to_str().unwrap()]].concat());
+    for scheduler in ["noop", "clook"] {
+        let line = format!("{scheduler}: 0 of 1 tenants got what they were promised; worst customer: it got ");
+        assert!(printed.contains(&line), "{printed}");
+    }
+    let html = std::fs::read_to_string(page).unwrap();
+    for words in
+        ["<h2>Tenants</h2>", "customer: promised never served worse than by barracuda alone", "promises broken.", "on barracuda"]
+    {
+        assert!(html.contains(words), "the page lacks {words}");
+    }
+    let one = succeeds(&[&arguments[..], &["--threads", "1", "--json"]].concat());
+    assert_eq!(one, succeeds(&[&arguments[..], &["--threads", "4", "--json"]].concat()), "the same bytes on any number of threads");
+}
+
+#[test]
+fn a_host_that_cannot_do_it_is_said_not_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut job =
+        String::from("[global]\nruntime=5\ntime_based\ndirect=1\nioengine=libaio\nrw=randread\nbs=8k\nsize=256m\niodepth=4\n");
+    for number in 0..4 {
+        writeln!(job, "[volume-{number}]\n; seekwise: tenant=t{number} reference=barracuda").unwrap();
+    }
+    let job = file(folder.path(), "four.fio", &job);
+    let printed = succeeds(&["simulate", job.to_str().unwrap(), "--disk", "barracuda"]);
+    assert!(printed.contains("Cannot be guaranteed: needs "), "{printed}");
+    assert!(printed.contains("s of this disk’s work a second, has 1."), "{printed}");
+}
+
+#[test]
+fn what_the_kernel_writes_back_is_on_the_account_of_who_wrote_it_and_shares_are_of_that() {
+    let tenancy = tenancy(&["tenants/weighted-shares", "--scheduler", "fairio"]);
+    for (name, weight, promised) in [("gold", 3, 50.0), ("silver", 2, 100.0 / 3.0), ("bronze", 1, 100.0 / 6.0)] {
+        let tenant = tenant(&tenancy, name);
+        assert_eq!(tenant["promised"]["weight"], weight);
+        let share = |key: &str| tenant["share"][key].as_f64().unwrap();
+        assert!((share("promised_percent") - promised).abs() < 1e-9, "{tenant}");
+        assert!((share("got_percent") - promised).abs() < 1.0 && broken(tenant).is_empty(), "{name}: {}", tenant["share"]);
+    }
+    assert_eq!(tenancy["others_requests"], 0);
+    // Nobody keeps them there.
+    let shared = succeeds(&["compare", "tenants/weighted-shares", "--scheduler", "noop"]);
+    assert!(shared.contains("tenants got what they were promised; worst "), "{shared}");
+}
+
+#[test]
+fn limits_and_reservations_are_judged_by_the_second() {
+    let folder = tempfile::tempdir().unwrap();
+    let job = file(
+        folder.path(),
+        "rates.fio",
+        "[global]\nruntime=5\ntime_based\ndirect=1\nrw=randread\nbs=4k\nsize=256m\n[a]\n; seekwise: tenant=fast limit_iops=20\n\
+         [b]\n; seekwise: tenant=slow reservation_iops=5000\n",
+    );
+    let tenancy = tenancy(&[job.to_str().unwrap(), "--scheduler", "noop"]);
+    let said = |name| broken(tenant(&tenancy, name)).join(" ");
+    assert!(said("fast").contains("more than its limit of 20 requests a second"), "{}", said("fast"));
+    assert!(said("slow").contains("less than 95% of 5000 requests"), "{}", said("slow"));
+}
+
+#[test]
+fn streams_of_a_trace_and_pieces_of_a_disk_are_tenants_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut lines = String::from("time_us,stream,op,lba,sectors,sync\n");
+    for n in 0..600u64 {
+        let (stream, lba) = if n % 2 == 0 { (1, 1_000 + n * 16) } else { (2, 3_000_000 + (n * 7919) % 1_000_000) };
+        writeln!(lines, "{},{stream},R,{lba},16,1", n * 10_000).unwrap();
+    }
+    let trace = file(folder.path(), "two.csv", &lines);
+    let promises = file(
+        folder.path(),
+        "two.toml",
+        "[[tenant]]\nname = \"one\"\njobs = [1]\nreference = \"barracuda\"\n\
+         [[tenant]]\nname = \"place\"\nvolumes = [{ begin_mib = 1024, mib = 1024 }]\nreference = \"constant:request_ms=20\"\n",
+    );
+    let tenancy = tenancy(&[trace.to_str().unwrap(), "--tenants", promises.to_str().unwrap()]);
+    for name in ["one", "place"] {
+        let tenant = tenant(&tenancy, name);
+        assert_eq!((&tenant["requests"], &tenant["reference"]["response"]["requests"]), (&300.into(), &300.into()), "{tenant}");
+        assert!(broken(tenant).is_empty(), "{tenant}");
+    }
+    assert_eq!(tenancy["others_requests"], 0);
+}
+
+#[test]
+fn what_is_wrong_is_said_with_what_would_be_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let flood = file(folder.path(), "flood.fio", FLOOD);
+    let wrong = |promises: &str| {
+        let promises = file(folder.path(), "promises.toml", promises);
+        complaint(&["simulate", flood.to_str().unwrap(), "--tenants", promises.to_str().unwrap()])
+    };
+    for (promises, words) in [
+        (PROMISES.replace("\"database\"", "\"databse\""), "tenant customer: jobs: "),
+        (PROMISES.replace("\"database\"", "\"databse\""), "has no job or stream databse (database, flood); did you mean database?"),
+        (PROMISES.replace("\"flood\"", "\"database\""), "tenant other: jobs: database is tenant customer's already"),
+        (
+            PROMISES.replace("\"barracuda\"", "\"baracuda\""),
+            "tenant customer: reference: baracuda: neither a file, nor one of the built-in disks",
+        ),
+        (
+            PROMISES
+                .replace("jobs = [\"flood\"]", "jobs = [\"flood\"]\nreference = \"barracuda\"")
+                .replace("best_effort = true", ""),
+            "tenant other: reference: barracuda holds 2006 MiB, and the tenant has 4096 MiB",
+        ),
+        (
+            PROMISES.replace("best_effort = true", "volumes = [{ begin_mib = 5000000, mib = 1 }]"),
+            "tenant other: volumes: ends at 5000001 MiB, and sata7200 holds",
+        ),
+        (
+            PROMISES.replace("best_effort = true", "volumes = [{ begin_mib = 0, mib = 9 }, { begin_mib = 8, mib = 1 }]"),
+            "tenants other and other: both volumes hold sector 16384",
+        ),
+        (
+            PROMISES.replace("jobs = [\"flood\"]", "volumes = [{ begin_mib = 0, mib = 1 }]"),
+            "flood.fio runs jobs, and the tenant names none of them; jobs = [\"database\"]",
+        ),
+        (PROMISES.replace("best_effort = true", "weight = 0"), "tenant other: weight: a weight of 0 is no share; 1 is the least"),
+    ] {
+        let said = wrong(&promises);
+        assert!(said.contains(words), "{promises}\n{said}");
+    }
+    // What only the reference run finds out.
+    let far = file(folder.path(), "far.csv", "time_us,stream,op,lba,sectors,sync\n0,1,R,8000000,8,1\n");
+    let promises = file(folder.path(), "far.toml", "[[tenant]]\nname = \"a\"\njobs = [1]\nreference = \"barracuda\"\n");
+    let said = complaint(&["simulate", far.to_str().unwrap(), "--tenants", promises.to_str().unwrap()]);
+    assert!(said.contains("sector 8000000 is beyond the tenant's reference disk of 4110000 sectors"), "{said}");
+    let missing = complaint(&["simulate", flood.to_str().unwrap(), "--tenants", "missing.toml"]);
+    assert!(missing.contains("missing.toml: cannot be read"), "{missing}");
+    let comments = file(folder.path(), "comments.fio", &FLOOD.replace("[flood]", "[flood]\n; seekwise: tenant=x wieght=3\n"));
+    let said = complaint(&["compare", comments.to_str().unwrap()]);
+    assert!(
+        said.contains("comments.fio:12: tenant x: wieght: there is no such key") && said.contains("did you mean weight?"),
+        "{said}"
+    );
+}
