@@ -14,7 +14,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, SchedulerSpec};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, SchedulerSpec, sort_anew};
 use crate::queue::{Limits, Merging, Queue};
 use crate::sorted::SortedList;
 use crate::tenants::{Register, Roster};
@@ -232,16 +232,8 @@ impl Scheduler for MClock {
     }
 
     fn set_roster(&mut self, roster: &Roster) {
-        let mut waiting = Vec::new();
-        self.drain(&mut waiting);
-        let limits = self.queue.limits();
-        let now = self.now;
-        // Those that were kept apart stay apart: nobody could be told of a merge.
-        *self = MClock::new(Limits { max_sectors: 0, ..limits }, roster);
-        for request in waiting {
-            self.insert(now, request);
-        }
-        self.queue.set_limits(&limits);
+        let (now, limits) = (self.now, self.queue.limits());
+        sort_anew(self, now, limits, |_| MClock::new(limits, roster));
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

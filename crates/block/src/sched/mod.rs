@@ -236,6 +236,19 @@ pub fn switch(from: &mut dyn Scheduler, to: &mut dyn Scheduler, now: Nanos, mut 
     }
 }
 
+/// Makes a scheduler anew for another roster, and gives it what waited. Requests that were kept apart stay apart: nobody could be told of a
+/// merge.
+fn sort_anew<S: Scheduler>(scheduler: &mut S, now: Nanos, limits: Limits, anew: impl FnOnce(&S) -> S) {
+    let mut waiting = Vec::new();
+    scheduler.drain(&mut waiting);
+    *scheduler = anew(scheduler);
+    scheduler.set_limits(&Limits { max_sectors: 0, ..limits });
+    for request in waiting {
+        scheduler.insert(now, request);
+    }
+    scheduler.set_limits(&limits);
+}
+
 /// [`Tags::wake_batch`] where at least so many tags are open to all.
 fn wake_batch(depth: u32) -> u32 {
     (depth / 8).clamp(1, 8)

@@ -7,7 +7,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Scheduler, SchedulerSpec};
+use super::{Insertion, Pick, Scheduler, SchedulerSpec, sort_anew};
 use crate::queue::{Limits, Merging, Placed, Queue};
 use crate::sorted::SortedList;
 use crate::tenants::{Register, Roster};
@@ -124,16 +124,8 @@ impl Scheduler for VirtualClock {
     }
 
     fn set_roster(&mut self, roster: &Roster) {
-        let mut waiting = Vec::new();
-        self.drain(&mut waiting);
-        let limits = self.queue.limits();
-        let now = self.now;
-        // Those that were kept apart stay apart: nobody could be told of a merge.
-        *self = VirtualClock::new(Limits { max_sectors: 0, ..limits }, self.tuning, roster);
-        for request in waiting {
-            self.insert(now, request);
-        }
-        self.queue.set_limits(&limits);
+        let (now, limits) = (self.now, self.queue.limits());
+        sort_anew(self, now, limits, |before| VirtualClock::new(limits, before.tuning, roster));
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

@@ -26,7 +26,7 @@ mod volume;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, SchedulerSpec};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, SchedulerSpec, sort_anew};
 use crate::queue::{Limits, Merging, Placed, Queue};
 use crate::sorted::SortedList;
 use crate::tenants::{Register, Roster};
@@ -399,16 +399,8 @@ impl Scheduler for YouChoose {
     }
 
     fn set_roster(&mut self, roster: &Roster) {
-        let mut waiting = Vec::new();
-        self.drain(&mut waiting);
-        let limits = self.queue.limits();
-        // Those that were kept apart stay apart: nobody could be told of a merge.
-        let now = self.now;
-        *self = YouChoose::new(Limits { max_sectors: 0, ..limits }, self.tuning, roster);
-        for request in waiting {
-            self.insert(now, request);
-        }
-        self.queue.set_limits(&limits);
+        let (now, limits) = (self.now, self.queue.limits());
+        sort_anew(self, now, limits, |before| YouChoose::new(limits, before.tuning, roster));
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
