@@ -2,31 +2,12 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod program;
+
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
+use program::{refused, succeeds};
 use serde_json::Value;
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-/// What the program complains of, and that it calls it bad input.
-fn complaint(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
-    text(&output.stderr)
-}
 
 fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
     let path = folder.join(name);
@@ -92,7 +73,7 @@ fn what_is_wrong_with_a_house_is_said_by_line_and_key() {
     let folder = tempfile::tempdir().unwrap();
     let complains = |from: &str, to: &str, expected: &[&str]| {
         let house = file(folder.path(), "house.toml", &HOUSE.replacen(from, to, 1));
-        let error = complaint(&["place", house.to_str().unwrap()]);
+        let error = refused(&["place", house.to_str().unwrap()]);
         assert!(expected.iter().all(|part| error.contains(part)), "{to}: {error}");
     };
     complains("on = \"flash\"", "on = \"flahs\"", &["house.toml:15: on", "no array flahs", "flash"]);

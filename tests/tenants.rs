@@ -2,32 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod program;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
+use program::{refused, succeeds};
 use serde_json::Value;
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-/// What the program complains of, and that it calls it bad input.
-fn complaint(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
-    text(&output.stderr)
-}
 
 /// What a simulation says of tenants.
 fn tenancy(arguments: &[&str]) -> Value {
@@ -209,7 +190,7 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
     let flood = file(folder.path(), "flood.fio", FLOOD);
     let wrong = |promises: &str| {
         let promises = file(folder.path(), "promises.toml", promises);
-        complaint(&["simulate", flood.to_str().unwrap(), "--tenants", promises.to_str().unwrap()])
+        refused(&["simulate", flood.to_str().unwrap(), "--tenants", promises.to_str().unwrap()])
     };
     for (promises, words) in [
         (PROMISES.replace("\"database\"", "\"databse\""), "tenant customer: jobs: "),
@@ -245,12 +226,12 @@ fn what_is_wrong_is_said_with_what_would_be_right() {
     // What only the reference run finds out.
     let far = file(folder.path(), "far.csv", "time_us,stream,op,lba,sectors,sync\n0,1,R,8000000,8,1\n");
     let promises = file(folder.path(), "far.toml", "[[tenant]]\nname = \"a\"\njobs = [1]\nreference = \"barracuda\"\n");
-    let said = complaint(&["simulate", far.to_str().unwrap(), "--tenants", promises.to_str().unwrap()]);
+    let said = refused(&["simulate", far.to_str().unwrap(), "--tenants", promises.to_str().unwrap()]);
     assert!(said.contains("sector 8000000 is beyond the tenant's reference disk of 4110000 sectors"), "{said}");
-    let missing = complaint(&["simulate", flood.to_str().unwrap(), "--tenants", "missing.toml"]);
+    let missing = refused(&["simulate", flood.to_str().unwrap(), "--tenants", "missing.toml"]);
     assert!(missing.contains("missing.toml: cannot be read"), "{missing}");
     let comments = file(folder.path(), "comments.fio", &FLOOD.replace("[flood]", "[flood]\n; seekwise: tenant=x wieght=3\n"));
-    let said = complaint(&["compare", comments.to_str().unwrap()]);
+    let said = refused(&["compare", comments.to_str().unwrap()]);
     assert!(
         said.contains("comments.fio:12: tenant x: wieght: there is no such key") && said.contains("did you mean weight?"),
         "{said}"
