@@ -32,7 +32,9 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, tags_open_to_tenant, wake_batch};
+use super::{
+    COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew, tags_open_to_tenant, wake_batch,
+};
 use crate::queue::{Limits, Merging, Queue, Slot};
 use crate::tenants::Register;
 use crate::{Nanos, Request, Roster, Tunable, Unit, tunables, words};
@@ -315,15 +317,11 @@ impl Scheduler for Fairio {
     }
 
     fn set_roster(&mut self, roster: &Roster) {
-        let mut waiting = Vec::new();
-        let limits = self.queue.limits();
-        self.drain(&mut waiting);
-        self.register = Register::new(roster);
-        self.accounts = Accounts::default();
-        // The host would not hear of merges now.
-        self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
-        waiting.into_iter().for_each(|request| self.sort_in(request));
-        self.queue.set_limits(&limits);
+        let reset = |this: &mut Fairio| {
+            this.register = Register::new(roster);
+            this.accounts = Accounts::default();
+        };
+        sort_anew(self, self.queue.limits(), reset, Fairio::sort_in);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

@@ -19,7 +19,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, tags_open_to_tenant, wake_batch};
+use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew, tags_open_to_tenant, wake_batch};
 use crate::limits::Throttle;
 use crate::queue::{Limits, Merging, Queue};
 use crate::sorted::SortedList;
@@ -317,17 +317,14 @@ impl Scheduler for IoCost {
     }
 
     fn set_roster(&mut self, roster: &Roster) {
-        let mut waiting = Vec::new();
-        let limits = self.queue.limits();
-        self.drain(&mut waiting);
-        self.register = Register::new(roster);
-        (self.groups, self.active, self.in_use) = (Vec::new(), Vec::new(), 0);
-        // The host would not hear of merges now.
-        self.queue.set_limits(&Limits { max_sectors: 0, ..limits });
-        for request in waiting {
-            self.insert(request.arrival, request);
-        }
-        self.queue.set_limits(&limits);
+        let reset = |this: &mut IoCost| {
+            this.register = Register::new(roster);
+            (this.groups, this.active, this.in_use) = (Vec::new(), Vec::new(), 0);
+        };
+        let insert = |this: &mut IoCost, request: Request| {
+            this.insert(request.arrival, request);
+        };
+        sort_anew(self, self.queue.limits(), reset, insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

@@ -233,7 +233,10 @@ impl Scheduler for MClock {
 
     fn set_roster(&mut self, roster: &Roster) {
         let (now, limits) = (self.now, self.queue.limits());
-        sort_anew(self, now, limits, |_| MClock::new(limits, roster));
+        let insert = |this: &mut MClock, request| {
+            this.insert(now, request);
+        };
+        sort_anew(self, limits, |this| *this = MClock::new(limits, roster), insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

@@ -236,15 +236,15 @@ pub fn switch(from: &mut dyn Scheduler, to: &mut dyn Scheduler, now: Nanos, mut 
     }
 }
 
-/// Makes a scheduler anew for another roster, and gives it what waited. Requests that were kept apart stay apart: nobody could be told of a
-/// merge.
-fn sort_anew<S: Scheduler>(scheduler: &mut S, now: Nanos, limits: Limits, anew: impl FnOnce(&S) -> S) {
+/// Sorts what waits in a scheduler anew: all is taken out, `reset` takes another roster, and `insert` is given each again. Requests that
+/// were kept apart stay apart: nobody could be told of a merge.
+fn sort_anew<S: Scheduler>(scheduler: &mut S, limits: Limits, reset: impl FnOnce(&mut S), mut insert: impl FnMut(&mut S, Request)) {
     let mut waiting = Vec::new();
     scheduler.drain(&mut waiting);
-    *scheduler = anew(scheduler);
+    reset(scheduler);
     scheduler.set_limits(&Limits { max_sectors: 0, ..limits });
     for request in waiting {
-        scheduler.insert(now, request);
+        insert(scheduler, request);
     }
     scheduler.set_limits(&limits);
 }

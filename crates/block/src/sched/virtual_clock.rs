@@ -125,7 +125,10 @@ impl Scheduler for VirtualClock {
 
     fn set_roster(&mut self, roster: &Roster) {
         let (now, limits) = (self.now, self.queue.limits());
-        sort_anew(self, now, limits, |before| VirtualClock::new(limits, before.tuning, roster));
+        let insert = |this: &mut VirtualClock, request| {
+            this.insert(now, request);
+        };
+        sort_anew(self, limits, |this| *this = VirtualClock::new(limits, this.tuning, roster), insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {

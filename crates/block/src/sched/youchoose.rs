@@ -400,7 +400,10 @@ impl Scheduler for YouChoose {
 
     fn set_roster(&mut self, roster: &Roster) {
         let (now, limits) = (self.now, self.queue.limits());
-        sort_anew(self, now, limits, |before| YouChoose::new(limits, before.tuning, roster));
+        let insert = |this: &mut YouChoose, request| {
+            this.insert(now, request);
+        };
+        sort_anew(self, limits, |this| *this = YouChoose::new(limits, this.tuning, roster), insert);
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
