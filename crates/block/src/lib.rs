@@ -13,6 +13,7 @@ pub mod conformance;
 mod decay;
 mod directory;
 pub mod hash_index;
+mod holders;
 mod knowledge;
 pub mod limits;
 pub mod list;

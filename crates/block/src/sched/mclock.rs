@@ -14,7 +14,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, SchedulerSpec, sort_anew};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew};
+use crate::holders::Holders;
 use crate::queue::{Limits, Merging, Queue};
 use crate::sorted::SortedList;
 use crate::tenants::{Register, Roster};
@@ -98,6 +99,7 @@ struct MClock {
     /// A lane for each tenant.
     queue: Queue,
     clients: Vec<Client>,
+    holders: Holders,
     reservations: SortedList,
     /// Within their limits, by proportional tags; and beyond, by when they are within again.
     ready: SortedList,
@@ -113,6 +115,7 @@ impl MClock {
             register: Register::new(roster),
             queue: Queue::new(limits, Merging { front: true, within_stream: false }),
             clients: Vec::new(),
+            holders: Holders::default(),
             reservations: SortedList::default(),
             ready: SortedList::default(),
             limited: SortedList::default(),
@@ -204,6 +207,7 @@ impl Scheduler for MClock {
         self.open(number);
         self.wake(number);
         let placed = self.queue.insert(number, Nanos::ZERO, request);
+        self.holders.comes(number, &self.register, &placed);
         self.line_up(now, number);
         placed.into()
     }
@@ -225,6 +229,19 @@ impl Scheduler for MClock {
         }
     }
 
+    fn completed(&mut self, _now: Nanos, request: &Request, _service: Nanos) {
+        let number = self.register.number(request);
+        self.holders.leaves(number, &self.register);
+    }
+
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Holders::tags(room))
+    }
+
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.holders.open_tags(depth, &self.register, request)
+    }
+
     fn retune(&mut self, _values: &[i64]) {}
 
     fn set_limits(&mut self, limits: &Limits) {
@@ -240,7 +257,9 @@ impl Scheduler for MClock {
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
+        let first = out.len();
         self.queue.drain(out);
+        self.holders.drained(&mut self.register, &out[first..]);
         for number in 0..self.clients.len() {
             self.clients[number].is_waiting = false;
             self.line_up(self.now, number);

@@ -250,13 +250,13 @@ fn sort_anew<S: Scheduler>(scheduler: &mut S, limits: Limits, reset: impl FnOnce
 }
 
 /// [`Tags::wake_batch`] where at least so many tags are open to all.
-fn wake_batch(depth: u32) -> u32 {
+pub(crate) fn wake_batch(depth: u32) -> u32 {
     (depth / 8).clamp(1, 8)
 }
 
 /// How many of the tags are open to a tenant that holds so many, by its weight beside all those who ask: all of them up to its part of one
 /// half, beyond that only the other half. So who floods the queue leaves room for everybody, and alone it has room enough.
-fn tags_open_to_tenant(depth: u32, held: u64, weight: u64, weights: u64) -> u32 {
+pub(crate) fn tags_open_to_tenant(depth: u32, held: u64, weight: u64, weights: u64) -> u32 {
     let half = depth.div_ceil(2);
     let is_modest = u128::from(held) * u128::from(weights.max(weight)) < u128::from(half) * u128::from(weight);
     if is_modest { depth } else { half }

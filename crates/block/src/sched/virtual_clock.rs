@@ -7,7 +7,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Pick, Scheduler, SchedulerSpec, sort_anew};
+use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew};
+use crate::holders::Holders;
 use crate::queue::{Limits, Merging, Placed, Queue};
 use crate::sorted::SortedList;
 use crate::tenants::{Register, Roster};
@@ -50,6 +51,7 @@ struct VirtualClock {
     /// A lane for each tenant.
     queue: Queue,
     flows: Vec<Flow>,
+    holders: Holders,
     /// Tenants with requests, by the stamp of the first.
     heads: SortedList,
     now: Nanos,
@@ -62,6 +64,7 @@ impl VirtualClock {
             register: Register::new(roster),
             queue: Queue::new(limits, Merging { front: true, within_stream: false }),
             flows: Vec::new(),
+            holders: Holders::default(),
             heads: SortedList::default(),
             now: Nanos::ZERO,
         }
@@ -96,6 +99,7 @@ impl Scheduler for VirtualClock {
             self.flows.resize(number + 1, Flow::default());
         }
         let placed = self.queue.insert(number, Nanos::ZERO, request);
+        self.holders.comes(number, &self.register, &placed);
         // What joined a waiting request changes no stamp, unless the oldest was swallowed and left its age to another.
         if !matches!(placed, Placed::Merged { absorbed: None, .. }) {
             self.line_up(number);
@@ -112,6 +116,19 @@ impl Scheduler for VirtualClock {
         self.flows[number].clock = (stamp >> 64) as u64;
         self.line_up(number);
         Pick::Go(request)
+    }
+
+    fn completed(&mut self, _now: Nanos, request: &Request, _service: Nanos) {
+        let number = self.register.number(request);
+        self.holders.leaves(number, &self.register);
+    }
+
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Holders::tags(room))
+    }
+
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.holders.open_tags(depth, &self.register, request)
     }
 
     fn retune(&mut self, values: &[i64]) {
@@ -132,7 +149,9 @@ impl Scheduler for VirtualClock {
     }
 
     fn drain(&mut self, out: &mut Vec<Request>) {
+        let first = out.len();
         self.queue.drain(out);
+        self.holders.drained(&mut self.register, &out[first..]);
         (0..self.flows.len()).for_each(|number| self.line_up(number));
     }
 }
