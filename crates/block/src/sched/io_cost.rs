@@ -120,6 +120,8 @@ struct IoCost {
     /// Those for whom something waits, by when it may go by the device's clock.
     due: SortedList,
     clock: Clock,
+    /// When something last happened, for a new roster comes without a time, and the clock never runs backwards.
+    now: Nanos,
 }
 
 impl IoCost {
@@ -135,6 +137,7 @@ impl IoCost {
             in_use: 0,
             due: SortedList::default(),
             clock: Clock::new(&set),
+            now: Nanos::ZERO,
         }
     }
 
@@ -247,6 +250,7 @@ impl IoCost {
 
 impl Scheduler for IoCost {
     fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.now = now;
         self.end_period(now);
         let number = self.register.number(&request);
         self.activate(now, number);
@@ -261,6 +265,7 @@ impl Scheduler for IoCost {
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
+        self.now = now;
         if self.queue.is_empty() {
             return Pick::Empty;
         }
@@ -284,7 +289,8 @@ impl Scheduler for IoCost {
         Pick::Empty
     }
 
-    fn completed(&mut self, _now: Nanos, request: &Request, service: Nanos) {
+    fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
+        self.now = now;
         let (target, index) = if request.op == Op::Read { (self.set.rlat, 0) } else { (self.set.wlat, 1) };
         let transfer = Nanos(self.model.transfer(request));
         self.clock.latency(index, service - transfer <= target);
@@ -321,8 +327,9 @@ impl Scheduler for IoCost {
             this.register = Register::new(roster);
             (this.groups, this.active, this.in_use) = (Vec::new(), Vec::new(), 0);
         };
-        let insert = |this: &mut IoCost, request: Request| {
-            this.insert(request.arrival, request);
+        let now = self.now;
+        let insert = |this: &mut IoCost, request| {
+            this.insert(now, request);
         };
         sort_anew(self, self.queue.limits(), reset, insert);
     }
