@@ -15,10 +15,15 @@
 //! Requests of a volume leave in *slots* of so much reference time, within which any other scheduler puts them in order. A slot ends early
 //! if another volume is at its last moment, unless both are late already: then time is short, and batches are what saves it.
 //!
+//! A request that is at the device cannot be called back. So what was promised nothing, and what is large, goes only if it is done before
+//! a volume that has asked, or is about to, must have the device ([`guard`]). What is always too long goes so seldom that it makes no more
+//! than one in a hundred responses late, but after ten times `best_effort_wait_ms` at the latest.
+//!
 //! Left out of the paper's scheme: its clock runs ahead by what is served beyond the promise, for which the volume would pay when others
 //! come; here it never runs further ahead than what is still to be done ([`Volume::completed`](volume::Volume::completed)).
 
 mod charges;
+mod guard;
 mod pacing;
 mod tuning;
 mod volume;
@@ -26,12 +31,14 @@ mod volume;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{COMPLETION_BACKSTOP, Insertion, Pick, Scheduler, SchedulerSpec, sort_anew};
+use super::{COMPLETION_BACKSTOP, Insertion, Pick, Room, Scheduler, SchedulerSpec, Tags, sort_anew};
+use crate::holders::Holders;
 use crate::queue::{Limits, Merging, Placed, Queue};
 use crate::sorted::SortedList;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request};
 use charges::{Charge, Charges};
+use guard::{Guards, High, Low, Response};
 use pacing::Pacing;
 use tuning::Tunables;
 use volume::Volume;
@@ -53,6 +60,8 @@ enum Turn {
     Owed(usize),
     /// Nobody is: it has the lowest tag.
     Spare(usize),
+    /// It has waited for too long that others leave room for its requests.
+    Intrusion(usize),
     /// The device has enough to do until then.
     Later(Nanos),
 }
@@ -64,12 +73,22 @@ struct YouChoose {
     queue: Queue,
     volumes: Vec<Volume>,
     charges: Charges,
+    holders: Holders,
     /// Volumes with a promise and something to send, by when it is due.
     dues: SortedList,
-    /// Volumes with something to send, by their tags: those whose requests are small, and those that keep the device long.
+    /// Volumes with something to send, by their tags: those with a promise, and those without.
     tags: [SortedList; 2],
-    /// Of both, those without a promise.
-    others: SortedList,
+    /// Those for whose sake others may not keep the device for long.
+    guards: Guards,
+    /// How often it was kept for longer, and until when.
+    intrusions: u32,
+    intruded_until: Nanos,
+    /// There was room at the device for a volume without a promise since one was last served, but it would have been kept for too long.
+    refused: bool,
+    /// How long a request of a volume without a promise is at the device if nothing else is, at worst.
+    others_keep: High,
+    /// The response that volumes have on their reference disks at worst, of the one with the shortest.
+    patience: Low,
     /// Whose slot is open.
     current: Option<usize>,
     /// How far the reference disks' time has come where the host does not keep up with them.
@@ -78,15 +97,15 @@ struct YouChoose {
     pauses: SortedList,
     /// The tag of what was last served of the capacity to spare.
     spare_time: u64,
+    /// By how much the tags of those without a promise are ahead of what they say: what was held back from all of them is not saved up.
+    others_ahead: u64,
     /// When something was last sent of a volume without a promise, or when there was last nothing of them to send.
     others_served: Nanos,
     pacing: Pacing,
     /// Volumes whose requests are done later than on their reference disks.
     behind: usize,
-    /// When that last changed.
-    last_behind: Nanos,
-    /// When something last went to the device.
-    last_sent: Nanos,
+    /// What the device said of the request whose completion is about to be reported: its work, on one disk of those that work side by side.
+    worked: Option<Nanos>,
     /// When something last happened, for a new roster comes without a time.
     now: Nanos,
 }
@@ -94,9 +113,12 @@ struct YouChoose {
 /// How many requests of a volume without a reference disk a slot holds at most.
 const MOST_IN_SLOT: u64 = 64;
 
+/// Volumes without a promise that would keep the device for too long wait at most so many times as long as where there is no time for them.
+const MOST_WAITS: u64 = 10;
+
 /// Places of the lists of tags.
-const LIGHT: usize = 0;
-const HEAVY: usize = 1;
+const PROMISED: usize = 0;
+const OTHERS: usize = 1;
 
 /// A key of a sorted list: first the number, then the volume, so that none is there twice.
 fn key(number: u64, volume: usize) -> u128 {
@@ -109,25 +131,31 @@ fn number_of(key: u128) -> u64 {
 
 impl YouChoose {
     fn new(limits: Limits, tuning: Tunables, roster: &Roster) -> YouChoose {
-        let is_promised = roster.tenants().iter().any(|tenant| tenant.reference.is_some());
+        let is_shared = !roster.tenants().is_empty();
         YouChoose {
             tuning,
             register: Register::new(roster),
             queue: Queue::new(limits, Merging { front: true, within_stream: false }),
             volumes: Vec::new(),
             charges: Charges::default(),
+            holders: Holders::default(),
             dues: SortedList::default(),
             tags: [SortedList::default(), SortedList::default()],
-            others: SortedList::default(),
+            guards: Guards::default(),
+            intrusions: 0,
+            refused: false,
+            intruded_until: Nanos::ZERO,
+            others_keep: High::default(),
+            patience: Low::default(),
             current: None,
             pauses: SortedList::default(),
             progress: Nanos::ZERO,
             spare_time: 0,
+            others_ahead: 0,
             others_served: Nanos::ZERO,
-            pacing: Pacing::new(tuning.in_flight, is_promised.then_some(roster.disks())),
+            pacing: Pacing::new(tuning.in_flight, is_shared.then_some(roster.disks())),
             behind: 0,
-            last_behind: Nanos::ZERO,
-            last_sent: Nanos::ZERO,
+            worked: None,
             now: Nanos::ZERO,
         }
     }
@@ -159,7 +187,6 @@ impl YouChoose {
         if volume.is_behind != volume.places.behind {
             volume.places.behind = volume.is_behind;
             self.behind = if volume.is_behind { self.behind + 1 } else { self.behind - 1 };
-            self.last_behind = now;
         }
         let pause = volume.pauses_behind().map(|until| key(until.0, number));
         if pause != volume.places.pause {
@@ -176,24 +203,18 @@ impl YouChoose {
             due.inspect(|&due| self.dues.insert(due, number as u32));
             volume.places.due = due;
         }
-        let list = if volume.is_heavy() { HEAVY } else { LIGHT };
-        let tag = (volume.waiting > 0).then(|| (list, key(volume.tag, number)));
+        let tags = &mut self.tags[if volume.is_promised() { PROMISED } else { OTHERS }];
+        let tag = (volume.waiting > 0).then(|| key(volume.tag, number));
         if tag != volume.places.tag {
-            volume.places.tag.inspect(|&(list, tag)| self.tags[list].remove(tag));
-            tag.inspect(|&(list, tag)| self.tags[list].insert(tag, number as u32));
+            volume.places.tag.inspect(|&tag| tags.remove(tag));
+            tag.inspect(|&tag| tags.insert(tag, number as u32));
             volume.places.tag = tag;
-        }
-        let other = tag.map(|(_, tag)| tag).filter(|_| !volume.is_promised());
-        if other != volume.places.other {
-            volume.places.other.inspect(|&tag| self.others.remove(tag));
-            other.inspect(|&tag| self.others.insert(tag, number as u32));
-            volume.places.other = other;
         }
     }
 
     // Who is next.
 
-    fn turn(&self, now: Nanos) -> Turn {
+    fn turn(&mut self, now: Nanos) -> Turn {
         if !self.pacing.has_room() {
             return Turn::Later(now + COMPLETION_BACKSTOP);
         }
@@ -201,36 +222,86 @@ impl YouChoose {
         let lead = self.pacing.lead();
         let open = self.current.filter(|&open| self.volumes[open].goes_on());
         let Some((due, number)) = first.filter(|&(due, _)| due <= now + lead) else {
-            let last_moment = first.map(|(due, _)| due - lead);
-            return self.turn_to_spare(now, open, last_moment);
+            return self.turn_to_spare(now, open, first.map(|(due, number)| (due - lead, number)));
         };
-        if let Some(other) = self.neglected(now) {
+        if let Some(other) = self.neglected(now).filter(|_| !self.refused || self.waited_long(now)) {
             return Turn::Owed(other);
         }
         let both_late = |open: &usize| due < now && self.volumes[*open].due().is_some_and(|due| due < now);
         Turn::Owed(open.filter(both_late).unwrap_or(number))
     }
 
-    /// Nothing is at its last moment, which comes at `last_moment`.
+    /// Nothing is at its last moment, which comes first for that volume and then.
     ///
-    /// While a volume is behind, what is to spare is not given away: only so that the device is never idle, and not even then if that would
-    /// keep it for long, for who is behind may be about to ask.
-    fn turn_to_spare(&self, now: Nanos, open: Option<usize>, last_moment: Option<Nanos>) -> Turn {
-        let calm_from = self.last_behind + self.tuning.debt.min(volume::LONGEST_PAUSE);
-        // However far behind somebody is, the device does not stand still for longer than a pause.
-        let stands_until = self.last_sent + volume::LONGEST_PAUSE;
-        let is_calm = self.behind == 0 && now >= calm_from || self.pacing.is_idle() && now >= stands_until;
-        let is_open = [self.behind == 0 || self.pacing.is_idle(), is_calm];
-        let lowest = self.tags.iter().zip(is_open).filter(|(_, is_open)| *is_open).filter_map(|(list, _)| list.first()).min();
-        let open = open.filter(|&open| is_open[usize::from(self.volumes[open].is_heavy())]);
-        if let Some(number) = open.or(lowest.map(|(_, number)| number as usize)) {
-            return Turn::Spare(number);
-        }
+    /// While a volume is behind, what is to spare is not given away: only so that the device is never idle. Nor is it to somebody whose
+    /// request would keep the device for longer than a volume can wait that has asked or is about to.
+    fn turn_to_spare(&mut self, now: Nanos, open: Option<usize>, first: Option<(Nanos, usize)>) -> Turn {
         let pause = self.pauses.first().map(|(until, _)| Nanos(number_of(until)));
-        let calm = (self.behind == 0).then_some(calm_from);
-        let stands = self.pacing.is_idle().then_some(stands_until);
-        let times = [last_moment, pause, calm, stands, Some(now + COMPLETION_BACKSTOP)];
-        Turn::Later(times.into_iter().flatten().min().unwrap_or(now))
+        let times = [first.map(|(last_moment, _)| last_moment), pause, Some(now + COMPLETION_BACKSTOP)];
+        let mut later = times.into_iter().flatten().min().unwrap_or(now);
+        if self.behind > 0 && !self.pacing.is_idle() {
+            return Turn::Later(later);
+        }
+        let first = first.map(|(_, number)| number);
+        let neglected = self.neglected(now);
+        let [lowest, other] = self.lowest();
+        for number in [neglected, open, lowest, other].into_iter().flatten() {
+            if !self.is_guarded_against(number) {
+                return Turn::Spare(number);
+            }
+            let end = now + self.pacing.work() + self.keeps_for(number);
+            let Some(other) = self.guards.refuses(now, end, number, first, &mut self.volumes) else { return Turn::Spare(number) };
+            self.refused |= !self.volumes[number].is_promised() && self.has_time(now, other);
+            if neglected == Some(number) {
+                if !self.refused || self.volumes[other].bears_intrusion(now, self.intrusions) || self.waited_long(now) {
+                    return Turn::Intrusion(number);
+                }
+            } else if self.volumes[other].waiting > 0 {
+                return Turn::Spare(other);
+            }
+            later = later.min(self.volumes[other].expected_until().unwrap_or(later));
+        }
+        Turn::Later(later)
+    }
+
+    /// Of those with a promise and those without, who has the lowest tag; the lower one of both first.
+    fn lowest(&self) -> [Option<usize>; 2] {
+        let [promised, other] = [PROMISED, OTHERS].map(|list| self.tags[list].first());
+        let is_others = match (promised, other) {
+            (Some((promised, _)), Some((other, _))) => number_of(other).saturating_add(self.others_ahead) < number_of(promised),
+            _ => false,
+        };
+        let mut lowest = [promised, other].map(|lowest| lowest.map(|(_, number)| number as usize));
+        if is_others {
+            lowest.reverse();
+        }
+        lowest
+    }
+
+    /// Whether a volume leaves room at the device that others could have, if only for requests that are shorter than theirs.
+    fn has_time(&self, now: Nanos, number: usize) -> bool {
+        let lead = self.pacing.lead();
+        self.volumes[number].due().is_none_or(|due| due > now + lead + lead)
+    }
+
+    /// Whether a volume must not keep the device for longer than others can wait: if it was promised nothing, or its requests are so
+    /// large that others feel it. What all take, all wait for.
+    fn is_guarded_against(&self, number: usize) -> bool {
+        let volume = &self.volumes[number];
+        !volume.is_promised() || volume.is_heavy()
+    }
+
+    /// How long a request of a volume will be at the device if nothing else is, at worst. As long as
+    /// nothing is known, what the others of its kind take is expected.
+    fn keeps_for(&self, number: usize) -> Nanos {
+        let volume = &self.volumes[number];
+        let unknown = if volume.is_promised() { Nanos::ZERO } else { self.others_keep.get().unwrap_or(self.pacing.lead()) };
+        volume.guard.keeps().unwrap_or(unknown)
+    }
+
+    /// Whether the volumes without a promise have waited for longer than anybody's sake is worth.
+    fn waited_long(&self, now: Nanos) -> bool {
+        now >= self.others_served + Nanos(self.tuning.best_effort_wait.0.saturating_mul(MOST_WAITS))
     }
 
     /// Forgets of those that ask for nothing that they were behind.
@@ -243,18 +314,25 @@ impl YouChoose {
 
     /// A volume without a promise, if nothing was sent of any for too long.
     fn neglected(&self, now: Nanos) -> Option<usize> {
-        let (_, number) = self.others.first()?;
+        let (_, number) = self.tags[OTHERS].first()?;
         (now >= self.others_served + self.tuning.best_effort_wait).then_some(number as usize)
     }
 
     // What goes.
 
+    /// How long a slot is: where few volumes wait, as long as one of each adds up to what the least patient of them is used to.
+    fn slot_length(&self) -> Nanos {
+        let waiting = self.dues.len().max(1) as u64;
+        self.tuning.slot.max(Nanos(self.patience.get().0 / waiting))
+    }
+
     /// Moves what fits into the slot of a volume.
     fn fill_slot(&mut self, now: Nanos, number: usize) {
+        let length = self.slot_length();
         let volume = &mut self.volumes[number];
-        volume.open_slot(self.tuning.slot, self.tuning.order);
+        volume.open_slot(length, self.tuning.order);
         // Without a reference disk, what this device takes is known; before it is, a slot holds a few.
-        let least = Nanos(self.tuning.slot.0 / MOST_IN_SLOT).max(self.pacing.in_reference_time(volume.device_time()));
+        let least = Nanos(self.tuning.slot.0 / MOST_IN_SLOT).max(self.pacing.in_reference_time(volume.work()));
         let least = if volume.is_promised() { Nanos::ZERO } else { least };
         while let Some(oldest) = self.queue.oldest(number) {
             let charge = self.charges.find(self.queue.request(oldest).id);
@@ -275,24 +353,29 @@ impl YouChoose {
         is_spare: bool,
         cost: &mut dyn FnMut(&Request) -> Option<Nanos>,
     ) -> Option<Request> {
+        let goes_on = self.current == Some(number) && self.volumes[number].goes_on();
         self.fill_slot(now, number);
         let request = self.volumes[number].take_from_slot(now, cost)?;
         let volume = &mut self.volumes[number];
         let begin = volume.begin();
         if let Some(charge) = self.charges.find_mut(request.id) {
-            volume.sent(charge.service);
+            volume.sent(charge.service, charge.arrival, Pacing::load_of(&request));
             charge.dispatched = Some(now);
             charge.load = Pacing::load_of(&request);
-            self.pacing.sent(charge.load);
-            if is_spare || !volume.is_promised() {
+            charge.work = volume.device_time();
+            charge.before = (self.pacing.work(), self.pacing.count());
+            charge.is_alone = self.pacing.count() < volume.at_device();
+            self.pacing.sent(charge.load, charge.work);
+            let ahead = if volume.is_promised() { 0 } else { self.others_ahead };
+            if is_spare && !goes_on {
                 // Of a slot, only the first had the lowest tag.
-                let lowest = self.tags[LIGHT].first().map_or(volume.tag, |(tag, _)| number_of(tag));
-                self.spare_time = self.spare_time.max(lowest.min(volume.tag));
-                if volume.is_heavy() {
-                    // What was held back is not saved up.
-                    volume.tag = volume.tag.max(self.spare_time);
+                self.spare_time = self.spare_time.max(volume.tag.saturating_add(ahead));
+            }
+            if is_spare || !volume.is_promised() {
+                if !volume.is_promised() {
+                    self.others_ahead += self.spare_time.saturating_sub(volume.tag.saturating_add(ahead));
                 }
-                let cost = if volume.is_promised() { charge.service } else { self.pacing.in_reference_time(volume.device_time()) };
+                let cost = if volume.is_promised() { charge.service } else { self.pacing.in_reference_time(volume.work()) };
                 volume.spend(cost);
             }
         }
@@ -300,10 +383,21 @@ impl YouChoose {
             self.progress = self.progress.max(begin.min(now));
         } else {
             self.others_served = now;
+            self.refused = false;
         }
         self.current = Some(number);
-        self.last_sent = now;
         self.line_up(now, number);
+        Some(request)
+    }
+
+    /// Sends a request that keeps the device for longer than others can wait.
+    fn intrude(&mut self, now: Nanos, number: usize, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
+        let request = self.send(now, number, false, cost)?;
+        if let Some(charge) = self.charges.find_mut(request.id) {
+            charge.is_intrusion = true;
+        }
+        self.intrusions = self.intrusions.wrapping_add(1);
+        self.intruded_until = Nanos::MAX;
         Some(request)
     }
 
@@ -311,13 +405,13 @@ impl YouChoose {
     fn charge(&mut self, now: Nanos, number: usize, request: &Request) -> Nanos {
         let reference_now = self.reference_now(now);
         let lba = self.register.roster().lba_of_tenant(request);
-        let spare_time = self.spare_time;
-        let others_waited = !self.others.is_empty();
+        let (spare_time, others_ahead) = (self.spare_time, self.others_ahead);
+        let others_waited = !self.tags[OTHERS].is_empty();
         let volume = self.open(number);
         let was_waiting = volume.waiting > 0;
         let service = volume.arrived(now, reference_now, &Request { lba, ..*request });
         if !was_waiting {
-            volume.tag = volume.tag.max(spare_time);
+            volume.tag = volume.tag.max(if volume.is_promised() { spare_time } else { spare_time.saturating_sub(others_ahead) });
             if !volume.is_promised() && !others_waited {
                 self.others_served = now;
             }
@@ -349,6 +443,7 @@ impl Scheduler for YouChoose {
         let number = self.register.number(&request);
         let service = self.charge(now, number, &request);
         let placed = self.queue.insert(number, Nanos::ZERO, request);
+        self.holders.comes(number, &self.register, &placed);
         self.entered(number, &request, service, &placed);
         self.line_up(now, number);
         placed.into()
@@ -367,22 +462,51 @@ impl Scheduler for YouChoose {
         let sent = match self.turn(now) {
             Turn::Owed(number) => self.send(now, number, false, cost),
             Turn::Spare(number) => self.send(now, number, true, cost),
+            Turn::Intrusion(number) => self.intrude(now, number, cost),
             Turn::Later(until) => return Pick::WaitUntil(until.max(now + Nanos(1))),
         };
         sent.map_or(Pick::Empty, Pick::Go)
     }
 
+    fn worked(&mut self, _request: &Request, disk_time: Nanos) {
+        self.worked = Some(Nanos(disk_time.0 / u64::from(self.register.roster().disks())));
+    }
+
     fn completed(&mut self, now: Nanos, request: &Request, _service: Nanos) {
         self.now = now;
+        let worked = self.worked.take();
         let Some(charge) = self.charges.remove(request.id) else { return };
         let Some(dispatched) = charge.dispatched else { return };
-        let device_time = self.pacing.completed(now, charge.load, dispatched);
+        let device_time = self.pacing.completed(now, &charge, dispatched);
+        if charge.is_intrusion {
+            self.intruded_until = now;
+        }
         let volume = &mut self.volumes[charge.volume];
-        volume.completed(now, &charge, device_time, self.tuning.debt);
-        if volume.is_promised() {
+        volume.completed(now, &charge, (device_time, worked.unwrap_or(device_time)), self.tuning.debt);
+        let at_device = now - dispatched;
+        let alone = charge.is_alone.then_some(at_device);
+        let made_room =
+            self.intruded_until < charge.arrival && self.pacing.had_others(charge.arrival, charge.volume, volume.at_device());
+        let keeps = device_time.max(self.pacing.of_one(at_device, charge.before));
+        let response = Response { took: now - charge.arrival, allowed: charge.allowed, keeps, alone, made_room };
+        volume.guard.done(now, &response, self.intrusions);
+        self.holders.leaves(charge.volume, &self.register);
+        if !volume.is_promised() {
+            self.others_keep.add(keeps);
+        } else {
+            self.patience.add(volume.guard.tail());
+            self.guards.line_up(charge.volume, &mut volume.guard);
             self.pacing.learn(now, dispatched, &charge, volume.is_behind, device_time);
         }
         self.line_up(now, charge.volume);
+    }
+
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        Some(Holders::tags(room))
+    }
+
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.holders.open_tags(depth, &self.register, request)
     }
 
     fn retune(&mut self, values: &[i64]) {
@@ -414,6 +538,7 @@ impl Scheduler for YouChoose {
         for request in &out[first..] {
             if let Some(charge) = self.charges.remove(request.id) {
                 self.volumes[charge.volume].taken_away(&charge);
+                self.holders.leaves(charge.volume, &self.register);
             }
         }
         for number in 0..self.volumes.len() {

@@ -211,8 +211,9 @@ fn while_others_may_come_back_only_so_many_stay_at_the_device() {
 
 #[test]
 fn who_floods_the_queue_leaves_half_of_it_to_those_with_few_requests() {
-    let room = Room { nr_requests: 256, device: 32 };
-    for name in ["fairio", "io-cost"] {
+    // Where there were two counts of `nr_requests`, there are as many tags as in both.
+    for (name, nr_requests) in [("fairio", 256), ("io-cost", 256), ("youchoose", 128), ("mclock", 128), ("virtual-clock", 128)] {
+        let room = Room { nr_requests, device: 32 };
         let mut scheduler = scheduler(name);
         let tenants = vec![Tenant::new("a"), Tenant::new("b").weighing(3)];
         scheduler.set_roster(&Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], 1).unwrap());
@@ -225,6 +226,20 @@ fn who_floods_the_queue_leaves_half_of_it_to_those_with_few_requests() {
         assert_eq!(open(&*scheduler, 1_000_000), 256, "{name}");
         insert_all(&mut *scheduler, ms(0), (101..196).map(|n| read(n, 1_000_000 + u64::from(n) * 100)));
         assert_eq!(open(&*scheduler, 1_000_000), 128, "{name}: three fourths of a half are 96");
+        let mut now = ms(0);
+        let first = loop {
+            match scheduler.pick(now) {
+                Pick::Go(request) => break request,
+                Pick::WaitUntil(time) => now = time,
+                Pick::Empty => panic!("{name}: they wait"),
+            }
+        };
+        assert_eq!(open(&*scheduler, 1_000_000), 128, "{name}: what is at the device holds its tag");
+        scheduler.completed(now + ms(1), &first, ms(1));
+        let mut rest = vec![];
+        scheduler.drain(&mut rest);
+        assert_eq!(rest.len(), 195, "{name}");
+        assert_eq!(open(&*scheduler, 0), 256, "{name}: nothing is held any more");
     }
 }
 

@@ -183,3 +183,13 @@ fn who_asks_little_costs_others_no_throughput() {
         ["none", "fairio"].map(|setting| run("sata7200", setting, &askers, 1, END).tenants[0].sectors(BEGIN, END));
     assert!(100 * shared > 98 * alone, "{shared} sectors, {alone} unshared");
 }
+
+#[test]
+fn who_was_only_given_a_weight_has_its_share_under_youchoose_too() {
+    let reader = Asker::reader;
+    let small = reader(3, anywhere(8), closed(16));
+    let writes = writer(reader(2, anywhere(128), closed(128)));
+    let askers = [small, writes, reader(1, in_sequence(512), closed(8))];
+    let error = error("sata7200", "youchoose", &askers, 1);
+    assert!(error <= 2.0, "{error:.2} points");
+}

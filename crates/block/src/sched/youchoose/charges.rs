@@ -22,11 +22,32 @@ pub(super) struct Charge {
     pub(super) allowed: Nanos,
     /// How much it adds to what is in flight.
     pub(super) load: u32,
+    /// For how long the device will be busy with it, as far as is known.
+    pub(super) work: Nanos,
+    /// For how long it was with what was there before, and how many those were.
+    pub(super) before: (Nanos, u32),
+    /// Of other volumes, nothing was.
+    pub(super) is_alone: bool,
+    /// It went though others could not wait for so long.
+    pub(super) is_intrusion: bool,
 }
 
 impl Charge {
     pub(super) fn new(volume: usize, service: Nanos, arrival: Nanos, allowed: Nanos) -> Charge {
-        Charge { volume, service, parts: 1, sequence: 0, dispatched: None, arrival, allowed, load: 0 }
+        Charge {
+            volume,
+            service,
+            parts: 1,
+            sequence: 0,
+            dispatched: None,
+            arrival,
+            allowed,
+            load: 0,
+            work: Nanos::ZERO,
+            before: (Nanos::ZERO, 0),
+            is_alone: false,
+            is_intrusion: false,
+        }
     }
 }
 

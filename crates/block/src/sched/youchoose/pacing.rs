@@ -26,11 +26,16 @@ const ENOUGH: u64 = 1 << 30;
 pub(super) struct Pacing {
     /// As it was set; 0: learned.
     set: u32,
-    /// Disks in the device; `None`: nothing was promised to anybody.
+    /// Disks in the device; `None`: nobody is on the roster.
     disks: Option<u32>,
     /// The limit that was learned, in [`PARTS`].
     learned: u64,
     in_flight: u32,
+    /// Requests in flight, and for how long the device will be busy with them.
+    count: u32,
+    work: Nanos,
+    /// The last volume of which something was done, and when; and the same of the last other one.
+    done: [(usize, Nanos); 2],
     last_completion: Nanos,
     response: DecayingMean,
     busy: DecayingMean,
@@ -46,6 +51,9 @@ impl Pacing {
             disks,
             learned: 2 * u64::from(disks.unwrap_or(1)) * PARTS,
             in_flight: 0,
+            count: 0,
+            work: Nanos::ZERO,
+            done: [(usize::MAX, Nanos::ZERO); 2],
             last_completion: Nanos::ZERO,
             response: DecayingMean::default(),
             busy: DecayingMean::default(),
@@ -88,14 +96,45 @@ impl Pacing {
         Nanos(self.response.mean().min(self.busy.mean() * u64::from(self.disks.unwrap_or(1))))
     }
 
-    pub(super) fn sent(&mut self, load: u32) {
+    /// Whether anything of another volume was there since then; this one has so many requests there.
+    pub(super) fn had_others(&self, since: Nanos, volume: usize, at_device: u32) -> bool {
+        let other = self.done[usize::from(self.done[0].0 == volume)];
+        self.count > at_device || other.1 > since
+    }
+
+    /// Requests there.
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// For how long the device will be busy with what is there.
+    pub(super) fn work(&self) -> Nanos {
+        self.work
+    }
+
+    /// What of the time that a request was at the device it was there for itself, and not behind the others that it found: at least their
+    /// work was before it, or if that is not known as many of them as are likely to be at the same disk.
+    pub(super) fn of_one(&self, at_device: Nanos, (work, count): (Nanos, u32)) -> Nanos {
+        let disks = u64::from(self.disks.unwrap_or(1));
+        (at_device - work).min(Nanos(at_device.0 / (disks + u64::from(count)) * disks))
+    }
+
+    pub(super) fn sent(&mut self, load: u32, work: Nanos) {
         self.in_flight = self.in_flight.saturating_add(load);
+        self.count += 1;
+        self.work += work;
     }
 
     /// A request is done. Says for how long the device was busy with it: of what it does side by side, each counts from when the one before
     /// was done.
-    pub(super) fn completed(&mut self, now: Nanos, load: u32, dispatched: Nanos) -> Nanos {
-        self.in_flight = self.in_flight.saturating_sub(load);
+    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, dispatched: Nanos) -> Nanos {
+        self.in_flight = self.in_flight.saturating_sub(charge.load);
+        self.count = self.count.saturating_sub(1);
+        self.work = self.work - charge.work;
+        if self.done[0].0 != charge.volume {
+            self.done[1] = self.done[0];
+        }
+        self.done[0] = (charge.volume, now);
         let since = self.last_completion.max(dispatched);
         self.last_completion = now;
         now - since

@@ -39,17 +39,19 @@ crate::tunables! {
     #[derive(Clone, Copy)]
     pub(super) struct Tunables {
         /// Requests of a volume are sorted, and sent together where there is time, by so much service time of its reference disk. A longer
-        /// slot saves arm movements, a shorter one makes response times more even.
+        /// slot saves arm movements, a shorter one makes response times more even. It is longer where few volumes wait: as long as one of
+        /// each adds up to the longest response that the least patient of them has on its reference disk.
         pub(super) slot as "slot_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=1_000, 40).logarithmic(),
         /// Who puts the requests of a slot in order.
         pub(super) order: Order = Tunable::one_of(Order::WORDS, "clook"),
-        /// While some volume was promised a disk, at most so many requests (of 128 KiB; larger ones count more) are at the device. 0: as many
-        /// as let requests be done in time, at least one for each disk.
+        /// At most so many requests (of 128 KiB; larger ones count more) of those on the roster are at the device, where nothing shares it
+        /// out. 0: as many as let requests be done in time, at least one for each disk; two for each if nobody was promised a disk.
         pub(super) in_flight: u32 = Tunable::new(Unit::Count, 0..=4_096, 0),
         /// How far a volume that the host served too late may be behind its reference disk and still be owed all of it. What is
         /// beyond is lost to it, so that one that no host can satisfy does not take the disk from others.
         pub(super) debt as "debt_ms": Nanos = Tunable::new(Unit::Milliseconds, 0..=60_000, 500),
-        /// How long the volumes without a promise may go without a request served while those with one leave nothing.
+        /// How long the volumes without a promise may go without a request served while those with one leave nothing; ten times as long if
+        /// they leave room, but only for requests that keep the device for less long.
         pub(super) best_effort_wait as "best_effort_wait_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 1_000).logarithmic(),
     }
 }

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use super::charges::Charge;
-use super::pacing::Pacing;
+use super::guard::{Guard, LONGEST_SILENCE};
 use super::tuning::Order;
 use crate::decay::DecayingMean;
 use crate::queue::{Limits, Merges};
@@ -27,8 +27,7 @@ const CREDIT: u64 = 10;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Places {
     pub(super) due: Option<u128>,
-    pub(super) tag: Option<(usize, u128)>,
-    pub(super) other: Option<u128>,
+    pub(super) tag: Option<u128>,
     pub(super) behind: bool,
     pub(super) pause: Option<u128>,
 }
@@ -62,13 +61,20 @@ pub(super) struct Volume {
     pub(super) is_behind: bool,
     /// Until when that counts if it asks for nothing more.
     behind_until: Nanos,
-    /// What its last request adds to what is in flight.
+    /// How long it can do without the device.
+    pub(super) guard: Guard,
+    /// Since when the oldest request waits that did not go to the device yet, as requests mostly go in the order in which they came.
+    waits_since: Nanos,
+    /// What its last request added to what is in flight.
     load: u32,
+    /// Of its requests, those at the device.
+    at_device: u32,
     slot: Slot,
     /// Advances with what it gets of the capacity to spare.
     pub(super) tag: u64,
     pub(super) places: Places,
     device_time: DecayingMean,
+    work: DecayingMean,
 }
 
 impl Volume {
@@ -84,11 +90,15 @@ impl Volume {
             lateness: Nanos::ZERO,
             is_behind: false,
             behind_until: Nanos::ZERO,
+            guard: Guard::default(),
+            waits_since: Nanos::ZERO,
             load: 1,
+            at_device: 0,
             slot: Slot::default(),
             tag: 0,
             places: Places::default(),
             device_time: DecayingMean::default(),
+            work: DecayingMean::default(),
         }
     }
 
@@ -121,8 +131,11 @@ impl Volume {
     /// then they are late here, and what came of them would have come sooner. For the same reason who asks again after he was answered too
     /// late would have asked by as much earlier.
     pub(super) fn arrived(&mut self, now: Nanos, reference_now: Nanos, request: &Request) -> Nanos {
-        self.load = Pacing::load_of(request);
+        if self.waiting == 0 {
+            self.waits_since = now;
+        }
         if self.open == 0 {
+            self.guard.asks_again(now);
             self.clock = self.clock.max(reference_now.min(now - self.lateness));
         }
         let Some(reference) = &mut self.reference else {
@@ -144,20 +157,24 @@ impl Volume {
         }
     }
 
-    /// A request of so much reference time went to the device.
-    pub(super) fn sent(&mut self, service: Nanos) {
+    /// A request of so much reference time went to the device, which came at `arrival`.
+    pub(super) fn sent(&mut self, service: Nanos, arrival: Nanos, load: u32) {
+        self.load = load;
         self.waiting -= 1;
+        self.at_device += 1;
+        self.waits_since = self.waits_since.max(arrival);
         self.waiting_time = self.waiting_time - service;
         self.device_work += service;
     }
 
-    /// A request is done, after the device was busy with it for so long.
+    /// A request is done, after the device was busy with it for so long, and had so much work with it.
     ///
     /// If that was earlier than the reference disk would have been, the promise begins anew from here: what is still open is due when the
     /// reference disk would be done with it if it began now.
-    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, device_time: Nanos, most_late: Nanos) {
+    pub(super) fn completed(&mut self, now: Nanos, charge: &Charge, (device_time, work): (Nanos, Nanos), most_late: Nanos) {
         self.device_work = self.device_work - charge.service;
         self.open = self.open.saturating_sub(charge.parts);
+        self.at_device = self.at_device.saturating_sub(1);
         let on_time = now + self.open_time();
         let tolerance = Nanos(charge.allowed.0 / CREDIT);
         self.is_behind = self.is_promised() && self.clock + tolerance < on_time;
@@ -165,6 +182,7 @@ impl Volume {
         self.clock = self.clock.min(on_time + tolerance);
         self.lateness = (now - self.clock).min(most_late);
         self.device_time.add(device_time.0);
+        self.work.add(work.0);
     }
 
     /// Until when it counts as behind though it asks for nothing.
@@ -172,16 +190,48 @@ impl Volume {
         (self.is_behind && self.open == 0).then_some(self.behind_until)
     }
 
-    // The capacity to spare.
+    // What others may take of the device.
+
+    /// It will ask until then, or nobody knows when; `None` if it has asked.
+    pub(super) fn expected_until(&self) -> Option<Nanos> {
+        (self.open == 0).then(|| self.guard.next_at() + LONGEST_SILENCE)
+    }
+
+    /// By when its next request must go to the device.
+    pub(super) fn can_wait_until(&self, now: Nanos) -> Nanos {
+        let guard = &self.guard;
+        match (self.waiting, self.open) {
+            (0, 0) => guard.can_wait_until(now.max(guard.next_at()), false),
+            (0, _) => guard.can_wait_until(now, true),
+            _ => guard.can_wait_until(self.waits_since, false),
+        }
+    }
+
+    /// Whether others may go who keep the device for longer than that.
+    pub(super) fn bears_intrusion(&self, now: Nanos, intrusions: u32) -> bool {
+        self.guard.bears_intrusion(now, self.open, self.at_device > 0, intrusions)
+    }
 
     /// Its requests keep the device so long that others feel it.
     pub(super) fn is_heavy(&self) -> bool {
         self.load > HEAVY
     }
 
+    /// Requests at the device.
+    pub(super) fn at_device(&self) -> u32 {
+        self.at_device
+    }
+
+    // The capacity to spare.
+
     /// How long the device is busy with a request of it.
     pub(super) fn device_time(&self) -> Nanos {
         Nanos(self.device_time.mean())
+    }
+
+    /// How much work the device has with a request of it.
+    pub(super) fn work(&self) -> Nanos {
+        Nanos(self.work.mean())
     }
 
     /// It got so much reference time beyond what it was owed.
