@@ -17,10 +17,13 @@
 //! * **What cost nobody anything is not counted.** Where all who wait had their share and nobody is about to come back, the line just
 //!   moves to whoever waits. Who comes anew begins at what the others have had by now: time that it did not ask for is gone.
 //! * **Who is about to come back is waited for, but the disks are not.** As long as a tenant with share left has requests at the device or
-//!   has just had one, those who had their share go only while fewer than `storage_load_threshold` requests are at the device, and are
-//!   charged for it. If that keeps the tenant from its share all the same, fewer are kept at the device, down to one for each disk. If
-//!   nothing helps, it cannot use its share: it loses it and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles`.
-//!
+//!   has just had one, those who had their share go only while fewer than so many requests are at the device, and are charged for it. These
+//!   are `storage_load_threshold` to begin with. If somebody gets a fourth of a share ahead so, they become fewer, down to one for each disk;
+//!   after a cycle in which nobody did, though more could have gone, one more. So the device is kept as full as shares allow. If the tenant
+//!   cannot come to its share all the same, it loses it and is not waited for in the following 1, 2, 4, … cycles, up to `window_cycles`.
+//! * **A share is worth some batches.** At the end of a cycle disks wait for the last of those who have share left. Where a cycle is short
+//!   beside what is at the device, that is all the time; and arms go to and fro between tenants for a request each. So a cycle that is
+//!   chosen has room for twice `storage_load_threshold` requests of everybody: one batch that disks choose from, and one that follows.
 //! * **A device that takes everything is not given everything.** The next cycle begins only when less than two cycles' service is at the
 //!   device, or fewer than `storage_load_threshold` requests for each disk: a queue that is longer than what disks choose from is better
 //!   kept here.
@@ -73,7 +76,8 @@ tunables! {
         window_cycles: u32 = Tunable::new(Unit::Count, 1..=1_000, 20).logarithmic(),
         /// A tenant is served in a cycle if what is left of its share is worth at least so many requests.
         class_threshold: u32 = Tunable::new(Unit::Count, 1..=1_000, 1).logarithmic(),
-        /// While fewer requests than this are at the device, those who had their share go too, though others with share left may come back.
+        /// While fewer requests than this are at the device, those who had their share go too, though others with share left may come back:
+        /// to begin with, for it becomes what shares allow. A cycle that is chosen has room for twice as many requests of each tenant.
         storage_load_threshold: u32 = Tunable::new(Unit::Count, 1..=1_024, 16).logarithmic(),
         /// What a request is charged: what the device worked for it, known when it is done; or what the model of the tenant's reference
         /// disk predicts, for who has one.
@@ -106,6 +110,9 @@ words! {
     }
 }
 
+/// Of as many requests as the device chooses from, so many are the least that a share should be worth.
+const BATCHES: u32 = 2;
+
 struct Fairio {
     set: Tunables,
     /// A lane for each tenant, under its number.
@@ -121,7 +128,7 @@ struct Fairio {
     /// Where the last request ended, and how often the elevator was at the top.
     head: u64,
     sweep: u32,
-    /// Requests that are kept at the device while others are waited for.
+    /// So many requests are kept at the device while others are waited for.
     floor: u32,
     /// Of this cycle, if it came to that.
     hold: Option<Hold>,
@@ -189,7 +196,7 @@ impl Fairio {
         let has_share = self.accounts.has_share(number);
         self.accounts.charge(number, charged.cast_signed());
         self.settle(number);
-        self.count_while_held(has_share, charged);
+        self.count_while_held(number, has_share, charged);
         Some(request)
     }
 
@@ -215,9 +222,7 @@ impl Fairio {
 
     /// All who wait had their share, and nobody is waited for.
     fn begin_cycle(&mut self) {
-        if self.hold.take().is_none() {
-            self.floor = (self.floor + 1).min(self.set.storage_load_threshold);
-        }
+        self.end_hold();
         let fixed = self.set.cycle_ms.map(|length| length.0.saturating_mul(u64::from(self.disks())));
         self.accounts.begin_cycle(fixed, self.disks());
         while let Some(number) = self.accounts.first_below_line() {
@@ -266,6 +271,7 @@ impl Scheduler for Fairio {
             };
             self.hold(now);
             if self.flights.len() >= self.floor as usize {
+                self.refuse();
                 return Pick::WaitUntil(until.min(now + COMPLETION_BACKSTOP));
             }
             if let Some(request) = self.dispatch(now, number) {
@@ -286,7 +292,8 @@ impl Scheduler for Fairio {
         let spacing = (now - before.max(since)).0.saturating_mul(u64::from(self.disks()));
         let took = worked.map_or(spacing, |worked| worked.0);
         self.cost.learn(request.sectors, took);
-        self.accounts.completed(number, now, request.sectors, took);
+        let batch = BATCHES.saturating_mul(self.set.storage_load_threshold);
+        self.accounts.completed(number, now, request.sectors, took, batch);
         if !is_final {
             self.accounts.charge(number, took.cast_signed().saturating_sub(charged.cast_signed()));
         }

@@ -22,9 +22,12 @@ use crate::tenants::ServiceTime;
 type Virtual = u128;
 const BITS: u32 = 32;
 
-/// The longest cycle that is chosen. Accounts are settled over all cycles, so that longer ones make no share more exact, and those of a
-/// second less.
+/// The longest cycle that is chosen: two of them are a second, in which people expect shares to hold. Accounts are settled over all cycles,
+/// so that longer ones make no share more exact.
 const LONGEST: u64 = 500_000_000;
+
+/// Who had its share may have this part of the next one before that is too much.
+const AHEAD: u128 = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -224,15 +227,15 @@ impl Accounts {
         self.classes[number].at_device += 1;
     }
 
-    /// A request of so many sectors took so many nanoseconds of the disks.
-    pub(super) fn completed(&mut self, number: usize, now: Nanos, sectors: u32, took: u64) {
+    /// A request of so many sectors took so many nanoseconds of the disks. A cycle should have room for `least` like it.
+    pub(super) fn completed(&mut self, number: usize, now: Nanos, sectors: u32, took: u64, least: u32) {
         let class = &mut self.classes[number];
         class.at_device = class.at_device.saturating_sub(1);
         class.last_seen = now;
         class.cost.learn(sectors, took);
         class.stability.learn(took as f32);
         if let Some(mean) = class.cost.mean() {
-            let asked = mean * f64::from(class.stability.requests(mean as f32)) / class.weight as f64;
+            let asked = mean * f64::from(class.stability.requests(mean as f32).max(least)) / class.weight as f64;
             self.asked[0] = self.asked[0].max(asked);
         }
     }
@@ -258,6 +261,11 @@ impl Accounts {
         self.classes[number].given < self.line
     }
 
+    /// Whether a tenant was given a good part of the next cycle's share, too.
+    pub(super) fn is_far_ahead(&self, number: usize) -> bool {
+        self.classes[number].given > self.line + self.line.saturating_sub(self.began) / AHEAD
+    }
+
     /// The tenant with share left whose request goes next.
     pub(super) fn first_ready(&self) -> Option<usize> {
         self.ready.first().map(|(_, number)| number as usize)
@@ -279,7 +287,7 @@ impl Accounts {
     }
 
     /// Draws the next line. `fixed`: the cycle's service, in nanoseconds; otherwise it has room for as many requests of each tenant as it
-    /// takes to know their mean.
+    /// takes to know their mean, and for as many as make a batch.
     pub(super) fn begin_cycle(&mut self, fixed: Option<u64>, disks: u32) {
         self.cycle += 1;
         self.service = fixed.unwrap_or_else(|| {

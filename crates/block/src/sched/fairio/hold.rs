@@ -10,8 +10,8 @@ const LINGER: Nanos = Nanos::from_millis(8);
 /// and for what is at the device.
 const PATIENCE: u64 = 2;
 
-/// Of what those are charged who are waited for, the others may have a fourth beside.
-const OF_THEM: u64 = 4;
+/// Where somebody got ahead, this part fewer is kept at the device.
+const FEWER: u32 = 8;
 
 /// Those who had their share are held, because others may come back.
 #[derive(Clone, Copy, Debug)]
@@ -19,26 +19,43 @@ pub(super) struct Hold {
     since: Nanos,
     /// When these had enough time.
     until: Nanos,
-    /// What was charged meanwhile, in nanoseconds: those who had their share, and the others.
-    held: u64,
+    /// What they were charged meanwhile, in nanoseconds.
     others: u64,
+    /// Somebody who had its share could have gone.
+    has_refused: bool,
+    /// Somebody got far ahead.
+    is_unfair: bool,
 }
 
 impl Fairio {
-    /// If those who had their share get much of the disks, only to keep these at work, then those who are waited for wait for them in the
-    /// device: fewer of theirs will do.
-    pub(super) fn count_while_held(&mut self, has_share: bool, charged: u64) {
-        let least = self.least_floor();
+    /// A request went to the device. If it is of somebody who had so much already that others will not soon come to as much, they wait for
+    /// it in the device: fewer will do.
+    pub(super) fn count_while_held(&mut self, number: usize, has_share: bool, charged: u64) {
+        let (least, at_device) = (self.least_floor(), u32::try_from(self.flights.len()).unwrap_or(u32::MAX));
         let Some(hold) = &mut self.hold else { return };
         if has_share {
             hold.others += charged;
-        } else {
-            hold.held += charged;
+        } else if self.accounts.is_far_ahead(number) {
+            hold.is_unfair = true;
+            let floor = self.floor.min(at_device);
+            self.floor = floor.saturating_sub(floor / FEWER + 1).max(least);
         }
-        if hold.held > hold.others / OF_THEM && self.floor > least {
-            (hold.held, hold.others) = (0, 0);
-            self.floor = (self.floor / 2).max(least);
+    }
+
+    /// Somebody who had its share is not let to the device.
+    pub(super) fn refuse(&mut self) {
+        if let Some(hold) = &mut self.hold {
+            hold.has_refused = true;
         }
+    }
+
+    /// The cycle is over. Where nobody got ahead, one request more can be kept at the device the next time.
+    pub(super) fn end_hold(&mut self) {
+        let is_too_low = match self.hold.take() {
+            Some(hold) => hold.has_refused && !hold.is_unfair,
+            None => self.floor < self.set.storage_load_threshold,
+        };
+        self.floor = self.floor.saturating_add(u32::from(is_too_low));
     }
 
     /// One request for each disk keeps them at work, if one is lucky.
@@ -54,7 +71,8 @@ impl Fairio {
     /// How long those have who may come back, from `now` on.
     fn hold_from(&self, now: Nanos) -> Hold {
         let service = self.accounts.service().saturating_add(self.flights.charged()) / u64::from(self.disks());
-        Hold { since: now, until: now + Nanos(service.saturating_mul(PATIENCE)), held: 0, others: 0 }
+        let until = now + Nanos(service.saturating_mul(PATIENCE));
+        Hold { since: now, until, others: 0, has_refused: false, is_unfair: false }
     }
 
     /// Whether somebody with share left and nothing waiting is worth waiting for, and until when.
