@@ -15,7 +15,8 @@
 //!   not run ahead of the accounts, and what it really took when it is done. Who had too much begins the next cycle above the line.
 //!   Nothing is cut off when a cycle ends.
 //! * **What cost nobody anything is not counted.** Where all who wait had their share and nobody is about to come back, the line just
-//!   moves to whoever waits. Who comes anew begins at what the others have had by now: time that it did not ask for is gone.
+//!   moves to whoever waits. Who comes anew begins at what the others have had by now: time that it did not ask for is gone. What of theirs is
+//!   at the device it finds before it, so that it has not been had.
 //! * **Who is about to come back is waited for, but the disks are not.** As long as a tenant with share left has requests at the device or
 //!   has just had one, those who had their share go only while fewer than so many requests are at the device, and are charged for it. These
 //!   are `storage_load_threshold` to begin with. If somebody gets a fourth of a share ahead so, they become fewer, down to one for each disk;
@@ -233,7 +234,7 @@ impl Fairio {
     /// Queues a request again that waited already.
     fn sort_in(&mut self, request: Request) {
         let number = self.register.number(&request);
-        self.accounts.arrives(number, self.register.weight(number));
+        self.accounts.arrives(number, self.register.weight(number), self.flights.charged());
         self.queue.insert(number, Nanos::ZERO, request);
         self.settle(number);
     }
@@ -242,7 +243,7 @@ impl Fairio {
 impl Scheduler for Fairio {
     fn insert(&mut self, _now: Nanos, request: Request) -> Insertion {
         let number = self.register.number(&request);
-        self.accounts.arrives(number, self.register.weight(number));
+        self.accounts.arrives(number, self.register.weight(number), self.flights.charged());
         let placed = self.queue.insert(number, Nanos::ZERO, request);
         self.settle(number);
         placed.into()

@@ -38,7 +38,7 @@ const CURVE: u64 = 600;
 pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>], disks: usize) -> Option<Tenancy> {
     let measured = outcome.measure.tenants.as_deref()?;
     let has_weights = contract.promises.iter().any(|promise| promise.is_weighted);
-    let shares = outcome.ledger.as_ref().filter(|_| has_weights).and_then(|ledger| shares(measured, ledger));
+    let shares = outcome.ledger.as_ref().filter(|_| has_weights).and_then(|ledger| shares(measured, ledger, Nanos::MAX));
     let capacity = capacity(alone, disks);
     let tenants = contract.promises.iter().zip(measured.on_roster()).enumerate().map(|(number, (promise, here))| {
         let disk_time = outcome.ledger.as_ref().map(|ledger| sum(ledger.disk_time()[number].bins()));
@@ -79,15 +79,17 @@ fn sum(bins: &[u64]) -> u64 {
     bins.iter().sum()
 }
 
-/// Each tenant's part of the time that the disk worked for tenants in the bins in which all of them wanted something, in per cent.
-fn shares(measured: &Tenants, ledger: &Ledger) -> Option<Vec<f64>> {
+/// Each tenant's part of the time that the disk worked for tenants in the bins before `until` in which all of them wanted something, in per
+/// cent. `None`: there was too little such time.
+pub(crate) fn shares(measured: &Tenants, ledger: &Ledger, until: Nanos) -> Option<Vec<f64>> {
     let tenants = measured.on_roster().len();
     let mut all_wanted = measured.all_wanted().clone();
     let mut work: Vec<Timeline<u64>> = ledger.disk_time()[..tenants].to_vec();
     let width = work.iter().map(Timeline::width).fold(all_wanted.width(), Nanos::max);
     all_wanted.widen_to(width);
     work.iter_mut().for_each(|work| work.widen_to(width));
-    let counted: Vec<usize> = (0..all_wanted.bins().len()).filter(|&bin| all_wanted.bins()[bin] == width.0).collect();
+    let bins = all_wanted.bins().len().min((until.0 / width.0) as usize);
+    let counted: Vec<usize> = (0..bins).filter(|&bin| all_wanted.bins()[bin] == width.0).collect();
     if (counted.len() as u64) * width.0 < SHARE_TIME.0 {
         return None;
     }

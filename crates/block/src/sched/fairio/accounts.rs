@@ -111,8 +111,8 @@ impl Accounts {
         self.weight.saturating_add(if takes_part { 0 } else { weight })
     }
 
-    /// A request of a tenant has come.
-    pub(super) fn arrives(&mut self, number: usize, weight: u64) {
+    /// A request of a tenant has come. `at_device`: what requests at the device were charged, in nanoseconds.
+    pub(super) fn arrives(&mut self, number: usize, weight: u64, at_device: u64) {
         while self.classes.len() <= number {
             self.classes.push(Class {
                 weight: 1,
@@ -133,8 +133,9 @@ impl Accounts {
             return;
         }
         class.weight = weight.max(1);
-        // What it did not ask for it has no claim to; what it had too much it still has.
-        class.given = class.given.max(self.now);
+        // What it did not ask for it has no claim to, but what is at the device is not done yet; what it had too much it still has.
+        let done = self.now.saturating_sub(by_weight(at_device, self.weight));
+        class.given = class.given.max(done);
         self.weight = self.weight.saturating_add(class.weight);
         // It takes part in what is left of the cycle. That must not become a multiple of what it was.
         if self.weight / 2 > self.line_weight {

@@ -9,6 +9,10 @@ use crate::paper::aims::at_most;
 /// The classes of a workload can use their shares if each wants something in this part of the time.
 pub const ABLE_PERCENT: f64 = 99.0;
 
+/// What a class leaves of its share while it is silent costs nobody anything, and how long it is silent is chance where it asks for tens of
+/// megabytes at once: cycles of nearly the same length differ in that by two points.
+const ADAPTIVE_CYCLE: &str = "error above that of the best fixed cycle while all classes want something, worst workload";
+
 /// All bars.
 pub fn all(results: &Results) -> Vec<Bar> {
     let trials = results.trials();
@@ -19,13 +23,13 @@ pub fn all(results: &Results) -> Vec<Bar> {
         (name.clone(), against.map(|percent| 100.0 - percent))
     });
     let regret = trials.iter().map(|(trial, name)| {
-        let (ours, best) = (results.adaptive(*trial).map(Outcome::error), results.best_fixed(*trial));
+        let (ours, best) = (results.adaptive(*trial).and_then(Outcome::error_together), results.best_together(*trial));
         (name.clone(), ours.zip(best).map(|(ours, best)| ours - best.1))
     });
     vec![
         share_error(&adaptive),
         at_most("throughput", "throughput below that of the unshared scheduler, worst workload", 2.0, throughput.collect(), ""),
-        at_most("adaptive-cycle", "error above that of the best fixed cycle, worst workload", 0.5, regret.collect(), ""),
+        at_most("adaptive-cycle", ADAPTIVE_CYCLE, 0.5, regret.collect(), ""),
     ]
 }
 
@@ -49,6 +53,7 @@ mod tests {
     fn outcome(error: f64, wanting_percent: f64) -> Outcome {
         Outcome {
             errors: vec![error, -error],
+            errors_together: None,
             wanting_percent,
             throughput_mb_s: 1.0,
             service_ms: 1.0,

@@ -5,6 +5,8 @@ use block::Nanos;
 use sim::host::{Ledger, RunSummary};
 use sim::run::{BIN, Served, TenantMeasure, Tenants, Timeline};
 
+use crate::tenants::judge;
+
 /// Windows in which shares are looked at: the shortest is what the queue keeps its account by.
 pub const WINDOWS: [Nanos; 3] = [BIN, Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
 
@@ -14,6 +16,9 @@ pub struct Outcome {
     /// Of each class, by how many points its part of the disks' time is above what its weight says (section II, `Error_i`): as long as every
     /// class had something to ask for.
     pub errors: Vec<f64>,
+    /// The same of the times in which all classes had something outstanding, where these are long enough: what a class leaves of its share
+    /// while it is silent is not counted.
+    pub errors_together: Option<Vec<f64>>,
     /// The least part of that time, in percent, in which a class had a request outstanding.
     pub wanting_percent: f64,
     /// 10⁶ bytes a second of all classes, from beginning to end.
@@ -31,7 +36,12 @@ pub struct Outcome {
 impl Outcome {
     /// The largest error of a class.
     pub fn error(&self) -> f64 {
-        self.errors.iter().fold(0.0, |worst, error| error.abs().max(worst))
+        largest(&self.errors)
+    }
+
+    /// The same of the times in which all classes had something outstanding.
+    pub fn error_together(&self) -> Option<f64> {
+        self.errors_together.as_deref().map(largest)
     }
 
     /// From a run of classes with these weights.
@@ -50,8 +60,10 @@ impl Outcome {
         };
         let measure = &run.measure;
         let all_work: u64 = work.iter().flat_map(Timeline::bins).sum();
+        let together = judge::shares(measured, ledger, end);
         Ok(Outcome {
             errors: errors(&times, weights),
+            errors_together: together.map(|shares| errors(&shares, weights)),
             wanting_percent: wanting(measured, end),
             throughput_mb_s: (measure.read_bytes + measure.written_bytes) as f64 / 1e6 / measure.duration().as_secs_f64(),
             service_ms: all_work as f64 / 1e6 / run.tally.requests.max(1) as f64,
@@ -65,6 +77,10 @@ impl Outcome {
             idle_percent: 100.0 * idle(ledger) / measure.duration().as_secs_f64(),
         })
     }
+}
+
+fn largest(errors: &[f64]) -> f64 {
+    errors.iter().fold(0.0, |worst, error| error.abs().max(worst))
 }
 
 fn idle(ledger: &Ledger) -> f64 {
@@ -115,11 +131,7 @@ fn window_error(work: &[Timeline<u64>], weights: &[u32], end: Nanos, window: Nan
         .map(|begin| {
             let of = |work: &Timeline<u64>| work.bins().iter().skip(begin).take(bins).sum::<u64>() as f64;
             let times: Vec<f64> = work.iter().map(of).collect();
-            if times.iter().sum::<f64>() > 0.0 {
-                errors(&times, weights).iter().fold(0.0, |worst: f64, error| worst.max(error.abs()))
-            } else {
-                0.0
-            }
+            if times.iter().sum::<f64>() > 0.0 { largest(&errors(&times, weights)) } else { 0.0 }
         })
         .collect();
     worst.sort_by(f64::total_cmp);
