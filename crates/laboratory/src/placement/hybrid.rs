@@ -59,7 +59,7 @@ const FILM: u32 = 128;
 const OUTSTANDING: u32 = 32;
 /// Volumes of each kind by which it is measured what they take.
 const MEASURED: usize = 3;
-/// How many volumes more or less than the planner says are tried.
+/// How many volumes more than the planner says are tried.
 const FAR: usize = 12;
 
 /// How volumes are placed.
@@ -221,7 +221,7 @@ impl Hybrid {
                 }
             };
             let has_room = found.is_some();
-            let anyhow = if policy == Policy::Fixed { fixed.0 } else { least_crowded(&survey, &on) };
+            let anyhow = if policy == Policy::Fixed { fixed.0 } else { least_crowded(&survey, &on, number) };
             let (steps, home) = found.unwrap_or_else(|| (Vec::new(), anyhow));
             moves += apply(&mut on, &steps);
             on[number] = Some(home);
@@ -245,7 +245,8 @@ impl Hybrid {
         };
         let rank = |array: &usize| (fits(*array) && is_next(*array), fits(*array), is_next(*array));
         let better = |one: &usize, other: &usize| {
-            let spare = |array: &usize| survey.spare(on, *array);
+            // Where it fits nowhere, what it takes itself counts, too: as for those that migrate.
+            let spare = |array: &usize| survey.spare(on, *array) - if fits(*array) { 0.0 } else { survey.demand(*array, number) };
             rank(one).cmp(&rank(other)).then(spare(one).total_cmp(&spare(other))).then(other.cmp(one))
         };
         let home = (0..self.arrays.len()).max_by(better).unwrap_or(0);
@@ -263,23 +264,9 @@ impl Hybrid {
         }
         let planned = states.iter().position(|(_, has_room, _)| !has_room).unwrap_or(states.len());
         let states = self.filled(factor, policy, planned + FAR);
-        let mut tried: Vec<(usize, f64, bool)> = Vec::new();
-        let (mut number, mut best) = (planned.max(1), None);
-        loop {
-            let (ratio, is_kept) = self.try_out(factor, &states[number - 1].0, crew)?;
-            tried.push((number, ratio, is_kept));
-            if is_kept {
-                best = Some((number, ratio));
-            }
-            let next = if is_kept { number + 1 } else { number - 1 };
-            let is_known = tried.iter().any(|(known, ..)| *known == next);
-            if is_known || next == 0 || next > states.len() || next + FAR < planned {
-                break;
-            }
-            number = next;
-        }
-        let (volumes, worst_ratio) = best.unwrap_or((0, 0.0));
-        let broken_ratio = tried.iter().find(|(known, _, is_kept)| *known == volumes + 1 && !is_kept).map(|(_, ratio, _)| *ratio);
+        let tried = most_kept(planned.max(1), states.len(), |number| self.try_out(factor, &states[number - 1].0, crew))?;
+        let (volumes, worst_ratio) = tried.kept.unwrap_or((0, 0.0));
+        let broken_ratio = tried.broken.filter(|(number, _)| *number == volumes + 1).map(|(_, ratio)| ratio);
         let moves = volumes.checked_sub(1).map_or(0, |last| states[last].2);
         Ok(Held { planned, volumes, worst_ratio, broken_ratio, moves })
     }
@@ -320,7 +307,8 @@ impl Hybrid {
         for number in 0..VOLUMES {
             let survey = self.survey(&films[..=number]);
             on.push(None);
-            on[number] = Some(survey.initial(&on, number, Initial::LargestSpare).unwrap_or_else(|_| least_crowded(&survey, &on)));
+            on[number] =
+                Some(survey.initial(&on, number, Initial::LargestSpare).unwrap_or_else(|_| least_crowded(&survey, &on, number)));
         }
         let survey = self.survey(&films);
         let shares = |array| (0..VOLUMES).map(|volume| 100.0 * survey.share(array, volume)).collect();
@@ -333,15 +321,49 @@ impl Hybrid {
     }
 }
 
+/// What was tried: numbers of volumes with what the worst served got by its reference disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tried {
+    /// The most that are known to be held.
+    kept: Option<(usize, f64)>,
+    /// The least known not to be.
+    broken: Option<(usize, f64)>,
+}
+
+/// Finds the most volumes of which all promises are kept, and one more of which they are not. Begins with a guess; where that is too
+/// many, it takes ever longer steps down and then halves what is left, so that a guess that is far off costs few trials. No more than
+/// `limit` are tried.
+fn most_kept(guess: usize, limit: usize, mut try_out: impl FnMut(usize) -> anyhow::Result<(f64, bool)>) -> anyhow::Result<Tried> {
+    let (mut tried, mut step, mut number) = (Tried::default(), 1, guess);
+    loop {
+        let (ratio, is_kept) = try_out(number)?;
+        *(if is_kept { &mut tried.kept } else { &mut tried.broken }) = Some((number, ratio));
+        let least = tried.kept.map_or(0, |(kept, _)| kept);
+        number = match tried.broken {
+            Some((broken, _)) if broken <= least + 1 => return Ok(tried),
+            Some((broken, _)) if tried.kept.is_none() => {
+                let next = broken.saturating_sub(step).max(1);
+                step *= 2;
+                next
+            }
+            Some((broken, _)) => least + (broken - least) / 2,
+            None if number >= limit => return Ok(tried),
+            None => number + 1,
+        };
+    }
+}
+
 /// Which of so many volumes read films, as evenly as can be.
 fn films(factor: f64, number: usize) -> Vec<bool> {
     let until = |count: usize| (count as f64 * factor + 1e-9) as usize;
     (0..number).map(|place| until(place + 1) > until(place)).collect()
 }
 
-fn least_crowded(survey: &Survey, on: &Assignment) -> usize {
-    let all = 0..survey.arrays();
-    all.max_by(|one, other| survey.spare(on, *one).total_cmp(&survey.spare(on, *other)).then(other.cmp(one))).unwrap_or(0)
+/// Where a volume for which there is no room makes the least too much.
+fn least_crowded(survey: &Survey, on: &Assignment, volume: usize) -> usize {
+    let left = |array: usize| survey.spare(on, array) - survey.demand(array, volume);
+    let better = |one: &usize, other: &usize| left(*one).total_cmp(&left(*other)).then(other.cmp(one));
+    (0..survey.arrays()).max_by(better).unwrap_or(0)
 }
 
 fn apply(on: &mut Assignment, steps: &[Step]) -> usize {
@@ -361,7 +383,26 @@ fn watches() -> Asks {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
     use super::*;
+
+    #[test]
+    fn the_most_that_are_held_are_found_however_far_off_the_guess_is() {
+        for held in [0, 1, 2, 11, 100, 211, 215] {
+            let mut trials = 0;
+            let tried = most_kept(211, 220, |number| {
+                trials += 1;
+                Ok((0.0, number <= held))
+            });
+            let tried = tried.unwrap();
+            let found = (tried.kept.map_or(0, |(number, _)| number), tried.broken.map(|(number, _)| number));
+            assert_eq!(found, (held, Some(held + 1)));
+            assert!(trials <= 16, "{trials} trials to find {held}");
+        }
+        let all = most_kept(3, 5, |_| Ok((1.0, true))).unwrap();
+        assert_eq!((all.kept, all.broken), (Some((5, 1.0)), None));
+    }
 
     #[test]
     fn films_are_spread_evenly_over_volumes_by_their_factor() {
