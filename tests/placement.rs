@@ -18,7 +18,7 @@ fn file(folder: &Path, name: &str, text: &str) -> PathBuf {
 /// Films that are read in order are on flash, and a search that reads at random is on disks.
 const HOUSE: &str = r#"
 sample_s = 1.0
-copy_mb_s = 20
+copy_mb_s = 3
 
 [[array]]
 name = "disks"
@@ -57,8 +57,11 @@ fn a_misplaced_volume_moves_for_a_reason_and_is_served_while_it_moves() {
     let phases: Vec<&str> =
         answer["simulated"]["phases"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
     assert_eq!(phases, ["before", "during", "after"]);
-    assert!(answer["simulated"]["copied_s"].as_f64().unwrap() > 0.0, "the moves are done");
     let mib: u64 = moved.map(|each| each["mib"].as_u64().unwrap()).sum();
+    let (took, limit) = (&answer["simulated"]["copied_s"], &answer["simulated"]["copy_limit_mb_s"]);
+    let planned = 2.0 + mib as f64 * 1.048_576 / limit.as_f64().unwrap();
+    let took = took.as_f64().expect("the moves are done");
+    assert!(took <= 1.1 * planned, "{took} s were taken to copy, {planned} s planned");
     assert!(answer["simulated"]["copied_mib"].as_f64().unwrap() >= mib as f64);
     for array in 0..2 {
         let sum: f64 = answer["volumes"].as_array().unwrap().iter().map(|one| one["shares_percent"][array].as_f64().unwrap()).sum();

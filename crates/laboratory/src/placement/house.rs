@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Arc;
 
 use anyhow::Context;
+use block::tenants::ConstantTime;
 use block::{Nanos, Roster, StreamId, Tenant};
 use learn::Setting;
 use learn::placement::{Array, Assignment, Rules, Step, Survey, Volume};
@@ -63,6 +65,17 @@ pub struct Moving<'a> {
     pub steps: &'a [Step],
     /// How fast.
     pub pace: CopyPace,
+    /// Bytes a second that the arrays can spare for it, which the copier is promised; 0: it gets what others leave.
+    pub spare_bytes_per_s: u64,
+}
+
+impl Moving<'_> {
+    /// What the copier is promised on each array. A chunk is read and then written, so that either may take half of its time.
+    fn promise(&self) -> Option<ConstantTime> {
+        let bytes_per_s = self.spare_bytes_per_s.min(self.pace.bytes_per_s);
+        let sector = Nanos(512 * 1_000_000_000 / (2 * bytes_per_s).max(1));
+        (bytes_per_s > 0).then_some(ConstantTime { request: Nanos::ZERO, sector })
+    }
 }
 
 /// What came of a run.
@@ -132,7 +145,7 @@ impl House {
         let places: Vec<Place> = layout.places.iter().map(|place| place.unwrap_or(Place { array: 0, start: 0 })).collect();
         let steps = moving.map_or(&[][..], |moving| moving.steps);
         let copies = steps.iter().map(|step| layout.copies(self, step)).collect::<anyhow::Result<Vec<_>>>()?;
-        let rosters = self.rosters(&layout)?;
+        let rosters = self.rosters(&layout, moving.and_then(Moving::promise))?;
         let queues = self.arrays.iter().zip(&rosters).map(|(array, roster)| {
             let settings = QueueSettings::default();
             let mut queue = Queue::new(
@@ -181,7 +194,7 @@ impl House {
     }
 
     /// Who is on each array, and where: all that are there at some time, and the copier.
-    fn rosters(&self, layout: &Layout) -> anyhow::Result<Vec<Roster>> {
+    fn rosters(&self, layout: &Layout, copies: Option<ConstantTime>) -> anyhow::Result<Vec<Roster>> {
         let tenants = self.volumes.iter().map(|volume| {
             let tenant = Tenant::new(&volume.name);
             Ok(match &volume.reference {
@@ -191,7 +204,11 @@ impl House {
         });
         let mut tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;
         let copier = tenants.len();
-        tenants.push(Tenant::new("copying"));
+        let copying = Tenant::new("copying");
+        tenants.push(match copies {
+            Some(time) => copying.promised(Arc::new(time)),
+            None => copying,
+        });
         let rosters = self.arrays.iter().enumerate().map(|(number, array)| {
             let volumes = layout.used[number].iter().map(|(sectors, volume)| (sectors.clone(), *volume)).collect();
             let roster = Roster::new(tenants.clone(), volumes, &[], array.profile.disks() as u32)?;

@@ -19,10 +19,11 @@ use crate::tenants::judge;
 /// Under this scheduler promises are kept.
 pub const YOUCHOOSE: &str = "youchoose";
 
-/// The part of what the arrays have to spare that copying is planned to take.
-const SPARE_FOR_COPIES: f64 = 0.5;
+/// The part of what the arrays have to spare that copying is planned to take. The copier is promised twice as much, for each chunk is read
+/// and then written: half of what is to spare.
+const SPARE_FOR_COPIES: f64 = 0.25;
 /// Copying is planned no slower than this: where nothing is to spare, it is the scheduler that makes it wait.
-const SLOWEST_COPY: f64 = 262_144.0;
+const SLOWEST_COPY: u64 = 262_144;
 /// A copy may take so many times as long as planned before a run is given up.
 const PATIENCE: f64 = 4.0;
 
@@ -64,8 +65,10 @@ pub fn place(specification: &Specification, trial: Option<&Trial>, crew: Crew) -
     let survey = house.survey(specification.rules, specification.samples, crew)?;
     let before = house.assignment();
     let decided = decide(specification, &survey, &before);
-    let pace = specification.pace(spare_rate(house, &survey, &decided));
-    let simulated = trial.map(|trial| try_out(house, &before, &decided, pace, trial, crew)).transpose()?;
+    let spare_bytes_per_s = spare_rate(house, &survey, &decided);
+    let pace = specification.pace(spare_bytes_per_s.max(SLOWEST_COPY));
+    let moving = Moving { steps: &decided.plan.steps, pace, spare_bytes_per_s };
+    let simulated = trial.map(|trial| try_out(house, &before, &decided, &moving, trial, crew)).transpose()?;
     Ok(report(specification, &survey, &before, &decided, simulated))
 }
 
@@ -126,7 +129,7 @@ fn spare_rate(house: &House, survey: &Survey, decided: &Decided) -> u64 {
             rate = rate.min(SPARE_FOR_COPIES * spare.max(0.0) / seconds_per_byte(house, array, op));
         }
     }
-    if rate.is_finite() { rate.max(SLOWEST_COPY) as u64 } else { CopyPace::default().bytes_per_s }
+    if rate.is_finite() { rate as u64 } else { CopyPace::default().bytes_per_s }
 }
 
 /// How long an array works for each byte that is copied in chunks between other requests.
@@ -155,14 +158,13 @@ fn try_out(
     house: &House,
     before: &Assignment,
     decided: &Decided,
-    pace: CopyPace,
+    moving: &Moving,
     trial: &Trial,
     crew: Crew,
 ) -> anyhow::Result<SimulatedFigures> {
-    let steps = &decided.plan.steps;
+    let Moving { steps, pace, .. } = *moving;
     let sectors: u64 = steps.iter().flat_map(|step| &step.moves).map(|each| house.volumes[each.volume].sectors).sum();
     let planned_s = sectors as f64 * 512.0 / pace.bytes_per_s as f64;
-    let moving = Moving { steps, pace };
     let longest = Nanos::from_secs_f64(planned_s * PATIENCE + 60.0);
     let mut phases = Vec::new();
     let mut run = |name: &str, from: &Assignment, moving: Option<&Moving>, until: Nanos| -> anyhow::Result<_> {
@@ -177,7 +179,7 @@ fn try_out(
     if before.iter().any(Option::is_some) {
         run("before", before, None, trial.lasts)?;
     }
-    let copied = if steps.is_empty() { None } else { Some(run("during", &decided.begin, Some(&moving), longest)?) };
+    let copied = if steps.is_empty() { None } else { Some(run("during", &decided.begin, Some(moving), longest)?) };
     if !steps.is_empty() || decided.plan.after != *before {
         run("after", &decided.plan.after, None, trial.lasts)?;
     }

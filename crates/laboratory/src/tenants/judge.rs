@@ -1,5 +1,7 @@
 //! What each tenant was promised, and what it got: figures, and in words which promises were broken.
 
+use std::num::NonZeroU64;
+
 use block::Nanos;
 use report::record::{
     CapacityFigures, PromiseFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
@@ -39,7 +41,7 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
     let measured = outcome.measure.tenants.as_deref()?;
     let has_weights = contract.promises.iter().any(|promise| promise.is_weighted);
     let shares = outcome.ledger.as_ref().filter(|_| has_weights).and_then(|ledger| shares(measured, ledger, Nanos::MAX));
-    let capacity = capacity(alone, disks);
+    let capacity = capacity(contract, alone, disks);
     let tenants = contract.promises.iter().zip(measured.on_roster()).enumerate().map(|(number, (promise, here))| {
         let disk_time = outcome.ledger.as_ref().map(|ledger| sum(ledger.disk_time()[number].bins()));
         let share = shares.as_ref().map(|shares| ShareFigures {
@@ -64,11 +66,23 @@ pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>]
 /// Whether the disk can be as good as all the reference disks at once: for how long it must work to do what they do in a second.
 ///
 /// Each tenant's work is what it takes with the tenant alone, so together they need at least so much: arms that must go from one tenant's
-/// sectors to another's work longer.
-pub fn capacity(alone: &[Option<&Alone>], disks: usize) -> Option<CapacityFigures> {
-    let needs: Vec<Option<f64>> = alone.iter().map(|alone| Some((*alone)?.needs(disks))).collect();
+/// sectors to another's work longer. Who may have less than its reference disk does needs no more than for that.
+pub fn capacity(contract: &Contract, alone: &[Option<&Alone>], disks: usize) -> Option<CapacityFigures> {
+    let each = contract.promises.iter().zip(alone);
+    let needs: Vec<Option<f64>> =
+        each.map(|(promise, alone)| (*alone).map(|alone| alone.needs(disks) * part_allowed(promise, &alone.reference))).collect();
     let sum = needs.iter().flatten().sum();
     needs.iter().any(Option::is_some).then_some(CapacityFigures { needs_s_per_s: sum, needs_of_tenants_s_per_s: needs })
+}
+
+/// The part of what a tenant does on its reference disk that its limits allow.
+fn part_allowed(promise: &Promise, there: &TenantMeasure) -> f64 {
+    let seconds = there.wanted.as_secs_f64();
+    let part = |limit: Option<NonZeroU64>, count: u64| match limit {
+        Some(limit) if count > 0 => u64::from(limit) as f64 / rate(count, seconds),
+        _ => 1.0,
+    };
+    part(promise.limit_iops, there.served.requests).min(part(promise.limit_bytes_per_s, there.served.bytes)).min(1.0)
 }
 
 fn total_weight(contract: &Contract) -> f64 {

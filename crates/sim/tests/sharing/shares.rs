@@ -172,6 +172,20 @@ fn sharing_costs_at_most_two_percent_of_throughput() {
 }
 
 #[test]
+fn the_device_is_kept_full_though_heavy_tenants_are_waited_for() {
+    // Half of the tenants have twice the weight of the others and no more requests at once: somebody must always be held for them.
+    let askers: Vec<Asker> = [1, 1, 2, 2].map(|weight| Asker::reader(weight, anywhere(128), closed(12))).to_vec();
+    let of = |setting| {
+        let outcome = run(ARRAY, setting, &askers, 1, seconds(60));
+        (outcome.error(&askers, BEGIN, seconds(60)), outcome.throughput(BEGIN, seconds(60)))
+    };
+    let (error, shared) = of("fairio");
+    let (_, alone) = of("noop");
+    println!("{error:.3} points, {shared:.2} MB/s, {alone:.2} MB/s unshared");
+    assert!(error <= 0.5 && shared >= 0.98 * alone, "{error:.2} points, {shared:.2} MB/s, {alone:.2} MB/s unshared");
+}
+
+#[test]
 fn who_asks_little_costs_others_no_throughput() {
     let think = Nanos::from_millis(100);
     let askers = [
