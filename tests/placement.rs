@@ -125,3 +125,18 @@ fn a_host_with_more_than_enough_keeps_promises_beside_bad_neighbours() {
     assert!(said.starts_with("These promises can be guaranteed"), "{said}");
     assert!(said.contains("would break first"), "{said}");
 }
+
+#[test]
+fn who_may_have_less_than_its_reference_disk_does_needs_less() {
+    let folder = tempfile::tempdir().unwrap();
+    let needs = |limit: &str| {
+        let limited = TENANTS.replace("reference = \"barracuda\"", &format!("reference = \"barracuda\"\n{limit}"));
+        let contract = file(folder.path(), "tenants.toml", &limited);
+        let arguments = ["guarantee", contract.to_str().unwrap(), "--disk", "atlas10k", "--capacity-only", "--json"];
+        let answer: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
+        answer["needs_percent"].as_f64().unwrap()
+    };
+    let (unlimited, generous, by_both) = (needs(""), needs("limit_iops = 100000"), needs("limit_iops = 10\nlimit_mb_s = 1"));
+    assert!((generous - unlimited).abs() < 1e-9, "{generous}% and {unlimited}%");
+    assert!(by_both < unlimited / 2.0, "ten requests a second need {by_both}%, all that the disk can do {unlimited}%");
+}

@@ -24,7 +24,7 @@ use crate::placement::{Asks, House, HouseArray, HouseVolume, YOUCHOOSE, got};
 use crate::pool::Crew;
 use crate::tenants::{Contract, P99, Promise, Reference, THROUGHPUT};
 use neighbours::{KINDS, Kind};
-use spectrum::Worst;
+use spectrum::{Limits, Worst};
 
 /// What is asked.
 #[derive(Clone, Debug)]
@@ -120,22 +120,24 @@ fn candidates(wanted: &Wanted) -> anyhow::Result<Vec<Candidate<'_>>> {
     each.collect()
 }
 
-/// The worst pattern of each reference disk, for the largest of its volumes: the first tells kinds of promises apart.
+/// The worst pattern of each reference disk with its limits, for the largest of its volumes: the first two tell kinds of promises apart.
 fn worst_of_each(wanted: &Wanted, candidates: &mut [Candidate], crew: Crew) -> anyhow::Result<Vec<(Reference, u64, Worst)>> {
-    let mut kinds: Vec<(Reference, u64)> = Vec::new();
+    let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
     for candidate in candidates.iter_mut() {
         let Some(reference) = &candidate.reference else { continue };
-        let known = kinds.iter().position(|(known, _)| known == reference);
+        let Promise { limit_iops, limit_bytes_per_s, .. } = candidate.promise;
+        let limits = Limits { iops: *limit_iops, bytes_per_s: *limit_bytes_per_s };
+        let known = kinds.iter().position(|((known, its), _)| known == reference && *its == limits);
         let kind = known.unwrap_or_else(|| {
-            kinds.push((reference.clone(), 0));
+            kinds.push(((reference.clone(), limits), 0));
             kinds.len() - 1
         });
         kinds[kind].1 = kinds[kind].1.max(candidate.sectors);
         candidate.worst = Some(kind);
     }
     let mut all = Vec::new();
-    for (reference, sectors) in kinds {
-        let worst = spectrum::worst(&wanted.host, &reference, sectors, wanted.seed, crew)?;
+    for ((reference, limits), sectors) in kinds {
+        let worst = spectrum::worst(&wanted.host, (&reference, limits), sectors, wanted.seed, crew)?;
         all.push((reference, sectors, worst));
     }
     Ok(all)

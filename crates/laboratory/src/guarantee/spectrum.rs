@@ -1,7 +1,9 @@
 //! Of all that can be asked of a reference disk, what is hardest for the host.
 
+use std::num::NonZeroU64;
+
 use block::Nanos;
-use learn::placement::{Basis, Rules};
+use learn::placement::{Basis, Rules, Survey, Volume};
 use sim::profile::Profile;
 
 use crate::paper::stage::asks::{Pattern, Places};
@@ -31,11 +33,44 @@ pub(super) struct Worst {
     pub text: String,
 }
 
+/// What a tenant may have at most, each second of its reference disk's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    /// Requests.
+    pub iops: Option<NonZeroU64>,
+    /// Bytes.
+    pub bytes_per_s: Option<NonZeroU64>,
+}
+
+impl Limits {
+    /// The part that they allow of what the reference disk does of these requests.
+    fn part_allowed(self, volume: &Volume) -> f64 {
+        let requests = volume.samples.iter().flat_map(|sample| &sample.requests);
+        let (mut busy, mut count, mut bytes) = (Nanos::ZERO, 0, 0);
+        for sampled in requests {
+            busy += sampled.reference;
+            count += 1;
+            bytes += 512 * u64::from(sampled.request.sectors);
+        }
+        let part = |limit: Option<NonZeroU64>, done: u64| match limit {
+            Some(limit) if done > 0 => u64::from(limit) as f64 * busy.as_secs_f64() / done as f64,
+            _ => 1.0,
+        };
+        part(self.iops, count).min(part(self.bytes_per_s, bytes)).min(1.0)
+    }
+}
+
 /// Finds it for a volume of so many sectors.
 ///
 /// # Errors
 /// It was interrupted.
-pub(super) fn worst(host: &Profile, reference: &Reference, sectors: u64, seed: u64, crew: Crew) -> anyhow::Result<Worst> {
+pub(super) fn worst(
+    host: &Profile,
+    (reference, limits): (&Reference, Limits),
+    sectors: u64,
+    seed: u64,
+    crew: Crew,
+) -> anyhow::Result<Worst> {
     let patterns = patterns()?;
     let volumes = patterns.iter().map(|(text, asks)| HouseVolume {
         name: text.clone(),
@@ -47,13 +82,14 @@ pub(super) fn worst(host: &Profile, reference: &Reference, sectors: u64, seed: u
     let array = HouseArray { name: host.name().to_owned(), profile: host.clone(), capacity: 1.0 };
     let house = House { arrays: vec![array], volumes: volumes.collect(), seed };
     let rules = Rules { basis: Basis::Reference, ..Rules::default() };
-    let survey = house.survey(rules, (1, SAMPLE), crew)?;
-    let demand = |pattern: usize| survey.demand(0, pattern);
-    let numbers = 0..patterns.len();
-    let hardest = numbers.clone().max_by(|one, other| demand(*one).total_cmp(&demand(*other))).unwrap_or(0);
-    let easiest = numbers.map(demand).fold(f64::INFINITY, f64::min);
+    let volumes = house.samples((1, SAMPLE), crew)?;
+    let survey = Survey::new(&house.planned(), &volumes, rules);
+    let demands: Vec<f64> =
+        volumes.iter().enumerate().map(|(pattern, volume)| survey.demand(0, pattern) * limits.part_allowed(volume)).collect();
+    let hardest = (0..demands.len()).max_by(|one, other| demands[*one].total_cmp(&demands[*other])).unwrap_or(0);
+    let easiest = demands.iter().copied().fold(f64::INFINITY, f64::min);
     let (text, asks) = patterns[hardest].clone();
-    Ok(Worst { demand: demand(hardest), least: easiest, asks, text })
+    Ok(Worst { demand: demands[hardest], least: easiest, asks, text })
 }
 
 fn patterns() -> anyhow::Result<Vec<(String, Asks)>> {

@@ -108,9 +108,22 @@ impl House {
     ///
     /// # Errors
     /// It was interrupted.
-    pub fn survey(&self, rules: Rules, (number, length): (usize, Nanos), crew: Crew) -> anyhow::Result<Survey> {
+    pub fn survey(&self, rules: Rules, samples: (usize, Nanos), crew: Crew) -> anyhow::Result<Survey> {
+        Ok(Survey::new(&self.planned(), &self.samples(samples, crew)?, rules))
+    }
+
+    /// Its arrays as the planner knows them.
+    pub fn planned(&self) -> Vec<Array> {
+        self.arrays.iter().map(HouseArray::array).collect()
+    }
+
+    /// Every volume with so many samples of what it asks for, each so long.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn samples(&self, (number, length): (usize, Nanos), crew: Crew) -> anyhow::Result<Vec<Volume>> {
         let numbers: Vec<usize> = (0..self.volumes.len()).collect();
-        let samples = crew.map("sampling volumes", &numbers, |&volume| {
+        crew.map("sampling volumes", &numbers, |&volume| {
             let HouseVolume { name, sectors, reference, on, .. } = &self.volumes[volume];
             let stand_in = || Reference::of(&self.arrays[on.unwrap_or(0)].profile);
             let sampled_on = reference.clone().unwrap_or_else(stand_in);
@@ -123,9 +136,7 @@ impl House {
                 is_promised: reference.is_some(),
                 samples: samples.with_context(|| format!("volume {name}"))?,
             })
-        })?;
-        let arrays: Vec<Array> = self.arrays.iter().map(HouseArray::array).collect();
-        Ok(Survey::new(&arrays, &samples, rules))
+        })
     }
 
     /// Runs all volumes at once under a scheduler, from where `from` says; volumes that are nowhere ask for nothing. With moves, until
