@@ -120,6 +120,7 @@ fn takes_negative_numbers(command: clap::Command) -> clap::Command {
 
 fn main() -> ExitCode {
     terminal::catch_interrupt();
+    laboratory::device_model::make_devices();
     let mut command = takes_negative_numbers(Cli::command());
     let cli = Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit());
     let outcome = match cli.command {

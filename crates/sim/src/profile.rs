@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use block::did_you_mean;
 
 use crate::device::hdd::spec::QueuePolicy;
-use crate::device::{Device, KINDS, hdd};
+use crate::device::{Device, KINDS, hdd, learned};
 
 pub use crate::device::hdd::profile::HddProfile;
 use keys::KeyTable;
@@ -103,6 +103,11 @@ pub trait DeviceProfile: fmt::Debug + Send + Sync {
     /// One line for people.
     fn description(&self) -> &str;
 
+    /// All that there is to show of it, if its text is not for people.
+    fn page(&self) -> Option<&str> {
+        None
+    }
+
     /// 512-byte sectors of the device.
     fn capacity_sectors(&self) -> u64;
 
@@ -143,8 +148,8 @@ pub struct Profile {
     kind: &'static DeviceKind,
 }
 
-/// Loads a profile that comes with the program by its name, one from a file, or one in a line, as in
-/// `raid5:disk=atlas10k,disks=5`.
+/// Loads a profile that comes with the program by its name, one from a file, the model of a device from its file ([`learned`]), or a
+/// profile in a line, as in `raid5:disk=atlas10k,disks=5`.
 ///
 /// # Errors
 /// There is none of that name, or it is wrong.
@@ -229,6 +234,11 @@ pub struct ProfileText<'a> {
 }
 
 impl ProfileText<'_> {
+    /// All of it.
+    pub fn text(&self) -> &str {
+        self.text
+    }
+
     /// What people call it: a file, or the line itself.
     pub fn source(&self) -> &str {
         self.source
@@ -274,6 +284,10 @@ impl ProfileText<'_> {
 
     /// Reads and checks it.
     fn parse(&self) -> Result<Profile, ProfileError> {
+        if learned::is_model(self.text) {
+            let kind = &learned::KIND;
+            return Ok(Profile { text: self.text.to_owned(), device: (kind.parse)(self)?, kind });
+        }
         let kind = self.kind()?;
         keys::check(&kind.schema, self.text).map_err(|error| self.error_at(error.at, error.message))?;
         let device = (kind.parse)(self)?;
@@ -337,8 +351,12 @@ impl Profile {
         &self.text
     }
 
-    /// The text with units and ranges behind the values, still a profile.
+    /// The text with units and ranges behind the values, still a profile; of a learned device what its model has to say.
     pub fn annotated(&self) -> String {
+        self.device.page().map_or_else(|| self.with_units(), str::to_owned)
+    }
+
+    fn with_units(&self) -> String {
         keys::annotated(&self.kind.schema, &self.text)
     }
 

@@ -9,6 +9,7 @@
 
 pub mod alone;
 pub mod errors;
+pub mod page;
 mod served;
 mod training_load;
 
@@ -16,12 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
-use block::Nanos;
-use block::tenants::ServiceModel;
-use learn::device::{Array, DeviceModel, Lessons, probing};
+use block::{Merges, Nanos};
+use learn::device::{Array, DeviceModel, Lessons, Training, probing};
 use rand::Rng as _;
 use serde::Serialize;
+use sim::device::learned::{self, Learned};
 use sim::device::raid::spec::ArraySpecification;
+use sim::host::{Queue, QueueSettings};
 use sim::profile::Profile;
 use sim::trace::OpenOptions;
 
@@ -31,13 +33,14 @@ use self::training_load::Planned;
 use crate::chance;
 use crate::pool::Crew;
 use crate::recorded::Recorded;
+use crate::tenants::alone_on;
 
 /// Traces of the training load with one request at a time, and with several.
 const ALONE: u32 = 6;
-const QUEUED: u32 = 2;
+const QUEUED: u32 = 14;
 /// The same of the load that a model is judged by; their numbers follow on.
 const JUDGED_ALONE: u32 = 2;
-const JUDGED_QUEUED: u32 = 1;
+const JUDGED_QUEUED: u32 = 2;
 /// Requests of a sample that are learned from, and that are looked at.
 const SAMPLE: usize = 5_000;
 const MOST_OF_SAMPLE: usize = 50_000;
@@ -51,6 +54,8 @@ pub struct Options {
     pub requests: usize,
     /// Of everything that is drawn.
     pub seed: u64,
+    /// Which requests are merged in the queue before the device, where several wait.
+    pub merges: Merges,
     /// A trace of the load that the device is for: 5,000 requests of it are learned from, the others judged by.
     pub sample: Option<PathBuf>,
 }
@@ -58,7 +63,7 @@ pub struct Options {
 impl Default for Options {
     /// As in the paper, IV.A: traces of 10,000 requests.
     fn default() -> Options {
-        Options { requests: 10_000, seed: 1, sample: None }
+        Options { requests: 10_000, seed: 1, merges: Merges::All, sample: None }
     }
 }
 
@@ -102,18 +107,25 @@ fn of_profile(profile: &Profile, options: &Options, crew: Crew) -> anyhow::Resul
     let (array, disk) = array(profile);
     let mut asked = alone::Alone::new(disk.build(Default::default()), stop);
     let mechanics = probing::find(&mut asked, seed);
+    let drain_ns = if mechanics.is_none() { probing::find_drain(&mut asked) } else { None };
     crew.monitor.end();
     crew.monitor.check()?;
     let device = profile.device();
     let capacity = profile.capacity_sectors();
-    let mut lessons = Lessons::new(profile.name(), capacity, array, mechanics).map_err(anyhow::Error::msg)?;
+    let depth = device.build(Default::default()).queue_depth() as u32;
+    let mut lessons = Lessons::new(profile.name(), (capacity, depth), array, mechanics)
+        .map_err(anyhow::Error::msg)?
+        .draining(drain_ns.unwrap_or(0.0));
     let jobs: Vec<(u32, bool)> = (0..ALONE + JUDGED_ALONE)
         .map(|number| (number, false))
         .chain((0..QUEUED + JUDGED_QUEUED).map(|number| (number, true)))
         .collect();
     let served = crew.map("running the training load, traces:", &jobs, |&(number, queued)| {
         let planned = training_load::draw(seed, number, requests, capacity, queued);
-        Ok(if queued { served::several(&*device, &planned, stop)? } else { served::one_at_a_time(&*device, &planned, stop)? })
+        Ok(match queued {
+            true => served::several(queue(profile, options.merges), &planned, &lessons, stop)?,
+            false => served::one_at_a_time(&*device, &planned, stop)?,
+        })
     })?;
     let is_judged = |(number, queued): (u32, bool)| number >= if queued { QUEUED } else { ALONE };
     for (_, served) in jobs.iter().zip(&served).filter(|(job, _)| !is_judged(**job)) {
@@ -132,6 +144,11 @@ fn of_profile(profile: &Profile, options: &Options, crew: Crew) -> anyhow::Resul
         Some(path) => with_sample(profile, path, lessons, Trained { model, judged }, options, crew),
         None => Ok(Trained { model, judged }),
     }
+}
+
+/// The device behind the queue that whoever has it to itself puts before it.
+fn queue(profile: &Profile, merges: Merges) -> Queue {
+    alone_on(profile, QueueSettings { merges, ..QueueSettings::default() }).queue()
 }
 
 /// The layout of an array that models know, and its disk; or the device itself.
@@ -209,12 +226,13 @@ fn of_recording(path: &Path, options: &Options, crew: Crew) -> anyhow::Result<Tr
     let mut recorded = Recorded::read(path, &OpenOptions::default(), &mut |_| Ok(crew.monitor.check()?))?;
     ensure!(recorded.timed > 0, "{name}: none of {} requests says when it was done; response times are needed", recorded.all);
     let (_, seen) = recorded.of_device(path, None)?;
-    let served: Vec<Served> = served::recorded(&seen);
-    ensure!(served.len() >= 100, "{name}: {} requests that say when they were done; at least 100 are needed", served.len());
-    let capacity = served.iter().map(|served| served.request.end()).max().unwrap_or(1);
+    ensure!(seen.len() >= 100, "{name}: {} requests that say when they were done; at least 100 are needed", seen.len());
+    let capacity = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
     let stem = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+    let depth = served::most_at_once(&seen);
+    let mut lessons = Lessons::new(&stem, (capacity, depth), None, None).map_err(anyhow::Error::msg)?;
+    let served: Vec<Served> = served::recorded(&seen, &lessons);
     let half = served.len() / 2;
-    let mut lessons = Lessons::new(&stem, capacity, None, None).map_err(anyhow::Error::msg)?;
     served::tell(&mut lessons.lesson(true), &served, |number| number < half);
     let model = lessons.learn(options.seed).context("growing the tree")?;
     let mut judge = Judge::default();
@@ -235,13 +253,20 @@ pub fn load(path: &Path) -> anyhow::Result<DeviceModel> {
     DeviceModel::from_json(&text).with_context(|| name.to_string())
 }
 
-/// A disk that somebody is promised: the file of a model (`.json`), or a device, of which a model is trained on the spot.
-///
-/// # Errors
-/// As [`load`] and [`train`].
-pub fn reference(device: &str, seed: u64, crew: Crew) -> anyhow::Result<Arc<dyn ServiceModel>> {
-    if device.ends_with(".json") {
-        return Ok(Arc::new(load(Path::new(device))?));
-    }
-    Ok(Arc::new(train(device, &Options { seed, ..Options::default() }, crew)?.model))
+/// Makes models devices: where a profile may stand, the file of a model may, too.
+pub fn make_devices() {
+    learned::read_with(|text| {
+        let model = DeviceModel::from_json(text).map_err(|error| error.to_string())?;
+        let Training { requests, .. } = *model.training();
+        Ok(Learned {
+            name: model.name().to_owned(),
+            description: format!("learned from {requests} requests"),
+            page: model.text(),
+            capacity_sectors: model.capacity_sectors(),
+            queue_depth: model.queue_depth(),
+            is_rotational: model.is_rotational(),
+            disks: model.disks(),
+            model: Arc::new(model),
+        })
+    });
 }

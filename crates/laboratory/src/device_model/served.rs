@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Nanos, Priority, Request};
-use learn::device::Lesson;
+use learn::device::{Done, Lesson, Lessons};
+use sim::host::Queue;
 use sim::profile::DeviceProfile;
+use sim::run::{Finished, Issue, Server as _};
 use twin::Seen;
 
 use super::alone::Alone;
 use super::training_load::Planned;
 use crate::monitor::Interrupted;
 
-/// Requests that a time is shared out among, where several are served at once.
-const BLOCK: usize = 64;
-/// They took at least this part of what they take one after the other: nothing is served in no time.
-const LEAST: f64 = 0.01;
+/// Linux has no more tags for a device (`nr_hw_queues` apart).
+const MOST_AT_ONCE: u32 = 1024;
 
 /// A request, and what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub struct Served {
     pub took: Nanos,
 }
 
-fn request(planned: &Planned, number: usize, arrival: Nanos) -> Request {
+fn request(planned: &Planned, arrival: Nanos) -> Request {
     let Planned { op, lba, sectors, .. } = *planned;
-    Request { id: number as u32, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors, lba, arrival }
+    Request { id: 0, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors, lba, arrival }
 }
 
 /// Runs a trace, one request at a time.
@@ -42,87 +42,99 @@ pub fn one_at_a_time(profile: &dyn DeviceProfile, planned: &[Planned], stop: &At
     let mut device = Alone::new(profile.build(Default::default()), stop);
     let serve = |planned: &Planned| {
         let (start, done) = device.serve(planned.op, planned.lba, planned.sectors, planned.after).ok_or(Interrupted)?;
-        Ok(Served { request: request(planned, 0, start), start, waiting: 0, took: done - start })
+        Ok(Served { request: request(planned, start), start, waiting: 0, took: done - start })
     };
     planned.iter().map(serve).collect()
 }
 
-/// Runs a trace with as many requests at the device as it says.
+/// Runs a trace with as many requests in a queue before the device as it says: what a device makes of a request depends on which others
+/// it may take before.
 ///
 /// # Errors
 /// It was interrupted.
-pub fn several(profile: &dyn DeviceProfile, planned: &[Planned], stop: &AtomicBool) -> Result<Vec<Served>, Interrupted> {
-    let mut device = profile.build(Default::default());
-    let most = device.queue_depth();
-    let (mut now, mut under_way, mut done) = (Nanos::ZERO, 0, Vec::new());
-    let mut ends = vec![Nanos::ZERO; planned.len()];
-    let mut requests = Vec::with_capacity(planned.len());
-    while requests.len() < planned.len() || under_way > 0 {
+pub fn several(mut queue: Queue, planned: &[Planned], lessons: &Lessons, stop: &AtomicBool) -> Result<Vec<Served>, Interrupted> {
+    let (mut now, mut under_way, mut finished) = (Nanos::ZERO, 0, Vec::new());
+    let mut done: Vec<Done> = Vec::with_capacity(planned.len());
+    while done.len() < planned.len() || under_way > 0 {
         if stop.load(Ordering::Relaxed) {
             return Err(Interrupted);
         }
-        if let Some(next) = planned.get(requests.len()).filter(|next| under_way < most.min(next.depth as usize)) {
-            let asked = request(next, requests.len(), now);
-            device.submit(now, &asked);
-            requests.push(asked);
+        while let Some(next) = planned.get(done.len()).filter(|next| under_way < next.depth) {
+            let Planned { op, lba, sectors, .. } = *next;
+            let (token, priority) = (done.len() as u64, Priority::DEFAULT);
+            queue.admit(now, Issue { arrival: now, lba, sectors, op, sync: true, stream: 0, priority, token });
+            done.push(Done { request: request(next, now), sent: now, end: now });
             under_way += 1;
-            continue;
         }
-        // A device that holds a request always says when it goes on.
-        let Some(wake) = device.wake_at() else { break };
-        now = now.max(wake);
-        device.advance(now, &mut done);
-        for completion in done.drain(..) {
-            ends[completion.id as usize] = completion.at;
-            under_way -= 1;
+        queue.dispatch(now);
+        // A queue that holds a request always says when it goes on.
+        let Some(next) = queue.next_event() else { break };
+        now = now.max(next);
+        queue.advance(now, &mut finished);
+        for finished in finished.drain(..) {
+            if let Finished::Transfer(transferred) = finished {
+                done[transferred.issue.token as usize].end = transferred.at;
+                under_way -= 1;
+            }
         }
     }
-    let waiting = |number: usize| planned[number].depth.min(most as u32).saturating_sub(1);
-    Ok(delays(requests.into_iter().zip(ends).enumerate().map(|(number, (request, end))| (request, end, waiting(number)))))
+    let waiting = planned.iter().map(|planned| planned.depth.saturating_sub(1));
+    Ok(attributed(&done, waiting, lessons))
 }
 
-/// By how much each delayed the end of all.
-fn delays(requests: impl Iterator<Item = (Request, Nanos, u32)>) -> Vec<Served> {
+/// Each with the time that was its own, as if they had been served one after the other.
+fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &Lessons) -> Vec<Served> {
     let mut all_done = Nanos::ZERO;
-    let delay = |(request, end, waiting): (Request, Nanos, u32)| {
-        let start = all_done.max(request.arrival);
-        all_done = start.max(end);
-        Served { request, start, waiting, took: all_done - start }
+    let taken = lessons.attribute(done).into_iter();
+    let one = |((done, waiting), took): ((&Done, u32), Nanos)| {
+        let start = all_done.max(done.sent);
+        all_done = start + took;
+        Served { request: done.request, start, waiting, took }
     };
-    requests.map(delay).collect()
+    done.iter().zip(waiting).zip(taken).map(one).collect()
+}
+
+/// The most requests that a recording finds a device to have at once, as far as models are told.
+pub fn most_at_once(seen: &[Seen]) -> u32 {
+    at_once(&sent(seen)).into_iter().max().map_or(1, |waiting| (waiting + 1).min(MOST_AT_ONCE))
 }
 
 /// What was recorded of a device.
-pub fn recorded(seen: &[Seen]) -> Vec<Served> {
-    let mut seen: Vec<&Seen> = seen.iter().filter(|seen| !seen.is_flush()).collect();
-    seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
-    let mut before: Vec<Nanos> = Vec::new();
-    let with_waiting = seen.into_iter().map(|seen| {
-        before.retain(|end| *end > seen.dispatched);
-        before.push(seen.completed);
-        (Request { arrival: seen.dispatched, ..seen.request }, seen.completed, before.len() as u32 - 1)
-    });
-    delays(with_waiting.collect::<Vec<_>>().into_iter())
+pub fn recorded(seen: &[Seen], lessons: &Lessons) -> Vec<Served> {
+    let done = sent(seen);
+    let waiting = at_once(&done);
+    attributed(&done, waiting.into_iter(), lessons)
 }
 
-/// Tells a trace; where several requests were served at once, their time is shared out among neighbours first.
+/// In the order in which they were sent.
+fn sent(seen: &[Seen]) -> Vec<Done> {
+    let mut seen: Vec<&Seen> = seen.iter().filter(|seen| !seen.is_flush()).collect();
+    seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
+    let done = |seen: &&Seen| {
+        let request = Request { arrival: seen.dispatched, ..seen.request };
+        Done { request, sent: seen.dispatched, end: seen.completed }
+    };
+    seen.iter().map(done).collect()
+}
+
+/// Of each, those that were sent before and not done then.
+fn at_once(done: &[Done]) -> Vec<u32> {
+    let mut before: Vec<Nanos> = Vec::new();
+    let waiting = |done: &Done| {
+        before.retain(|end| *end > done.sent);
+        before.push(done.end);
+        before.len() as u32 - 1
+    };
+    done.iter().map(waiting).collect()
+}
+
+/// Tells a trace.
 pub fn tell(lesson: &mut Lesson, served: &[Served], is_learned: impl Fn(usize) -> bool) {
-    for (number, block) in served.chunks(BLOCK).enumerate() {
-        let requests: Vec<Request> = block.iter().map(|served| served.request).collect();
-        let is_queued = block.iter().any(|served| served.waiting > 0);
-        let took = Nanos(block.iter().map(|served| served.took.0).sum());
-        let shares = is_queued.then(|| lesson.shares(block[0].start, &requests, took, LEAST));
-        let mut at = block[0].start;
-        for (index, served) in block.iter().enumerate() {
-            let (start, took) = match &shares {
-                Some(shares) => (at, shares[index]),
-                None => (served.start, served.took),
-            };
-            at = start + took;
-            match is_learned(number * BLOCK + index) {
-                true => lesson.tell(start, &served.request, served.waiting, took),
-                false => lesson.pass(start, &served.request, served.waiting, took),
-            }
+    for (number, served) in served.iter().enumerate() {
+        let Served { request, start, waiting, took } = served;
+        match is_learned(number) {
+            true => lesson.tell(*start, request, *waiting, *took),
+            false => lesson.pass(*start, request, *waiting, *took),
         }
     }
 }

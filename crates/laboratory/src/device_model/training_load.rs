@@ -10,10 +10,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::chance::{happens, one_of, scaled, source};
 
-/// Requests of an episode.
+/// Requests of an episode; where several wait, and nothing depends on pauses, shorter ones tell as much.
 const EPISODE: usize = 250;
-/// The largest request, in sectors: 512 KiB.
-const LARGEST: f64 = 1024.0;
+const QUEUED_EPISODE: usize = 125;
+/// The largest request, in sectors: what Linux sends a disk at most, 1,280 KiB.
+const LARGEST: f64 = 2560.0;
 /// Runs that go on side by side, at most.
 const MOST_RUNS: usize = 4;
 
@@ -50,7 +51,8 @@ pub fn draw(seed: u64, number: u32, requests: usize, capacity: u64, queued: bool
     let mut all = Vec::with_capacity(requests);
     while all.len() < requests {
         let episode = Episode::draw(random, capacity, queued);
-        episode.ask(random, EPISODE.min(requests - all.len()), &mut all);
+        let length = if queued { QUEUED_EPISODE } else { EPISODE };
+        episode.ask(random, length.min(requests - all.len()), &mut all);
     }
     all
 }

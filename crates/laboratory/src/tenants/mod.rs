@@ -17,5 +17,6 @@ mod roster;
 pub use beside::{Beside, LEAST, Recovery, Windows};
 pub use contract::{Contract, Promise};
 pub use judge::{P99, THROUGHPUT, VIOLATED, WINDOWS, capacity, judge};
+pub(crate) use reference::alone_on;
 pub use reference::{Alone, Reference, SCHEDULER, Work, alone};
 pub use roster::Models;

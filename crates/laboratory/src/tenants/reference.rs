@@ -205,7 +205,12 @@ fn predicted(model: &dyn ServiceModel, capacity_sectors: u64) -> Queue {
 
 /// A disk that a tenant has to itself.
 fn shadow(profile: &Profile) -> ReferenceDisk {
-    ReferenceDisk::new(profile, DeviceOptions::default(), QueueSettings::default(), (spec(), &spec().defaults()))
+    alone_on(profile, QueueSettings::default())
+}
+
+/// The same, with these settings of its queue.
+pub(crate) fn alone_on(profile: &Profile, settings: QueueSettings) -> ReferenceDisk {
+    ReferenceDisk::new(profile, DeviceOptions::default(), settings, (spec(), &spec().defaults()))
 }
 
 fn others(outcome: RunSummary) -> TenantMeasure {

@@ -9,8 +9,9 @@
 
 use block::{Nanos, Op, Request};
 
-use super::array::{Array, Piece};
-use super::mechanics::{Access, Mechanics};
+use super::arms::Arms;
+use super::array::Array;
+use super::mechanics::Mechanics;
 
 /// The names of the features, in order.
 pub const FEATURES: [&str; COUNT] = [
@@ -37,10 +38,12 @@ pub const FEATURES: [&str; COUNT] = [
     "behind_ms",
     "backlog_ms",
     "stream_ms",
+    "even_ms",
+    "writes_lately",
 ];
 
 /// How many there are.
-pub const COUNT: usize = 23;
+pub const COUNT: usize = 25;
 
 /// What each of them is, for people.
 pub const MEANINGS: [&str; COUNT] = [
@@ -67,13 +70,20 @@ pub const MEANINGS: [&str; COUNT] = [
     "it takes from the media behind what is still to be written",
     "until what was written before is on the media",
     "until a drive that has read on since that run has it",
+    "its part of the disks' time on the media, in the order of sectors among those that wait",
+    "part of writes among requests; the last 16 count most",
 ];
 
 /// Features that times may grow with, where mechanics are known and where not.
-pub(super) const SCALES: [usize; 5] = [18, 19, 20, 21, 22];
-pub(super) const SCALES_WITHOUT_MECHANICS: [usize; 1] = [18];
+pub(super) const SCALES: [usize; 6] = [18, 19, 20, 21, 22, 23];
+pub(super) const SCALES_WITHOUT_MECHANICS: [usize; 3] = [18, 20, 21];
+
+/// The first question: is it alone before the device? Times are known to the turn there, and to a mean where others are taken before.
+pub(super) const ALONE: (usize, f64) = (6, 0.5);
 
 const RUNS: usize = 16;
+/// Sectors behind a run within which something may belong to it.
+const RUN_REACH: u64 = 1 << 16;
 const RECENT: usize = 32;
 /// Pages of 4 KiB that are remembered for longer, each in one place.
 const PAGES: usize = 1 << 16;
@@ -86,10 +96,10 @@ const SOON_MS: f64 = 20.0;
 const LATE_MS: f64 = 500.0;
 /// Nothing lasts shorter: scales are above zero.
 const LEAST_MS: f64 = 1e-3;
-/// No drive has more to write than this many turns' worth.
-const MOST_BEHIND_TURNS: f64 = 50.0;
-/// What comes sooner than the head gets there, by this factor, did not come from the media.
-const TOO_SOON: f64 = 0.8;
+/// No device takes longer to write what it has in memory.
+const MOST_UNWRITTEN_NS: f64 = 1e9;
+/// Requests that say what was done lately.
+const LATELY: f64 = 16.0;
 
 /// Requests one after the other.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,25 +120,6 @@ struct Asked {
     number: u64,
 }
 
-/// A disk, as far as requests have left it somewhere.
-#[derive(Clone, Copy, Debug, Default)]
-struct Arm {
-    free_ns: f64,
-    cylinder: u64,
-    /// Behind the last sector it was asked for, and was to read.
-    end: u64,
-    read_end: u64,
-    /// Behind what it wrote last.
-    write_end: u64,
-}
-
-/// What a request would do to a disk.
-#[derive(Clone, Copy, Debug)]
-struct Planned {
-    piece: Piece,
-    access: Access,
-}
-
 /// What requests have left behind on a device.
 #[derive(Clone, Debug)]
 pub(super) struct State {
@@ -139,10 +130,12 @@ pub(super) struct State {
     runs: [Run; RUNS],
     recent: [Asked; RECENT],
     pages: Vec<(u32, u32)>,
-    arms: Vec<Arm>,
+    arms: Arms,
     buffered: (f64, f64),
-    pieces: Vec<Piece>,
-    planned: Vec<Planned>,
+    /// Of a device without mechanics: when all that it has taken is on its media.
+    written_ns: f64,
+    /// The part of writes among requests, of which the latest count most.
+    writes: f64,
     /// The request that was looked at last, and when it began.
     asked: Option<(f64, u64, u64, bool)>,
 }
@@ -158,19 +151,12 @@ impl State {
             runs: [Run::default(); RUNS],
             recent: [Asked::default(); RECENT],
             pages: vec![(u32::MAX, 0); if with_pages { PAGES } else { 0 }],
-            arms: vec![Arm::default(); array.disks],
+            arms: Arms::at_rest(array),
             buffered: (0.0, 0.0),
-            pieces: Vec::with_capacity(4 * array.disks),
-            planned: Vec::with_capacity(4 * array.disks),
+            written_ns: 0.0,
+            writes: 0.0,
             asked: None,
         }
-    }
-
-    /// The same, but for the pages.
-    pub fn without_pages(&self) -> State {
-        let State { number, done_ns, end, was_write, runs, recent, buffered, .. } = *self;
-        let (arms, pieces, planned) = (self.arms.clone(), self.pieces.clone(), self.planned.clone());
-        State { number, done_ns, end, was_write, runs, recent, pages: Vec::new(), arms, buffered, pieces, planned, asked: None }
     }
 
     /// The row of a request that begins at `start`.
@@ -198,26 +184,36 @@ impl State {
         } else {
             (row[8], row[9]) = (NEVER, NEVER);
         }
-        row[10] = self.since(lba, false);
-        row[11] = self.since(lba, true);
+        [row[10], row[11]] = self.since(lba);
         row[12] = self.since_known(lba);
-        // What waits in the queue may have begun earlier on a disk that had nothing to do.
-        let asked_ns = if waiting > 0 { start_ns.min(request.arrival.0 as f64) } else { start_ns };
-        self.plan(device, asked_ns, start_ns, (lba, sectors, is_write), &mut row);
+        row[24] = self.writes;
+        self.reckon_media(device, start_ns, (lba, sectors, is_write), waiting, &mut row);
         self.reckon_stream(run, start_ns, sectors, &mut row);
         row
     }
 
     /// The nearest of the latest runs that ends at or before this sector.
     fn run_before(&self, lba: u64, is_write: bool) -> Option<Run> {
-        let ends_before = |run: &&Run| run.number > 0 && run.end <= lba && run.is_write == is_write;
-        self.runs.iter().filter(ends_before).max_by_key(|run| (run.end, run.number)).copied().filter(|run| lba - run.end < 1 << 16)
+        let mut nearest: Option<&Run> = None;
+        for run in &self.runs {
+            let is_one = run.number > 0 && run.is_write == is_write && lba.wrapping_sub(run.end) < RUN_REACH;
+            if is_one && nearest.is_none_or(|other| (run.end, run.number) > (other.end, other.number)) {
+                nearest = Some(run);
+            }
+        }
+        nearest.copied()
     }
 
-    fn since(&self, lba: u64, is_write: bool) -> f64 {
-        let covers = |asked: &&Asked| asked.number > 0 && asked.is_write == is_write && (asked.lba..asked.end).contains(&lba);
-        let last = self.recent.iter().filter(covers).map(|asked| asked.number).max();
-        last.map_or(NEVER, |number| (self.number + 1 - number) as f64)
+    /// Requests since one of the latest read this sector, and since one wrote it.
+    fn since(&self, lba: u64) -> [f64; 2] {
+        let mut last = [0; 2];
+        for asked in &self.recent {
+            // One comparison: sectors before the first wrap around.
+            let covers = lba.wrapping_sub(asked.lba) < asked.end - asked.lba;
+            let last = &mut last[usize::from(asked.is_write)];
+            *last = (*last).max(if covers { asked.number } else { 0 });
+        }
+        last.map(|number| if number > 0 { (self.number + 1 - number) as f64 } else { NEVER })
     }
 
     fn since_known(&self, lba: u64) -> f64 {
@@ -228,47 +224,34 @@ impl State {
         }
     }
 
-    /// What the request does to the disks, were it to go to the media.
-    fn plan(&mut self, device: &Known, asked_ns: f64, start_ns: f64, request: (u64, u64, bool), row: &mut [f64; COUNT]) {
-        let State { arms, pieces, planned, .. } = self;
-        device.array.pieces(request, |lba| nearest(arms, lba), pieces);
-        planned.clear();
-        row[17] = pieces.iter().filter(|piece| !piece.is_first).count() as f64;
+    /// What the request takes from the media, and what is before it there.
+    fn reckon_media(&mut self, device: &Known, start_ns: f64, request: (u64, u64, bool), waiting: u32, row: &mut [f64; COUNT]) {
         let Some(mechanics) = &device.mechanics else {
+            row[17] = self.arms.split(&device.array, request) as f64;
             row[18] = request.1 as f64 / 1e3;
             let idle_ms = (start_ns - self.done_ns).max(0.0) / 1e6;
             (row[15], row[16]) = (self.buffered.0 * (-idle_ms / SOON_MS).exp(), self.buffered.1 * (-idle_ms / LATE_MS).exp());
+            let unwritten_ns = (self.written_ns - start_ns).max(0.0);
+            let written_ns = if request.2 { request.1 as f64 * device.drain_ns } else { 0.0 };
+            row[20] = ((unwritten_ns + written_ns) / 1e6).max(LEAST_MS);
+            row[21] = (unwritten_ns / 1e6).max(LEAST_MS);
             return;
         };
-        let (mut media_ns, mut done_ns, mut busy_ns, mut read_ns) = (0.0f64, start_ns, start_ns, [asked_ns; 2]);
-        // What is read first is planned first: writes come behind it.
-        for is_first in [true, false] {
-            for piece in pieces.iter().filter(|piece| piece.is_first == is_first) {
-                let arm = &arms[piece.disk];
-                let [idle_from, from] = read_ns;
-                let (cylinder, lba) = (arm.cylinder, piece.lba);
-                let at_once = mechanics.access(idle_from.max(asked_ns), cylinder, piece.is_write, lba, piece.sectors);
-                let access = mechanics.access(from.max(arm.free_ns), cylinder, piece.is_write, lba, piece.sectors);
-                if at_once.done_ns - asked_ns > media_ns {
-                    media_ns = at_once.done_ns - asked_ns;
-                    (row[13], row[14]) = (at_once.distance as f64, at_once.wait);
-                    row[18] = (at_once.transfer_ns / 1e6).max(LEAST_MS);
-                }
-                done_ns = done_ns.max(access.done_ns);
-                busy_ns = busy_ns.max(arm.free_ns);
-                planned.push(Planned { piece: *piece, access });
-            }
-            if is_first {
-                read_ns = [asked_ns + media_ns, done_ns];
-            }
-        }
-        if busy_ns <= start_ns {
+        let plan = match waiting {
+            0 => self.arms.plan(&device.array, mechanics, start_ns, request),
+            _ => self.arms.plan_sorted(&device.array, mechanics, (self.number, start_ns), request, waiting),
+        };
+        if waiting == 0 && plan.busy_ns <= start_ns {
             self.buffered = (0.0, 0.0);
         }
+        (row[13], row[14]) = (plan.distance as f64, plan.wait);
         (row[15], row[16]) = self.buffered;
-        row[19] = (media_ns / 1e6).max(LEAST_MS);
-        row[20] = ((done_ns - start_ns) / 1e6).max(LEAST_MS);
-        row[21] = ((busy_ns - start_ns) / 1e6).max(LEAST_MS);
+        row[17] = plan.parts as f64;
+        row[18] = (plan.transfer_ns / 1e6).max(LEAST_MS);
+        row[19] = (plan.media_ns / 1e6).max(LEAST_MS);
+        row[20] = ((plan.done_ns - start_ns) / 1e6).max(LEAST_MS);
+        row[21] = ((plan.busy_ns - start_ns) / 1e6).max(LEAST_MS);
+        row[23] = (plan.even_ns / 1e6).max(LEAST_MS);
     }
 
     /// A drive that goes on reading behind a run brings what comes next at the media's rate.
@@ -287,7 +270,11 @@ impl State {
         let Some((start_ns, lba, sectors, is_write)) = self.asked.take() else { return };
         let done_ns = start_ns + took_ns;
         self.number += 1;
-        self.move_arms(device, start_ns, done_ns, is_write);
+        self.arms.settle(device.mechanics.as_ref(), start_ns, done_ns, is_write);
+        self.writes += (f64::from(u8::from(is_write)) - self.writes) / LATELY;
+        if is_write {
+            self.written_ns = (self.written_ns.max(start_ns) + sectors as f64 * device.drain_ns).min(done_ns + MOST_UNWRITTEN_NS);
+        }
         self.buffer(device, done_ns, if is_write { sectors as f64 } else { 0.0 });
         let end = lba + sectors;
         self.extend_run(lba, end, is_write, done_ns);
@@ -309,35 +296,6 @@ impl State {
         self.buffered = (soon, late + written);
     }
 
-    fn move_arms(&mut self, device: &Known, start_ns: f64, done_ns: f64, is_write: bool) {
-        let Some(mechanics) = &device.mechanics else {
-            for piece in &self.pieces {
-                let arm = &mut self.arms[piece.disk];
-                arm.end = piece.lba + piece.sectors;
-                arm.read_end = if piece.is_write { arm.read_end } else { arm.end };
-            }
-            return;
-        };
-        let took_ns = done_ns - start_ns;
-        for Planned { piece, access } in &self.planned {
-            let arm = &mut self.arms[piece.disk];
-            arm.end = piece.lba + piece.sectors;
-            if piece.is_write {
-                let goes_on = piece.lba == arm.write_end && arm.free_ns > start_ns;
-                let media_ns = if goes_on { arm.free_ns + access.transfer_ns } else { access.done_ns };
-                let most_ns = done_ns + MOST_BEHIND_TURNS * mechanics.turn_ns;
-                (arm.free_ns, arm.cylinder, arm.write_end) = (media_ns.max(start_ns).min(most_ns), access.cylinder, arm.end);
-                continue;
-            }
-            arm.read_end = arm.end;
-            // What came sooner than the head could be there came from memory, and moved nothing.
-            if is_write || took_ns >= TOO_SOON * access.reach_ns {
-                arm.cylinder = access.cylinder;
-                arm.free_ns = arm.free_ns.max(done_ns.min(access.done_ns.max(start_ns)));
-            }
-        }
-    }
-
     fn extend_run(&mut self, lba: u64, end: u64, is_write: bool, done_ns: f64) {
         let number = self.number;
         let goes_on = self.runs.iter_mut().find(|run| run.number > 0 && run.is_write == is_write && run.end == lba);
@@ -356,20 +314,17 @@ impl State {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Known {
     pub capacity_sectors: u64,
+    /// Requests that it takes at once.
+    pub queue_depth: u32,
     pub array: Array,
     pub mechanics: Option<Mechanics>,
+    /// Of a device without mechanics: nanoseconds in which a written sector gets onto the media; 0 if nobody knows.
+    pub drain_ns: f64,
 }
 
 /// Whether a tree that goes by these shares of influence wants pages remembered.
 pub(super) fn wants_pages(influence: &[f64]) -> bool {
     influence.get(KNOWN).is_some_and(|share| *share > 0.0)
-}
-
-/// The mirror that reads, as in md: one that has just read up to there, or the nearest.
-fn nearest(arms: &[Arm], lba: u64) -> usize {
-    let goes_on = arms.iter().position(|arm| arm.read_end == lba || arm.end == lba);
-    let by_distance = || arms.iter().enumerate().min_by_key(|(_, arm)| arm.end.abs_diff(lba)).map_or(0, |(number, _)| number);
-    goes_on.unwrap_or_else(by_distance)
 }
 
 /// A page's number, and its place among those that are remembered.

@@ -97,12 +97,11 @@ impl Mechanics {
             Writes::OnMedia { later, settle_ns } if is_write => (later, settle_ns),
             _ => (0.0, 0.0),
         };
-        let place = self.tracks.place(lba);
+        let (place, last) = self.tracks.places(lba, sectors);
         let distance = place.cylinder.abs_diff(cylinder);
         let reach_ns = self.reach_ns(distance) + settle_ns;
         let ready = (asked_ns + reach_ns) / self.turn_ns;
         let wait = part(place.turned + later - ready);
-        let last = if sectors > 1 { self.tracks.place(lba + sectors - 1) } else { place };
         let transfer_ns = self.transfer_ns(&place, &last, sectors);
         Access {
             done_ns: asked_ns + reach_ns + wait * self.turn_ns + transfer_ns,
@@ -112,6 +111,21 @@ impl Mechanics {
             cylinder: last.cylinder,
             distance,
         }
+    }
+
+    /// An access to the media by an arm at `cylinder`, when nobody knows where the platter will stand: half a turn on average, and nothing
+    /// if the arm has just been at the sector before. It begins at 0.
+    pub(super) fn access_from(&self, cylinder: u64, goes_on: bool, is_write: bool, lba: u64, sectors: u64) -> Access {
+        let settle_ns = match self.writes {
+            Writes::OnMedia { settle_ns, .. } if is_write => settle_ns,
+            _ => 0.0,
+        };
+        let (place, last) = self.tracks.places(lba, sectors);
+        let distance = place.cylinder.abs_diff(cylinder);
+        let transfer_ns = self.transfer_ns(&place, &last, sectors);
+        let (reach_ns, wait) = if goes_on { (0.0, 0.0) } else { (self.reach_ns(distance) + settle_ns, 0.5) };
+        let done_ns = reach_ns + wait * self.turn_ns + transfer_ns;
+        Access { done_ns, transfer_ns, wait, reach_ns, cylinder: last.cylinder, distance }
     }
 
     /// What further sectors take than the first.

@@ -8,7 +8,9 @@
 //! systems", III.A) and before them Wang and others ("Storage device performance prediction with CART models", MASCOTS 2004) give a tree
 //! the request. Here it gets the device's state as well, as far as requests alone tell it.
 
+mod arms;
 mod array;
+mod attribution;
 mod features;
 pub mod mechanics;
 pub mod probing;
@@ -23,6 +25,7 @@ use block::{Nanos, Request};
 use serde::{Deserialize, Serialize};
 
 pub use array::Array;
+pub use attribution::Done;
 pub use features::{COUNT, FEATURES, MEANINGS};
 
 use self::features::{Known, SCALES, SCALES_WITHOUT_MECHANICS, State};
@@ -73,17 +76,29 @@ pub struct Lesson<'a> {
 }
 
 impl Lessons {
-    /// About a device of so many sectors; a disk's mechanics, or those of each disk of an array, if they are known.
+    /// About a device of so many sectors that takes so many requests at once; a disk's mechanics, or those of each disk of an array, if
+    /// they are known.
     ///
     /// # Errors
     /// There is no such array.
-    pub fn new(name: &str, capacity_sectors: u64, array: Option<Array>, mechanics: Option<Mechanics>) -> Result<Lessons, String> {
+    pub fn new(
+        name: &str,
+        (capacity_sectors, queue_depth): (u64, u32),
+        array: Option<Array>,
+        mechanics: Option<Mechanics>,
+    ) -> Result<Lessons, String> {
         let array = array.unwrap_or(Array::NONE);
         if let Some(problem) = array.problem() {
             return Err(problem);
         }
-        let known = Known { capacity_sectors, array, mechanics };
+        let known = Known { capacity_sectors, queue_depth, array, mechanics, drain_ns: 0.0 };
         Ok(Lessons { name: name.to_owned(), known, examples: Examples::new(COUNT), of_sample: 0 })
+    }
+
+    /// The same, of a device without mechanics that gets a written sector onto its media in so many nanoseconds.
+    pub fn draining(mut self, drain_ns: f64) -> Lessons {
+        self.known.drain_ns = drain_ns;
+        self
     }
 
     /// Begins with a trace.
@@ -103,7 +118,7 @@ impl Lessons {
     /// There was nothing to learn from.
     pub fn learn(&self, seed: u64) -> Result<DeviceModel, TreeError> {
         let scales: &[usize] = if self.known.mechanics.is_some() { &SCALES } else { &SCALES_WITHOUT_MECHANICS };
-        let tree = Growth::default().grow(&self.examples, &FEATURES, scales)?;
+        let tree = Growth { first: Some(features::ALONE), ..Growth::default() }.grow(&self.examples, &FEATURES, scales)?;
         let training = Training { requests: self.examples.len(), of_sample: self.of_sample, seed };
         let shared = Shared { name: self.name.clone(), known: self.known.clone(), tree, training };
         Ok(DeviceModel { shared: Arc::new(shared) })
@@ -124,23 +139,6 @@ impl Lesson<'_> {
         self.state.look(&self.lessons.known, start, request, waiting);
         self.state.settle(&self.lessons.known, took.0 as f64);
     }
-
-    /// Shares a time out among requests that were served side by side, in proportion to what each takes by itself; of which it is at
-    /// least the part `least`.
-    pub fn shares(&self, start: Nanos, requests: &[Request], took: Nanos, least: f64) -> Vec<Nanos> {
-        let mut state = self.state.without_pages();
-        let mut at = start;
-        let mut alone = Vec::with_capacity(requests.len());
-        for request in requests {
-            let row = state.look(&self.lessons.known, at, request, 0);
-            let ms = features::alone_ms(&row);
-            state.settle(&self.lessons.known, ms * 1e6);
-            at += Nanos::from_millis_f64(ms);
-            alone.push(ms);
-        }
-        let all: f64 = alone.iter().sum();
-        alone.iter().map(|ms| Nanos::from_millis_f64(ms * (took.as_millis_f64() / all).max(least))).collect()
-    }
 }
 
 impl DeviceModel {
@@ -152,6 +150,21 @@ impl DeviceModel {
     /// How many sectors it has.
     pub fn capacity_sectors(&self) -> u64 {
         self.shared.known.capacity_sectors
+    }
+
+    /// How many requests it takes at once.
+    pub fn queue_depth(&self) -> u32 {
+        self.shared.known.queue_depth
+    }
+
+    /// How many disks are in it, as far as it was told.
+    pub fn disks(&self) -> usize {
+        self.shared.known.array.disks
+    }
+
+    /// Whether something turns in it.
+    pub fn is_rotational(&self) -> bool {
+        self.shared.known.mechanics.is_some()
     }
 
     /// How it came to be.
@@ -173,7 +186,7 @@ impl DeviceModel {
     /// As a page that a person reads.
     pub fn text(&self) -> String {
         let Shared { name, known, tree, training } = &*self.shared;
-        let mut text = format!("{name}: {} sectors", known.capacity_sectors);
+        let mut text = format!("{name}: {} sectors, {} requests at once", known.capacity_sectors, known.queue_depth);
         // Writing to a String cannot fail.
         if known.array != Array::NONE {
             let Array { level, disks, unit } = known.array;
@@ -189,7 +202,13 @@ impl DeviceModel {
         );
         match &known.mechanics {
             Some(mechanics) => mechanics.describe(&mut text),
-            None => text.push_str("Nothing turns in it, as far as its times tell.\n"),
+            None => {
+                text.push_str("Nothing turns in it, as far as its times tell.");
+                if known.drain_ns > 0.0 {
+                    let _ = write!(text, " It writes {:.0} MB/s for long.", 512e3 / known.drain_ns);
+                }
+                text.push('\n');
+            }
         }
         text.push_str("\nTimes are ms. What the tree asks about:\n");
         for (name, meaning) in FEATURES.iter().zip(MEANINGS) {

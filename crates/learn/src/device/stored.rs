@@ -11,7 +11,7 @@ use super::{Array, DeviceModel, Shared, Training};
 use crate::regression::Tree;
 
 /// What a model's file begins with; the number goes up when its meaning changes.
-const SCHEMA: &str = "seekwise-device-model 1";
+const SCHEMA: &str = "seekwise-device-model 2";
 
 /// Why a file is no model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,9 +31,11 @@ struct Stored {
     schema: String,
     name: String,
     capacity_sectors: u64,
+    queue_depth: u32,
     training: Training,
     array: Array,
     mechanics: Option<Mechanics>,
+    drain_ns: f64,
     tree: Tree,
 }
 
@@ -48,9 +50,11 @@ impl DeviceModel {
             schema: SCHEMA.to_owned(),
             name: name.clone(),
             capacity_sectors: known.capacity_sectors,
+            queue_depth: known.queue_depth,
             training: *training,
             array: known.array,
             mechanics: known.mechanics.clone(),
+            drain_ns: known.drain_ns,
             tree: tree.clone(),
         };
         let text = serde_json::to_string(&stored).map_err(|error| StoredError(error.to_string()))?;
@@ -71,12 +75,18 @@ impl DeviceModel {
         if !(1..1 << 55).contains(&stored.capacity_sectors) {
             return Err(wrong(format!("it has {} sectors", stored.capacity_sectors)));
         }
+        if !(1..=1 << 16).contains(&stored.queue_depth) {
+            return Err(wrong(format!("it takes {} requests at once; 1 to 65536 are right", stored.queue_depth)));
+        }
+        if !(0.0..=1e9).contains(&stored.drain_ns) {
+            return Err(wrong(format!("a written sector is on its media after {} ns; 0 to 1e9 are right", stored.drain_ns)));
+        }
         stored.mechanics.as_ref().map_or(Ok(()), Mechanics::check).map_err(wrong)?;
         if stored.tree.features() != FEATURES {
             return Err(wrong(format!("its tree does not ask about the {COUNT} features that this program knows")));
         }
-        let Stored { name, capacity_sectors, training, array, mechanics, tree, .. } = stored;
-        let shared = Shared { name, known: Known { capacity_sectors, array, mechanics }, tree, training };
+        let Stored { name, capacity_sectors, queue_depth, training, array, mechanics, drain_ns, tree, .. } = stored;
+        let shared = Shared { name, known: Known { capacity_sectors, queue_depth, array, mechanics, drain_ns }, tree, training };
         Ok(DeviceModel { shared: Arc::new(shared) })
     }
 }

@@ -80,14 +80,33 @@ impl Zone {
 impl Tracks {
     /// Where a sector is.
     pub fn place(&self, lba: u64) -> Place {
-        let number = self.stretches.partition_point(|stretch| stretch.first <= lba).saturating_sub(1);
-        let Some(stretch) = self.stretches.get(number) else { return Place::default() };
+        self.find(lba).map_or_else(Place::default, |(place, _)| place)
+    }
+
+    /// Where the first and the last of some sectors are.
+    pub(super) fn places(&self, lba: u64, sectors: u64) -> (Place, Place) {
+        let Some((first, on_track)) = self.find(lba) else { return Default::default() };
+        let more = sectors.saturating_sub(1);
+        // Most requests end on the track on which they begin.
+        let last = match more < on_track {
+            true => Place { turned: first.turned + more as f64 * first.per_sector, ..first },
+            false => self.place(lba + more),
+        };
+        (first, last)
+    }
+
+    /// Where a sector is, and how many the track has from there on, before another stretch begins.
+    fn find(&self, lba: u64) -> Option<(Place, u64)> {
+        let after = self.stretches.partition_point(|stretch| stretch.first <= lba).max(1);
+        let (number, stretch) = (after - 1, self.stretches.get(after - 1)?);
         let zone = &self.zones[stretch.zone];
         let offset = lba.saturating_sub(stretch.first);
         let (tracks, sector) = (offset / zone.sectors, offset % zone.sectors);
         let turned = stretch.angle + zone.turned(stretch.track, tracks) + sector as f64 * zone.per_sector;
         let cylinder = stretch.cylinder + (stretch.track as u64 + tracks) / zone.jumps.len() as u64;
-        Place { turned, per_sector: zone.per_sector, cylinder, stretch: number }
+        let to_next = self.stretches.get(after).map_or(u64::MAX, |next| next.first.saturating_sub(lba));
+        let place = Place { turned, per_sector: zone.per_sector, cylinder, stretch: number };
+        Some((place, (zone.sectors - sector).min(to_next)))
     }
 
     /// Everything that looking sectors up relies on.

@@ -61,11 +61,14 @@ pub struct Growth {
     pub held_out: usize,
     /// Rows of a block: neighbours are alike, and must not stand on both sides.
     pub block: usize,
+    /// The first question, if it is not to be found: about which feature, and whether it is at most so much. For rows of two kinds, of
+    /// which one must not decide where the other is pruned.
+    pub first: Option<(usize, f64)>,
 }
 
 impl Default for Growth {
     fn default() -> Growth {
-        Growth { min_rows: 8, held_out: 4, block: 100 }
+        Growth { min_rows: 8, held_out: 4, block: 1000, first: None }
     }
 }
 
@@ -89,7 +92,10 @@ impl Growth {
             min_rows: self.min_rows.max(1),
             gains: vec![0.0; features.len()],
         };
-        let mut draft = grower.split(&mut grown, 0);
+        let mut draft = match self.first {
+            Some((feature, threshold)) => grower.split_by(&mut grown, feature, threshold, 0),
+            None => grower.split(&mut grown, 0),
+        };
         if !held_out.is_empty() {
             prune::prune(&mut draft, examples, scales, &grown, &held_out);
         }
@@ -178,7 +184,7 @@ struct Moments {
 }
 
 /// More scales than this are refused.
-pub(super) const MOST_SCALES: usize = 5;
+pub(super) const MOST_SCALES: usize = 6;
 
 impl Moments {
     #[inline]
@@ -239,10 +245,17 @@ impl Grower<'_> {
             return Draft::Leaf;
         };
         self.gains[split.feature] += split.gain;
-        let at = partition(rows, &self.examples.columns[split.feature], split.threshold);
+        self.split_by(rows, split.feature, split.threshold, depth)
+    }
+
+    fn split_by(&mut self, rows: &mut [u32], feature: usize, threshold: f64, depth: usize) -> Draft {
+        let at = partition(rows, &self.examples.columns[feature], threshold);
+        if at == 0 || at == rows.len() {
+            return self.split(rows, depth);
+        }
         let (below, above) = rows.split_at_mut(at);
         let branches = Box::new([self.split(below, depth + 1), self.split(above, depth + 1)]);
-        Draft::Split { feature: split.feature, threshold: split.threshold, branches }
+        Draft::Split { feature, threshold, branches }
     }
 
     fn best(&self, rows: &[u32], whole: &Moments, squares: f64) -> Option<Split> {

@@ -49,7 +49,7 @@ fn errors(examples: &Examples, scales: &[usize], grown: &[u32], held_out: &[u32]
     let leaf = leaf::fit(examples, scales, grown);
     let error = |&row: &u32| {
         let target = examples.targets[row as usize];
-        (examples.answer(&leaf, row) / target - 1.0).abs()
+        (examples.answer(&leaf, row) / target).ln().abs()
     };
     held_out.iter().map(error).sum()
 }

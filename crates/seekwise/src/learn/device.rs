@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use laboratory::device_model::errors::{Distribution, WITHIN};
+use laboratory::device_model::errors::{Distribution, WINDOWS, WITHIN};
+use laboratory::device_model::page::page;
 use laboratory::device_model::{Judged, Options, Trained, load, train};
 use laboratory::pool::Crew;
 
@@ -36,20 +37,27 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Where to write the model
+    /// Write a self-contained page: the distributions of its errors, and the tree
+    #[arg(long, value_name = "PAGE.html")]
+    html: Option<PathBuf>,
+    /// Where to write the model; `--disk MODEL.json` makes a device of it
     #[arg(short, long, value_name = "MODEL.json")]
     output: Option<PathBuf>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(output) = &args.output {
+    for output in args.output.iter().chain(&args.html) {
         report::record::check_replaceable(output).with_context(|| format!("{}", output.display()))?;
     }
     let trained = trained(args)?;
     if let Some(output) = &args.output {
         let text = trained.model.to_json()?;
         report::record::replace(output, text.as_bytes()).with_context(|| format!("{}", output.display()))?;
+    }
+    if let Some(output) = &args.html {
+        let html = report::device_model::html(&page(&trained, env!("CARGO_PKG_VERSION")));
+        report::record::replace(output, html.as_bytes()).with_context(|| format!("{}", output.display()))?;
     }
     let text = if args.json { as_json(&trained)? } else { as_table(&trained, args.print)? };
     Ok(terminal::print(&text)?)
@@ -59,7 +67,7 @@ fn trained(args: &Args) -> anyhow::Result<Trained> {
     if args.on.ends_with(".json") {
         return Ok(Trained { model: load(args.on.as_ref())?, judged: Vec::new() });
     }
-    let options = Options { requests: args.requests as usize, seed: args.seed, sample: args.trace.clone() };
+    let options = Options { requests: args.requests as usize, seed: args.seed, sample: args.trace.clone(), ..Options::default() };
     let terminal = Terminal::default();
     train(&args.on, &options, Crew::new(&terminal, args.threads.map(usize::from)))
 }
@@ -94,10 +102,12 @@ fn as_table(trained: &Trained, with_tree: bool) -> Result<String, std::fmt::Erro
     for Judged { what, errors } in judged {
         writeln!(text, "{} (all of it {:+.1})", report::printable(what), errors.bias * 100.0)?;
         row(&mut text, "requests, one at a time", &errors.requests)?;
-        row(&mut text, "windows of 0.04 s", &errors.windows[0])?;
-        row(&mut text, "windows of 0.08 s", &errors.windows[1])?;
-        row(&mut text, "windows of 0.04 s, several at a time", &errors.queued[0])?;
-        row(&mut text, "windows of 0.08 s, several at a time", &errors.queued[1])?;
+        for (length, errors) in WINDOWS.iter().zip(&errors.windows) {
+            row(&mut text, &format!("windows of {} s", length.as_secs_f64()), errors)?;
+        }
+        for (length, errors) in WINDOWS.iter().zip(&errors.queued) {
+            row(&mut text, &format!("windows of {} s, several waiting", length.as_secs_f64()), errors)?;
+        }
     }
     Ok(text)
 }

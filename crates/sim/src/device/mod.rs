@@ -2,6 +2,7 @@
 
 mod deferred;
 pub mod hdd;
+pub mod learned;
 pub mod limited;
 pub mod modelled;
 pub mod raid;
@@ -12,7 +13,7 @@ use block::{Nanos, Request, RequestId};
 
 use crate::profile::DeviceKind;
 
-/// The kinds of devices that a profile can describe.
+/// The kinds of devices that a profile can describe. Models of devices ([`learned`]) are no profiles, but stand in their place.
 pub static KINDS: &[&DeviceKind] = &[&hdd::profile::KIND, &ssd::profile::KIND, &raid::profile::KIND];
 
 /// A request that a device has finished, and where its time went.

@@ -1,4 +1,6 @@
-//! A device that is nothing but a prediction: it serves one request after the other, each for as long as a model says.
+//! A device that is nothing but a prediction: it serves its requests in the order in which they come, each for as long as a model says.
+
+use std::collections::VecDeque;
 
 use block::tenants::ServiceTime;
 use block::{Nanos, Request};
@@ -9,15 +11,28 @@ use super::{Completion, Device};
 pub struct Modelled {
     time: Box<dyn ServiceTime>,
     capacity_sectors: u64,
-    /// The request that it is at.
-    at_work: Option<Completion>,
+    queue_depth: usize,
+    is_rotational: bool,
+    /// The requests that it has, the one that it is at before all others.
+    held: VecDeque<Completion>,
     busy: Nanos,
 }
 
 impl Modelled {
-    /// A device of that many 512-byte sectors, at rest.
+    /// A device of that many 512-byte sectors, at rest, that has one request at a time.
     pub fn new(time: Box<dyn ServiceTime>, capacity_sectors: u64) -> Modelled {
-        Modelled { time, capacity_sectors, at_work: None, busy: Nanos::ZERO }
+        Modelled { time, capacity_sectors, queue_depth: 1, is_rotational: false, held: VecDeque::new(), busy: Nanos::ZERO }
+    }
+
+    /// The same with up to so many requests: the model is told how many there are.
+    pub fn with_queue(self, queue_depth: usize) -> Modelled {
+        let queue_depth = queue_depth.max(1);
+        Modelled { queue_depth, held: VecDeque::with_capacity(queue_depth), ..self }
+    }
+
+    /// The same; whether platters turn in it.
+    pub fn rotational(self, is_rotational: bool) -> Modelled {
+        Modelled { is_rotational, ..self }
     }
 }
 
@@ -27,23 +42,29 @@ impl Device for Modelled {
     }
 
     fn queue_depth(&self) -> usize {
-        1
+        self.queue_depth
+    }
+
+    fn is_rotational(&self) -> bool {
+        self.is_rotational
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) {
-        let work = self.time.of(now, request, 0);
+        let start = self.held.back().map_or(now, |last| last.at.max(now));
+        let work = self.time.of(start, request, self.held.len() as u32);
         self.busy += work;
         let (seek, rotation, seek_cylinders, cache_hit) = (Nanos::ZERO, Nanos::ZERO, 0, false);
-        self.at_work =
-            Some(Completion { id: request.id, at: now + work, seek, rotation, seek_cylinders, cache_hit, work: Some(work) });
+        let at = start + work;
+        self.held.push_back(Completion { id: request.id, at, seek, rotation, seek_cylinders, cache_hit, work: Some(work) });
     }
 
     fn wake_at(&self) -> Option<Nanos> {
-        self.at_work.map(|completion| completion.at)
+        self.held.front().map(|completion| completion.at)
     }
 
     fn advance(&mut self, now: Nanos, done: &mut Vec<Completion>) {
-        done.extend(self.at_work.take_if(|completion| completion.at <= now));
+        let finished = self.held.partition_point(|completion| completion.at <= now);
+        done.extend(self.held.drain(..finished));
     }
 
     fn busy(&self) -> Nanos {
@@ -57,16 +78,34 @@ mod tests {
     use block::tenants::{ConstantTime, ServiceModel};
     use block::{Op, Priority};
 
+    const MODEL: ConstantTime = ConstantTime { request: Nanos::from_millis(2), sector: Nanos::from_micros(10) };
+
+    fn request(id: u32, now: Nanos) -> Request {
+        let (op, priority) = (Op::Read, Priority::DEFAULT);
+        Request { id, stream: 0, op, sync: true, priority, sectors: 100, lba: 0, arrival: now }
+    }
+
     #[test]
     fn it_takes_as_long_as_the_model_says() {
-        let model = ConstantTime { request: Nanos::from_millis(2), sector: Nanos::from_micros(10) };
-        let mut device = Modelled::new(model.begin(), 1000);
-        let (op, priority, now) = (Op::Read, Priority::DEFAULT, Nanos::from_millis(5));
-        device.submit(now, &Request { id: 7, stream: 0, op, sync: true, priority, sectors: 100, lba: 0, arrival: now });
+        let mut device = Modelled::new(MODEL.begin(), 1000);
+        let now = Nanos::from_millis(5);
+        device.submit(now, &request(7, now));
         let mut done = Vec::new();
         device.advance(Nanos::from_micros(7_999), &mut done);
         assert_eq!((done.len(), device.wake_at()), (0, Some(Nanos::from_millis(8))));
         device.advance(Nanos::from_millis(8), &mut done);
         assert_eq!((done[0].id, done[0].work, device.busy()), (7, Some(Nanos::from_millis(3)), Nanos::from_millis(3)));
+    }
+
+    #[test]
+    fn several_are_served_one_after_the_other() {
+        let mut device = Modelled::new(MODEL.begin(), 1000).with_queue(4);
+        for (id, ms) in [(1, 0), (2, 1), (3, 20)] {
+            device.submit(Nanos::from_millis(ms), &request(id, Nanos::from_millis(ms)));
+        }
+        let mut done = Vec::new();
+        device.advance(Nanos::from_millis(30), &mut done);
+        let done: Vec<(u32, Nanos)> = done.iter().map(|done| (done.id, done.at)).collect();
+        assert_eq!(done, [(1, Nanos::from_millis(3)), (2, Nanos::from_millis(6)), (3, Nanos::from_millis(23))]);
     }
 }

@@ -90,7 +90,8 @@ fn models(seed: u64, crew: Crew) -> anyhow::Result<Models> {
     let (profile, scheduler) = (Scene::reference()?, Setting::parse(SCHEDULER)?);
     let settings = QueueSettings { merges: Merges::Never, ..QueueSettings::default() };
     let shadow = ReferenceDisk::new(&profile, DeviceOptions::default(), settings, (scheduler.spec, &scheduler.values));
-    Ok(Models { trained: device_model::reference(REFERENCE, seed, crew)?, shadow: Arc::new(shadow) })
+    let options = device_model::Options { seed, merges: settings.merges, ..Default::default() };
+    Ok(Models { trained: Arc::new(device_model::train(REFERENCE, &options, crew)?.model), shadow: Arc::new(shadow) })
 }
 
 /// What is run for what is wanted.

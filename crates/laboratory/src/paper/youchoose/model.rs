@@ -12,6 +12,7 @@ use report::paper::{Bar, Curves, Line, Plot, Quantity};
 use super::scenes::web_search;
 use super::title;
 use crate::device_model::errors::{Distribution, Errors, WITHIN};
+use crate::device_model::page::line;
 use crate::device_model::{Options, Trained, train};
 use crate::paper::aims::{at_least, at_most};
 use crate::paper::stage::asks::Draw;
@@ -47,7 +48,7 @@ pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, crew: Crew) -> 
         None => (stand_in(folder.path(), is_quick, seed)?, "a stand-in for WebSearch".to_owned()),
     };
     let requests = if is_quick { QUICK_REQUESTS } else { Options::default().requests };
-    let Trained { mut judged, .. } = train(ARRAY, &Options { requests, seed, sample: Some(path) }, crew)?;
+    let Trained { mut judged, .. } = train(ARRAY, &Options { requests, seed, sample: Some(path), ..Options::default() }, crew)?;
     // The last two are judged by the rest of the sample.
     let with = judged.pop().context("the model was not judged")?.errors;
     let without = judged.pop().context("the model was not judged without a sample")?.errors;
@@ -95,7 +96,7 @@ pub fn figures(accuracy: &Accuracy, stated: &Stated) -> Vec<Curves> {
     };
     let each = [("requests", &with.requests), ("windows of 0.04 s", &with.windows[0]), ("windows of 0.08 s", &with.windows[1])];
     let both = [("with a sample", &with.windows[1]), ("without", &without.windows[1])];
-    let lines = |all: &[(&str, &Distribution)]| all.iter().map(|(name, errors)| distribution(name, errors)).collect();
+    let lines = |all: &[(&str, &Distribution)]| all.iter().map(|(name, errors)| line(name, errors)).collect();
     let load = format!(
         "{ARRAY}, asked one request at a time by {load}; 5,000 of its requests are the sample, the others are what is judged. The share of \
          errors, without their sign, that are no larger."
@@ -104,13 +105,6 @@ pub fn figures(accuracy: &Accuracy, stated: &Stated) -> Vec<Curves> {
         curves("fig-5", format!("With the sample. {load}"), vec![plot("with a sample", lines(&each))]),
         curves("fig-7", format!("Windows of 0.08 s. {load}"), vec![plot("windows of 0.08 s", lines(&both))]),
     ]
-}
-
-/// The points of a distribution, from its quantiles.
-fn distribution(name: &str, errors: &Distribution) -> Line {
-    let last = errors.quantiles.len().saturating_sub(1).max(1) as f64;
-    let point = |(number, error): (usize, &f64)| (100.0 * error.min(1.0), 100.0 * number as f64 / last);
-    Line { name: name.to_owned(), points: errors.quantiles.iter().enumerate().map(point).collect() }
 }
 
 /// Those of the model.

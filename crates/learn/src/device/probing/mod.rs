@@ -9,12 +9,14 @@
 
 mod angles;
 mod arm;
+mod drain;
 mod tracks;
 mod turn;
 
 use block::Op;
 
 pub use angles::Angles;
+pub use drain::find as find_drain;
 
 use super::mechanics::Mechanics;
 

@@ -1,0 +1,231 @@
+//! Where the arms of a device are, and what a request would have them do.
+//!
+//! ```text
+//! nothing waits:   start ── reach ── turn ── transfer         from where the arm was left; the angle is known
+//! several wait:    … ▪ ▪──▶▪ …                                from the nearest of the waiting sectors below, as who sorts them comes from;
+//!                          this                               the platter then stands anywhere: half a turn
+//! ```
+
+use super::array::{Array, Piece};
+use super::mechanics::{Access, Mechanics};
+
+/// No drive has more to write than this many turns' worth.
+const MOST_BEHIND_TURNS: f64 = 50.0;
+/// What comes sooner than the head gets there, by this factor, did not come from the media.
+const TOO_SOON: f64 = 0.8;
+/// Pieces of requests that are remembered of each disk, at least as many as usually wait there.
+const STOPS: usize = 32;
+
+/// Set in the rank of what lies below a sector; no sector has such a number.
+const BELOW: u64 = 1 << 63;
+
+/// Where a disk was or will be asked for something.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stop {
+    end: u64,
+    cylinder: u64,
+    /// The number of the request; 0: none.
+    number: u64,
+}
+
+/// A disk, as far as requests have left it somewhere.
+#[derive(Clone, Copy, Debug, Default)]
+struct Arm {
+    free_ns: f64,
+    cylinder: u64,
+    /// Behind the last sector it was asked for, and was to read.
+    end: u64,
+    read_end: u64,
+    /// Behind what it wrote last.
+    write_end: u64,
+    stops: [Stop; STOPS],
+    next_stop: usize,
+}
+
+/// What a request would do to a disk.
+#[derive(Clone, Copy, Debug)]
+struct Planned {
+    piece: Piece,
+    access: Access,
+}
+
+/// All arms of a device.
+#[derive(Clone, Debug)]
+pub(super) struct Arms {
+    arms: Vec<Arm>,
+    pieces: Vec<Piece>,
+    planned: Vec<Planned>,
+    /// What was planned is in the order of those that wait: of this request.
+    sorted: Option<u64>,
+}
+
+/// What a request takes if it goes to the media. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Plan {
+    /// Disks that have a part in it.
+    pub parts: usize,
+    /// Of the disk that is at it longest, were all idle: the arm's way in cylinders, the wait in turns, the transfer, and all of it.
+    pub distance: u64,
+    pub wait: f64,
+    pub transfer_ns: f64,
+    pub media_ns: f64,
+    /// When it is done behind what is still to be written, and when that is.
+    pub done_ns: f64,
+    pub busy_ns: f64,
+    /// All disks' work, divided by their number: what it takes of a device whose disks all have something to do.
+    pub even_ns: f64,
+}
+
+impl Arms {
+    /// At the first sectors.
+    pub(super) fn at_rest(array: &Array) -> Arms {
+        Arms {
+            arms: vec![Arm::default(); array.disks],
+            pieces: Vec::with_capacity(4 * array.disks),
+            planned: Vec::with_capacity(4 * array.disks),
+            sorted: None,
+        }
+    }
+
+    /// Splits a request. How many parts it has.
+    pub(super) fn split(&mut self, array: &Array, request: (u64, u64, bool)) -> usize {
+        let Arms { arms, pieces, planned, .. } = self;
+        array.pieces(request, |lba| nearest(arms, lba), pieces);
+        planned.clear();
+        pieces.iter().filter(|piece| !piece.is_first).count()
+    }
+
+    /// A request that begins now, from where the arms are.
+    pub(super) fn plan(&mut self, array: &Array, mechanics: &Mechanics, start_ns: f64, request: (u64, u64, bool)) -> Plan {
+        let mut plan = Plan { parts: self.split(array, request), done_ns: start_ns, busy_ns: start_ns, ..Plan::default() };
+        let Arms { arms, pieces, planned, sorted } = self;
+        *sorted = None;
+        let mut read_ns = [start_ns; 2];
+        // What is read first is planned first: writes come behind it.
+        for is_first in [true, false] {
+            for piece in pieces.iter().filter(|piece| piece.is_first == is_first) {
+                let arm = &arms[piece.disk];
+                let [idle_from, from] = read_ns;
+                let (cylinder, lba) = (arm.cylinder, piece.lba);
+                let at_once = mechanics.access(idle_from, cylinder, piece.is_write, lba, piece.sectors);
+                let behind_ns = from.max(arm.free_ns);
+                let access = match behind_ns > idle_from {
+                    true => mechanics.access(behind_ns, cylinder, piece.is_write, lba, piece.sectors),
+                    false => at_once,
+                };
+                plan.even_ns += at_once.done_ns - idle_from;
+                if at_once.done_ns - start_ns > plan.media_ns {
+                    plan.media_ns = at_once.done_ns - start_ns;
+                    (plan.distance, plan.wait, plan.transfer_ns) = (at_once.distance, at_once.wait, at_once.transfer_ns);
+                }
+                plan.done_ns = plan.done_ns.max(access.done_ns);
+                plan.busy_ns = plan.busy_ns.max(arm.free_ns);
+                planned.push(Planned { piece: *piece, access });
+            }
+            if is_first {
+                read_ns = [start_ns + plan.media_ns, plan.done_ns];
+            }
+        }
+        plan.even_ns /= arms.len() as f64;
+        plan
+    }
+
+    /// One of several that wait, and are served in the order of their sectors.
+    pub(super) fn plan_sorted(
+        &mut self,
+        array: &Array,
+        mechanics: &Mechanics,
+        (number, start_ns): (u64, f64),
+        request: (u64, u64, bool),
+        waiting: u32,
+    ) -> Plan {
+        let mut plan = Plan { parts: self.split(array, request), done_ns: start_ns, busy_ns: start_ns, ..Plan::default() };
+        let Arms { arms, pieces, planned, sorted } = self;
+        *sorted = Some(number + 1);
+        let oldest = (number + 1).saturating_sub(u64::from(waiting)).max(1);
+        for piece in pieces.iter() {
+            let (cylinder, goes_on) = arms[piece.disk].below(piece.lba, oldest);
+            let access = mechanics.access_from(cylinder, goes_on, piece.is_write, piece.lba, piece.sectors);
+            plan.even_ns += access.done_ns;
+            if access.done_ns > plan.media_ns {
+                plan.media_ns = access.done_ns;
+                (plan.distance, plan.wait, plan.transfer_ns) = (access.distance, access.wait, access.transfer_ns);
+            }
+            planned.push(Planned { piece: *piece, access });
+        }
+        plan.even_ns /= arms.len() as f64;
+        // What is still to be written is among what waits.
+        plan.done_ns = start_ns + plan.media_ns;
+        plan
+    }
+
+    /// What was planned was done at `done_ns`: where that leaves the arms.
+    pub(super) fn settle(&mut self, mechanics: Option<&Mechanics>, start_ns: f64, done_ns: f64, is_write: bool) {
+        let Some(mechanics) = mechanics else {
+            for piece in &self.pieces {
+                self.arms[piece.disk].ask(piece);
+            }
+            return;
+        };
+        let took_ns = done_ns - start_ns;
+        for Planned { piece, access } in &self.planned {
+            let arm = &mut self.arms[piece.disk];
+            if let Some(number) = self.sorted {
+                arm.stop(piece, access.cylinder, number);
+                (arm.cylinder, arm.free_ns) = (access.cylinder, done_ns);
+                arm.ask(piece);
+                continue;
+            }
+            let write_end = arm.write_end;
+            arm.ask(piece);
+            if piece.is_write {
+                let goes_on = piece.lba == write_end && arm.free_ns > start_ns;
+                let media_ns = if goes_on { arm.free_ns + access.transfer_ns } else { access.done_ns };
+                let most_ns = done_ns + MOST_BEHIND_TURNS * mechanics.turn_ns;
+                (arm.free_ns, arm.cylinder) = (media_ns.max(start_ns).min(most_ns), access.cylinder);
+                continue;
+            }
+            // What came sooner than the head could be there came from memory, and moved nothing.
+            if is_write || took_ns >= TOO_SOON * access.reach_ns {
+                arm.cylinder = access.cylinder;
+                arm.free_ns = arm.free_ns.max(done_ns.min(access.done_ns.max(start_ns)));
+            }
+        }
+    }
+}
+
+impl Arm {
+    fn ask(&mut self, piece: &Piece) {
+        self.end = piece.lba + piece.sectors;
+        match piece.is_write {
+            true => self.write_end = self.end,
+            false => self.read_end = self.end,
+        }
+    }
+
+    fn stop(&mut self, piece: &Piece, cylinder: u64, number: u64) {
+        self.stops[self.next_stop] = Stop { end: piece.lba + piece.sectors, cylinder, number };
+        self.next_stop = (self.next_stop + 1) % STOPS;
+    }
+
+    /// From which cylinder who takes requests in the order of their sectors comes to this one, and whether the sector before was asked for.
+    /// Of requests before number `oldest` none waits.
+    fn below(&self, lba: u64, oldest: u64) -> (u64, bool) {
+        let (mut best, mut before) = (0, None);
+        for stop in &self.stops {
+            // Behind the last in order comes the first: any that ends below goes before those that do not.
+            let rank = if stop.end <= lba { stop.end | BELOW } else { stop.end };
+            if stop.number >= oldest && rank > best {
+                (best, before) = (rank, Some(stop));
+            }
+        }
+        before.map_or((self.cylinder, self.end == lba), |stop| (stop.cylinder, stop.end == lba))
+    }
+}
+
+/// The mirror that reads, as in md: one that has just read up to there, or the nearest.
+fn nearest(arms: &[Arm], lba: u64) -> usize {
+    let goes_on = arms.iter().position(|arm| arm.read_end == lba || arm.end == lba);
+    let by_distance = || arms.iter().enumerate().min_by_key(|(_, arm)| arm.end.abs_diff(lba)).map_or(0, |(number, _)| number);
+    goes_on.unwrap_or_else(by_distance)
+}

@@ -1,0 +1,163 @@
+//! Whose time it was: a device that has many requests serves them in its own order, several of them side by side.
+//!
+//! ```text
+//! a disk's answers    |---- a ----|-- c --|------ b ------|      each took from the answer before to its own
+//! ```
+//! An array has such a line for each of its disks, and a request takes time on those that it has a part on. What nothing turns in serves
+//! so many side by side that the time between two answers tells nothing of either: there, time goes by what a request takes alone.
+//! The parts are then made to add up, block by block, to the time that the device was busy for.
+
+use block::{Nanos, Request};
+
+use super::Lessons;
+use super::features::{self, State};
+
+/// Requests whose parts are made to add up to the time that passed.
+const BLOCK: usize = 64;
+/// A request has at least this part of an even share: nothing is served in no time.
+const LEAST: f64 = 0.02;
+
+/// Requests whose answers follow each other, without a pause in which the device had nothing to do.
+struct Block<'a> {
+    orders: &'a [usize],
+    busy: Nanos,
+}
+
+/// A request, since when it was before the device, and when it was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// What was asked for.
+    pub request: Request,
+    /// When it was sent.
+    pub sent: Nanos,
+    /// When it was answered.
+    pub end: Nanos,
+}
+
+impl Lessons {
+    /// For how much longer each of these kept the device busy. They are in the order in which they were sent, and so are the answers.
+    pub fn attribute(&self, done: &[Done]) -> Vec<Nanos> {
+        let mut order: Vec<usize> = (0..done.len()).collect();
+        order.sort_by_key(|&number| (done[number].end, number));
+        let parts = if self.known.mechanics.is_some() { self.by_disk(done, &order) } else { self.as_alone(done) };
+        let mut taken = vec![Nanos::ZERO; done.len()];
+        for block in blocks(done, &order) {
+            let mean = block.orders.iter().map(|&number| parts[number]).sum::<f64>() / block.orders.len() as f64;
+            let part = |number: usize| parts[number].max(LEAST * mean).max(1.0);
+            let all: f64 = block.orders.iter().map(|&number| part(number)).sum();
+            for &number in block.orders {
+                taken[number] = Nanos((block.busy.0 as f64 * part(number) / all).round().max(1.0) as u64);
+            }
+        }
+        taken
+    }
+
+    /// From the answer before to its own, on each disk that it has a part on.
+    fn by_disk(&self, done: &[Done], order: &[usize]) -> Vec<f64> {
+        let array = &self.known.array;
+        let mut answered = vec![Nanos::ZERO; array.disks];
+        let mut pieces = Vec::new();
+        let mut parts = vec![0.0; done.len()];
+        for &number in order {
+            let Done { request, sent, end } = done[number];
+            // Which mirror reads is not told: likely that which answered longest ago.
+            let idle = (0..array.disks).min_by_key(|&disk| (answered[disk], disk)).unwrap_or(0);
+            array.pieces((request.lba, u64::from(request.sectors), request.op.is_write()), |_| idle, &mut pieces);
+            for (disk, answered) in answered.iter_mut().enumerate() {
+                if pieces.iter().all(|piece| piece.disk != disk) {
+                    continue;
+                }
+                parts[number] += end.0.saturating_sub(answered.0.max(sent.0)) as f64;
+                *answered = end.max(*answered);
+            }
+        }
+        // Those that were merged are answered at once: each has its sectors' part.
+        for together in order.chunk_by(|&one, &other| done[one].end == done[other].end) {
+            let all: f64 = together.iter().map(|&number| parts[number]).sum();
+            let sectors: u64 = together.iter().map(|&number| u64::from(done[number].request.sectors)).sum();
+            for &number in together {
+                parts[number] = all * f64::from(done[number].request.sectors) / sectors.max(1) as f64;
+            }
+        }
+        parts
+    }
+
+    /// What each takes if nothing is beside it.
+    fn as_alone(&self, done: &[Done]) -> Vec<f64> {
+        let mut state = State::new(&self.known.array, false);
+        let mut at = Nanos::ZERO;
+        let alone = |done: &Done| {
+            let row = state.look(&self.known, at, &done.request, 0);
+            let ms = features::alone_ms(&row);
+            state.settle(&self.known, ms * 1e6);
+            at += Nanos::from_millis_f64(ms);
+            ms
+        };
+        done.iter().map(alone).collect()
+    }
+}
+
+/// Parts the answers, in their order, where the device had nothing to do, and where there are enough of them.
+fn blocks<'a>(done: &[Done], order: &'a [usize]) -> Vec<Block<'a>> {
+    // Since when something was before the device that was not done yet.
+    let mut waiting_since = vec![Nanos::ZERO; order.len()];
+    let mut earliest = Nanos(u64::MAX);
+    for (place, &number) in order.iter().enumerate().rev() {
+        earliest = earliest.min(done[number].sent);
+        waiting_since[place] = earliest;
+    }
+    let mut blocks = Vec::new();
+    let (mut first, mut from) = (0, Nanos::ZERO);
+    for place in 0..order.len() {
+        let end = done[order[place]].end;
+        if place == first {
+            from = from.max(waiting_since[place]);
+        }
+        let is_idle_then = waiting_since.get(place + 1).is_none_or(|since| *since >= end);
+        if is_idle_then || place + 1 - first == BLOCK {
+            blocks.push(Block { orders: &order[first..=place], busy: Nanos(end.0.saturating_sub(from.0)) });
+            (first, from) = (place + 1, end);
+        }
+    }
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use block::{Op, Priority};
+
+    use super::super::Array;
+    use super::*;
+
+    fn done(lba: u64, sent_ms: u64, end_ms: u64) -> Done {
+        let (sent, end) = (Nanos::from_millis(sent_ms), Nanos::from_millis(end_ms));
+        let (op, priority) = (Op::Read, Priority::DEFAULT);
+        Done { request: Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba, arrival: sent }, sent, end }
+    }
+
+    fn taken(disks: usize, done: &[Done]) -> Vec<u64> {
+        let mechanics = super::super::mechanics::Mechanics::of(1e7, super::super::tracks::Tracks::default());
+        let array = Array { level: 0, disks, unit: 8 };
+        let lessons = Lessons::new("a disk", (1 << 20, 1), Some(array), Some(mechanics)).unwrap();
+        lessons.attribute(done).iter().map(|taken| taken.0 / 1_000_000).collect()
+    }
+
+    #[test]
+    fn what_is_served_alone_took_from_when_it_was_sent() {
+        assert_eq!(taken(1, &[done(0, 5, 12), done(8, 12, 13), done(16, 40, 46)]), [7, 1, 6]);
+    }
+
+    #[test]
+    fn who_passes_others_has_the_time_since_the_answer_before() {
+        // The second is answered first.
+        assert_eq!(taken(1, &[done(0, 0, 12), done(8, 0, 4), done(16, 1, 13)]), [8, 4, 1]);
+    }
+
+    #[test]
+    fn disks_that_work_side_by_side_share_the_time() {
+        // Each disk takes 10 ms for one and 30 ms for the other: 40 ms in all, not 80.
+        assert_eq!(taken(2, &[done(0, 0, 10), done(8, 0, 10), done(16, 0, 40), done(24, 0, 40)]), [5, 5, 15, 15]);
+    }
+}
