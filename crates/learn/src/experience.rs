@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::merit;
 use crate::model::Dataset;
 use crate::preference::Preference;
+use crate::search::GenePool;
 use crate::window::WindowOutcome;
 
 /// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
@@ -37,6 +38,9 @@ pub struct Experience {
     pub settings: Vec<String>,
     /// The cases.
     pub cases: Vec<Case>,
+    /// What genetic searches kept of the loads that they met, the latest last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<GenePool>,
 }
 
 /// A phase of a workload on a device, as seen under one setting.
@@ -163,7 +167,7 @@ pub enum ExperienceError {
 impl Experience {
     /// Creates one without cases.
     pub fn new(features: Vec<String>, settings: Vec<String>) -> Experience {
-        Experience { schema: SCHEMA, features, settings, cases: Vec::new() }
+        Experience { schema: SCHEMA, features, settings, cases: Vec::new(), pools: Vec::new() }
     }
 
     /// Reads the output of [`Experience::to_json`]; `path` is used in errors.
@@ -234,6 +238,7 @@ impl Experience {
             settings.iter().zip(&case.results).for_each(|(&place, served)| added.results[place] = *served);
             both.cases.push(added);
         }
+        both.pools.extend(other.pools.iter().cloned());
         both
     }
 

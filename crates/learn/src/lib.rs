@@ -28,9 +28,11 @@ pub mod preference;
 pub mod regression;
 pub mod rotation;
 pub mod sched;
+pub mod search;
 pub mod setting;
 pub mod similarity;
 pub mod steering;
+pub mod watched;
 pub mod window;
 
 pub use controller::{Controller, Decision};

@@ -29,7 +29,8 @@ use learn::description::describe;
 use learn::experience::{Experience, FEWEST, Served, WINDOW};
 use learn::merit::{self, TOLERANCE};
 use learn::sched;
-use learn::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
+use learn::similarity::{ANOTHER, Columns, Point, load_distance};
+use learn::watched::WatchedLoad;
 use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
 use sim::profile::DeviceProfile;
 
@@ -89,68 +90,12 @@ const JUDGED_S: (f64, f64) = (2.0, 8.0);
 const MOST_BROKEN: f64 = 3.0;
 /// A load is expected to go on as long as it has lasted (Lindy's law), and at least so many seconds.
 const GOES_ON_S: f64 = 8.0;
-/// Windows over which a load's position is a mean, and those over which what is new is.
-const MEMORY: f64 = 60.0;
-const NEW: usize = 3;
 /// Slots left out at once to see how sure a score is: a second.
 const BLOCK: usize = 2;
 /// Loads that are remembered.
 const PAST: usize = 64;
 /// What came of promises counts as if so many had been kept before.
 const KEPT_BEFORE: f64 = 4.0;
-
-/// A load.
-#[derive(Clone, Debug)]
-struct Load {
-    from: Nanos,
-    /// What was seen from then on tells of it.
-    seen_from: Nanos,
-    /// The mean of the windows under what serves it, and how far they are from it in the mean.
-    point: Point,
-    spread: f64,
-    windows: f64,
-    /// The latest windows, with their beginnings: they are not in the mean yet.
-    latest: VecDeque<(Nanos, Point)>,
-}
-
-impl Load {
-    fn new(from: Nanos) -> Load {
-        Load { from, seen_from: from, point: NOWHERE, spread: 0.0, windows: 0.0, latest: VecDeque::new() }
-    }
-
-    /// Takes a window in. When another load began, if this is one by now.
-    fn look(&mut self, from: Nanos, point: Point) -> Option<Nanos> {
-        self.latest.push_back((from, point));
-        if self.latest.len() <= NEW {
-            return None;
-        }
-        if let Some((_, point)) = self.latest.pop_front() {
-            self.windows = (self.windows + 1.0).min(MEMORY);
-            approach(&mut self.point, &point, 1.0, self.windows);
-            self.spread += (load_distance(&self.point, &point) - self.spread) / self.windows;
-        }
-        let is_another = self.windows >= NEW as f64 && load_distance(&self.point, &self.newest()) >= ANOTHER + self.spread;
-        self.latest.front().filter(|_| is_another).map(|(from, _)| *from)
-    }
-
-    /// The mean of the latest windows.
-    fn newest(&self) -> Point {
-        let mut mean = NOWHERE;
-        self.latest.iter().enumerate().for_each(|(number, (_, point))| approach(&mut mean, point, 1.0, number as f64 + 1.0));
-        mean
-    }
-
-    /// All that is known of where it lies.
-    fn whole(&self) -> Point {
-        if self.windows > 0.0 { self.point } else { self.newest() }
-    }
-
-    /// Something else serves it from now on: what is served changes what is asked.
-    fn is_served_anew(&mut self) {
-        (self.point, self.spread, self.windows) = (NOWHERE, 0.0, 0.0);
-        self.latest.clear();
-    }
-}
 
 /// A candidate, and what is known of it under the load.
 #[derive(Clone, Debug)]
@@ -268,7 +213,9 @@ pub struct Seekwise {
     /// What was in force at first: starvation is judged by it.
     default: usize,
     in_force: usize,
-    load: Load,
+    load: WatchedLoad,
+    /// What was seen from then on tells of it.
+    seen_from: Nanos,
     /// Loads that ended: where they lay, and what served them in the end.
     past: Vec<(Point, usize)>,
     experience: Arc<Experience>,
@@ -306,7 +253,8 @@ impl Seekwise {
             changes: VecDeque::new(),
             default: 0,
             in_force: 0,
-            load: Load::new(Nanos::ZERO),
+            load: WatchedLoad::new(Nanos::ZERO),
+            seen_from: Nanos::ZERO,
             past: Vec::new(),
             experience: brief.experience.clone(),
             known: Vec::new(),
@@ -445,17 +393,14 @@ impl Seekwise {
 
     /// Another load has begun.
     fn begin_load(&mut self, began: Nanos, now: Nanos) -> Decision {
-        let next = Load::new(began);
-        let mut ended = std::mem::replace(&mut self.load, next);
-        let latest = std::mem::take(&mut ended.latest);
-        self.past.retain(|(past, _)| load_distance(past, &ended.whole()) >= ANOTHER);
-        self.past.push((ended.whole(), self.in_force));
+        let ended = self.load.before();
+        self.past.retain(|(past, _)| load_distance(past, &ended) >= ANOTHER);
+        self.past.push((ended, self.in_force));
         if self.past.len() > PAST {
             self.past.remove(0);
         }
-        latest.into_iter().for_each(|(from, point)| {
-            self.load.look(from, point);
-        });
+        self.load.begin(began);
+        self.seen_from = began;
         (self.pending, self.promised, self.off) = (None, None, None);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
@@ -561,7 +506,7 @@ impl Seekwise {
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
         let question = Question {
             recording: &self.recording,
-            from: self.load.seen_from,
+            from: self.seen_from,
             to: now,
             measured,
             device: &device.profile,
@@ -731,10 +676,11 @@ impl Controller for Seekwise {
             0
         });
         (self.default, self.in_force) = (arm, arm);
-        self.load = Load::new(now);
+        self.load = WatchedLoad::new(now);
+        self.seen_from = now;
         // The beginning of a load tells little of it: files are opened, queues and caches are empty.
         (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
-        self.load.seen_from = self.evidence;
+        self.seen_from = self.evidence;
         self.known = known_loads(&self.experience, &plant.identity().device, &self.preference);
         Decision::keep("nothing was seen yet")
     }

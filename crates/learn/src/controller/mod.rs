@@ -29,6 +29,7 @@ use crate::model::Model;
 use crate::plant::Plant;
 use crate::preference::Preference;
 use crate::sched;
+use crate::search::GenePool;
 use crate::setting::{self, Setting};
 use crate::window::{Extent, Window};
 
@@ -55,6 +56,12 @@ pub trait Controller: Send {
     /// Called if its decision could not be applied; the previous setting remains in force.
     fn refused(&mut self, setting: &Setting, reason: &str) {
         let _ = (setting, reason);
+    }
+
+    /// The gene pools that it made on this device, to be kept in the knowledge base; see [`search`](crate::search).
+    fn gene_pools(&self, device: &str) -> Vec<GenePool> {
+        let _ = device;
+        Vec::new()
     }
 
     /// The model in use, if it trained one.

@@ -1,0 +1,185 @@
+//! The population and how it evolves (section 5).
+
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::chromosome::{Chromosome, Converter, Pattern};
+use crate::search::Genome;
+
+/// The paper's population: two individuals for each of 25 ranges.
+pub const POPULATION: usize = 50;
+/// The last percentage of each of the five ranges of reads, and of access at random.
+const RANGES: [u32; 5] = [4, 34, 64, 94, 100];
+/// Individuals that each pair of ranges keeps.
+const LEAST: usize = 2;
+/// Crossover and mutation at first and in the end, and the generations between, of which the paper says that they are gradual.
+const CROSSOVER: (f64, f64) = (0.9, 0.7);
+const MUTATION: (f64, f64) = (0.1, 0.25);
+const GRADUAL: f64 = 8.0;
+
+/// A chromosome and how it did.
+#[derive(Clone, Debug)]
+pub struct Individual {
+    chromosome: Chromosome,
+    /// What it is for.
+    pub pattern: Pattern,
+    /// What it sets.
+    pub genome: Genome,
+    /// How it did, once it was evaluated.
+    pub fitness: Option<f64>,
+}
+
+/// A population.
+#[derive(Clone, Debug)]
+pub struct Optimizer {
+    converter: Converter,
+    size: usize,
+    population: Vec<Individual>,
+    random: Xoshiro256PlusPlus,
+    generation: u32,
+    /// All individuals are for this pattern, if there is one.
+    fixed: Option<Pattern>,
+}
+
+/// The ranges of a pattern's reads and of its access at random, as one number below 25.
+pub fn range_of(pattern: &Pattern) -> usize {
+    let range = |percent: u32| RANGES.iter().position(|&last| percent <= last).unwrap_or(RANGES.len() - 1);
+    range(pattern.read_percent) * RANGES.len() + range(pattern.random_percent)
+}
+
+impl Optimizer {
+    /// A population drawn at random, with two individuals in each of the 25 ranges and any more anywhere.
+    pub fn new(converter: Converter, size: usize, seed: u64) -> Optimizer {
+        let random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut optimizer = Optimizer { converter, size, population: Vec::new(), random, generation: 0, fixed: None };
+        for number in 0..size.max(LEAST * RANGES.len() * RANGES.len()) {
+            let drawn = optimizer.converter.draw(&mut optimizer.random);
+            let pattern = optimizer.converter.pattern(&drawn);
+            let range = number % (RANGES.len() * RANGES.len());
+            let (reads, at_random) = (range / RANGES.len(), range % RANGES.len());
+            let pattern = Pattern { read_percent: optimizer.within(reads), random_percent: optimizer.within(at_random), ..pattern };
+            let genome = optimizer.converter.genome(&drawn);
+            let chromosome = optimizer.converter.encode(&pattern, &genome);
+            optimizer.add(chromosome);
+        }
+        optimizer.size = optimizer.population.len();
+        optimizer
+    }
+
+    /// A population for one pattern: the seeds, then draws.
+    pub fn for_pattern(
+        converter: Converter,
+        pattern: Pattern,
+        seeds: &[Genome],
+        size: usize,
+        random: Xoshiro256PlusPlus,
+    ) -> Optimizer {
+        let mut optimizer = Optimizer { converter, size, population: Vec::new(), random, generation: 0, fixed: Some(pattern) };
+        for number in 0..size.max(1) {
+            let chromosome = match seeds.get(number) {
+                Some(genome) => optimizer.converter.encode(&pattern, genome),
+                None => optimizer.converter.draw(&mut optimizer.random),
+            };
+            optimizer.add(chromosome);
+        }
+        optimizer
+    }
+
+    /// A percentage in a range.
+    fn within(&mut self, range: usize) -> u32 {
+        let first = range.checked_sub(1).map_or(0, |before| RANGES[before] + 1);
+        self.random.random_range(first..=RANGES[range])
+    }
+
+    fn add(&mut self, chromosome: Chromosome) {
+        let genome = self.converter.genome(&chromosome);
+        let pattern = self.fixed.unwrap_or_else(|| self.converter.pattern(&chromosome));
+        let chromosome = if self.fixed.is_some() { self.converter.encode(&pattern, &genome) } else { chromosome };
+        self.population.push(Individual { chromosome, pattern, genome, fitness: None });
+    }
+
+    /// Generations that were bred.
+    pub fn generation(&self) -> u32 {
+        self.generation
+    }
+
+    /// Individuals that survive.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// The individuals.
+    pub fn population(&self) -> &[Individual] {
+        &self.population
+    }
+
+    /// The rates of crossover and of mutation now.
+    pub fn rates(&self) -> (f64, f64) {
+        let part = (f64::from(self.generation) / GRADUAL).min(1.0);
+        let between = |(first, last): (f64, f64)| first + part * (last - first);
+        (between(CROSSOVER), between(MUTATION))
+    }
+
+    /// What is to be evaluated: patterns, and the settings under which they are.
+    pub fn unrated(&self) -> impl Iterator<Item = (Pattern, Genome)> + '_ {
+        self.population.iter().filter(|one| one.fitness.is_none()).map(|one| (one.pattern, one.genome.clone()))
+    }
+
+    /// The fitness of those that were to be evaluated, in their order. The fittest survive, two of each range among them.
+    pub fn rate(&mut self, fitness: &[f64]) {
+        let unrated = self.population.iter_mut().filter(|one| one.fitness.is_none());
+        unrated.zip(fitness).for_each(|(one, fitness)| one.fitness = Some(*fitness));
+        let fitness = |one: &Individual| one.fitness.unwrap_or(f64::NEG_INFINITY);
+        self.population.sort_by(|a, b| fitness(b).total_cmp(&fitness(a)));
+        let mut kept = [0_usize; RANGES.len() * RANGES.len()];
+        // Those that their range keeps come first, then the fittest of all.
+        let (of_ranges, others): (Vec<Individual>, Vec<Individual>) = self.population.drain(..).partition(|one| {
+            let range = &mut kept[range_of(&one.pattern)];
+            *range += 1;
+            *range <= LEAST
+        });
+        self.population = of_ranges.into_iter().chain(others).take(self.size).collect();
+    }
+
+    /// A new generation beside the old: parents are drawn at random, crossed at a random point, and some are mutated.
+    pub fn breed(&mut self) {
+        let (crossover, mutation) = self.rates();
+        let parents = self.population.len();
+        let pairs = (crossover * parents as f64 / 2.0).round() as usize;
+        let mut children = Vec::new();
+        for _ in 0..pairs {
+            let drawn = [0; 2].map(|_| self.population.choose(&mut self.random));
+            let [Some(one), Some(other)] = drawn else { continue };
+            let point = self.random.random_range(1..one.chromosome.0.len().max(2));
+            children.extend([crossed(&one.chromosome, &other.chromosome, point), crossed(&other.chromosome, &one.chromosome, point)]);
+        }
+        for number in 0..parents {
+            if self.random.random::<f64>() < mutation {
+                let mut mutant = self.population[number].chromosome.clone();
+                let bit = self.random.random_range(0..mutant.0.len().max(1));
+                if let Some(bit) = mutant.0.get_mut(bit) {
+                    *bit = !*bit;
+                }
+                children.push(mutant);
+            }
+        }
+        children.into_iter().for_each(|child| self.add(child));
+        self.generation += 1;
+    }
+
+    /// The monitor's choice: the individual for the most similar pattern, of several the fittest.
+    pub fn solution(&self, pattern: &Pattern) -> Option<&Individual> {
+        let rated = self.population.iter().filter(|one| one.fitness.is_some());
+        let key = |one: &Individual| (one.pattern.distance(pattern), -one.fitness.unwrap_or(f64::NEG_INFINITY));
+        rated.min_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+        })
+    }
+}
+
+/// The first bits of one up to the point, then the other's.
+fn crossed(one: &Chromosome, other: &Chromosome, point: usize) -> Chromosome {
+    Chromosome(one.0.iter().take(point).chain(other.0.iter().skip(point)).copied().collect())
+}

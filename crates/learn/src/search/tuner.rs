@@ -1,0 +1,560 @@
+//! The controller that runs a search on a plant.
+//!
+//! ```text
+//!            ┌───────────── another load ◀────────────────────────────────┐
+//!            ▼                                                            │
+//!  watching: what was found, for some seconds ──▶ trying ──▶ verifying ──▶ keeping
+//!   fingerprint, pattern, yardstick          a window each,   in turns     the better
+//!                                            or in the twin
+//! ```
+//! * *Watching* gives the load's fingerprint. Of a load like it that was met before, here or in the knowledge base, the gene pool is
+//!   re-introduced: the search begins with what served that one.
+//! * *Trying.* Each genome serves the plant for a window; or the twin says how it would serve. Both cost the same number of trials.
+//! * *Verifying.* The best of many noisy trials is rarely as good as it looked. It and what was found serve in turns, and it stays only if
+//!   it is better by more than chance; else the next best has its turn, and in the end what was found stays.
+//! * *Keeping.* The windows are followed until they show another load, or serve worse than what was found did.
+//!
+//! With no end set to trials, children live and die for ever and nothing is verified, as in the genetic library.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::Nanos;
+
+use super::ioperf::Pattern;
+use super::{GenePool, Genome, Rated, Rehearsal, Search, Space, Start};
+use crate::controller::{Brief, Evidence, Promise};
+use crate::description::describe;
+use crate::experience::{Experience, Served};
+use crate::merit;
+use crate::preference::Preference;
+use crate::setting::Setting;
+use crate::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
+use crate::watched::WatchedLoad;
+use crate::window::{Extent, Window};
+use crate::{Controller, Decision, Event, Plant};
+
+/// Length of a window while nothing is tried.
+const LOOK: Nanos = Nanos::from_millis(1_000);
+/// Windows that are watched before a search, without the first, which another load or setting may reach into.
+const WATCHED: usize = 4;
+/// As many more, at most, where the twin has seen too little.
+const WATCHED_LONGER: usize = 8;
+/// A turn of a verification: at first what was queued under the other one is served, which is not judged.
+const SETTLES: Nanos = Nanos::from_millis(500);
+const JUDGED: Nanos = Nanos::from_millis(1_500);
+/// Pairs of turns after which a verification may end, and after which it has to.
+const PAIRS: (usize, usize) = (3, 6);
+/// A difference of this many standard errors is significant (95%).
+const SURE: f64 = 2.0;
+/// Settings that are verified, one after the other, until one is better than what was found.
+const CHALLENGERS: usize = 2;
+/// Gene pools of a run that are kept.
+const MOST_POOLS: usize = 64;
+/// Settings of a pool, or of known loads, that a search begins with.
+const MOST_SEEDS: usize = 4;
+/// Trials that are shown.
+const SHOWN: usize = 8;
+
+/// How a search is run.
+pub struct Rules {
+    /// The controller's name.
+    pub name: &'static str,
+    /// How long a genome serves the plant.
+    pub child: Nanos,
+    /// Trials until the best is verified; 0 searches for ever.
+    pub trials: u32,
+    /// Whether tunables of schedulers are genes.
+    pub tunes: bool,
+    /// The tunables of the host that are genes.
+    pub host: &'static [&'static str],
+    /// Makes the search.
+    pub make: Box<dyn Fn(Start) -> Box<dyn Search> + Send>,
+}
+
+/// What was found serves so.
+#[derive(Clone, Debug)]
+struct Yardstick {
+    rated: Rated,
+    point: Point,
+    /// The last window's description, for the gene pool.
+    row: Vec<f64>,
+    pattern: Pattern,
+    /// The longest wait in seconds, and the least number of streams that asked in a window.
+    longest_s: f64,
+    streams: f64,
+}
+
+/// A verification.
+#[derive(Clone, Debug)]
+struct Duel {
+    best: Setting,
+    /// Turns that were begun.
+    turns: usize,
+    is_settling: bool,
+    /// Scores of the best, and of what was found.
+    scores: [Vec<f64>; 2],
+}
+
+/// Which of a pair's turns goes first changes from pair to pair, so that drifts tell for neither.
+fn is_bests_turn(turn: usize) -> bool {
+    matches!(turn % 4, 0 | 3)
+}
+
+impl Duel {
+    /// The mean gain of the best over what was found, and its standard error, over pairs that are whole.
+    fn gain(&self) -> Option<(usize, f64, f64)> {
+        let gains: Vec<f64> = self.scores[0].iter().zip(&self.scores[1]).map(|(best, found)| best - found).collect();
+        let count = gains.len() as f64;
+        let mean = gains.iter().sum::<f64>() / count;
+        let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (gains.len() > 1).then(|| (gains.len(), mean, (variance / count).sqrt()))
+    }
+}
+
+enum Phase {
+    Watching(Vec<Window>),
+    Trying { search: Box<dyn Search>, batch: Vec<Genome>, rated: Vec<Option<Rated>>, spent: u32 },
+    Verifying(Duel),
+    Keeping { load: WatchedLoad, is_settling: bool },
+}
+
+/// Runs a search on a plant.
+pub struct Tuner {
+    rules: Rules,
+    preference: Preference,
+    candidates: Vec<Setting>,
+    experience: Arc<Experience>,
+    seed: u64,
+    rehearsal: Option<Box<dyn Rehearsal>>,
+    phase: Phase,
+    found: Setting,
+    /// What serves the load now, and by how much it is known to be better than what was found.
+    kept: Option<(Setting, f64)>,
+    space: Option<Space>,
+    yardstick: Option<Yardstick>,
+    /// Every trial of the load, in order.
+    tried: Vec<(Setting, Rated)>,
+    challengers: VecDeque<Setting>,
+    pools: Vec<GenePool>,
+    loads: u64,
+    began: Nanos,
+    /// What the search said of itself last.
+    facts: Vec<(String, String)>,
+    was_refused: bool,
+}
+
+impl Tuner {
+    /// Searches as `rules` say, among the schedulers of the brief's candidates; in `rehearsal` if there is one.
+    pub fn new(brief: &Brief, rules: Rules, rehearsal: Option<Box<dyn Rehearsal>>) -> Tuner {
+        Tuner {
+            rules,
+            preference: brief.preference,
+            candidates: brief.candidates.clone(),
+            experience: brief.experience.clone(),
+            seed: brief.seed,
+            rehearsal,
+            phase: Phase::Watching(Vec::new()),
+            // What is in force is read when it begins.
+            found: Setting::of(block::ALL[0]),
+            kept: None,
+            space: None,
+            yardstick: None,
+            tried: Vec::new(),
+            challengers: VecDeque::new(),
+            pools: Vec::new(),
+            loads: 0,
+            began: Nanos::ZERO,
+            facts: Vec::new(),
+            was_refused: false,
+        }
+    }
+
+    fn space(&self, plant: &dyn Plant, is_rehearsed: bool) -> Space {
+        let can_try = |name: &str| !is_rehearsed || self.rehearsal.as_ref().is_some_and(|rehearsal| rehearsal.can_try(name));
+        let wanted = |name: &str| self.rules.host.contains(&name) && can_try(name);
+        let candidates: Vec<Setting> = std::iter::once(&self.found).chain(&self.candidates).cloned().collect();
+        Space::of(plant, &candidates, self.rules.tunes, wanted)
+    }
+
+    /// How a window served, judged beside the yardstick; `None` if nothing was done in it.
+    fn rate(&self, windows: &[Window]) -> Option<Rated> {
+        let served = Served::of(windows.iter().map(|window| &window.outcome))?;
+        let by_bound = self.yardstick.as_ref().map_or(0.0, |yardstick| {
+            let longest_s = windows.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
+            let streams = windows.iter().map(streams).fold(f64::INFINITY, f64::min);
+            let is_silent = streams <= yardstick.streams - 1.0 && yardstick.streams.is_finite();
+            let waited = longest_s / merit::bound_s(yardstick.longest_s);
+            // A stream that asks for nothing while others are served waits for what it asked for before.
+            if is_silent { waited.max(f64::from(1_u8) + f64::EPSILON) } else { waited }
+        });
+        Some(Rated { served, by_bound })
+    }
+
+    fn watched(&self, windows: &[Window]) -> Option<Yardstick> {
+        let judged = &windows[1..];
+        let served = Served::of(judged.iter().map(|window| &window.outcome))?;
+        let columns = Columns::described();
+        let mut point = NOWHERE;
+        let mut row = Vec::new();
+        for (number, window) in judged.iter().enumerate() {
+            row = describe(&window.features, &window.outcome);
+            approach(&mut point, &columns.point(|column| row.get(column).copied()), 1.0, number as f64 + 1.0);
+        }
+        let pattern = Pattern::of(&judged.last()?.features);
+        let longest_s = judged.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
+        let streams = judged.iter().map(streams).fold(f64::INFINITY, f64::min);
+        Some(Yardstick { rated: Rated { served, by_bound: 0.0 }, point, row, pattern, longest_s, streams })
+    }
+
+    /// The genomes that a search begins with: what was found, what served loads like this one, the candidates.
+    fn seeds(&self, space: &Space, device: &str) -> (Vec<Genome>, Option<String>) {
+        let mut seeds: Vec<Genome> = space.genome(&self.found).into_iter().collect();
+        let mut add = |setting: &Setting| {
+            let genome = space.genome(setting).filter(|genome| !seeds.contains(genome));
+            let is_new = genome.is_some();
+            seeds.extend(genome);
+            is_new
+        };
+        let point = self.yardstick.as_ref().map_or(NOWHERE, |yardstick| yardstick.point);
+        let pools = self.pools.iter().chain(&self.experience.pools);
+        let near = pools.filter_map(|pool| Some((pool.distance(device, &self.found, &point)?, pool)));
+        let nearest = near.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
+        let mut said = None;
+        if let Some((_, pool)) = nearest {
+            let count = pool.settings().filter(|setting| add(setting)).take(MOST_SEEDS).count();
+            said = Some(format!("a load like one that was met before: {count} of its gene pool are re-introduced"));
+        }
+        let known = self.known(device, &point);
+        known.iter().filter(|setting| add(setting)).take(MOST_SEEDS).for_each(drop);
+        self.candidates.iter().for_each(|setting| {
+            add(setting);
+        });
+        (seeds, said)
+    }
+
+    /// What served known loads like this one best, of the cases of this device.
+    fn known(&self, device: &str, point: &Point) -> Vec<Setting> {
+        let columns = Columns::of(&self.experience.features);
+        let cases = self.experience.cases.iter().filter(|case| case.device == device);
+        let alike = cases.filter(|case| {
+            let theirs = columns.point(|column| case.features.get(column).copied().flatten().map(f64::from));
+            load_distance(&theirs, point) < ANOTHER
+        });
+        let mut known: Vec<(f64, &String)> = Vec::new();
+        for case in alike {
+            let ranked = case.ranked(&self.preference);
+            let under = ranked.get(case.under).copied().flatten();
+            let gains = self.experience.settings.iter().zip(ranked).filter_map(|(name, score)| Some((score? - under?, name)));
+            known.extend(gains.filter(|(gain, _)| *gain > merit::TOLERANCE));
+        }
+        known.sort_by(|a, b| b.0.total_cmp(&a.0));
+        known.into_iter().filter_map(|(_, name)| Setting::parse(name).ok()).collect()
+    }
+
+    /// Begins to search for what serves the load that was watched.
+    fn search(&mut self, windows: Vec<Window>, now: Nanos, plant: &dyn Plant) -> Decision {
+        let Some(yardstick) = self.watched(&windows) else {
+            self.phase = Phase::Watching(Vec::new());
+            return Decision::keep("nothing was done");
+        };
+        let pattern = yardstick.pattern;
+        self.tried = vec![(self.found.clone(), yardstick.rated)];
+        self.yardstick = Some(yardstick);
+        let mut said = None;
+        if let Some(rehearsal) = &mut self.rehearsal {
+            match rehearsal.prepare((windows[1].from, now), &self.found, plant) {
+                Ok(facts) => return self.rehearse(facts, pattern, plant),
+                Err(reason) if windows.len() < WATCHED + WATCHED_LONGER => {
+                    self.phase = Phase::Watching(windows);
+                    return Decision::keep(format!("the twin cannot tell yet: {reason}"));
+                }
+                Err(reason) => said = Some(format!("the twin cannot tell ({reason}): tried on the plant")),
+            }
+        }
+        let space = self.space(plant, false);
+        let (mut search, known) = self.start(&space, pattern, plant);
+        let batch = search.ask();
+        self.space = Some(space);
+        self.phase = Phase::Trying { search, batch, rated: Vec::new(), spent: 0 };
+        self.next_trial(said.or(known).unwrap_or_else(|| "a load that is not known".to_owned()))
+    }
+
+    fn start(&mut self, space: &Space, pattern: Pattern, plant: &dyn Plant) -> (Box<dyn Search>, Option<String>) {
+        let (seeds, said) = self.seeds(space, &plant.identity().device);
+        let seed = self.seed.wrapping_add(self.loads);
+        (((self.rules.make)(Start { space, seeds, preference: self.preference, pattern, seed })), said)
+    }
+
+    /// All of the search at once, in the twin.
+    fn rehearse(&mut self, facts: Vec<(String, String)>, pattern: Pattern, plant: &dyn Plant) -> Decision {
+        let space = self.space(plant, true);
+        let (mut search, known) = self.start(&space, pattern, plant);
+        let mut tried: Vec<(Setting, Rated)> = Vec::new();
+        let mut spent = 0;
+        while spent < self.rules.trials.max(1) {
+            let batch = search.ask();
+            if batch.is_empty() {
+                break;
+            }
+            let settings: Vec<Setting> = batch.iter().map(|genome| space.setting(genome)).collect();
+            let rated = self.rehearsal.as_mut().map_or_else(Vec::new, |rehearsal| rehearsal.rate(&settings));
+            search.tell(&rated);
+            spent += batch.len() as u32;
+            tried.extend(settings.into_iter().zip(rated).filter_map(|(setting, rated)| Some((setting, rated?))));
+        }
+        self.facts = facts.into_iter().chain(search.facts()).collect();
+        self.tried = tried;
+        self.space = Some(space);
+        let said = known.map_or(String::new(), |known| format!("{known}; "));
+        self.challenge(format!("{said}{spent} trials in the twin"))
+    }
+
+    /// The next genome's turn.
+    fn next_trial(&mut self, said: String) -> Decision {
+        let Phase::Trying { batch, rated, spent, .. } = &self.phase else { return Decision::keep(said) };
+        let next = self.space.as_ref().zip(batch.get(rated.len())).map(|(space, genome)| space.setting(genome));
+        match next {
+            Some(setting) => Decision::set(setting, format!("{said}; trial {}", spent + 1)),
+            None => self.challenge(said),
+        }
+    }
+
+    /// A trial is over.
+    fn tried(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+        let result = if self.was_refused { None } else { self.rate(std::slice::from_ref(window)) };
+        let is_found = *window.setting == self.found && !self.was_refused;
+        self.was_refused = false;
+        if is_found && self.is_another(window) {
+            return self.watch_anew(window.to, plant, "another load: its gene pool is kept");
+        }
+        let setting = (*window.setting).clone();
+        self.tried.extend(result.map(|rated| (setting.clone(), rated)));
+        let said = match result {
+            Some(rated) => format!("{setting}: {}", text(&rated)),
+            None => format!("{setting}: nothing was done"),
+        };
+        let Phase::Trying { search, batch, rated, spent } = &mut self.phase else { return Decision::keep(said) };
+        rated.push(result);
+        *spent += 1;
+        if rated.len() == batch.len() {
+            search.tell(&std::mem::take(rated));
+            self.facts = search.facts();
+            *batch = search.ask();
+        }
+        if self.rules.trials > 0 && *spent >= self.rules.trials {
+            return self.challenge(said).resting_on(self.evidence());
+        }
+        let is_new_batch = rated.is_empty();
+        let decision = self.next_trial(said);
+        if is_new_batch { decision.resting_on(self.evidence()) } else { decision }
+    }
+
+    /// Whether a window under what was found shows another load than the one that was watched.
+    fn is_another(&self, window: &Window) -> bool {
+        let row = describe(&window.features, &window.outcome);
+        let point = Columns::described().point(|column| row.get(column).copied());
+        self.yardstick.as_ref().is_some_and(|yardstick| load_distance(&yardstick.point, &point) >= 2.0 * ANOTHER)
+    }
+
+    /// The settings that were tried, each with its mean score and how often it was, the best first.
+    fn ranking(&self) -> Vec<(&Setting, Rated, f64, usize)> {
+        let mut ranking: Vec<(&Setting, Rated, f64, usize)> = Vec::new();
+        for (setting, rated) in &self.tried {
+            let score = rated.score(&self.preference);
+            match ranking.iter_mut().find(|(known, ..)| *known == setting) {
+                Some((_, _, mean, count)) => {
+                    *count += 1;
+                    *mean += (score - *mean) / *count as f64;
+                }
+                None => ranking.push((setting, *rated, score, 1)),
+            }
+        }
+        ranking.sort_by(|a, b| b.2.total_cmp(&a.2));
+        ranking
+    }
+
+    /// The search is over: its best settings challenge what was found.
+    fn challenge(&mut self, said: String) -> Decision {
+        let best = self.ranking().into_iter().take_while(|(setting, ..)| **setting != self.found);
+        let promising = best.filter(|(_, rated, ..)| !rated.starves()).map(|(setting, ..)| setting.clone());
+        self.challengers = promising.take(CHALLENGERS).collect();
+        let evidence = self.evidence();
+        self.next_challenger(said).resting_on(evidence)
+    }
+
+    fn next_challenger(&mut self, said: String) -> Decision {
+        match self.challengers.pop_front() {
+            Some(best) => {
+                let why = format!("{said}; {best} and {} serve in turns", self.found);
+                self.phase = Phase::Verifying(Duel { best: best.clone(), turns: 0, is_settling: true, scores: Default::default() });
+                Decision::set(best, why)
+            }
+            None => self.keep(self.found.clone(), 0.0, format!("{said}; {} stays: nothing is better for sure", self.found)),
+        }
+    }
+
+    fn keep(&mut self, setting: Setting, gain: f64, why: String) -> Decision {
+        self.kept = Some((setting.clone(), gain));
+        self.phase = Phase::Keeping { load: WatchedLoad::new(self.began), is_settling: true };
+        Decision { expected_gain: (gain > 0.0).then_some(gain), ..Decision::set(setting, why) }
+    }
+
+    /// A turn, or its beginning, is over.
+    fn verified(&mut self, window: &Window) -> Decision {
+        let Phase::Verifying(duel) = &mut self.phase else { return Decision::keep("") };
+        if duel.is_settling {
+            duel.is_settling = false;
+            return Decision::keep("its turn: what was queued before is served");
+        }
+        let is_best = is_bests_turn(duel.turns);
+        duel.scores[usize::from(!is_best)].push(window.outcome.score(&self.preference));
+        duel.turns += 1;
+        duel.is_settling = is_bests_turn(duel.turns) != is_best;
+        let best = duel.best.clone();
+        let next = if is_bests_turn(duel.turns) { best.clone() } else { self.found.clone() };
+        let is_whole = duel.turns % 2 == 0;
+        let Some((pairs, gain, error)) = duel.gain().filter(|(pairs, ..)| is_whole && *pairs >= PAIRS.0) else {
+            return Decision::set(next, "the other one’s turn");
+        };
+        let came = format!("{best} was {} than {}, give or take {:.0}%, in {pairs} pairs of turns", percent(gain), self.found, 100.0 * error);
+        let is_better = gain > SURE * error && gain > 0.0;
+        let is_worse = !(gain >= -SURE * error) || !gain.is_finite();
+        if is_better || pairs >= PAIRS.1 && gain > merit::TOLERANCE.max(error) {
+            let why = format!("{came}: it stays");
+            return self.keep(best, gain, why);
+        }
+        if is_worse || pairs >= PAIRS.1 {
+            return self.next_challenger(came);
+        }
+        Decision::set(next, came + ": not sure yet")
+    }
+
+    /// A window of what is kept.
+    fn kept(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+        let row = describe(&window.features, &window.outcome);
+        let point = Columns::described().point(|column| row.get(column).copied());
+        let Phase::Keeping { load, is_settling } = &mut self.phase else { return Decision::keep("") };
+        if std::mem::take(is_settling) {
+            return Decision::keep("kept");
+        }
+        match load.look(window.from, point) {
+            Some(_) => self.watch_anew(window.to, plant, "another load: its gene pool is kept"),
+            None => Decision::keep("kept"),
+        }
+    }
+
+    /// Another load: what was found serves it while it is watched. The gene pool of the one before is kept.
+    fn watch_anew(&mut self, now: Nanos, plant: &dyn Plant, why: &str) -> Decision {
+        self.pools.extend(self.pool(&plant.identity().device));
+        if self.pools.len() > MOST_POOLS {
+            self.pools.remove(0);
+        }
+        (self.kept, self.yardstick, self.began) = (None, None, now);
+        self.tried.clear();
+        self.challengers.clear();
+        self.facts.clear();
+        self.loads += 1;
+        self.phase = Phase::Watching(Vec::new());
+        Decision::set(self.found.clone(), why)
+    }
+
+    /// The gene pool of the load that is there: what was kept for it first, if anything was, then the others by their scores.
+    fn pool(&self, device: &str) -> Option<GenePool> {
+        let yardstick = self.yardstick.as_ref()?;
+        let mut pool = GenePool::of(device, &yardstick.row, &self.found, &self.tried, &self.preference);
+        let kept = self.kept.as_ref().map(|(setting, _)| setting.to_string());
+        pool.members.sort_by_key(|member| Some(&member.setting) != kept.as_ref());
+        Some(pool).filter(|pool| !pool.members.is_empty())
+    }
+
+    fn evidence(&self) -> Evidence {
+        let ranking = self.ranking();
+        let mut seen = vec![("trials".to_owned(), self.tried.len().to_string())];
+        if let Some((setting, _, _, times)) = ranking.first() {
+            seen.push(("best chromosome".to_owned(), format!("{setting}, tried {times} time{}", if *times == 1 { "" } else { "s" })));
+        }
+        if let Some(yardstick) = &self.yardstick {
+            seen.push(("under what was found".to_owned(), format!("{}: {}", self.found, text(&yardstick.rated))));
+        }
+        seen.extend(self.facts.iter().cloned());
+        let found = ranking.iter().find(|(setting, ..)| **setting == self.found).map_or(f64::NAN, |(_, _, score, _)| *score);
+        let promise = |(setting, rated, score, times): &(&Setting, Rated, f64, usize)| Promise {
+            setting: (*setting).clone(),
+            throughput: rated.served.throughput.into(),
+            response_s: rated.served.response_s.into(),
+            p99_by_bound: rated.by_bound,
+            gain: score - found,
+            error: (*times as f64).sqrt().recip() * merit::TOLERANCE,
+        };
+        Evidence { seen, candidates: ranking.iter().take(SHOWN).map(promise).collect() }
+    }
+}
+
+impl Controller for Tuner {
+    fn name(&self) -> &'static str {
+        self.rules.name
+    }
+
+    fn begin(&mut self, now: Nanos, plant: &dyn Plant) -> Decision {
+        (self.found, self.began) = (plant.setting(), now);
+        Decision::keep("nothing was seen yet")
+    }
+
+    fn extent(&self) -> Extent {
+        let time = match &self.phase {
+            Phase::Watching(_) | Phase::Keeping { .. } => LOOK,
+            Phase::Trying { .. } => self.rules.child,
+            Phase::Verifying(duel) if duel.is_settling => SETTLES,
+            Phase::Verifying(_) => JUDGED,
+        };
+        Extent { time: Some(time), requests: None }
+    }
+
+    fn event(&mut self, event: &Event) -> bool {
+        if let Some(rehearsal) = &mut self.rehearsal {
+            rehearsal.event(event);
+        }
+        false
+    }
+
+    fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+        match &mut self.phase {
+            Phase::Watching(windows) => {
+                windows.push(window.clone());
+                if windows.len() < WATCHED {
+                    return Decision::keep("watching");
+                }
+                let windows = std::mem::take(windows);
+                self.search(windows, window.to, plant)
+            }
+            Phase::Trying { .. } => self.tried(window, plant),
+            Phase::Verifying(_) => self.verified(window),
+            Phase::Keeping { .. } => self.kept(window, plant),
+        }
+    }
+
+    fn refused(&mut self, _setting: &Setting, _reason: &str) {
+        self.was_refused = true;
+    }
+
+    fn gene_pools(&self, device: &str) -> Vec<GenePool> {
+        self.pools.iter().cloned().chain(self.pool(device)).collect()
+    }
+}
+
+fn streams(window: &Window) -> f64 {
+    window.features.get("streams").unwrap_or(f64::NAN)
+}
+
+fn text(rated: &Rated) -> String {
+    let (mb_s, ms) = (f64::from(rated.served.throughput) / 1e6, 1e3 * f64::from(rated.served.response_s));
+    let starves = if rated.starves() { ", and a stream starves" } else { "" };
+    format!("{mb_s:.2} MB/s at {ms:.2} ms{starves}")
+}
+
+/// A difference of scores, in words.
+fn percent(gain: f64) -> String {
+    let percent = 100.0 * gain.exp_m1();
+    if percent < 0.0 { format!("{:.1}% worse", -percent) } else { format!("{percent:.1}% better") }
+}
