@@ -11,7 +11,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use block::{KnowledgeStore, Nanos};
+use block::{KnowledgeStore, Limits, Nanos, Scheduler};
 use learn::controller::Promise;
 use learn::experience::Served;
 use learn::merit;
@@ -127,7 +127,7 @@ impl fmt::Display for NoAnswer {
 }
 
 /// The tunable of the host that a trial can change.
-const NR_REQUESTS: &str = "nr_requests";
+pub(crate) const NR_REQUESTS: &str = "nr_requests";
 
 /// Whether a trial tells what this would bring: it knows the block layer alone, so but for the room in the queue tunables of the host
 /// must be as they are. Nobody knows what room there was before the setting in force changed it.
@@ -137,28 +137,36 @@ fn can_be_tried(setting: &Setting, in_force: &Setting) -> bool {
     others(setting) == others(in_force) && (has_room(setting) || !has_room(in_force))
 }
 
-struct Trials<'a> {
-    device: &'a dyn DeviceProfile,
-    knowledge: &'a mut KnowledgeStore,
-    bounds: Bounds,
-    load: &'a Load,
-    above: Option<&'a Above>,
-    extent: Extent,
-    spent: u64,
+/// A load before a device, to be tried under one setting or another. Trials do not depend on each other.
+pub(crate) struct Stage<'a> {
+    /// What serves it.
+    pub device: &'a dyn DeviceProfile,
+    /// What the queue allows.
+    pub bounds: Bounds,
+    /// What is asked.
+    pub load: &'a Load,
+    /// What processes get of it.
+    pub above: Option<&'a Above>,
+    /// How long a trial is.
+    pub extent: Extent,
 }
 
-impl Trials<'_> {
-    /// Those that learn do so from the trial if it `teaches`.
-    fn of(&mut self, setting: &Setting, teaches: bool) -> Option<Tried> {
-        let tried = self.within(setting, self.extent, teaches)?;
+/// Makes a scheduler for a queue with these limits.
+type Build<'a> = &'a dyn Fn(&Limits) -> Box<dyn Scheduler>;
+
+impl Stage<'_> {
+    /// A trial under `setting`, whose scheduler `build` makes; `None` if nothing came of it. What happens is told to `tell`.
+    pub fn tried(&self, setting: &Setting, build: Build, tell: &mut dyn FnMut(&Event)) -> Option<Tried> {
+        let tried = self.within(setting, build, self.extent, tell)?;
         if tried.until >= self.extent.settles + Nanos(self.extent.lasts.0 / 2) {
             return Some(tried);
         }
         // It is so much faster than what was seen that its requests were used up, most of them before they count.
-        self.within(setting, Extent::lasting(tried.until, self.extent.requests), false)
+        let again = self.within(setting, build, Extent::lasting(tried.until, self.extent.requests), &mut |_| {})?;
+        Some(Tried { requests: tried.requests + again.requests, ..again })
     }
 
-    fn within(&mut self, setting: &Setting, extent: Extent, teaches: bool) -> Option<Tried> {
+    fn within(&self, setting: &Setting, build: Build, extent: Extent, tell: &mut dyn FnMut(&Event)) -> Option<Tried> {
         let bounds = &self.bounds;
         let room = setting.host.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, room)| u32::try_from(*room).ok());
         let settings = QueueSettings {
@@ -167,17 +175,34 @@ impl Trials<'_> {
             merges: bounds.limits.merges,
             ..QueueSettings::default()
         };
-        let scheduler = self.knowledge.scheduler(setting.spec, &settings.limits(), &setting.values);
-        let queue = Queue::new(scheduler, self.device.build(DeviceOptions::default()), settings);
-        let knowledge = &mut *self.knowledge;
-        let mut tell = |event: &Event| {
-            if let Event::Completed { request, dispatched, at } = event
-                && teaches
-            {
-                knowledge.learn(setting.spec, request, *dispatched, *at);
+        let queue = Queue::new(build(&settings.limits()), self.device.build(DeviceOptions::default()), settings);
+        Tried::of(self.load, queue, extent, self.above, &Watch::default(), tell).ok()
+    }
+}
+
+/// Trials of schedulers that know of the device what those on the plant do.
+struct Trials<'a> {
+    stage: Stage<'a>,
+    knowledge: &'a mut KnowledgeStore,
+    spent: u64,
+}
+
+impl Trials<'_> {
+    /// Those that learn do so from the trial if it `teaches`.
+    fn of(&mut self, setting: &Setting, teaches: bool) -> Option<Tried> {
+        let mut lessons: Vec<Event> = Vec::new();
+        let knowledge = &*self.knowledge;
+        let build = |limits: &Limits| knowledge.scheduler(setting.spec, limits, &setting.values);
+        let tried = self.stage.tried(setting, &build, &mut |event| {
+            if teaches && matches!(event, Event::Completed { .. }) {
+                lessons.push(*event);
             }
-        };
-        let tried = Tried::of(self.load, queue, extent, self.above, &Watch::default(), &mut tell).ok()?;
+        })?;
+        for lesson in lessons {
+            if let Event::Completed { request, dispatched, at } = lesson {
+                self.knowledge.learn(setting.spec, &request, dispatched, at);
+            }
+        }
         self.spent += tried.requests;
         Some(tried)
     }
@@ -202,7 +227,8 @@ impl Question<'_> {
         let extent = self.extent(&load, rate);
         let Question { in_force: current, default, candidates, preference, measured, unsure, .. } = self;
         let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
-        let mut trials = Trials { device, knowledge, bounds, load: &load, above: above.as_ref(), extent, spent: 0 };
+        let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent };
+        let mut trials = Trials { stage, knowledge, spent: 0 };
         let now = trials.of(current, true).ok_or(NoAnswer::Nothing)?;
         // So much is the mean of response times off by chance, and a fifth as much where both settings meet the same draws.
         let chance = 0.2 * variation * (load.requests() as f64).sqrt().recip();
@@ -216,9 +242,7 @@ impl Question<'_> {
             return Err(NoAnswer::Off { twin: in_force, measured, requests: trials.spent });
         }
         let standard = if default == current { now.clone() } else { trials.of(default, false).ok_or(NoAnswer::Nothing)? };
-        // As many as a stream has in a trial that has enough of them to be judged in a minute.
-        let judged = (merit::LEAST_REQUESTS as f64 * extent.lasts.as_secs_f64() / 60.0) as u64;
-        let judged = judged.clamp(FEWEST_JUDGED, merit::LEAST_REQUESTS);
+        let judged = judged_requests(extent);
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
             let error = unsure * (LEAST_ERROR + gain.abs() * (GAIN_ERROR + OFF_ERROR * off.abs()) + chance.min(gain.abs()));
@@ -263,6 +287,12 @@ impl Question<'_> {
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
         Extent::lasting(lasts, (2 * each).max(self.requests / 4))
     }
+}
+
+/// From so many requests on a stream is judged by its waits: as many as it has in a trial that has enough of them to be judged in a minute.
+pub(crate) fn judged_requests(extent: Extent) -> u64 {
+    let judged = (merit::LEAST_REQUESTS as f64 * extent.lasts.as_secs_f64() / 60.0) as u64;
+    judged.clamp(FEWEST_JUDGED, merit::LEAST_REQUESTS)
 }
 
 /// By how much response times vary, as a part of their mean. As much as they are long, at least: where many are served from memory, the

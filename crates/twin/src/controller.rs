@@ -20,6 +20,9 @@
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
+mod rehearsal;
+mod tuners;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -39,9 +42,9 @@ use crate::device::{self, Finding, MOST_REPLAYED};
 use crate::recording::{Recording, Seen};
 use crate::trial::Slots;
 
-/// Every controller: those that need no simulator, and this one.
+/// Every controller: those that need no simulator, those that search and can do so in the twin, and this one.
 pub fn all() -> impl Iterator<Item = &'static ControllerSpec> + Clone {
-    ALL.iter().copied().chain([&SPEC])
+    ALL.iter().copied().chain([&tuners::GENETIC, &tuners::IOPERF, &tuners::RANDOM, &tuners::BAYES, &SPEC])
 }
 
 /// Parses a controller with its tunables.

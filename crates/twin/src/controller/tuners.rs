@@ -1,0 +1,143 @@
+//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Fitness is what the plant's windows say, or what the twin says.
+
+use block::{Nanos, Tunable, Unit, tunables};
+use learn::Controller;
+use learn::controller::{Brief, ControllerSpec};
+use learn::search::{Bayes, Genetic, Ioperf, Random, Rehearsal, Rules, Search, Start, Tuner, ioperf};
+
+use super::rehearsal::Twin;
+
+/// The genetic library.
+pub static GENETIC: ControllerSpec = ControllerSpec {
+    name: "genetic",
+    summary: "breeds settings: each lives for a window, the worse half is replaced, and what serves a load is kept for its return",
+    source: "Moilanen and Williams, Using Genetic Algorithms to Autonomically Tune the Kernel; Gaitonde and Sarfare, A Study of Genetic \
+             Algorithms for I/O Scheduling",
+    tunables: OfGenetic::TUNABLES,
+    build: |brief, values| {
+        let set = OfGenetic::of(values);
+        let children = set.children;
+        let rules = rules(GENETIC.name, &set.common(), move |start| Box::new(Genetic::new(start, children as usize)));
+        build(brief, rules, set.fitness)
+    },
+};
+
+/// The genetic algorithm of `IOPerf`.
+pub static IOPERF: ControllerSpec = ControllerSpec {
+    name: "ioperf",
+    summary: "breeds settings as bits for the pattern of access that it sees, by the equations of IOPerf",
+    source: "Santos, Romero, Taibo and Rodriguez, Self-Tuning of Disk Input-Output in Operating Systems",
+    tunables: OfIoperf::TUNABLES,
+    build: |brief, values| {
+        let set = OfIoperf::of(values);
+        let population = set.population;
+        let make = move |start: Start| Box::new(Ioperf::new(start, population as usize)) as Box<dyn Search>;
+        let rules = Rules {
+            name: IOPERF.name,
+            child: set.evaluation_ms,
+            trials: set.trials,
+            tunes: set.scheduler_tunables,
+            host: if set.swappiness { &["read_ahead_kb", "swappiness"] } else { &["read_ahead_kb"] },
+            make: Box::new(make),
+        };
+        build(brief, rules, set.fitness)
+    },
+};
+
+/// Random search.
+pub static RANDOM: ControllerSpec = ControllerSpec {
+    name: "random",
+    summary: "tries settings at random and keeps the best: what other searches with the same budget have to beat",
+    source: "Bergstra and Bengio, Random Search for Hyper-Parameter Optimization",
+    tunables: Common::TUNABLES,
+    build: |brief, values| {
+        let set = Common::of(values);
+        build(brief, rules(RANDOM.name, &set, |start| Box::new(Random::new(start))), set.fitness)
+    },
+};
+
+/// Bayesian optimisation.
+pub static BAYES: ControllerSpec = ControllerSpec {
+    name: "bayes",
+    summary: "models what was tried as a Gaussian process and tries where it may be better",
+    source: "Srinivas and others, Gaussian Process Optimization in the Bandit Setting",
+    tunables: Common::TUNABLES,
+    build: |brief, values| {
+        let set = Common::of(values);
+        build(brief, rules(BAYES.name, &set, |start| Box::new(Bayes::new(start))), set.fitness)
+    },
+};
+
+block::words! {
+    /// What says how well a setting serves.
+    pub enum Fitness {
+        /// A window on the plant.
+        Live = "live",
+        /// The twin.
+        Twin = "twin",
+    }
+}
+
+/// The tunables of the queue in front of a disk that are genes. Those of memory are every disk's, so a search on one leaves them alone.
+const HOST: &[&str] = &["nr_requests", "read_ahead_kb"];
+
+const FITNESS: Tunable =
+    Tunable::one_of(Fitness::WORDS, "live").named("", "What says how well a setting serves: the plant, a window for each; or the twin.");
+const CHILD: Tunable = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 2_000)
+    .logarithmic()
+    .named("", "How long each setting serves the plant when it is tried.");
+const TRIALS: Tunable = Tunable::new(Unit::Count, 0..=100_000, 64)
+    .logarithmic()
+    .named("", "Settings that are tried for a load, before the best is verified. With fitness live, 0 tries for ever and verifies nothing.");
+
+tunables! {
+    /// What can be set of every search.
+    struct Common {
+        child_ms: Nanos = CHILD,
+        trials: u32 = TRIALS,
+        fitness: Fitness = FITNESS,
+    }
+}
+
+tunables! {
+    /// What can be set of the genetic library.
+    struct OfGenetic {
+        /// Children of a generation, which live one after the other.
+        children: u32 = Tunable::new(Unit::Count, 4..=256, 8).logarithmic(),
+        child_ms: Nanos = CHILD,
+        trials: u32 = TRIALS,
+        fitness: Fitness = FITNESS,
+    }
+}
+
+impl OfGenetic {
+    fn common(&self) -> Common {
+        Common { child_ms: self.child_ms, trials: self.trials, fitness: self.fitness }
+    }
+}
+
+tunables! {
+    /// What can be set of `IOPerf`.
+    struct OfIoperf {
+        /// Individuals that survive a generation.
+        population: u32 = Tunable::new(Unit::Count, 4..=1_000, ioperf::POPULATION as i64).logarithmic(),
+        /// How long each individual is evaluated on the plant.
+        evaluation_ms: Nanos = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 1_000 * ioperf::EVALUATION_S as i64).logarithmic(),
+        trials: u32 = TRIALS,
+        fitness: Fitness = FITNESS,
+        /// Whether the tunables of schedulers are in the chromosome, which the paper says that it lacks.
+        scheduler_tunables: bool = Tunable::flag(true),
+        /// Whether swappiness is in the chromosome, as in the paper. It is the whole machine's, not the disk's.
+        swappiness: bool = Tunable::flag(true),
+    }
+}
+
+fn rules(name: &'static str, set: &Common, make: impl Fn(Start) -> Box<dyn Search> + Send + 'static) -> Rules {
+    let Common { child_ms: child, trials, .. } = *set;
+    Rules { name, child, trials, tunes: true, host: HOST, make: Box::new(make) }
+}
+
+fn build(brief: &Brief, rules: Rules, fitness: Fitness) -> Box<dyn Controller> {
+    let rehearsal = (fitness == Fitness::Twin).then(|| Box::new(Twin::new(brief.preference)) as Box<dyn Rehearsal>);
+    Box::new(Tuner::new(brief, rules, rehearsal))
+}
