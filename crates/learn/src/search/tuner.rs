@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 
+use super::fingerprint::{Calls, Fingerprint};
 use super::ioperf::Pattern;
 use super::{GenePool, Genome, Rated, Rehearsal, Search, Space, Start};
 use crate::controller::{Brief, Evidence, Promise};
@@ -47,6 +48,8 @@ const JUDGED: Nanos = Nanos::from_millis(1_500);
 const PAIRS: (usize, usize) = (3, 6);
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
+/// A gain below this is not worth a change.
+const LEAST_GAIN: f64 = 0.005;
 /// Settings that are verified, one after the other, until one is better than what was found.
 const CHALLENGERS: usize = 2;
 /// Gene pools of a run that are kept.
@@ -76,8 +79,10 @@ pub struct Rules {
 #[derive(Clone, Debug)]
 struct Yardstick {
     rated: Rated,
+    /// The load's fingerprint, and where its requests lie among known cases.
     point: Point,
-    /// The last window's description, for the gene pool.
+    among_cases: Point,
+    /// The last window's fingerprint as a row, for the gene pool.
     row: Vec<f64>,
     pattern: Pattern,
     /// The longest wait in seconds, and the least number of streams that asked in a window.
@@ -113,7 +118,7 @@ impl Duel {
 }
 
 enum Phase {
-    Watching(Vec<Window>),
+    Watching(Vec<(Window, Fingerprint)>),
     Trying { search: Box<dyn Search>, batch: Vec<Genome>, rated: Vec<Option<Rated>>, spent: u32 },
     Verifying(Duel),
     Keeping { load: WatchedLoad, is_settling: bool },
@@ -128,6 +133,7 @@ pub struct Tuner {
     seed: u64,
     rehearsal: Option<Box<dyn Rehearsal>>,
     phase: Phase,
+    calls: Calls,
     found: Setting,
     /// What serves the load now, and by how much it is known to be better than what was found.
     kept: Option<(Setting, f64)>,
@@ -155,6 +161,7 @@ impl Tuner {
             seed: brief.seed,
             rehearsal,
             phase: Phase::Watching(Vec::new()),
+            calls: Calls::default(),
             // What is in force is read when it begins.
             found: Setting::of(block::ALL[0]),
             kept: None,
@@ -191,20 +198,27 @@ impl Tuner {
         Some(Rated { served, by_bound })
     }
 
-    fn watched(&self, windows: &[Window]) -> Option<Yardstick> {
-        let judged = &windows[1..];
-        let served = Served::of(judged.iter().map(|window| &window.outcome))?;
-        let columns = Columns::described();
-        let mut point = NOWHERE;
-        let mut row = Vec::new();
-        for (number, window) in judged.iter().enumerate() {
-            row = describe(&window.features, &window.outcome);
-            approach(&mut point, &columns.point(|column| row.get(column).copied()), 1.0, number as f64 + 1.0);
+    fn watched(&self, windows: &[(Window, Fingerprint)]) -> Option<Yardstick> {
+        let judged = windows.get(1..)?;
+        let outcomes = || judged.iter().map(|(window, _)| &window.outcome);
+        let served = Served::of(outcomes())?;
+        let (last, fingerprint) = judged.last()?;
+        let (mut point, mut among_cases) = (NOWHERE, NOWHERE);
+        for (number, (window, fingerprint)) in judged.iter().enumerate() {
+            let row = describe(&window.features, &window.outcome);
+            let of_requests = Columns::described().point(|column| row.get(column).copied());
+            approach(&mut point, &fingerprint.point, 1.0, number as f64 + 1.0);
+            approach(&mut among_cases, &of_requests, 1.0, number as f64 + 1.0);
         }
-        let pattern = Pattern::of(&judged.last()?.features);
-        let longest_s = judged.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
-        let streams = judged.iter().map(streams).fold(f64::INFINITY, f64::min);
-        Some(Yardstick { rated: Rated { served, by_bound: 0.0 }, point, row, pattern, longest_s, streams })
+        Some(Yardstick {
+            rated: Rated { served, by_bound: 0.0 },
+            point,
+            among_cases,
+            row: fingerprint.row.clone(),
+            pattern: Pattern::of(&last.features),
+            longest_s: outcomes().map(|outcome| outcome.max_response_s).fold(0.0, f64::max),
+            streams: judged.iter().map(|(window, _)| streams(window)).fold(f64::INFINITY, f64::min),
+        })
     }
 
     /// The genomes that a search begins with: what was found, what served loads like this one, the candidates.
@@ -225,7 +239,8 @@ impl Tuner {
             let count = pool.settings().filter(|setting| add(setting)).take(MOST_SEEDS).count();
             said = Some(format!("a load like one that was met before: {count} of its gene pool are re-introduced"));
         }
-        let known = self.known(device, &point);
+        let among_cases = self.yardstick.as_ref().map_or(NOWHERE, |yardstick| yardstick.among_cases);
+        let known = self.known(device, &among_cases);
         known.iter().filter(|setting| add(setting)).take(MOST_SEEDS).for_each(drop);
         self.candidates.iter().for_each(|setting| {
             add(setting);
@@ -253,7 +268,7 @@ impl Tuner {
     }
 
     /// Begins to search for what serves the load that was watched.
-    fn search(&mut self, windows: Vec<Window>, now: Nanos, plant: &dyn Plant) -> Decision {
+    fn search(&mut self, windows: Vec<(Window, Fingerprint)>, now: Nanos, plant: &dyn Plant) -> Decision {
         let Some(yardstick) = self.watched(&windows) else {
             self.phase = Phase::Watching(Vec::new());
             return Decision::keep("nothing was done");
@@ -263,7 +278,7 @@ impl Tuner {
         self.yardstick = Some(yardstick);
         let mut said = None;
         if let Some(rehearsal) = &mut self.rehearsal {
-            match rehearsal.prepare((windows[1].from, now), &self.found, plant) {
+            match rehearsal.prepare((windows[1].0.from, now), &self.found, plant) {
                 Ok(facts) => return self.rehearse(facts, pattern, plant),
                 Err(reason) if windows.len() < WATCHED + WATCHED_LONGER => {
                     self.phase = Phase::Watching(windows);
@@ -321,11 +336,11 @@ impl Tuner {
     }
 
     /// A trial is over.
-    fn tried(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+    fn tried(&mut self, window: &Window, fingerprint: &Fingerprint, plant: &dyn Plant) -> Decision {
         let result = if self.was_refused { None } else { self.rate(std::slice::from_ref(window)) };
         let is_found = *window.setting == self.found && !self.was_refused;
         self.was_refused = false;
-        if is_found && self.is_another(window) {
+        if is_found && self.is_another(fingerprint) {
             return self.watch_anew(window.to, plant, "another load: its gene pool is kept");
         }
         let setting = (*window.setting).clone();
@@ -351,10 +366,8 @@ impl Tuner {
     }
 
     /// Whether a window under what was found shows another load than the one that was watched.
-    fn is_another(&self, window: &Window) -> bool {
-        let row = describe(&window.features, &window.outcome);
-        let point = Columns::described().point(|column| row.get(column).copied());
-        self.yardstick.as_ref().is_some_and(|yardstick| load_distance(&yardstick.point, &point) >= 2.0 * ANOTHER)
+    fn is_another(&self, fingerprint: &Fingerprint) -> bool {
+        self.yardstick.as_ref().is_some_and(|yardstick| load_distance(&yardstick.point, &fingerprint.point) >= 2.0 * ANOTHER)
     }
 
     /// The settings that were tried, each with its mean score and how often it was, the best first.
@@ -418,7 +431,7 @@ impl Tuner {
             return Decision::set(next, "the other one’s turn");
         };
         let came = format!("{best} was {} than {}, give or take {:.0}%, in {pairs} pairs of turns", percent(gain), self.found, 100.0 * error);
-        let is_better = gain > SURE * error && gain > 0.0;
+        let is_better = gain > LEAST_GAIN.max(SURE * error);
         let is_worse = !(gain >= -SURE * error) || !gain.is_finite();
         if is_better || pairs >= PAIRS.1 && gain > merit::TOLERANCE.max(error) {
             let why = format!("{came}: it stays");
@@ -431,14 +444,12 @@ impl Tuner {
     }
 
     /// A window of what is kept.
-    fn kept(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
-        let row = describe(&window.features, &window.outcome);
-        let point = Columns::described().point(|column| row.get(column).copied());
+    fn kept(&mut self, window: &Window, fingerprint: &Fingerprint, plant: &dyn Plant) -> Decision {
         let Phase::Keeping { load, is_settling } = &mut self.phase else { return Decision::keep("") };
         if std::mem::take(is_settling) {
             return Decision::keep("kept");
         }
-        match load.look(window.from, point) {
+        match load.look(window.from, fingerprint.point) {
             Some(_) => self.watch_anew(window.to, plant, "another load: its gene pool is kept"),
             None => Decision::keep("kept"),
         }
@@ -512,6 +523,7 @@ impl Controller for Tuner {
     }
 
     fn event(&mut self, event: &Event) -> bool {
+        self.calls.event(event);
         if let Some(rehearsal) = &mut self.rehearsal {
             rehearsal.event(event);
         }
@@ -519,18 +531,19 @@ impl Controller for Tuner {
     }
 
     fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+        let fingerprint = self.calls.close(window);
         match &mut self.phase {
             Phase::Watching(windows) => {
-                windows.push(window.clone());
+                windows.push((window.clone(), fingerprint));
                 if windows.len() < WATCHED {
                     return Decision::keep("watching");
                 }
                 let windows = std::mem::take(windows);
                 self.search(windows, window.to, plant)
             }
-            Phase::Trying { .. } => self.tried(window, plant),
+            Phase::Trying { .. } => self.tried(window, &fingerprint, plant),
             Phase::Verifying(_) => self.verified(window),
-            Phase::Keeping { .. } => self.kept(window, plant),
+            Phase::Keeping { .. } => self.kept(window, &fingerprint, plant),
         }
     }
 

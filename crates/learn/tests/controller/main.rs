@@ -5,3 +5,4 @@
 mod classified;
 mod rig;
 mod round_robin;
+mod tuner;

@@ -88,7 +88,7 @@ impl Rig {
         Rig::steered(Steering::new(Chosen::parse(text).unwrap().build(brief)), "deadline", refuses)
     }
 
-    fn steered(steering: Steering, begins_with: &str, refuses: &[&'static str]) -> Rig {
+    pub fn steered(steering: Steering, begins_with: &str, refuses: &[&'static str]) -> Rig {
         let setting = Setting::parse(begins_with).unwrap();
         let plant = Scripted { setting, refuses: refuses.to_vec(), asked: Vec::new() };
         let mut rig = Rig { plant, steering, now: Nanos::ZERO, requests: 0 };

@@ -1,0 +1,83 @@
+//! The controller that runs a search: it tries, verifies, keeps, goes back, and knows a load again.
+
+use block::Nanos;
+use learn::search::{Genetic, Rules, Search, Start, Tuner};
+use learn::{Setting, Steering};
+
+use super::rig::{Load, Rig, SCATTERED, WRITING, candidates};
+
+fn rules(trials: u32) -> Rules {
+    let make = |start: Start| Box::new(Genetic::new(start, 6)) as Box<dyn Search>;
+    let child = Nanos::from_millis(2_000);
+    Rules { name: "genetic", child, trials, tunes: false, host: &[], make: Box::new(make) }
+}
+
+fn rig(trials: u32) -> Rig {
+    let brief = candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]);
+    Rig::steered(Steering::new(Box::new(Tuner::new(&brief, rules(trials), None))), "deadline", &[])
+}
+
+/// Requests take half the time under this scheduler.
+fn faster(name: &'static str) -> impl Fn(&Setting) -> (u64, u64) {
+    move |setting| if setting.spec.name == name { (2_000, 0) } else { (4_000, 0) }
+}
+
+#[test]
+fn the_best_of_the_trials_stays_after_it_was_better_in_turns() {
+    let mut rig = rig(12);
+    rig.run(SCATTERED, 60.0, &faster("cfq"));
+    assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
+    assert!(rig.said("cfq and deadline serve in turns") && rig.said("pairs of turns: it stays"), "{}", rig.minutes());
+    // Nothing is changed any more.
+    assert!(rig.changes().last().unwrap().0 < 45.0, "{}", rig.minutes());
+}
+
+#[test]
+fn where_nothing_is_better_what_was_found_stays() {
+    for speed in [&faster("deadline") as &dyn Fn(&Setting) -> (u64, u64), &|_| (3_000, 0)] {
+        let mut rig = rig(12);
+        rig.run(SCATTERED, 80.0, &speed);
+        assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+        assert!(rig.said("deadline stays: nothing is better for sure"), "{}", rig.minutes());
+    }
+}
+
+#[test]
+fn what_looked_better_by_luck_does_not_pass_the_turns() {
+    let mut rig = rig(12);
+    // cfq is twice as fast only as long as it is tried.
+    let speed = std::cell::Cell::new(2_000);
+    rig.run(SCATTERED, 28.5, &|setting: &Setting| (if setting.spec.name == "cfq" { speed.get() } else { 4_000 }, 0));
+    assert!(rig.said("cfq and deadline serve in turns"), "{}", rig.minutes());
+    speed.set(4_400);
+    rig.run(SCATTERED, 60.0, &|setting: &Setting| (if setting.spec.name == "cfq" { speed.get() } else { 4_000 }, 0));
+    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+}
+
+#[test]
+fn a_gene_pool_comes_back_with_its_workload() {
+    let mut rig = rig(12);
+    let run = |rig: &mut Rig, load: Load, best: &'static str| rig.run(load, 70.0, &faster(best));
+    run(&mut rig, SCATTERED, "cfq");
+    assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
+    run(&mut rig, WRITING, "sstf");
+    assert_eq!(rig.in_force(), "sstf", "{}", rig.minutes());
+    assert!(!rig.said("re-introduced"), "{}", rig.minutes());
+    run(&mut rig, SCATTERED, "cfq");
+    assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
+    assert!(rig.said("a load like one that was met before: 4 of its gene pool are re-introduced"), "{}", rig.minutes());
+    let controller = rig.steering.controller();
+    let pools = controller.gene_pools("none");
+    assert_eq!(pools.len(), 3);
+    assert_eq!((pools[0].members[0].setting.as_str(), pools[1].members[0].setting.as_str()), ("cfq", "sstf"));
+    assert!(pools.iter().all(|pool| pool.under == "deadline" && pool.device == "none"));
+}
+
+#[test]
+fn without_an_end_children_live_for_ever() {
+    let mut rig = rig(0);
+    rig.run(SCATTERED, 120.0, &faster("cfq"));
+    assert!(!rig.said("in turns"), "{}", rig.minutes());
+    let after_a_minute = rig.changes().iter().filter(|(at, _)| *at > 60.0).count();
+    assert!(after_a_minute > 5, "{}", rig.minutes());
+}
