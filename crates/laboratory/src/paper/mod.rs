@@ -4,6 +4,7 @@
 
 mod aims;
 mod fairio;
+mod ioperf;
 mod self_learning;
 pub(crate) mod stage;
 mod stated;
@@ -33,7 +34,7 @@ struct Paper {
 }
 
 /// Every paper.
-static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER];
+static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER, &ioperf::PAPER];
 
 /// A figure or table.
 struct Part {

@@ -9,6 +9,9 @@ use crate::event::Event;
 use crate::similarity::{Columns, Point};
 use crate::window::Window;
 
+/// Fewer calls tell too little: a share of reads would be off by chance as much as another load's.
+const FEWEST_CALLS: u64 = 50;
+
 /// A window's description by [`names`], and where it lies.
 #[derive(Clone, Debug)]
 pub(super) struct Fingerprint {
@@ -36,8 +39,11 @@ impl Calls {
         }
     }
 
-    /// The fingerprint of the window that ends here; the next begins.
-    pub fn close(&mut self, window: &Window) -> Fingerprint {
+    /// The fingerprint of the window that ends here; `None` where calls are seen, but too few so far: they count with those of the next.
+    pub fn close(&mut self, window: &Window) -> Option<Fingerprint> {
+        if window.outcome.calls.is_some() && self.done < FEWEST_CALLS {
+            return None;
+        }
         let mut row = describe(&window.features, &window.outcome);
         let names = names();
         let place = |name: &str| names.iter().position(|known| known == name);
@@ -56,6 +62,6 @@ impl Calls {
         }
         *self = Calls::default();
         let point = Columns::described().point(|column| row.get(column).copied());
-        Fingerprint { row, point }
+        Some(Fingerprint { row, point })
     }
 }

@@ -42,9 +42,16 @@ impl Space {
     /// tunables of the host that are `wanted` and that the plant can set.
     pub fn of(plant: &dyn Plant, candidates: &[Setting], tunes: bool, wanted: impl Fn(&str) -> bool) -> Space {
         let can_run = plant.schedulers();
+        let is_there = |candidate: &&Setting| can_run.iter().any(|spec| spec.name == candidate.spec.name);
+        let candidates: Vec<Setting> = candidates.iter().filter(is_there).cloned().collect();
+        Space::new(&candidates, tunes, plant.tunables().into_iter().filter(|tunable| wanted(tunable.name)))
+    }
+
+    /// The schedulers that are named by `candidates`, with all their tunables if `tunes` is set, and these tunables of the host.
+    pub fn new(candidates: &[Setting], tunes: bool, host: impl Iterator<Item = &'static Tunable>) -> Space {
         let mut schedulers: Vec<&'static SchedulerSpec> = Vec::new();
         for spec in candidates.iter().map(|candidate| candidate.spec) {
-            if can_run.iter().any(|other| other.name == spec.name) && !schedulers.iter().any(|other| other.name == spec.name) {
+            if !schedulers.iter().any(|other| other.name == spec.name) {
                 schedulers.push(spec);
             }
         }
@@ -52,7 +59,7 @@ impl Space {
         for (number, spec) in schedulers.iter().enumerate().filter(|_| tunes) {
             genes.extend((0..spec.tunables.len()).map(|tunable| Gene::Of(number, tunable)));
         }
-        genes.extend(plant.tunables().into_iter().filter(|tunable| wanted(tunable.name)).map(Gene::Host));
+        genes.extend(host.map(Gene::Host));
         Space { schedulers, genes }
     }
 

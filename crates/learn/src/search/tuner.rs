@@ -118,7 +118,7 @@ impl Duel {
 }
 
 enum Phase {
-    Watching(Vec<(Window, Fingerprint)>),
+    Watching(Vec<(Window, Option<Fingerprint>)>),
     Trying { search: Box<dyn Search>, batch: Vec<Genome>, rated: Vec<Option<Rated>>, spent: u32 },
     Verifying(Duel),
     Keeping { load: WatchedLoad, is_settling: bool },
@@ -198,23 +198,26 @@ impl Tuner {
         Some(Rated { served, by_bound })
     }
 
-    fn watched(&self, windows: &[(Window, Fingerprint)]) -> Option<Yardstick> {
+    fn watched(&self, windows: &[(Window, Option<Fingerprint>)]) -> Option<Yardstick> {
         let judged = windows.get(1..)?;
         let outcomes = || judged.iter().map(|(window, _)| &window.outcome);
         let served = Served::of(outcomes())?;
-        let (last, fingerprint) = judged.last()?;
-        let (mut point, mut among_cases) = (NOWHERE, NOWHERE);
+        let (last, _) = judged.last()?;
+        let (mut point, mut among_cases, mut known) = (NOWHERE, NOWHERE, 0.0);
         for (number, (window, fingerprint)) in judged.iter().enumerate() {
             let row = describe(&window.features, &window.outcome);
             let of_requests = Columns::described().point(|column| row.get(column).copied());
-            approach(&mut point, &fingerprint.point, 1.0, number as f64 + 1.0);
+            if let Some(fingerprint) = fingerprint {
+                known += 1.0;
+                approach(&mut point, &fingerprint.point, 1.0, known);
+            }
             approach(&mut among_cases, &of_requests, 1.0, number as f64 + 1.0);
         }
         Some(Yardstick {
             rated: Rated { served, by_bound: 0.0 },
             point,
             among_cases,
-            row: fingerprint.row.clone(),
+            row: judged.iter().rev().find_map(|(_, fingerprint)| Some(fingerprint.as_ref()?.row.clone())).unwrap_or_default(),
             pattern: Pattern::of(&last.features),
             longest_s: outcomes().map(|outcome| outcome.max_response_s).fold(0.0, f64::max),
             streams: judged.iter().map(|(window, _)| streams(window)).fold(f64::INFINITY, f64::min),
@@ -268,7 +271,7 @@ impl Tuner {
     }
 
     /// Begins to search for what serves the load that was watched.
-    fn search(&mut self, windows: Vec<(Window, Fingerprint)>, now: Nanos, plant: &dyn Plant) -> Decision {
+    fn search(&mut self, windows: Vec<(Window, Option<Fingerprint>)>, now: Nanos, plant: &dyn Plant) -> Decision {
         let Some(yardstick) = self.watched(&windows) else {
             self.phase = Phase::Watching(Vec::new());
             return Decision::keep("nothing was done");
@@ -336,7 +339,7 @@ impl Tuner {
     }
 
     /// A trial is over.
-    fn tried(&mut self, window: &Window, fingerprint: &Fingerprint, plant: &dyn Plant) -> Decision {
+    fn tried(&mut self, window: &Window, fingerprint: Option<&Fingerprint>, plant: &dyn Plant) -> Decision {
         let result = if self.was_refused { None } else { self.rate(std::slice::from_ref(window)) };
         let is_found = *window.setting == self.found && !self.was_refused;
         self.was_refused = false;
@@ -365,9 +368,14 @@ impl Tuner {
         if is_new_batch { decision.resting_on(self.evidence()) } else { decision }
     }
 
-    /// Whether a window under what was found shows another load than the one that was watched.
-    fn is_another(&self, fingerprint: &Fingerprint) -> bool {
-        self.yardstick.as_ref().is_some_and(|yardstick| load_distance(&yardstick.point, &fingerprint.point) >= 2.0 * ANOTHER)
+    /// Whether a window under what was found shows another load than the one that was watched. The first that shows enough is its
+    /// fingerprint, if what was watched did not.
+    fn is_another(&mut self, fingerprint: Option<&Fingerprint>) -> bool {
+        let Some((yardstick, fingerprint)) = self.yardstick.as_mut().zip(fingerprint) else { return false };
+        if yardstick.row.is_empty() {
+            (yardstick.point, yardstick.row) = (fingerprint.point, fingerprint.row.clone());
+        }
+        load_distance(&yardstick.point, &fingerprint.point) >= 2.0 * ANOTHER
     }
 
     /// The settings that were tried, each with its mean score and how often it was, the best first.
@@ -444,12 +452,12 @@ impl Tuner {
     }
 
     /// A window of what is kept.
-    fn kept(&mut self, window: &Window, fingerprint: &Fingerprint, plant: &dyn Plant) -> Decision {
+    fn kept(&mut self, window: &Window, fingerprint: Option<&Fingerprint>, plant: &dyn Plant) -> Decision {
         let Phase::Keeping { load, is_settling } = &mut self.phase else { return Decision::keep("") };
         if std::mem::take(is_settling) {
             return Decision::keep("kept");
         }
-        match load.look(window.from, fingerprint.point) {
+        match fingerprint.and_then(|fingerprint| load.look(window.from, fingerprint.point)) {
             Some(_) => self.watch_anew(window.to, plant, "another load: its gene pool is kept"),
             None => Decision::keep("kept"),
         }
@@ -541,9 +549,9 @@ impl Controller for Tuner {
                 let windows = std::mem::take(windows);
                 self.search(windows, window.to, plant)
             }
-            Phase::Trying { .. } => self.tried(window, &fingerprint, plant),
+            Phase::Trying { .. } => self.tried(window, fingerprint.as_ref(), plant),
             Phase::Verifying(_) => self.verified(window),
-            Phase::Keeping { .. } => self.kept(window, &fingerprint, plant),
+            Phase::Keeping { .. } => self.kept(window, fingerprint.as_ref(), plant),
         }
     }
 

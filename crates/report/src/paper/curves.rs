@@ -53,6 +53,14 @@ pub enum Quantity {
     ErrorPercent,
     /// Share of all.
     SharePercent,
+    /// Tests, counted from 1.
+    TestNumber,
+    /// 10⁶ bytes per second.
+    MegabytesPerSecond,
+    /// Mean latency.
+    Milliseconds,
+    /// Difference from the default, of it.
+    ChangePercent,
 }
 
 impl Quantity {
@@ -63,6 +71,10 @@ impl Quantity {
             Quantity::RequestsPerSecond => "throughput, requests/s",
             Quantity::ErrorPercent => "error, %",
             Quantity::SharePercent => "share of all, %",
+            Quantity::TestNumber => "test",
+            Quantity::MegabytesPerSecond => "throughput, MB/s",
+            Quantity::Milliseconds => "latency, ms",
+            Quantity::ChangePercent => "change, %",
         }
     }
 }

@@ -1,0 +1,77 @@
+//! The paper's two stages in turn: a generation is bred on evaluations of its individuals, then tested on random workloads.
+
+use learn::Setting;
+use learn::search::ioperf::{Converter, EVALUATION_S, Optimizer, POPULATION, Pattern, fitness};
+use learn::search::{Genome, Space};
+
+use super::Plan;
+use super::machine::{Got, Kernel, pattern, simulate};
+use crate::pool::Crew;
+
+/// The tunables of the host in the chromosome.
+const HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
+
+/// A workload under what the population has for it, and under the default.
+pub struct Test {
+    /// The generation that was tested, from 0 on.
+    pub generation: usize,
+    /// The workload.
+    pub pattern: Pattern,
+    /// What the monitor chose.
+    pub ours: Got,
+    /// What the kernel does by itself: the paper's `IOBad`.
+    pub default: Got,
+}
+
+impl Test {
+    /// Megabytes a second of each process.
+    pub fn productivity(&self, got: &Got) -> f64 {
+        got.bytes_per_s / 1e6 / f64::from(self.pattern.processes)
+    }
+}
+
+/// Everything that was tested.
+pub struct Evolution {
+    /// In the order of the tests.
+    pub tests: Vec<Test>,
+}
+
+impl Evolution {
+    /// Breeds generations and tests each.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn run(plan: Plan, crew: Crew) -> anyhow::Result<Evolution> {
+        let kernel = Kernel::OF_THE_PAPER;
+        let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
+        let space = Space::new(&brief.candidates, false, sim::host::TUNABLES.iter().filter(|tunable| HOST.contains(&tunable.name)));
+        let mut optimizer = Optimizer::new(Converter::new(space.clone()), POPULATION, plan.seed);
+        let (generations, tests) = plan.generations();
+        let mut all = Vec::new();
+        for generation in 0..generations {
+            let unrated: Vec<(Pattern, Genome)> = optimizer.unrated().collect();
+            let what = format!("evaluating generation {} of {generations}", generation + 1);
+            let rated = crew.map(&what, &unrated, |(pattern, genome)| {
+                simulate(pattern, &default, &space.setting(genome), EVALUATION_S, plan.seed, crew.monitor)
+            })?;
+            let fitness: Vec<f64> = unrated
+                .iter()
+                .zip(&rated)
+                .map(|((pattern, _), got)| fitness(pattern, got.bytes_per_s * EVALUATION_S as f64, got.latency_s))
+                .collect();
+            optimizer.rate(&fitness);
+            let numbers: Vec<usize> = (generation * tests..(generation + 1) * tests).collect();
+            let what = format!("testing generation {} of {generations}", generation + 1);
+            let tested = crew.map(&what, &numbers, |&number| {
+                let pattern = pattern("ioperf test", plan.seed, number);
+                let solution = optimizer.solution(&pattern).map(|one| space.setting(&one.genome));
+                let solution: Setting = solution.unwrap_or_else(|| default.clone());
+                let run = |setting: &Setting| simulate(&pattern, &default, setting, plan.test_s(), number as u64, crew.monitor);
+                Ok(Test { generation, pattern, ours: run(&solution)?, default: run(&default)? })
+            })?;
+            all.extend(tested);
+            optimizer.breed();
+        }
+        Ok(Evolution { tests: all })
+    }
+}

@@ -1,0 +1,150 @@
+//! The machine of the paper: what a pattern of access gets on it.
+
+use block::Nanos;
+use learn::controller::{Brief, Fixed};
+use learn::experience::{Served, WINDOW};
+use learn::search::ioperf::Pattern;
+use learn::{Controller, Preference, Setting};
+use sim::host::HostSettings;
+use sim::workload::random::Mix;
+
+use crate::bench::Bench;
+use crate::chance;
+use crate::monitor::Monitor;
+use crate::world::{Device, World};
+
+/// See the setup of the page.
+const DISK: &str = "sata7200@1";
+const HOST: &str = "memory_mib=512,swap_mib=1024,anonymous_mib=128";
+/// Of the beginning of a run so many seconds are not judged: files are opened, memory is empty.
+const SETTLES_S: u64 = 10;
+
+/// What a kernel has in force and can run.
+pub struct Kernel {
+    /// What the page calls it.
+    pub name: &'static str,
+    /// The default.
+    pub found: &'static str,
+    /// Its schedulers.
+    pub schedulers: [&'static str; 4],
+}
+
+impl Kernel {
+    /// Linux 2.6.29 as the paper describes it.
+    pub const OF_THE_PAPER: Kernel =
+        Kernel { name: "Linux 2.6.29", found: "anticipatory", schedulers: ["noop", "anticipatory", "deadline", "cfq"] };
+    /// Today's.
+    pub const OF_TODAY: Kernel =
+        Kernel { name: "today’s Linux", found: "mq-deadline", schedulers: ["none", "mq-deadline", "kyber", "bfq"] };
+
+    /// The default.
+    ///
+    /// # Errors
+    /// Never, for schedulers that there are.
+    pub fn default(&self) -> anyhow::Result<Setting> {
+        Ok(Setting::parse(self.found)?)
+    }
+
+    /// What controllers are told.
+    ///
+    /// # Errors
+    /// As [`default`](Kernel::default).
+    pub fn brief(&self, seed: u64) -> anyhow::Result<Brief> {
+        let candidates = self.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
+        // The paper's fitness is bytes by latency, and asks nothing of fairness.
+        let preference = Preference::new(3, 3, 1)?;
+        Ok(Brief { preference, candidates, seed, ..Brief::default() })
+    }
+}
+
+/// What a workload got.
+#[derive(Clone, Copy, Debug)]
+pub struct Got {
+    /// Bytes a second of all processes.
+    pub bytes_per_s: f64,
+    /// Mean latency of what they asked for, in seconds.
+    pub latency_s: f64,
+    /// Share of the time in which the device moved its arm or waited for the platter, if it tells.
+    pub positioning: Option<f64>,
+}
+
+impl Got {
+    /// By how many percent the throughput is above another's.
+    pub fn gain_percent(&self, other: &Got) -> f64 {
+        100.0 * (self.bytes_per_s / other.bytes_per_s - 1.0)
+    }
+
+    /// By how many percent the latency is above another's.
+    pub fn slower_percent(&self, other: &Got) -> f64 {
+        100.0 * (self.latency_s / other.latency_s - 1.0)
+    }
+}
+
+/// A workload drawn as in Table 1.
+pub fn pattern(name: &str, seed: u64, number: usize) -> Pattern {
+    let mut random = chance::source(name, seed, number as u32);
+    let seed = rand::Rng::random::<u64>(&mut random);
+    let drawn = sim::workload::random::mixes(seed).next();
+    let drawn = drawn.unwrap_or(Mix { processes: 1, read_percent: 0, random_percent: 0, request_kib: 1 });
+    let Mix { processes, read_percent, random_percent, request_kib } = drawn;
+    Pattern { processes, read_percent, random_percent, request_kib }
+}
+
+fn job_file(pattern: &Pattern, seconds: u64) -> String {
+    let Pattern { processes, read_percent, random_percent, request_kib } = pattern;
+    let request_kib = request_kib.max(&1);
+    format!(
+        "[global]\nioengine=psync\nfadvise_hint=0\nrw=randrw\nrandrepeat=0\nfilename=mixes\nsize=1g\noffset_increment=1g\ntime_based\n\
+         runtime={seconds}\n\n[mix]\nnumjobs={processes}\nrwmixread={read_percent}\npercentage_random={random_percent}\nbs={request_kib}k\n"
+    )
+}
+
+fn bench(pattern: &Pattern, seconds: u64, seed: u64) -> anyhow::Result<Bench> {
+    let world = World { host: HostSettings::parse(HOST)?, ..Device::parse(DISK)?.world()? };
+    Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world, seed)
+}
+
+/// What a pattern gets under a setting for so many seconds: the paper's Simulator.
+///
+/// # Errors
+/// It was interrupted.
+pub fn simulate(
+    pattern: &Pattern,
+    default: &Setting,
+    setting: &Setting,
+    seconds: u64,
+    seed: u64,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Got> {
+    let watcher = Box::new(Fixed::new(setting.clone(), WINDOW));
+    let observed = bench(pattern, seconds, seed)?.run(default, watcher, false, monitor)?;
+    let settles = Nanos::from_secs_f64(SETTLES_S.min(seconds / 3) as f64);
+    let windows = observed.steered.steering().windows().iter().filter(|window| window.from >= settles);
+    let served = Served::of(windows.map(|window| &window.outcome));
+    let (tally, busy_s) = (observed.outcome.tally, observed.outcome.busy.as_secs_f64());
+    let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
+    let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
+    Ok(match served {
+        Some(served) => {
+            Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning }
+        }
+        None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, positioning: None },
+    })
+}
+
+/// What a controller has in force after so many seconds of a workload, and when it last changed anything, in seconds.
+///
+/// # Errors
+/// It was interrupted.
+pub fn steer(
+    pattern: &Pattern,
+    default: &Setting,
+    controller: Box<dyn Controller>,
+    seconds: u64,
+    seed: u64,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Setting> {
+    let observed = bench(pattern, seconds, seed)?.run(default, controller, false, monitor)?;
+    let last = observed.steered.steering().decided().last().map(|decided| (*decided.to).clone());
+    Ok(last.unwrap_or_else(|| default.clone()))
+}

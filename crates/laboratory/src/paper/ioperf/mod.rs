@@ -1,0 +1,154 @@
+//! Santos, Romero, Taibo and Rodriguez, Self-Tuning of Disk Input-Output in Operating Systems: settings bred for patterns of access.
+
+mod evolution;
+mod machine;
+mod results;
+mod searches;
+
+use report::paper::Replication;
+
+use super::stated::Stated;
+use super::{Paper, Part, Wanted};
+use crate::pool::Crew;
+use evolution::Evolution;
+use machine::Kernel;
+use results::Results;
+use searches::Searched;
+
+/// The paper.
+pub static PAPER: Paper = Paper {
+    name: "ioperf",
+    text: include_str!("../../../../../papers/ioperf/paper.toml"),
+    parts: || PARTS.iter().map(|&(id, title)| Part { id, title, is_cpu: false }).collect(),
+    takes_trace: false,
+    repeat,
+};
+
+/// What can be asked for.
+const PARTS: [(&str, &str); 7] = [
+    ("fig-1", "Fig. 1: mean productivity per process"),
+    ("fig-2", "Fig. 2: mean latency per request"),
+    ("fig-3", "Fig. 3: evolution, improvement of the mean productivity per process"),
+    ("fig-4", "Fig. 4: evolution, change of the mean latency per request"),
+    ("section-6", "Section 6: how many workloads are improved, and by how much"),
+    ("searches", "Other searches, constant settings and ours, on the kernel of the paper"),
+    ("today", "The same on today’s kernel"),
+];
+/// What comes of the populations, without the searches.
+const EVOLVED: [&str; 5] = ["fig-1", "fig-2", "fig-3", "fig-4", "section-6"];
+
+fn title(id: &str) -> &'static str {
+    PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
+}
+
+/// How much is run.
+#[derive(Clone, Copy, Debug)]
+struct Plan {
+    is_quick: bool,
+    seed: u64,
+}
+
+impl Plan {
+    /// Generations that are bred and tested, and the workloads of each test.
+    fn generations(self) -> (usize, usize) {
+        if self.is_quick { (3, 8) } else { (8, 20) }
+    }
+
+    /// How long a test is, in seconds: the paper's, or a third.
+    fn test_s(self) -> u64 {
+        if self.is_quick { 60 } else { 300 }
+    }
+
+    /// Workloads that searches are compared on.
+    fn workloads(self) -> usize {
+        if self.is_quick { 8 } else { 100 }
+    }
+
+    /// How long a search may take, with all that it verifies, in seconds.
+    fn search_s(self) -> u64 {
+        240
+    }
+}
+
+fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replication> {
+    let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
+    let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
+    let is_evolved = EVOLVED.iter().any(|id| wants(id));
+    let evolution = is_evolved.then(|| Evolution::run(plan, crew)).transpose()?;
+    let is_searched = wants("searches") || wanted.wants_bars();
+    let searched = is_searched.then(|| Searched::run(plan, &Kernel::OF_THE_PAPER, crew)).transpose()?;
+    // The kernel of today doubles the time.
+    let is_today = wanted.only.iter().any(|only| only == "today") || !wanted.is_quick && wanted.only.is_empty();
+    let today = is_today.then(|| Searched::run(plan, &Kernel::OF_TODAY, crew)).transpose()?;
+    let results = Results { evolution: evolution.as_ref(), searched: searched.as_ref(), today: today.as_ref(), stated: &stated };
+    let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
+    let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();
+    let bars = if wanted.wants_bars() { results.bars() } else { Vec::new() };
+    Ok(Replication { setup: setup(plan), notes: notes(plan, &results), bars, tables, curves, ..wanted.replication(stated) })
+}
+
+fn setup(plan: Plan) -> Vec<(String, String)> {
+    let (generations, tests) = plan.generations();
+    let facts = [
+        (
+            "Machine",
+            "sata7200 with one request at a time: 7,200 rpm as the paper’s ST340014A, which had no command queueing; newer and faster. \
+             512 MiB of memory, 1 GiB of swap as in the paper, and 128 MiB of other processes’ pages, so that swappiness has something to \
+             decide."
+                .to_owned(),
+        ),
+        (
+            "Workloads",
+            "Drawn as in Table 1: 1 to 8 processes, reads and access at random from 0 to 100%, requests of 1 to 2,047 KiB. Each process has \
+             1 GiB of one file to itself: with less the host’s memory would be measured and not the disk, as tiobench’s manual warns. \
+             The kernel gets no advice on how files will be read, for IOzone and tiobench give none."
+                .to_owned(),
+        ),
+        (
+            "Kernel of the paper",
+            "Linux 2.6.29 with anticipatory in force, which the paper calls the default, among noop, anticipatory, deadline and CFQ; \
+             read_ahead_kb 128, swappiness 60."
+                .to_owned(),
+        ),
+        ("Kernel of today", "mq-deadline in force, among none, mq-deadline, kyber and bfq.".to_owned()),
+        (
+            "Generations",
+            format!(
+                "{generations} of {} individuals, each evaluated for 30 s; each generation is tested on {tests} workloads of {} s, drawn from \
+                 another seed than those that it was bred on.",
+                learn::search::ioperf::POPULATION,
+                plan.test_s()
+            ),
+        ),
+        (
+            "Searches",
+            format!(
+                "{} workloads, other ones again. A controller finds the default in force and has 64 trials of 2 s, or 64 trials in the twin; then \
+                 it verifies its best and keeps it or goes back. What is in force after {} s is run by itself for {} s, as is the default \
+                 on the same workload.",
+                plan.workloads(),
+                plan.search_s(),
+                plan.test_s()
+            ),
+        ),
+        ("Seed", plan.seed.to_string()),
+    ];
+    facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn notes(plan: Plan, results: &Results) -> Vec<String> {
+    let mut notes = vec![
+        "Equation 2 as printed favours reads and access in order, although the text wants to make up for what these gain anyway; it is \
+         taken as printed, and only the ranges keep other patterns in the population. The clearance factors are taken as weights in the \
+         distance between patterns: the table gives 1.0 where the text wants the least deviation."
+            .to_owned(),
+        "A closed loop of processes asks as much more as it is served faster, so that throughput and mean latency say the same of a \
+         workload, up to what is cached."
+            .to_owned(),
+    ];
+    notes.extend(results.ceiling());
+    if plan.is_quick {
+        notes.push("A quick run: 3 generations in place of 8, fewer and shorter tests, 8 workloads in place of 100, today’s kernel left out.".to_owned());
+    }
+    notes
+}
