@@ -4,6 +4,7 @@
 
 mod aims;
 mod fairio;
+mod genetic;
 mod ioperf;
 mod self_learning;
 pub(crate) mod stage;
@@ -34,7 +35,7 @@ struct Paper {
 }
 
 /// Every paper.
-static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER, &ioperf::PAPER];
+static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER, &ioperf::PAPER, &genetic::PAPER];
 
 /// A figure or table.
 struct Part {
