@@ -116,7 +116,7 @@ impl Experiment {
     /// What controllers are to learn from: what is shipped or named, and what the knowledge base has seen.
     fn lessons(&self, remembered: Option<&Remembered>) -> anyhow::Result<Arc<Experience>> {
         let experience = experience::load(self.experience.as_deref())?;
-        match remembered.and_then(Remembered::experience).filter(|lived| !lived.cases.is_empty()) {
+        match remembered.and_then(Remembered::experience).filter(|lived| !lived.cases.is_empty() || !lived.pools.is_empty()) {
             Some(lived) => Ok(Arc::new(experience.and(lived))),
             None => Ok(experience),
         }

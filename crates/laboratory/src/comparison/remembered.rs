@@ -106,10 +106,10 @@ impl Lived<'_> {
         });
         let rows: Vec<Row> = windows.iter().map(|window| WindowRow::from(window).into()).chain(decisions.map(Row::from)).collect();
         let run = self.run(&rows);
-        let model = self.model(&run)?;
+        let models: Vec<ModelRow> = self.model(&run)?.into_iter().chain(self.pools(&run)?).collect();
         let mut writer = Writer::open(path, run, WHOLE_RUNS, Retention::default());
         let requests = self.steered.requests().into_iter().map(Row::from);
-        rows.into_iter().chain(requests).chain(model.map(Row::from)).for_each(|row| writer.write(Nanos::ZERO, row));
+        rows.into_iter().chain(requests).chain(models.into_iter().map(Row::from)).for_each(|row| writer.write(Nanos::ZERO, row));
         writer.finish()
     }
 
@@ -131,6 +131,12 @@ impl Lived<'_> {
         rows.iter().for_each(|row| hasher.update(format!("{row:?}")));
         run.id.0.copy_from_slice(&hasher.finalize()[..16]);
         run
+    }
+
+    /// What a genetic search keeps of the loads that it met.
+    fn pools(&self, run: &Run) -> Result<Vec<ModelRow>, String> {
+        let pools = self.steered.steering().controller().gene_pools(&run.device);
+        pools.iter().map(|pool| pool.row().map_err(|error| error.to_string())).collect()
     }
 
     /// The model that the controller went by in the end.

@@ -20,6 +20,7 @@ use super::{Knowledge, KnowledgeError};
 use crate::description::{describe_named, is_asked, names};
 use crate::experience::{Case, Experience, FEWEST, Served, noted};
 use crate::merit;
+use crate::search::GenePool;
 use crate::similarity::{Columns, Point, distance};
 
 /// Windows this long before and after a change are compared; over a longer time the workload may change.
@@ -44,7 +45,8 @@ impl Knowledge {
             let stored = stored?;
             lived.window(&stored.run, stored.row);
         }
-        Ok(lived.end())
+        let pools = self.models()?.iter().filter_map(GenePool::of_row).collect();
+        Ok(Experience { pools, ..lived.end() })
     }
 }
 

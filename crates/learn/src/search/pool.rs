@@ -5,10 +5,15 @@
 use serde::{Deserialize, Serialize};
 
 use super::Rated;
+use crate::description::names;
 use crate::experience::{Served, noted};
+use crate::knowledge::ModelRow;
 use crate::preference::Preference;
 use crate::setting::Setting;
 use crate::similarity::{Columns, Point, load_distance};
+
+/// What the knowledge base calls its kind, beside those of learners.
+pub const KIND: &str = "gene-pool";
 
 /// What is kept of a pool, the best.
 const MOST_MEMBERS: usize = 16;
@@ -48,6 +53,36 @@ impl GenePool {
             }
         }
         GenePool { device: device.to_owned(), features: noted(row.iter().copied()), under: under.to_string(), members }
+    }
+
+    /// As the knowledge base keeps it. Pools of loads that look alike have one name, so that only the latest of them are kept.
+    ///
+    /// # Errors
+    /// Never, for numbers and names.
+    pub fn row(&self) -> Result<ModelRow, serde_json::Error> {
+        let names = names();
+        let value = |name: &str| {
+            let column = names.iter().position(|known| known == name);
+            column.and_then(|column| *self.features.get(column)?).unwrap_or(f32::NAN)
+        };
+        let looks = format!(
+            "{:.0}% reads, {:.0} KiB, {:.0} streams",
+            100.0 * value("read_share"),
+            value("size_mean_bytes") / 1024.0,
+            value("streams")
+        );
+        Ok(ModelRow {
+            name: format!("gene pool on {}: {looks}", self.device),
+            kind: KIND.to_owned(),
+            json: serde_json::to_string(self)?,
+            trained_s: 0,
+            features: names,
+        })
+    }
+
+    /// That of a row, if it is one that this program wrote.
+    pub fn of_row(row: &ModelRow) -> Option<GenePool> {
+        if row.kind == KIND && row.features == names() { serde_json::from_str(&row.json).ok() } else { None }
     }
 
     /// The fingerprint as a point.

@@ -1,7 +1,11 @@
 //! The controller that runs a search: it tries, verifies, keeps, goes back, and knows a load again.
 
+use std::sync::Arc;
+
 use block::Nanos;
-use learn::search::{Genetic, Rules, Search, Start, Tuner};
+use learn::controller::Brief;
+use learn::experience::Experience;
+use learn::search::{GenePool, Genetic, Rules, Search, Start, Tuner};
 use learn::{Setting, Steering};
 
 use super::rig::{Load, Rig, SCATTERED, WRITING, candidates};
@@ -13,7 +17,13 @@ fn rules(trials: u32) -> Rules {
 }
 
 fn rig(trials: u32) -> Rig {
-    let brief = candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]);
+    knowing(trials, Vec::new())
+}
+
+/// One that knows these pools from the knowledge base.
+fn knowing(trials: u32, pools: Vec<GenePool>) -> Rig {
+    let experience = Arc::new(Experience { pools, ..Experience::default() });
+    let brief = Brief { experience, ..candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]) };
     Rig::steered(Steering::new(Box::new(Tuner::new(&brief, rules(trials), None))), "deadline", &[])
 }
 
@@ -71,6 +81,25 @@ fn a_gene_pool_comes_back_with_its_workload() {
     assert_eq!(pools.len(), 3);
     assert_eq!((pools[0].members[0].setting.as_str(), pools[1].members[0].setting.as_str()), ("cfq", "sstf"));
     assert!(pools.iter().all(|pool| pool.under == "deadline" && pool.device == "none"));
+}
+
+#[test]
+fn a_gene_pool_of_an_earlier_run_comes_back_from_a_row_of_the_knowledge_base() {
+    let mut earlier = rig(12);
+    earlier.run(SCATTERED, 70.0, &faster("sstf"));
+    let rows: Vec<_> = earlier.steering.controller().gene_pools("none").iter().map(|pool| pool.row().unwrap()).collect();
+    assert_eq!(rows[0].name, "gene pool on none: 100% reads, 4 KiB, 8 streams");
+    let pools = || rows.iter().filter_map(GenePool::of_row).collect::<Vec<_>>();
+    let mut rig = knowing(12, pools());
+    rig.run(SCATTERED, 6.5, &faster("sstf"));
+    assert!(rig.said("re-introduced") && rig.changes()[0].1 == "sstf", "{}", rig.minutes());
+    // Of another load, or another device, it does not.
+    let elsewhere = pools().into_iter().map(|pool| GenePool { device: "another".to_owned(), ..pool });
+    let mut others = [(knowing(12, pools()), WRITING), (knowing(12, elsewhere.collect()), SCATTERED)];
+    for (rig, load) in &mut others {
+        rig.run(*load, 6.5, &faster("sstf"));
+        assert!(!rig.said("re-introduced"), "{}", rig.minutes());
+    }
 }
 
 #[test]
