@@ -12,7 +12,9 @@
 //! * *Trying.* Each genome serves the plant for a window; or the twin says how it would serve. Both cost the same number of trials.
 //! * *Verifying.* The best of many noisy trials is rarely as good as it looked. It and what was found serve in turns, and it stays only if
 //!   it is better by more than chance; else the next best has its turn, and in the end what was found stays.
-//! * *Keeping.* The windows are followed until they show another load, or serve worse than what was found did.
+//!   What the twin chose is put in force and compared with what was watched; only where that is not clear, turns tell.
+//! * *Keeping.* The windows are followed until they show another load. Where they come to be worse than what was found was, turns tell
+//!   again.
 //!
 //! With no end set to trials, children live and die for ever and nothing is verified, as in the genetic library.
 
@@ -39,15 +41,27 @@ use crate::{Controller, Decision, Event, Plant};
 const LOOK: Nanos = Nanos::from_millis(1_000);
 /// Windows that are watched before a search, without the first, which another load or setting may reach into.
 const WATCHED: usize = 4;
+/// The same before a search in the twin, which has nothing else of what was found to compare with.
+const WATCHED_FOR_TWIN: usize = 8;
 /// As many more, at most, where the twin has seen too little.
 const WATCHED_LONGER: usize = 8;
-/// A turn of a verification: at first what was queued under the other one is served, which is not judged.
-const SETTLES: Nanos = Nanos::from_millis(500);
-const JUDGED: Nanos = Nanos::from_millis(1_500);
+/// After a change nothing is judged for so long: queues are served, and what was written and not yet on the device grows or shrinks to what
+/// it will be. A setting that lets writes wait looks good until memory has no more room for them.
+const SETTLES: Nanos = Nanos::from_millis(4_000);
+/// A turn of a verification.
+const JUDGED: Nanos = Nanos::from_millis(6_000);
+/// Windows that prove what the twin chose.
+const PROVED: usize = 8;
 /// Pairs of turns after which a verification may end, and after which it has to.
-const PAIRS: (usize, usize) = (3, 6);
+const PAIRS: (usize, usize) = (3, 5);
+/// By how many standard errors a mean of 3, 4, … pairs is significant: Student's t, 95% on one side.
+const SURE_OF_PAIRS: [f64; 3] = [2.92, 2.35, 2.13];
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
+/// What two spans of a load differ by, whatever serves it.
+const DRIFT: f64 = 0.01;
+/// What is kept is compared with what was found after so many windows, and again after twice as many.
+const CHECKED: usize = 16;
 /// A gain below this is not worth a change.
 const LEAST_GAIN: f64 = 0.005;
 /// Settings that are verified, one after the other, until one is better than what was found.
@@ -85,9 +99,34 @@ struct Yardstick {
     /// The last window's fingerprint as a row, for the gene pool.
     row: Vec<f64>,
     pattern: Pattern,
+    /// Its windows' scores: how many, their mean and its standard error.
+    scores: Scores,
     /// The longest wait in seconds, and the least number of streams that asked in a window.
     longest_s: f64,
     streams: f64,
+}
+
+/// The mean of scores.
+#[derive(Clone, Copy, Debug)]
+struct Scores {
+    mean: f64,
+    error: f64,
+}
+
+impl Scores {
+    /// `None` of fewer than two.
+    fn of<'a>(windows: impl Iterator<Item = &'a Window>, preference: &Preference) -> Option<Scores> {
+        let scores: Vec<f64> = windows.map(|window| window.outcome.score(preference)).collect();
+        let count = scores.len() as f64;
+        let mean = scores.iter().sum::<f64>() / count;
+        let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (scores.len() > 1).then(|| Scores { mean, error: (variance / count).sqrt() })
+    }
+
+    /// The difference from others, and its standard error. Loads drift meanwhile.
+    fn over(&self, other: &Scores) -> (f64, f64) {
+        (self.mean - other.mean, (self.error.powi(2) + other.error.powi(2) + DRIFT.powi(2)).sqrt())
+    }
 }
 
 /// A verification.
@@ -120,8 +159,18 @@ impl Duel {
 enum Phase {
     Watching(Vec<(Window, Option<Fingerprint>)>),
     Trying { search: Box<dyn Search>, batch: Vec<Genome>, rated: Vec<Option<Rated>>, spent: u32 },
+    Proving { best: Setting, windows: Vec<Window>, is_settling: bool },
     Verifying(Duel),
-    Keeping { load: WatchedLoad, is_settling: bool },
+    Keeping(Kept),
+}
+
+/// What serves a load after its search.
+struct Kept {
+    load: WatchedLoad,
+    is_settling: bool,
+    /// The windows since it was compared with what was found, and how many there are to be before it is again.
+    windows: Vec<Window>,
+    checked: usize,
 }
 
 /// Runs a search on a plant.
@@ -220,6 +269,7 @@ impl Tuner {
             row: judged.iter().rev().find_map(|(_, fingerprint)| Some(fingerprint.as_ref()?.row.clone())).unwrap_or_default(),
             pattern: Pattern::of(&last.features),
             longest_s: outcomes().map(|outcome| outcome.max_response_s).fold(0.0, f64::max),
+            scores: Scores::of(judged.iter().map(|(window, _)| window), &self.preference)?,
             streams: judged.iter().map(|(window, _)| streams(window)).fold(f64::INFINITY, f64::min),
         })
     }
@@ -283,7 +333,7 @@ impl Tuner {
         if let Some(rehearsal) = &mut self.rehearsal {
             match rehearsal.prepare((windows[1].0.from, now), &self.found, plant) {
                 Ok(facts) => return self.rehearse(facts, pattern, plant),
-                Err(reason) if windows.len() < WATCHED + WATCHED_LONGER => {
+                Err(reason) if windows.len() < WATCHED_FOR_TWIN + WATCHED_LONGER => {
                     self.phase = Phase::Watching(windows);
                     return Decision::keep(format!("the twin cannot tell yet: {reason}"));
                 }
@@ -325,7 +375,46 @@ impl Tuner {
         self.tried = tried;
         self.space = Some(space);
         let said = known.map_or(String::new(), |known| format!("{known}; "));
-        self.challenge(format!("{said}{spent} trials in the twin"))
+        self.prove(format!("{said}{spent} trials in the twin"))
+    }
+
+    /// The twin's best is put in force at once, to be compared with what was watched: one change in place of many turns.
+    fn prove(&mut self, said: String) -> Decision {
+        let evidence = self.evidence();
+        self.find_challengers();
+        match self.challengers.pop_front() {
+            Some(best) => {
+                self.phase = Phase::Proving { best: best.clone(), windows: Vec::new(), is_settling: true };
+                Decision::set(best, said)
+            }
+            None => self.next_challenger(said),
+        }
+        .resting_on(evidence)
+    }
+
+    /// A window of what the twin chose.
+    fn proved(&mut self, window: &Window) -> Decision {
+        let Phase::Proving { best, windows, is_settling } = &mut self.phase else { return Decision::keep("") };
+        if std::mem::take(is_settling) {
+            return Decision::keep("what was queued and written before settles");
+        }
+        windows.push(window.clone());
+        if windows.len() < PROVED {
+            return Decision::keep("proving");
+        }
+        let best = best.clone();
+        let now = Scores::of(windows.iter(), &self.preference);
+        let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
+        let Some((gain, error)) = gain else { return self.next_challenger(format!("{best}: nothing was done")) };
+        let came = format!("{best} is {} than {} was, give or take {:.0}%", percent(gain), self.found, 100.0 * error);
+        if gain > LEAST_GAIN.max(SURE * error) {
+            return self.keep(best, gain, format!("{came}: it stays"));
+        }
+        // Where it is no worse for sure, turns tell.
+        if gain >= -SURE * error {
+            self.challengers.push_front(best);
+        }
+        self.next_challenger(came)
     }
 
     /// The next genome's turn.
@@ -397,11 +486,16 @@ impl Tuner {
 
     /// The search is over: its best settings challenge what was found.
     fn challenge(&mut self, said: String) -> Decision {
+        self.find_challengers();
+        let evidence = self.evidence();
+        self.next_challenger(said).resting_on(evidence)
+    }
+
+    /// The best settings, as far as they are better than what was found.
+    fn find_challengers(&mut self) {
         let best = self.ranking().into_iter().take_while(|(setting, ..)| **setting != self.found);
         let promising = best.filter(|(_, rated, ..)| !rated.starves()).map(|(setting, ..)| setting.clone());
         self.challengers = promising.take(CHALLENGERS).collect();
-        let evidence = self.evidence();
-        self.next_challenger(said).resting_on(evidence)
     }
 
     fn next_challenger(&mut self, said: String) -> Decision {
@@ -417,7 +511,8 @@ impl Tuner {
 
     fn keep(&mut self, setting: Setting, gain: f64, why: String) -> Decision {
         self.kept = Some((setting.clone(), gain));
-        self.phase = Phase::Keeping { load: WatchedLoad::new(self.began), is_settling: true };
+        let load = WatchedLoad::new(self.began);
+        self.phase = Phase::Keeping(Kept { load, is_settling: true, windows: Vec::new(), checked: CHECKED });
         Decision { expected_gain: (gain > 0.0).then_some(gain), ..Decision::set(setting, why) }
     }
 
@@ -439,13 +534,13 @@ impl Tuner {
             return Decision::set(next, "the other one’s turn");
         };
         let came = format!("{best} was {} than {}, give or take {:.0}%, in {pairs} pairs of turns", percent(gain), self.found, 100.0 * error);
-        let is_better = gain > LEAST_GAIN.max(SURE * error);
-        let is_worse = !(gain >= -SURE * error) || !gain.is_finite();
-        if is_better || pairs >= PAIRS.1 && gain > merit::TOLERANCE.max(error) {
+        let sure = SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
+        let is_hopeless = !(gain + sure * error >= LEAST_GAIN);
+        if gain > LEAST_GAIN.max(sure * error) {
             let why = format!("{came}: it stays");
             return self.keep(best, gain, why);
         }
-        if is_worse || pairs >= PAIRS.1 {
+        if is_hopeless || pairs >= PAIRS.1 {
             return self.next_challenger(came);
         }
         Decision::set(next, came + ": not sure yet")
@@ -453,13 +548,26 @@ impl Tuner {
 
     /// A window of what is kept.
     fn kept(&mut self, window: &Window, fingerprint: Option<&Fingerprint>, plant: &dyn Plant) -> Decision {
-        let Phase::Keeping { load, is_settling } = &mut self.phase else { return Decision::keep("") };
-        if std::mem::take(is_settling) {
+        let Phase::Keeping(kept) = &mut self.phase else { return Decision::keep("") };
+        if std::mem::take(&mut kept.is_settling) {
             return Decision::keep("kept");
         }
-        match fingerprint.and_then(|fingerprint| load.look(window.from, fingerprint.point)) {
-            Some(_) => self.watch_anew(window.to, plant, "another load: its gene pool is kept"),
-            None => Decision::keep("kept"),
+        if fingerprint.and_then(|fingerprint| kept.load.look(window.from, fingerprint.point)).is_some() {
+            return self.watch_anew(window.to, plant, "another load: its gene pool is kept");
+        }
+        kept.windows.push(window.clone());
+        if kept.windows.len() < kept.checked {
+            return Decision::keep("kept");
+        }
+        kept.checked *= 2;
+        let now = Scores::of(std::mem::take(&mut kept.windows).iter(), &self.preference);
+        let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
+        match (gain, &self.kept) {
+            (Some((gain, error)), Some((setting, _))) if gain < -error && *setting != self.found => {
+                self.challengers = VecDeque::from([setting.clone()]);
+                self.next_challenger(format!("{} than what was found", percent(gain)))
+            }
+            _ => Decision::keep("kept"),
         }
     }
 
@@ -522,7 +630,8 @@ impl Controller for Tuner {
 
     fn extent(&self) -> Extent {
         let time = match &self.phase {
-            Phase::Watching(_) | Phase::Keeping { .. } => LOOK,
+            Phase::Proving { is_settling: true, .. } => SETTLES,
+            Phase::Watching(_) | Phase::Proving { .. } | Phase::Keeping(_) => LOOK,
             Phase::Trying { .. } => self.rules.child,
             Phase::Verifying(duel) if duel.is_settling => SETTLES,
             Phase::Verifying(_) => JUDGED,
@@ -543,15 +652,17 @@ impl Controller for Tuner {
         match &mut self.phase {
             Phase::Watching(windows) => {
                 windows.push((window.clone(), fingerprint));
-                if windows.len() < WATCHED {
+                let wanted = if self.rehearsal.is_some() { WATCHED_FOR_TWIN } else { WATCHED };
+                if windows.len() < wanted {
                     return Decision::keep("watching");
                 }
                 let windows = std::mem::take(windows);
                 self.search(windows, window.to, plant)
             }
             Phase::Trying { .. } => self.tried(window, fingerprint.as_ref(), plant),
+            Phase::Proving { .. } => self.proved(window),
             Phase::Verifying(_) => self.verified(window),
-            Phase::Keeping { .. } => self.kept(window, fingerprint.as_ref(), plant),
+            Phase::Keeping(_) => self.kept(window, fingerprint.as_ref(), plant),
         }
     }
 

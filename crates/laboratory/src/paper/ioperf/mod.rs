@@ -66,7 +66,7 @@ impl Plan {
 
     /// How long a search may take, with all that it verifies, in seconds.
     fn search_s(self) -> u64 {
-        240
+        320
     }
 }
 
