@@ -171,6 +171,23 @@ fn a_quick_run_of_youchoose_has_every_figure_and_table_and_judges_every_bar() {
 }
 
 #[test]
+fn a_figure_of_the_genetic_study_is_drawn_from_both_workloads_of_its_pair() {
+    let folder = tempfile::tempdir().unwrap();
+    let (json, page) = (folder.path().join("paper.json"), folder.path().join("paper.html"));
+    let files = ["--json", json.to_str().unwrap(), "-o", page.to_str().unwrap()];
+    let text = succeeds(&[&["run", "genetic", "--quick", "--only", "fig-4"], &files[..]].concat());
+    assert!(text.contains("convergence time of random reads: paper 10 s, ours"), "{text}");
+    let curves = &read(&json)["curves"][0];
+    assert_eq!((curves["id"].as_str(), curves["plots"].as_array().unwrap().len()), (Some("fig-4"), 2));
+    for line in curves["plots"].as_array().unwrap().iter().flat_map(|plot| plot["lines"].as_array().unwrap()) {
+        let points = line["points"].as_array().unwrap();
+        let last_s = points.last().unwrap()[0].as_f64().unwrap();
+        assert!(points.len() > 50 && (230.0..260.0).contains(&last_s), "{}: {last_s}", line["name"]);
+    }
+    assert!(std::fs::read_to_string(&page).unwrap().contains("id=\"fig-4\""));
+}
+
+#[test]
 fn a_trace_takes_the_place_of_one_that_cannot_be_had() {
     let folder = tempfile::tempdir().unwrap();
     let trace = folder.path().join("search.spc");
@@ -185,7 +202,7 @@ fn a_trace_takes_the_place_of_one_that_cannot_be_had() {
 #[test]
 fn papers_and_figures_are_listed() {
     let list = succeeds(&["list"]);
-    for word in ["self-learning", "Zhang", "bars", "fig-2 ", "fig-14 ", "fairio", "Arunagiri", "table-5", "youchoose", "fig-9"] {
+    for word in ["self-learning", "Zhang", "bars", "fig-2 ", "fig-14 ", "fairio", "Arunagiri", "table-5", "youchoose", "fig-9", "ioperf", "Santos", "section-6", "genetic", "Gaitonde"] {
         assert!(list.contains(word), "{word} is not in {list}");
     }
 }
@@ -194,7 +211,8 @@ fn papers_and_figures_are_listed() {
 fn what_is_wrong_is_said_before_anything_is_run_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone").join("page.html");
-    assert!(refused(&["run", "genetic"]).contains("genetic: there is no such paper; known are self-learning, fairio, youchoose"));
+    let unknown = refused(&["run", "genetics"]);
+    assert!(unknown.contains("genetics: there is no such paper; known are self-learning, fairio, youchoose, ioperf, genetic"), "{unknown}");
     assert!(
         refused(&["run", "self-learning", "--only", "fig-1"])
             .contains("--only fig-1: there is no such figure; known are bars, fig-2")

@@ -1,7 +1,7 @@
 //! The paper's two stages in turn: a generation is bred on evaluations of its individuals, then tested on random workloads.
 
 use learn::Setting;
-use learn::search::ioperf::{Converter, EVALUATION_S, Optimizer, POPULATION, Pattern, fitness};
+use learn::search::ioperf::{Converter, Optimizer, POPULATION, Pattern, fitness};
 use learn::search::{Genome, Space};
 
 use super::Plan;
@@ -46,18 +46,18 @@ impl Evolution {
         let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
         let space = Space::new(&brief.candidates, false, sim::host::TUNABLES.iter().filter(|tunable| HOST.contains(&tunable.name)));
         let mut optimizer = Optimizer::new(Converter::new(space.clone()), POPULATION, plan.seed);
-        let (generations, tests) = plan.generations();
+        let Plan { generations, tests, evaluation_s, test_s, .. } = plan;
         let mut all = Vec::new();
         for generation in 0..generations {
             let unrated: Vec<(Pattern, Genome)> = optimizer.unrated().collect();
             let what = format!("evaluating generation {} of {generations}", generation + 1);
             let rated = crew.map(&what, &unrated, |(pattern, genome)| {
-                simulate(pattern, &default, &space.setting(genome), EVALUATION_S, plan.seed, crew.monitor)
+                simulate(pattern, &default, &space.setting(genome), evaluation_s, plan.seed, crew.monitor)
             })?;
             let fitness: Vec<f64> = unrated
                 .iter()
                 .zip(&rated)
-                .map(|((pattern, _), got)| fitness(pattern, got.bytes_per_s * EVALUATION_S as f64, got.latency_s))
+                .map(|((pattern, _), got)| fitness(pattern, got.bytes_per_s * evaluation_s as f64, got.latency_s))
                 .collect();
             optimizer.rate(&fitness);
             let numbers: Vec<usize> = (generation * tests..(generation + 1) * tests).collect();
@@ -66,12 +66,33 @@ impl Evolution {
                 let pattern = pattern("ioperf test", plan.seed, number);
                 let solution = optimizer.solution(&pattern).map(|one| space.setting(&one.genome));
                 let solution: Setting = solution.unwrap_or_else(|| default.clone());
-                let run = |setting: &Setting| simulate(&pattern, &default, setting, plan.test_s(), number as u64, crew.monitor);
+                let run = |setting: &Setting| simulate(&pattern, &default, setting, test_s, number as u64, crew.monitor);
                 Ok(Test { generation, pattern, ours: run(&solution)?, default: run(&default)? })
             })?;
             all.extend(tested);
             optimizer.breed();
         }
         Ok(Evolution { tests: all })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use crate::monitor::Quiet;
+
+    #[test]
+    fn populations_and_tests_are_the_same_for_any_number_of_threads_and_others_for_another_seed() {
+        let plan = |seed| Plan { generations: 2, tests: 2, evaluation_s: 2, test_s: 4, ..Plan::new(true, seed) };
+        let run = |threads, seed| {
+            let evolution = Evolution::run(plan(seed), Crew::new(&Quiet::default(), Some(threads))).unwrap();
+            evolution.tests.iter().map(|test| (test.pattern, test.ours.bytes_per_s, test.default.latency_s)).collect::<Vec<_>>()
+        };
+        let one = run(1, 1);
+        assert!(one.len() == 4 && one.iter().all(|(_, bytes_per_s, _)| *bytes_per_s > 0.0), "{one:?}");
+        assert_eq!(one, run(3, 1));
+        assert_ne!(one, run(3, 2));
     }
 }

@@ -5,6 +5,7 @@ mod machine;
 mod results;
 mod searches;
 
+use learn::search::ioperf::{EVALUATION_S, POPULATION};
 use report::paper::Replication;
 
 use super::stated::Stated;
@@ -45,33 +46,39 @@ fn title(id: &str) -> &'static str {
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     is_quick: bool,
+    /// Generations that are bred and tested.
+    generations: usize,
+    /// Workloads of each test.
+    tests: usize,
+    /// How long an individual is evaluated, and how long a test is; in seconds.
+    evaluation_s: u64,
+    test_s: u64,
+    /// Workloads that searches are compared on.
+    workloads: usize,
+    /// How long a search may take, with all that it verifies, in seconds.
+    search_s: u64,
     seed: u64,
 }
 
 impl Plan {
-    /// Generations that are bred and tested, and the workloads of each test.
-    fn generations(self) -> (usize, usize) {
-        if self.is_quick { (3, 8) } else { (8, 20) }
-    }
-
-    /// How long a test is, in seconds: the paper's, or a third.
-    fn test_s(self) -> u64 {
-        if self.is_quick { 60 } else { 300 }
-    }
-
-    /// Workloads that searches are compared on.
-    fn workloads(self) -> usize {
-        if self.is_quick { 8 } else { 100 }
-    }
-
-    /// How long a search may take, with all that it verifies, in seconds.
-    fn search_s(self) -> u64 {
-        320
+    /// As in the paper, or less of it.
+    fn new(is_quick: bool, seed: u64) -> Plan {
+        let full = Plan {
+            is_quick,
+            generations: 8,
+            tests: 20,
+            evaluation_s: EVALUATION_S,
+            test_s: 300,
+            workloads: 100,
+            search_s: 320,
+            seed,
+        };
+        if is_quick { Plan { generations: 3, tests: 8, test_s: 60, workloads: 6, ..full } } else { full }
     }
 }
 
 fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replication> {
-    let plan = Plan { is_quick: wanted.is_quick, seed: wanted.seed };
+    let plan = Plan::new(wanted.is_quick, wanted.seed);
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let is_evolved = EVOLVED.iter().any(|id| wants(id));
     let evolution = is_evolved.then(|| Evolution::run(plan, crew)).transpose()?;
@@ -88,7 +95,7 @@ fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replica
 }
 
 fn setup(plan: Plan) -> Vec<(String, String)> {
-    let (generations, tests) = plan.generations();
+    let Plan { generations, tests, .. } = plan;
     let facts = [
         (
             "Machine",
@@ -116,8 +123,8 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
             format!(
                 "{generations} of {} individuals, each evaluated for 30 s; each generation is tested on {tests} workloads of {} s, drawn from \
                  another seed than those that it was bred on.",
-                learn::search::ioperf::POPULATION,
-                plan.test_s()
+                POPULATION,
+                plan.test_s
             ),
         ),
         (
@@ -126,9 +133,9 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
                 "{} workloads, other ones again. A controller finds the default in force and has 64 trials of 2 s, or 64 trials in the twin; then \
                  it verifies its best and keeps it or goes back. What is in force after {} s is run by itself for {} s, as is the default \
                  on the same workload.",
-                plan.workloads(),
-                plan.search_s(),
-                plan.test_s()
+                plan.workloads,
+                plan.search_s,
+                plan.test_s
             ),
         ),
         ("Seed", plan.seed.to_string()),
@@ -148,7 +155,7 @@ fn notes(plan: Plan, results: &Results) -> Vec<String> {
     ];
     notes.extend(results.ceiling());
     if plan.is_quick {
-        notes.push("A quick run: 3 generations in place of 8, fewer and shorter tests, 8 workloads in place of 100, today’s kernel left out.".to_owned());
+        notes.push("A quick run: 3 generations in place of 8, fewer and shorter tests, 6 workloads in place of 100, today’s kernel left out.".to_owned());
     }
     notes
 }

@@ -49,14 +49,14 @@ impl Searched {
     /// It was interrupted.
     pub fn run(plan: Plan, kernel: &Kernel, crew: Crew) -> anyhow::Result<Searched> {
         let default = kernel.default()?;
-        let patterns: Vec<Pattern> = (0..plan.workloads()).map(|number| pattern("ioperf search", plan.seed, number)).collect();
+        let patterns: Vec<Pattern> = (0..plan.workloads).map(|number| pattern("ioperf search", plan.seed, number)).collect();
         let constants: Vec<&str> = kernel.schedulers.iter().copied().filter(|name| *name != kernel.found).collect();
         let steered: Vec<(usize, usize)> =
             (0..patterns.len()).flat_map(|load| (0..CONTROLLERS.len()).map(move |under| (load, under))).collect();
         let ends = crew.map(&format!("searching, {}", kernel.name), &steered, |&(load, under)| {
             let brief = kernel.brief(plan.seed.wrapping_add(load as u64))?;
             let chosen = controller::parse(CONTROLLERS[under])?.build(&brief);
-            steer(&patterns[load], &default, chosen, plan.search_s(), load as u64, crew.monitor)
+            steer(&patterns[load], &default, chosen, plan.search_s, load as u64, crew.monitor)
         })?;
         let fixed = (0..patterns.len()).flat_map(|load| constants.iter().map(move |name| (load, Setting::parse(name))));
         let fixed = fixed.map(|(load, setting)| Ok((load, setting?))).collect::<anyhow::Result<Vec<_>>>()?;
@@ -70,7 +70,7 @@ impl Searched {
         }
         let runs: Vec<(&(usize, String), &&Setting)> = runs.iter().collect();
         let got = crew.map(&format!("settings by themselves, {}", kernel.name), &runs, |((load, _), setting)| {
-            simulate(&patterns[*load], &default, setting, plan.test_s(), *load as u64, crew.monitor)
+            simulate(&patterns[*load], &default, setting, plan.test_s, *load as u64, crew.monitor)
         })?;
         let got: BTreeMap<&(usize, String), Got> = runs.into_iter().map(|(key, _)| key).zip(got).collect();
         let of = |load: usize, setting: &Setting| got.get(&(load, setting.to_string())).copied();
