@@ -202,7 +202,23 @@ fn a_trace_takes_the_place_of_one_that_cannot_be_had() {
 #[test]
 fn papers_and_figures_are_listed() {
     let list = succeeds(&["list"]);
-    for word in ["self-learning", "Zhang", "bars", "fig-2 ", "fig-14 ", "fairio", "Arunagiri", "table-5", "youchoose", "fig-9", "ioperf", "Santos", "section-6", "genetic", "Gaitonde"] {
+    for word in [
+        "self-learning",
+        "Zhang",
+        "bars",
+        "fig-2 ",
+        "fig-14 ",
+        "fairio",
+        "Arunagiri",
+        "table-5",
+        "youchoose",
+        "fig-9",
+        "ioperf",
+        "Santos",
+        "section-6",
+        "genetic",
+        "Gaitonde",
+    ] {
         assert!(list.contains(word), "{word} is not in {list}");
     }
 }
@@ -212,7 +228,10 @@ fn what_is_wrong_is_said_before_anything_is_run_and_nothing_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let gone = folder.path().join("gone").join("page.html");
     let unknown = refused(&["run", "genetics"]);
-    assert!(unknown.contains("genetics: there is no such paper; known are self-learning, fairio, youchoose, ioperf, genetic"), "{unknown}");
+    assert!(
+        unknown.contains("genetics: there is no such paper; known are self-learning, fairio, youchoose, ioperf, genetic"),
+        "{unknown}"
+    );
     assert!(
         refused(&["run", "self-learning", "--only", "fig-1"])
             .contains("--only fig-1: there is no such figure; known are bars, fig-2")

@@ -194,7 +194,8 @@ fn the_better_half_of_a_generation_stays_and_what_was_found_always_does() {
     let after = genetic.ask();
     assert_eq!(before[0], after[0]);
     assert_eq!(before[3..7], after[3..7]);
-    let is_child = |genome: &Genome| genome.iter().enumerate().any(|(gene, place)| before[3..7].iter().any(|it| it[gene] == *place));
+    let is_child =
+        |genome: &Genome| genome.iter().enumerate().any(|(gene, place)| before[3..7].iter().any(|it| it[gene] == *place));
     assert!(before[7] != after[7] && is_child(&after[7]), "the one that starves was replaced by a child of better ones");
 }
 

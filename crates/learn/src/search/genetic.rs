@@ -149,10 +149,10 @@ impl Search for Genetic {
     }
 
     fn tell(&mut self, rated: &[Option<Rated>]) {
-        let fitness = PHENOTYPES.map(|(phenotype, _)| {
-            (phenotype, rated.iter().map(|rated| self.fitness(phenotype, rated)).collect::<Vec<f64>>())
-        });
-        let scores: Vec<f64> = rated.iter().flatten().map(|rated| rated.score(&self.preference)).filter(|it| it.is_finite()).collect();
+        let fitness = PHENOTYPES
+            .map(|(phenotype, _)| (phenotype, rated.iter().map(|rated| self.fitness(phenotype, rated)).collect::<Vec<f64>>()));
+        let scores: Vec<f64> =
+            rated.iter().flatten().map(|rated| rated.score(&self.preference)).filter(|it| it.is_finite()).collect();
         let mean = (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64);
         self.adapt(mean);
         self.owners = (0..self.space.len()).map(|gene| self.owner(gene, &fitness)).collect();

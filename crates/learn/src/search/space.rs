@@ -105,7 +105,9 @@ impl Space {
     pub fn name(&self, gene: usize) -> String {
         match self.genes[gene] {
             Gene::Scheduler => "scheduler".to_owned(),
-            Gene::Of(scheduler, _) => format!("{}:{}", self.schedulers[scheduler].name, self.tunable(gene).map_or("", |it| it.name)),
+            Gene::Of(scheduler, _) => {
+                format!("{}:{}", self.schedulers[scheduler].name, self.tunable(gene).map_or("", |it| it.name))
+            }
             Gene::Host(tunable) => tunable.name.to_owned(),
         }
     }

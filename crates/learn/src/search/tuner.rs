@@ -533,7 +533,12 @@ impl Tuner {
         let Some((pairs, gain, error)) = duel.gain().filter(|(pairs, ..)| is_whole && *pairs >= PAIRS.0) else {
             return Decision::set(next, "the other one’s turn");
         };
-        let came = format!("{best} was {} than {}, give or take {:.0}%, in {pairs} pairs of turns", percent(gain), self.found, 100.0 * error);
+        let came = format!(
+            "{best} was {} than {}, give or take {:.0}%, in {pairs} pairs of turns",
+            percent(gain),
+            self.found,
+            100.0 * error
+        );
         let sure = SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
         let is_hopeless = !(gain + sure * error >= LEAST_GAIN);
         if gain > LEAST_GAIN.max(sure * error) {
@@ -599,7 +604,10 @@ impl Tuner {
         let ranking = self.ranking();
         let mut seen = vec![("trials".to_owned(), self.tried.len().to_string())];
         if let Some((setting, _, _, times)) = ranking.first() {
-            seen.push(("best chromosome".to_owned(), format!("{setting}, tried {times} time{}", if *times == 1 { "" } else { "s" })));
+            seen.push((
+                "best chromosome".to_owned(),
+                format!("{setting}, tried {times} time{}", if *times == 1 { "" } else { "s" }),
+            ));
         }
         if let Some(yardstick) = &self.yardstick {
             seen.push(("under what was found".to_owned(), format!("{}: {}", self.found, text(&yardstick.rated))));

@@ -81,14 +81,15 @@ block::words! {
 /// The tunables of the queue in front of a disk that are genes. Those of memory are every disk's, so a search on one leaves them alone.
 const HOST: &[&str] = &["nr_requests", "read_ahead_kb"];
 
-const FITNESS: Tunable =
-    Tunable::one_of(Fitness::WORDS, "live").named("", "What says how well a setting serves: the plant, a window for each; or the twin.");
+const FITNESS: Tunable = Tunable::one_of(Fitness::WORDS, "live")
+    .named("", "What says how well a setting serves: the plant, a window for each; or the twin.");
 const CHILD: Tunable = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 2_000)
     .logarithmic()
     .named("", "How long each setting serves the plant when it is tried.");
-const TRIALS: Tunable = Tunable::new(Unit::Count, 0..=100_000, 64)
-    .logarithmic()
-    .named("", "Settings that are tried for a load, before the best is verified. With fitness live, 0 tries for ever and verifies nothing.");
+const TRIALS: Tunable = Tunable::new(Unit::Count, 0..=100_000, 64).logarithmic().named(
+    "",
+    "Settings that are tried for a load, before the best is verified. With fitness live, 0 tries for ever and verifies nothing.",
+);
 
 tunables! {
     /// What can be set of every search.

@@ -53,7 +53,8 @@ impl Course {
         let off = |bin: &f64| (bin / stable - 1.0).abs();
         let is_settled = |from: usize| {
             let later = &self.bins[from..];
-            off(&self.bins[from]) <= WITHIN && later.iter().filter(|bin| off(bin) <= WITHIN).count() as f64 >= MOST * later.len() as f64
+            off(&self.bins[from]) <= WITHIN
+                && later.iter().filter(|bin| off(bin) <= WITHIN).count() as f64 >= MOST * later.len() as f64
         };
         let from = (0..=self.bins.len() - last_quarter.len()).find(|&from| from < self.bins.len() && is_settled(from));
         let variation = from.map(|from| 100.0 * self.bins[from..].iter().map(off).fold(0.0, f64::max));

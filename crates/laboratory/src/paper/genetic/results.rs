@@ -151,7 +151,8 @@ impl Results<'_> {
         Table {
             id: "convergence".to_owned(),
             title: title("convergence").to_owned(),
-            method: "Every time that a workload was run, first or second of a pair. Times are of the runs that converged.".to_owned(),
+            method: "Every time that a workload was run, first or second of a pair. Times are of the runs that converged."
+                .to_owned(),
             corner: "workload".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
             rows,
@@ -199,11 +200,14 @@ impl Results<'_> {
 
     fn pairs(&self) -> Table {
         let row = |pair: Pair| {
-            let at = |under: usize, place: usize| Cell::ours(self.runs.get(pair, under).and_then(|ran| ran.courses[place].settled()?.at_s));
+            let at = |under: usize, place: usize| {
+                Cell::ours(self.runs.get(pair, under).and_then(|ran| ran.courses[place].settled()?.at_s))
+            };
             let unders = [DEFAULT, AS_THE_PAPERS, IN_THE_TWIN];
             Row { name: pair.name(), cells: unders.into_iter().flat_map(|under| [at(under, 0), at(under, 1)]).collect() }
         };
-        let names = ["default: first, s", "second, s", "as the paper’s: first, s", "second, s", "in the twin: first, s", "second, s"];
+        let names =
+            ["default: first, s", "second, s", "as the paper’s: first, s", "second, s", "in the twin: first, s", "second, s"];
         Table {
             id: "pairs".to_owned(),
             title: title("pairs").to_owned(),
@@ -217,14 +221,27 @@ impl Results<'_> {
 
     /// What is aimed at.
     pub fn bars(&self) -> Vec<Bar> {
-        let every = || (0..WORKLOADS.len()).map(|workload| (WORKLOADS[workload].0.to_owned(), self.settling(workload, IN_THE_TWIN)));
+        let every =
+            || (0..WORKLOADS.len()).map(|workload| (WORKLOADS[workload].0.to_owned(), self.settling(workload, IN_THE_TWIN)));
         let soon = every().map(|(name, settling)| (name, settling.share(Settling::is_soon))).collect();
         let ever = every().map(|(name, settling)| (name, settling.share(|one| one.at_s.is_some()))).collect();
         let stable = every().map(|(name, settling)| (name, mean(&settling.against_default))).collect();
         vec![
-            at_least("converge", "runs that converge with the twin, worst of five workloads (the paper: two of five converge)", 100.0, ever, ""),
+            at_least(
+                "converge",
+                "runs that converge with the twin, worst of five workloads (the paper: two of five converge)",
+                100.0,
+                ever,
+                "",
+            ),
             at_least("soon", "runs that converge within 30 s of a change with the twin, worst of five workloads", 100.0, soon, ""),
-            at_least("stable", "stable throughput against the default’s with the twin, mean of the worst workload", -2.0, stable, ""),
+            at_least(
+                "stable",
+                "stable throughput against the default’s with the twin, mean of the worst workload",
+                -2.0,
+                stable,
+                "",
+            ),
         ]
     }
 }

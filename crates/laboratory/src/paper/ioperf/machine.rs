@@ -125,9 +125,7 @@ pub fn simulate(
     let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
     let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
     Ok(match served {
-        Some(served) => {
-            Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning }
-        }
+        Some(served) => Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning },
         None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, positioning: None },
     })
 }
@@ -147,4 +145,34 @@ pub fn steer(
     let observed = bench(pattern, seconds, seed)?.run(default, controller, false, monitor)?;
     let last = observed.steered.steering().decided().last().map(|decided| (*decided.to).clone());
     Ok(last.unwrap_or_else(|| default.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use twin::controller;
+
+    use super::*;
+    use crate::monitor::Quiet;
+
+    #[test]
+    fn a_population_in_the_twin_gives_the_same_for_any_number_of_threads() {
+        let pattern = Pattern { processes: 4, read_percent: 90, random_percent: 60, request_kib: 64 };
+        let kernel = Kernel::OF_TODAY;
+        let minutes = |threads, name: &str| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let controller = controller::parse(name).unwrap().build(&kernel.brief(3).unwrap());
+                let bench = bench(&pattern, 12, 1).unwrap();
+                let observed = bench.run(&kernel.default().unwrap(), controller, false, &Quiet::default()).unwrap();
+                format!("{:?}", observed.steered.steering().decided())
+            })
+        };
+        for name in ["genetic:fitness=twin,trials=16", "bayes:fitness=twin,trials=12"] {
+            let one = minutes(1, name);
+            assert!(one.contains("trials in the twin"), "{one}");
+            assert_eq!(one, minutes(4, name));
+        }
+    }
 }

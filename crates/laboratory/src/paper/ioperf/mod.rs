@@ -82,12 +82,12 @@ fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replica
     let wants = |id: &str| wanted.only.is_empty() || wanted.only.iter().any(|only| only == id);
     let is_evolved = EVOLVED.iter().any(|id| wants(id));
     let evolution = is_evolved.then(|| Evolution::run(plan, crew)).transpose()?;
-    let is_searched = wants("searches") || wanted.wants_bars();
-    let searched = is_searched.then(|| Searched::run(plan, &Kernel::OF_THE_PAPER, crew)).transpose()?;
-    // The kernel of today doubles the time.
-    let is_today = wanted.only.iter().any(|only| only == "today") || !wanted.is_quick && wanted.only.is_empty();
-    let today = is_today.then(|| Searched::run(plan, &Kernel::OF_TODAY, crew)).transpose()?;
-    let results = Results { evolution: evolution.as_ref(), searched: searched.as_ref(), today: today.as_ref(), stated: &stated };
+    let searched = |id: &str, kernel: &Kernel| {
+        let is_wanted = wants(id) || wanted.wants_bars();
+        is_wanted.then(|| Searched::run(plan, kernel, crew)).transpose()
+    };
+    let (then, today) = (searched("searches", &Kernel::OF_THE_PAPER)?, searched("today", &Kernel::OF_TODAY)?);
+    let results = Results { evolution: evolution.as_ref(), then: then.as_ref(), today: today.as_ref(), stated: &stated };
     let curves = results.curves().into_iter().filter(|curves| wants(&curves.id)).collect();
     let tables = results.tables().into_iter().filter(|table| wants(&table.id)).collect();
     let bars = if wanted.wants_bars() { results.bars() } else { Vec::new() };
@@ -153,9 +153,9 @@ fn notes(plan: Plan, results: &Results) -> Vec<String> {
          workload, up to what is cached."
             .to_owned(),
     ];
-    notes.extend(results.ceiling());
+    notes.extend(results.ceilings());
     if plan.is_quick {
-        notes.push("A quick run: 3 generations in place of 8, fewer and shorter tests, 6 workloads in place of 100, today’s kernel left out.".to_owned());
+        notes.push("A quick run: 3 generations in place of 8, fewer and shorter tests, 6 workloads in place of 100.".to_owned());
     }
     notes
 }

@@ -152,7 +152,8 @@ impl Optimizer {
             let drawn = [0; 2].map(|_| self.population.choose(&mut self.random));
             let [Some(one), Some(other)] = drawn else { continue };
             let point = self.random.random_range(1..one.chromosome.0.len().max(2));
-            children.extend([crossed(&one.chromosome, &other.chromosome, point), crossed(&other.chromosome, &one.chromosome, point)]);
+            children
+                .extend([crossed(&one.chromosome, &other.chromosome, point), crossed(&other.chromosome, &one.chromosome, point)]);
         }
         for number in 0..parents {
             if self.random.random::<f64>() < mutation {
