@@ -164,12 +164,12 @@ fn cholesky(size: usize, covariance: impl Fn(usize, usize) -> f64) -> Option<Vec
     let mut factor: Vec<Vec<f64>> = Vec::with_capacity(size);
     for i in 0..size {
         let mut row: Vec<f64> = Vec::with_capacity(i + 1);
-        for j in 0..=i {
-            let above: &[f64] = if i == j { &row } else { &factor[j] };
-            let rest = covariance(i, j) - row.iter().zip(above).take(j).map(|(a, b)| a * b).sum::<f64>();
-            let value = if i == j { Some(rest).filter(|rest| *rest > 0.0)?.sqrt() } else { rest / factor[j][j] };
-            row.push(value);
+        for (j, above) in factor.iter().enumerate() {
+            let known: f64 = row.iter().zip(above).map(|(a, b)| a * b).sum();
+            row.push((covariance(i, j) - known) / above[j]);
         }
+        let known: f64 = row.iter().map(|value| value * value).sum();
+        row.push(Some(covariance(i, i) - known).filter(|rest| *rest > 0.0)?.sqrt());
         factor.push(row);
     }
     Some(factor)

@@ -73,6 +73,9 @@ const MOST_SEEDS: usize = 4;
 /// Trials that are shown.
 const SHOWN: usize = 8;
 
+/// Makes a search.
+pub type Make = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
+
 /// How a search is run.
 pub struct Rules {
     /// The controller's name.
@@ -86,7 +89,7 @@ pub struct Rules {
     /// The tunables of the host that are genes.
     pub host: &'static [&'static str],
     /// Makes the search.
-    pub make: Box<dyn Fn(Start) -> Box<dyn Search> + Send>,
+    pub make: Make,
 }
 
 /// What was found serves so.
@@ -402,7 +405,10 @@ impl Tuner {
         if windows.len() < PROVED {
             return Decision::keep("proving");
         }
-        let best = best.clone();
+        let (best, windows) = (best.clone(), std::mem::take(windows));
+        if self.rate(&windows).is_none_or(|rated| rated.starves()) {
+            return self.next_challenger(format!("a stream starves under {best}"));
+        }
         let now = Scores::of(windows.iter(), &self.preference);
         let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
         let Some((gain, error)) = gain else { return self.next_challenger(format!("{best}: nothing was done")) };
@@ -518,12 +524,17 @@ impl Tuner {
 
     /// A turn, or its beginning, is over.
     fn verified(&mut self, window: &Window) -> Decision {
+        let is_starving = self.rate(std::slice::from_ref(window)).is_none_or(|rated| rated.starves());
         let Phase::Verifying(duel) = &mut self.phase else { return Decision::keep("") };
         if duel.is_settling {
             duel.is_settling = false;
             return Decision::keep("its turn: what was queued before is served");
         }
         let is_best = is_bests_turn(duel.turns);
+        if is_best && is_starving {
+            let said = format!("a stream starves under {}", duel.best);
+            return self.next_challenger(said);
+        }
         duel.scores[usize::from(!is_best)].push(window.outcome.score(&self.preference));
         duel.turns += 1;
         duel.is_settling = is_bests_turn(duel.turns) != is_best;
@@ -540,7 +551,7 @@ impl Tuner {
             100.0 * error
         );
         let sure = SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
-        let is_hopeless = !(gain + sure * error >= LEAST_GAIN);
+        let is_hopeless = gain.is_nan() || gain + sure * error < LEAST_GAIN;
         if gain > LEAST_GAIN.max(sure * error) {
             let why = format!("{came}: it stays");
             return self.keep(best, gain, why);

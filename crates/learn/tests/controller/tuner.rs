@@ -126,6 +126,30 @@ fn what_the_twin_chose_stays_within_half_a_minute_if_it_is_better_and_goes_back_
 }
 
 #[test]
+fn what_serves_faster_but_lets_a_stream_wait_for_seconds_does_not_stay() {
+    let mut rig = believing("cfq");
+    // Ten times as fast but for a request now and then, which takes three seconds.
+    let served = std::cell::Cell::new(0_u32);
+    let speed = |setting: &Setting| {
+        served.set(served.get() + 1);
+        let is_late = served.get().is_multiple_of(3_000);
+        (
+            if setting.spec.name != "cfq" {
+                4_000
+            } else if is_late {
+                3_000_000
+            } else {
+                400
+            },
+            0,
+        )
+    };
+    rig.run(SCATTERED, 40.0, &speed);
+    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+    assert!(rig.said("a stream starves under cfq"), "{}", rig.minutes());
+}
+
+#[test]
 fn what_comes_to_serve_worse_than_what_was_found_did_has_to_prove_itself_again() {
     let mut rig = believing("cfq");
     rig.run(SCATTERED, 40.0, &faster("cfq"));

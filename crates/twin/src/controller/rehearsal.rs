@@ -127,7 +127,7 @@ impl Rehearsal for Twin {
         let mut facts: Vec<(String, String)> =
             device.findings.iter().map(|finding| (finding.name.to_owned(), finding.text())).collect();
         facts.push(("twin".to_owned(), format!("{} under {in_force}; measured were {}", text(&twin), text(&measured))));
-        if !(off.abs() <= MOST_OFF) {
+        if off.is_nan() || off.abs() > MOST_OFF {
             return Err(format!("it does not reproduce what was measured: {} and not {}", text(&twin), text(&measured)));
         }
         self.scene = Some(scene);
