@@ -170,7 +170,7 @@ fn searches_that_learn_try_better_settings_as_they_go_and_random_search_does_not
 fn the_mutation_rate_rises_while_generations_do_worse_up_to_45_percent_and_falls_when_they_do_better() {
     let space = of_the_paper();
     let mut genetic = Genetic::new(start(&space, 1), 8);
-    let mut generation = |throughput: f64, genetic: &mut Genetic| {
+    let generation = |throughput: f64, genetic: &mut Genetic| {
         let children = genetic.ask().len();
         genetic.tell(&vec![Some(served(throughput)); children]);
         genetic.mutation()

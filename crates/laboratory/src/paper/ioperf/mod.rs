@@ -138,6 +138,14 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
                 plan.test_s
             ),
         ),
+        (
+            "Judged",
+            format!(
+                "Bars are of {}, which did best of these on the workloads of seed 7; those of another seed, as the default one, nothing was \
+                 chosen on.",
+                searches::OURS
+            ),
+        ),
         ("Seed", plan.seed.to_string()),
     ];
     facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
