@@ -72,6 +72,21 @@ fn export(kb: &str, table: &str) -> String {
 }
 
 #[test]
+fn the_gene_pool_of_a_load_is_kept_and_the_next_search_for_it_begins_with_that() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, kb) = (trace(folder.path()), folder.path().join("a.kb"));
+    let (trace, kb) = (trace.to_str().unwrap(), kb.to_str().unwrap());
+    let search = || succeeds(&compare(trace, kb, &["genetic:children=4,child_ms=500,trials=8"], &[]));
+    search();
+    let models = info(kb)["models"].clone();
+    let is_pool = |model: &Value| model["name"].as_str().unwrap().starts_with("gene pool on sata7200: ");
+    assert!(models.as_array().unwrap().iter().any(is_pool), "{models}");
+    assert!(!export(kb, "decisions").contains("re-introduced"));
+    search();
+    assert!(export(kb, "decisions").contains("of its gene pool are re-introduced"));
+}
+
+#[test]
 fn everything_that_controllers_live_through_is_kept_once() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, kb) = (trace(folder.path()), folder.path().join("a.kb"));
