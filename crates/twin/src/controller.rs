@@ -804,7 +804,7 @@ mod tests {
     }
 
     fn here() -> Point {
-        NOWHERE.map(|_| 2.0)
+        learn::similarity::NOWHERE.map(|_| 2.0)
     }
 
     /// What it recalls here, and what it does not try.
