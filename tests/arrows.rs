@@ -14,7 +14,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("serve", &["block", "sim"]),
     ("twin", &["block", "sim", "learn"]),
     ("laboratory", &["block", "sim", "learn", "twin", "report"]),
-    ("seekwise", &["block", "sim", "learn", "twin", "report", "laboratory", "serve"]),
+    ("agent", &["block", "sim", "learn", "twin", "report", "laboratory"]),
+    ("seekwise", &["block", "sim", "learn", "twin", "report", "laboratory", "serve", "agent"]),
 ];
 
 fn dependencies(manifest: &Path) -> Vec<String> {

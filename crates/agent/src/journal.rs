@@ -1,0 +1,1 @@
+//! The values before the agent's, kept on disk.

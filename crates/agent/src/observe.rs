@@ -1,0 +1,1 @@
+//! What a block device is asked, and when it was done.

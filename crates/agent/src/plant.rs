@@ -1,0 +1,1 @@
+//! A Linux block device as something that a controller steers.
