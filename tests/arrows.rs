@@ -14,8 +14,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("serve", &["block", "sim"]),
     ("twin", &["block", "sim", "learn"]),
     ("laboratory", &["block", "sim", "learn", "twin", "report"]),
-    ("agent", &["block", "sim", "learn", "twin", "report", "laboratory"]),
-    ("seekwise", &["block", "sim", "learn", "twin", "report", "laboratory", "serve", "agent"]),
+    ("terminal", &["report", "laboratory"]),
+    ("agent", &["block", "sim", "learn", "twin", "report", "laboratory", "terminal"]),
+    ("seekwise", &["block", "sim", "learn", "twin", "report", "laboratory", "serve", "agent", "terminal"]),
 ];
 
 fn dependencies(manifest: &Path) -> Vec<String> {

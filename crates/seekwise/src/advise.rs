@@ -10,7 +10,7 @@ use laboratory::pool::Crew;
 use crate::experiment;
 use crate::number;
 use crate::output::check_page;
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// Arguments of `seekwise advise`.
 #[derive(clap::Args)]

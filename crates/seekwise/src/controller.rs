@@ -6,7 +6,7 @@ use learn::candidates::{SETS, Set};
 use learn::controller::ControllerSpec;
 use twin::controller::{all, parse};
 
-use crate::{terminal, tunables};
+use crate::tunables;
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

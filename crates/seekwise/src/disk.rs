@@ -16,8 +16,6 @@ use sim::profile::keys::{Key, KeyTable};
 use sim::profile::{BUILT_IN, DeviceOptions, load};
 use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 
-use crate::terminal;
-
 /// The subcommands.
 #[derive(clap::Subcommand)]
 pub enum Command {

@@ -19,8 +19,7 @@ use sim::profile::{DeviceOptions, Profile, load};
 
 use crate::experiment::QueuePolicyArgument;
 use crate::number;
-use crate::terminal;
-use crate::trace::eprint_line;
+use terminal::eprint_line;
 
 /// The disk without service time.
 const NONE: &str = "none";

@@ -11,7 +11,7 @@ use sim::device::hdd::spec::QueuePolicy;
 use sim::replay::Fit;
 
 use crate::number;
-use crate::terminal::Terminal;
+use terminal::Terminal;
 
 /// The load, and the host on which it is run.
 #[derive(clap::Args)]

@@ -8,7 +8,7 @@ use laboratory::pool::Crew;
 use laboratory::tenants::Contract;
 
 use crate::number;
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// Arguments of `seekwise guarantee`.
 #[derive(clap::Args)]

@@ -2,7 +2,7 @@
 
 use sim::host::{MACHINE, TUNABLES};
 
-use crate::{terminal, tunables};
+use crate::tunables;
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

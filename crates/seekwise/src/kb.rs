@@ -11,8 +11,9 @@ use std::sync::atomic::Ordering;
 use learn::knowledge::{ExchangeError, Knowledge, KnowledgeError, Problem, Retention};
 
 use crate::number;
-use crate::terminal::{self, Interrupted};
-use crate::trace::{counted, eprint_line, figure};
+use crate::trace::{counted, figure};
+use terminal::eprint_line;
+use terminal::{self, Interrupted};
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

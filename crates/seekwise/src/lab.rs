@@ -11,7 +11,7 @@ use learn::Preference;
 
 use crate::number;
 use crate::output;
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

@@ -15,7 +15,6 @@ use anyhow::{Context as _, ensure};
 use laboratory::loads::mix;
 
 use crate::number;
-use crate::terminal;
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

@@ -11,7 +11,6 @@ mod host;
 mod kb;
 mod lab;
 mod learn;
-mod manual;
 mod number;
 mod output;
 mod paper;
@@ -19,7 +18,6 @@ mod place;
 mod report;
 mod scheduler;
 mod simulate;
-mod terminal;
 mod trace;
 mod truth;
 mod tunables;
@@ -29,6 +27,7 @@ mod workload;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use terminal::manual;
 
 /// Self-tuning disk I/O: runs a block trace or the jobs of an fio job file on simulated storage under every I/O scheduler and
 /// shows which serves it best.
@@ -119,7 +118,7 @@ fn takes_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    terminal::catch_interrupt();
+    terminal::begin("seekwise");
     laboratory::device_model::make_devices();
     let mut command = takes_negative_numbers(Cli::command());
     let cli = Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit());

@@ -7,8 +7,6 @@ use report::comparison::Comparison;
 use report::explain::Shown;
 use report::record::Record;
 
-use crate::terminal;
-
 /// The arguments that select the output.
 #[derive(clap::Args)]
 pub struct Output {

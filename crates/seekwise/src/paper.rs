@@ -9,7 +9,7 @@ use report::paper::Replication;
 
 use crate::number;
 use crate::output;
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

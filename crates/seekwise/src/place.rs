@@ -6,7 +6,7 @@ use laboratory::placement::{Specification, Trial, place};
 use laboratory::pool::Crew;
 
 use crate::number;
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// Arguments of `seekwise place`.
 #[derive(clap::Args)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use block::SchedulerSpec;
 use learn::sched::all as schedulers;
 
-use crate::{terminal, tunables};
+use crate::tunables;
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

@@ -4,7 +4,6 @@ use laboratory::comparison::regime::{self, Regime};
 
 use crate::experiment;
 use crate::output::Explain;
-use crate::terminal;
 
 /// Arguments of `seekwise simulate`.
 #[derive(clap::Args)]

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use report::number::grouped;
 use sim::trace::{self, OpenOptions, Opened, TraceError};
-
-use crate::terminal;
+use terminal::eprint_line;
 
 /// The subcommands.
 #[derive(clap::Subcommand)]
@@ -54,12 +53,6 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
         let were = if skipped == 1 { "was" } else { "were" };
         eprint_line(&format!("{}: {} {were} skipped", path.display(), counted(skipped, "damaged record")));
     }
-}
-
-/// Prints a line on standard error; failing to is ignored.
-pub(crate) fn eprint_line(text: &str) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr(), "seekwise: {}", report::printable(text));
 }
 
 /// 1 request, 1,234 requests.

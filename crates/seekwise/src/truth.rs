@@ -21,7 +21,7 @@ use serve::tracing::Recorder;
 use crate::experiment::QueuePolicyArgument;
 use crate::number;
 use crate::output::check_page;
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// Arguments of `seekwise truth`.
 #[derive(clap::Args)]

@@ -10,7 +10,6 @@ use laboratory::shipped::{self, workload_text};
 use sim::workload::random;
 
 use crate::number;
-use crate::terminal;
 
 /// The subcommands.
 #[derive(clap::Subcommand)]

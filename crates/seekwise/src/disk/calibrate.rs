@@ -9,7 +9,7 @@ use laboratory::pool::Crew;
 use sim::profile::{Profile, load};
 use sim::validate::{ResponseComparison, Validation, read_measured};
 
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// What to fit, and to what.
 #[derive(clap::Args)]

@@ -11,7 +11,7 @@ use sim::trace::OpenOptions;
 use twin::Seen;
 use twin::device::{Fitted, Residual, fit_and_judge, judge};
 
-use crate::terminal::{self, Interrupted};
+use terminal::{self, Interrupted};
 
 /// The part that is fitted to when the fit is judged.
 const SHARE: f64 = 0.5;

@@ -8,8 +8,9 @@ use anyhow::{Context, bail, ensure};
 use clap::builder::PossibleValuesParser;
 use learn::knowledge::{ExchangeError, Form, Knowledge, Table};
 
-use super::{came_in, counted, eprint_line, interrupted_exchange, receive, watched};
+use super::{came_in, counted, interrupted_exchange, receive, watched};
 use crate::whole_file::WholeFile;
+use terminal::eprint_line;
 
 /// Arguments of `seekwise kb export`.
 #[derive(clap::Args)]

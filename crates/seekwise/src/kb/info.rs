@@ -8,7 +8,6 @@ use report::printable;
 use serde::Serialize;
 
 use super::kilobytes;
-use crate::terminal;
 use crate::trace::figure;
 
 /// Arguments of `seekwise kb info`.

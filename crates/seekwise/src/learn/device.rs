@@ -10,7 +10,7 @@ use laboratory::device_model::{Judged, Options, Trained, load, train};
 use laboratory::pool::Crew;
 
 use crate::number;
-use crate::terminal::{self, Terminal};
+use terminal::{self, Terminal};
 
 /// Arguments of `seekwise learn device`.
 #[derive(clap::Args)]

@@ -13,8 +13,8 @@ use laboratory::shipped;
 use laboratory::world::Device;
 
 use crate::number;
-use crate::terminal::Terminal;
 use crate::whole_file::WholeFile;
+use terminal::Terminal;
 
 /// Arguments of `seekwise learn gather`.
 #[derive(clap::Args)]

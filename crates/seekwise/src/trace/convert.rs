@@ -8,9 +8,10 @@ use anyhow::{Context, bail};
 use sim::trace::write::{self, About, Losses, Out, OutputFormat};
 use sim::trace::{Opened, TraceReader};
 
-use super::{counted, eprint_line};
-use crate::terminal::{self, Interrupted};
+use super::counted;
 use crate::whole_file::WholeFile;
+use terminal::eprint_line;
+use terminal::{self, Interrupted};
 
 /// Arguments of `seekwise trace convert`.
 #[derive(clap::Args)]

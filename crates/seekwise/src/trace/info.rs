@@ -8,7 +8,7 @@ use sim::trace::info::{self, Info, Sizes, StreamInfo};
 
 use super::{counted, figure, grouped, percent};
 use crate::number;
-use crate::terminal::{self, Interrupted};
+use terminal::{self, Interrupted};
 
 /// Arguments of `seekwise trace info`.
 #[derive(clap::Args)]

@@ -7,7 +7,7 @@ use block::did_you_mean;
 use sim::workload::{Iolog, Job};
 
 use crate::number;
-use crate::terminal::{self, Interrupted};
+use terminal::{self, Interrupted};
 
 /// Arguments of `seekwise workload requests`.
 #[derive(clap::Args)]

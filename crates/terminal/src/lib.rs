@@ -1,4 +1,4 @@
-//! The program's interface to the terminal: standard output, progress bars, Ctrl-C and exit codes.
+//! What the programs have in common towards a person: standard output, progress bars, Ctrl-C, exit codes, manual pages and completions.
 //!
 //! | exit code | meaning |
 //! |---|---|
@@ -7,13 +7,18 @@
 //! | 2 | the input or the command line was wrong; the message says how to correct it |
 //! | 130 | interrupted by Ctrl-C or SIGTERM; nothing half-written is left |
 
+pub mod manual;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use laboratory::Monitor;
+
+/// What the program calls itself in messages.
+static PROGRAM: OnceLock<&'static str> = OnceLock::new();
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -21,8 +26,10 @@ static OUTLIVES: AtomicBool = AtomicBool::new(false);
 
 pub use laboratory::Interrupted;
 
-/// Makes Ctrl-C and SIGTERM ask the work to stop; the second one ends the program at once.
-pub fn catch_interrupt() {
+/// Begins a program of this name: it stands before its messages. Ctrl-C and SIGTERM ask the work to stop; the second one ends the
+/// program at once.
+pub fn begin(program: &'static str) {
+    PROGRAM.get_or_init(|| program);
     // Without a handler Ctrl-C still ends the program, only less tidily: not worth failing for.
     let _ = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) && !OUTLIVES.load(Ordering::Relaxed) {
@@ -41,7 +48,16 @@ pub fn interrupted() -> &'static AtomicBool {
     &INTERRUPTED
 }
 
+/// Prints a line on standard error, behind the program's name. If that is closed, too, it cannot be reported anywhere.
+pub fn eprint_line(text: &str) {
+    let program = PROGRAM.get().copied().unwrap_or("seekwise");
+    let _ = writeln!(io::stderr(), "{program}: {}", report::printable(text));
+}
+
 /// Writes to standard output. A closed pipe is returned as an error, which [`exit_code`] treats as success.
+///
+/// # Errors
+/// It cannot be written to.
 pub fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -97,7 +113,7 @@ impl Monitor for Terminal {
     }
 
     fn warn(&self, text: &str) {
-        crate::trace::eprint_line(text);
+        eprint_line(text);
     }
 
     fn stop(&self) -> &AtomicBool {
@@ -112,8 +128,7 @@ pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
     if io_kind(io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }
-    // Standard error may be closed too; that cannot be reported anywhere.
-    let _ = writeln!(io::stderr(), "seekwise: {}", message(&error));
+    eprint_line(&message(&error));
     if error.is::<Interrupted>() {
         ExitCode::from(130)
     } else if io_kind(io::ErrorKind::StorageFull) || error.is::<Failed>() {
@@ -124,7 +139,7 @@ pub fn exit_code(outcome: anyhow::Result<()>) -> ExitCode {
 }
 
 /// The error and its causes in one line. A cause that the text already ends with is not repeated.
-fn message(error: &anyhow::Error) -> String {
+pub fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string).filter(|cause| !cause.is_empty()) {
         if text.is_empty() {
@@ -133,8 +148,7 @@ fn message(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    // File names and file contents are untrusted text.
-    report::printable(&text)
+    text
 }
 
 /// The input was valid and the work was done, but its result is a failure.
