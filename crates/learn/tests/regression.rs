@@ -12,7 +12,9 @@ fn examples() -> Examples {
     let mut examples = Examples::new(2);
     for number in 0..4000u32 {
         let (kind, size) = (f64::from(number % 2), f64::from(1 + number * 37 % 500));
-        let noise = 0.9 + 0.2 * f64::from(number * 7919 % 1000) / 1000.0;
+        // Not a remainder of the number: it would repeat with the sizes, and could be learned.
+        let mixed = number.wrapping_mul(0x9e37_79b9) ^ number.wrapping_mul(0x85eb_ca6b) >> 13;
+        let noise = 0.9 + 0.2 * f64::from(mixed.wrapping_mul(0xc2b2_ae35) >> 16) / 65_536.0;
         let time = if kind == 0.0 { 2.0 + 0.1 * size } else { 5.0 };
         examples.push(&[kind, size], time * noise);
     }

@@ -1,4 +1,4 @@
-//! Pruning by rows that were held out: a split goes where a leaf in its place is no worse on them.
+//! Pruning by rows that were held out: a split stays where it is better on them than a leaf in its place, by more than chance.
 
 use super::grow::{Examples, partition};
 use super::leaf;
@@ -19,37 +19,45 @@ pub(super) enum Draft {
     },
 }
 
-/// Prunes a tree grown from rows by others (Quinlan, "Simplifying decision trees", 1987: reduced-error pruning).
+/// Prunes a tree grown from rows by others (Quinlan, "Simplifying decision trees", 1987: reduced-error pruning). What a split gains must be
+/// more than the standard error of that (as in Breiman et al., "Classification and Regression Trees", section 3.4.3): half of those that
+/// follow noise gain something by chance.
 pub(super) fn prune(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: &[u32], held_out: &[u32]) {
     let (mut grown, mut held_out) = (grown.to_vec(), held_out.to_vec());
     prune_below(draft, examples, scales, &mut grown, &mut held_out);
 }
 
-/// Relative errors on the rows held out that come here, after pruning.
-fn prune_below(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: &mut [u32], held_out: &mut [u32]) -> f64 {
-    let as_leaf = errors(examples, scales, grown, held_out);
-    let Draft::Split { feature, threshold, branches } = draft else { return as_leaf };
+/// The error of each row held out that comes here, after pruning, in the order in which the rows are left.
+fn prune_below(draft: &mut Draft, examples: &Examples, scales: &[usize], grown: &mut [u32], held_out: &mut [u32]) -> Vec<f64> {
+    let Draft::Split { feature, threshold, branches } = draft else { return errors(examples, scales, grown, held_out) };
     let column = &examples.columns[*feature];
     let (at, at_held_out) = (partition(grown, column, *threshold), partition(held_out, column, *threshold));
     let (below, above) = grown.split_at_mut(at);
     let (held_below, held_above) = held_out.split_at_mut(at_held_out);
-    let as_split = prune_below(&mut branches[0], examples, scales, below, held_below)
-        + prune_below(&mut branches[1], examples, scales, above, held_above);
-    if as_leaf <= as_split {
-        *draft = Draft::Leaf;
-        return as_leaf;
+    let mut as_split = prune_below(&mut branches[0], examples, scales, below, held_below);
+    as_split.extend(prune_below(&mut branches[1], examples, scales, above, held_above));
+    let as_leaf = errors(examples, scales, grown, held_out);
+    let (mut gain, mut variance) = (0.0, 0.0);
+    for (leaf, split) in as_leaf.iter().zip(&as_split) {
+        gain += leaf - split;
+        variance += (leaf - split) * (leaf - split);
     }
-    as_split
+    if gain > f64::sqrt(variance) {
+        return as_split;
+    }
+    *draft = Draft::Leaf;
+    as_leaf
 }
 
-fn errors(examples: &Examples, scales: &[usize], grown: &[u32], held_out: &[u32]) -> f64 {
-    if held_out.is_empty() || grown.is_empty() {
-        return 0.0;
+/// By how much each row held out is off, in logarithms.
+fn errors(examples: &Examples, scales: &[usize], grown: &[u32], held_out: &[u32]) -> Vec<f64> {
+    if grown.is_empty() {
+        return vec![0.0; held_out.len()];
     }
     let leaf = leaf::fit(examples, scales, grown);
     let error = |&row: &u32| {
         let target = examples.targets[row as usize];
         (examples.answer(&leaf, row) / target).ln().abs()
     };
-    held_out.iter().map(error).sum()
+    held_out.iter().map(error).collect()
 }

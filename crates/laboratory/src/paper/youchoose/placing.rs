@@ -111,7 +111,7 @@ fn holding(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
     };
     let mut measures = Measures::new();
     for (row, _) in &placed.rows {
-        let by_migration = 100.0 * (row.migrating.volumes as f64 / row.fixed.volumes.max(1) as f64 - 1.0);
+        let by_migration = percent_more(row.migrating.volumes, row.fixed.volumes);
         match row.factor {
             factor if (factor - 0.3).abs() < 0.01 => drop(measures.insert("gain-30", Measured::Number(by_migration))),
             factor if (factor - 0.7).abs() < 0.01 => drop(measures.insert("gain-70", Measured::Number(by_migration))),
@@ -144,7 +144,12 @@ fn holding(placed: &Placed, all: &[Placed], stated: &Stated) -> Table {
 
 /// By how many percent more volumes are held, with all that ours can do.
 fn gain(row: &Holding) -> f64 {
-    100.0 * (row.making_room.volumes.max(row.migrating.volumes) as f64 / row.fixed.volumes.max(1) as f64 - 1.0)
+    percent_more(row.making_room.volumes.max(row.migrating.volumes), row.fixed.volumes)
+}
+
+/// From one division: 36 are 20% more than 30, and not a little less.
+fn percent_more(volumes: usize, than: usize) -> f64 {
+    100.0 * (volumes as f64 - than as f64) / than.max(1) as f64
 }
 
 /// Those of placement.
