@@ -26,6 +26,7 @@ mod sorted;
 pub mod tenants;
 mod time;
 mod tunable;
+pub mod under_way;
 
 pub use knowledge::{Knowledge, KnowledgeStore};
 pub use nearest::did_you_mean;

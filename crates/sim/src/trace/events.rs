@@ -12,9 +12,10 @@
 //! recorded no `Q`s. `G I M F P U T X S R A B` add nothing: a remapped (`A`) request is queued again on the device below. Flushes
 //! and other requests without sectors are left out.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
-use block::{Nanos, Op};
+use block::under_way::UnderWay;
+use block::{Nanos, Op, Request};
 
 use super::TraceRequest;
 use super::extent::Extent;
@@ -25,8 +26,6 @@ use super::order::Window;
 const UNANSWERED: usize = 16_384;
 /// How long a request may be pending: Linux itself gives up on a command after 30 s and a few retries.
 const PATIENCE: Nanos = Nanos::from_millis(300_000);
-/// How many requests that begin before a completion are checked for overlap with it.
-const LOOK_BACK: usize = 64;
 
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,34 +54,23 @@ pub(super) struct Event {
     pub(super) pid: u32,
 }
 
-/// A pending request, with the number of its sectors not yet completed.
+/// A request that is not handed out yet.
 #[derive(Clone, Copy)]
 struct Pending {
     request: TraceRequest,
-    remaining: u32,
-    /// When the last of it so far was sent to the driver.
-    issued: Option<Nanos>,
+    /// Its number among those under way on its device; `None` once it is complete.
+    under_way: Option<u32>,
 }
-
-impl Pending {
-    /// The first sector behind it.
-    fn end(&self) -> u64 {
-        self.request.lba + u64::from(self.request.sectors)
-    }
-}
-
-/// Where a pending request stands in the index: device, direction, first sector, number in order of arrival.
-type ExtentKey = (u32, Op, u64, u64);
 
 /// Matches completions to requests.
 #[derive(Default)]
 pub(super) struct Matcher {
     /// In order of arrival, complete or not; requests leave from the front.
     pending: VecDeque<Pending>,
-    /// The number of the front.
-    front: u64,
-    /// The pending ones.
-    index: BTreeSet<ExtentKey>,
+    /// The number of the front, which wraps around.
+    front: u32,
+    /// By the device's number.
+    under_way: Vec<UnderWay>,
     devices: Devices,
 }
 
@@ -92,31 +80,13 @@ impl Matcher {
         let extent = Extent::of_sectors(event.lba, event.sectors)?;
         if let (Some(op), Some(extent)) = (event.op, extent) {
             let device = self.devices.number(event.device)?;
+            while self.under_way.len() <= device as usize {
+                self.under_way.push(UnderWay::default());
+            }
             match event.what {
                 What::Queued => self.arrive(event, op, device, extent),
-                What::Issued => {
-                    if self.next_within(device, op, extent.lba, extent.end()).is_none() {
-                        self.arrive(event, op, device, extent);
-                    }
-                    self.each_within(
-                        op,
-                        device,
-                        extent,
-                        |pending| pending.issued.is_none(),
-                        |matcher, place, _, _| {
-                            matcher.sent(event.time, place);
-                        },
-                    );
-                }
-                What::Completed => {
-                    self.each_within(
-                        op,
-                        device,
-                        extent,
-                        |_| true,
-                        |matcher, place, from, end| matcher.credit(event.time, place, from, end),
-                    );
-                }
+                What::Issued => self.issue(event, op, device, extent),
+                What::Completed => self.complete(event, op, device, extent),
             }
         } else if event.what == What::Queued {
             out.omit();
@@ -136,81 +106,38 @@ impl Matcher {
     }
 
     fn arrive(&mut self, event: &Event, op: Op, device: u32, extent: Extent) {
-        let number = self.front + self.pending.len() as u64;
+        let id = self.front.wrapping_add(self.pending.len() as u32);
         let request = TraceRequest { sync: Some(event.sync), ..extent.request(event.time, op, device, event.pid) };
-        self.pending.push_back(Pending { request, remaining: extent.sectors, issued: None });
-        self.index.insert((device, op, extent.lba, number));
+        let TraceRequest { arrival, lba, sectors, stream, priority, .. } = request;
+        let queued = Request { id, stream, op, sync: event.sync, priority, sectors, lba, arrival };
+        let under_way = Some(self.under_way[device as usize].queued(queued));
+        self.pending.push_back(Pending { request, under_way });
     }
 
-    fn get(&self, number: u64) -> Option<&Pending> {
-        self.pending.get(usize::try_from(number.checked_sub(self.front)?).ok()?)
-    }
-
-    /// Tells `of` the oldest request with exactly these sectors that is `meant`, else all requests that they overlap; and from where on to
-    /// where.
-    fn each_within(
-        &mut self,
-        op: Op,
-        device: u32,
-        extent: Extent,
-        meant: impl Fn(&Pending) -> bool,
-        mut of: impl FnMut(&mut Matcher, ExtentKey, u64, u64),
-    ) {
-        let (start, end) = (extent.lba, extent.end());
-        let same_start = self.index.range((device, op, start, 0)..=(device, op, start, u64::MAX)).map(|&(.., number)| number);
-        let fits =
-            |&number: &u64| self.get(number).is_some_and(|pending| pending.request.sectors == extent.sectors && meant(pending));
-        let exact = same_start.take(LOOK_BACK).find(fits);
-        if let Some(number) = exact {
-            return of(self, (device, op, start, number), start, end);
-        }
-        let mut from = start;
-        while let Some(place) = self.next_within(device, op, from, end) {
-            of(self, place, from, end);
-            let beyond = self.get(place.3).map_or(end, Pending::end);
-            from = beyond.max(from + 1).min(end);
+    fn issue(&mut self, event: &Event, op: Op, device: u32, extent: Extent) {
+        let issued = |matcher: &mut Matcher| matcher.under_way[device as usize].issued(op, extent.lba, extent.sectors, event.time);
+        if !issued(self) {
+            self.arrive(event, op, device, extent);
+            issued(self);
         }
     }
 
-    /// The pending request that contains `from`, or else the first that begins before `end`.
-    fn next_within(&self, device: u32, op: Op, from: u64, end: u64) -> Option<ExtentKey> {
-        if from >= end {
-            return None;
-        }
-        let reaches = |&(.., number): &ExtentKey| self.get(number).is_some_and(|pending| pending.end() > from);
-        let before = self.index.range((device, op, 0, 0)..(device, op, from, 0)).rev().take(LOOK_BACK).copied();
-        let behind = || self.index.range((device, op, from, 0)..(device, op, end, 0)).next().copied();
-        before.into_iter().find(reaches).or_else(behind)
-    }
-
-    fn get_mut(&mut self, number: u64) -> Option<&mut Pending> {
-        self.pending.get_mut(usize::try_from(number.checked_sub(self.front)?).ok()?)
-    }
-
-    /// Some of the request at `place` went to the driver.
-    fn sent(&mut self, now: Nanos, place: ExtentKey) {
-        if let Some(pending) = self.get_mut(place.3) {
-            pending.issued = Some(now);
-        }
-    }
-
-    /// Sectors `from` to `end` are done, of which the request at `place` takes its own.
-    fn credit(&mut self, now: Nanos, place: ExtentKey, from: u64, end: u64) {
-        let Some(pending) = self.get_mut(place.3) else { return };
-        let done = pending.end().min(end).saturating_sub(pending.request.lba.max(from));
-        pending.remaining = pending.remaining.saturating_sub(u32::try_from(done).unwrap_or(u32::MAX));
-        if pending.remaining == 0 {
-            pending.request.response = Some(now - pending.request.arrival);
-            pending.request.service = pending.issued.map(|issued| now - issued);
-            self.index.remove(&place);
-        }
+    fn complete(&mut self, event: &Event, op: Op, device: u32, extent: Extent) {
+        let Matcher { pending, front, under_way, .. } = self;
+        under_way[device as usize].completed(op, extent.lba, extent.sectors, |done, issued| {
+            if let Some(pending) = pending.get_mut(done.id.wrapping_sub(*front) as usize) {
+                pending.under_way = None;
+                pending.request.response = Some(event.time - done.arrival);
+                pending.request.service = issued.map(|issued| event.time - issued);
+            }
+        });
     }
 
     /// Pushes requests that are complete or have been pending for too long, from the front.
     fn release(&mut self, now: Nanos, out: &mut Window) {
         while let Some(front) = self.pending.front() {
             let old = self.pending.len() > UNANSWERED || now - front.request.arrival > PATIENCE;
-            if front.remaining > 0 && !old {
+            if front.under_way.is_some() && !old {
                 break;
             }
             self.pop(out);
@@ -218,11 +145,11 @@ impl Matcher {
     }
 
     fn pop(&mut self, out: &mut Window) -> bool {
-        let Some(Pending { request, remaining, .. }) = self.pending.pop_front() else { return false };
-        if remaining > 0 {
-            self.index.remove(&(request.device, request.op, request.lba, self.front));
+        let Some(Pending { request, under_way }) = self.pending.pop_front() else { return false };
+        if let Some(number) = under_way {
+            self.under_way[request.device as usize].forget(number);
         }
-        self.front += 1;
+        self.front = self.front.wrapping_add(1);
         out.push(request);
         true
     }

@@ -19,11 +19,6 @@ impl Extent {
         TraceRequest { arrival, device, lba, sectors, op, sync, stream, priority, response, service }
     }
 
-    /// The first sector behind it.
-    pub(super) fn end(self) -> u64 {
-        self.lba + u64::from(self.sectors)
-    }
-
     /// From sectors; `None` if there are none.
     pub(super) fn of_sectors(lba: u64, sectors: u64) -> Result<Option<Extent>, String> {
         let in_range = lba.checked_add(sectors).is_some_and(|end| end <= 1 << 55);

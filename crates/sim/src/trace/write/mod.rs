@@ -57,7 +57,7 @@ pub struct About {
 }
 
 /// A trace being written.
-pub trait TraceWriter {
+pub trait TraceWriter: Send {
     /// Appends a request. `names` has the names of its stream and device.
     ///
     /// # Errors
