@@ -144,6 +144,18 @@ impl Steering {
         &self.windows
     }
 
+    /// Hands over the decisions and windows so far and forgets them: a host that runs for months keeps of them what it wants.
+    pub fn take(&mut self) -> (Vec<Decided>, Vec<Window>) {
+        (std::mem::take(&mut self.decided), std::mem::take(&mut self.windows))
+    }
+
+    /// The host knows better, from what no controller sees: it puts `setting` in force, and the controller goes on from there.
+    pub fn overrule(&mut self, now: Nanos, setting: &Setting, why: &str, plant: &mut dyn Plant) {
+        let decision = self.controller.overruled(now, setting, why);
+        let number = self.number.checked_sub(1);
+        self.put_in_force(now, number, decision, plant);
+    }
+
     /// The controller.
     pub fn controller(&self) -> &dyn Controller {
         &*self.controller

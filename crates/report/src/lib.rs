@@ -31,4 +31,4 @@ pub mod truth;
 pub mod twin;
 pub mod verdict;
 
-pub use text::printable;
+pub use text::{paragraph, printable};

@@ -51,7 +51,7 @@ pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
 }
 
 /// Adds a paragraph in lines of at most `width` characters; `None` keeps it on one line.
-pub(crate) fn paragraph(out: &mut String, text: &str, width: Option<usize>) {
+pub fn paragraph(out: &mut String, text: &str, width: Option<usize>) {
     for line in wrapped(text, width.unwrap_or(usize::MAX)) {
         out.push_str(&line);
         out.push('\n');

@@ -61,18 +61,33 @@ pub static SPEC: ControllerSpec = ControllerSpec {
     summary: "replays what it saw against every candidate in the simulator, sets what is sure to gain, and verifies",
     source: "ours; its parts are named in the head of its file",
     tunables: TUNABLES,
-    build: |brief, values| Box::new(Seekwise::new(brief, values.first().copied().unwrap_or(10))),
+    build: |brief, values| {
+        let means = Means::of(values);
+        Box::new(Seekwise::new(brief, means.budget_permille).saving(means.saved_s).keeping(means.memory_mib))
+    },
 };
 
-static TUNABLES: &[Tunable] = &[Tunable::new(Unit::Count, 1..=1000, 10)
-    .named("budget_permille", "Processor time for trials, in thousandths of one core: with little, trials are short and unsure.")];
+static TUNABLES: &[Tunable] = Means::TUNABLES;
+
+block::tunables! {
+    /// What it may use.
+    struct Means {
+        /// Processor time for trials, in thousandths of one core: with little, trials are short and unsure.
+        budget_permille: i64 = Tunable::new(Unit::Count, 1..=1000, 10),
+        /// Seconds for which processor time that is not spent is kept, and of which all is there at first: a small budget and many seconds
+        /// allow thorough first decisions and cost little later.
+        saved_s: i64 = Tunable::new(Unit::Count, 1..=86_400, KEPT_S).logarithmic(),
+        /// Memory for what was seen: with little, only the latest is known.
+        memory_mib: u64 = Tunable::new(Unit::Mebibytes, 1..=4096, 64),
+    }
+}
 
 /// What a simulated request costs, a fitted access, and one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
 const TRIED_NS: f64 = 2_000.0;
 const FITTED_NS: f64 = 10_000.0;
 const REPLAYED_NS: f64 = 80_000.0;
-/// What is not spent is kept for so many seconds. It is all there at first, for the first decisions bring the most.
-const KEPT_S: f64 = 30.0;
+/// What is not spent is kept for so many seconds if nothing else is said. It is all there at first, for the first decisions bring the most.
+const KEPT_S: i64 = 30;
 /// A device is fitted to at most so many requests, taken from the times between so many changes of the setting.
 const MOST_FITTED: usize = 4_000;
 const MOST_PARTS: usize = 4;
@@ -93,6 +108,8 @@ const JUDGED_S: (f64, f64) = (2.0, 8.0);
 const MOST_BROKEN: f64 = 3.0;
 /// A load is expected to go on as long as it has lasted (Lindy's law), and at least so many seconds.
 const GOES_ON_S: f64 = 8.0;
+/// Streams of which it is known how long they wait. Where programs come and go for months, those that wait for nothing are forgotten.
+const MOST_WAITING: usize = 1 << 14;
 /// Slots left out at once to see how sure a score is: a second.
 const BLOCK: usize = 2;
 /// Loads that are remembered.
@@ -205,6 +222,8 @@ pub struct Seekwise {
     preference: Preference,
     arms: Vec<Arm>,
     budget: f64,
+    /// For how long what is not spent of it is kept, in seconds.
+    saved_s: f64,
     columns: Columns,
     recording: Recording,
     slots: Slots,
@@ -248,6 +267,7 @@ impl Seekwise {
             preference: brief.preference,
             arms: brief.candidates.iter().cloned().map(Arm::new).collect(),
             budget,
+            saved_s: KEPT_S as f64,
             columns: Columns::described(),
             recording: Recording::new(),
             slots: Slots::latest(),
@@ -265,12 +285,23 @@ impl Seekwise {
             pending: None,
             promised: None,
             asks: Nanos::ZERO,
-            credit_ns: budget * KEPT_S * 1e9,
+            credit_ns: budget * KEPT_S as f64 * 1e9,
             kept: (0.0, 0.0),
             waiting: BTreeMap::new(),
             is_settling: false,
             is_new: true,
         }
+    }
+
+    /// The same, where processor time is kept for so many seconds.
+    fn saving(self, saved_s: i64) -> Seekwise {
+        let saved_s = saved_s as f64;
+        Seekwise { saved_s, credit_ns: self.budget * saved_s * 1e9, ..self }
+    }
+
+    /// The same, with so much memory for what it saw.
+    fn keeping(self, memory_mib: u64) -> Seekwise {
+        Seekwise { recording: Recording::within(memory_mib as usize * (1 << 20)), ..self }
     }
 
     /// How many times as wide as usual error bars are.
@@ -697,6 +728,9 @@ impl Controller for Seekwise {
         self.slots.event(event);
         match event {
             Event::Queued(request) if request.is_sync() => {
+                if self.waiting.len() >= MOST_WAITING {
+                    self.waiting.retain(|_, waiting| waiting.requests > 0);
+                }
                 let waiting = self.waiting.entry(request.stream).or_default();
                 if waiting.requests == 0 {
                     waiting.since = request.arrival;
@@ -721,7 +755,7 @@ impl Controller for Seekwise {
     fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
         let now = window.to;
         self.slots.until(now);
-        self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(self.budget * KEPT_S * 1e9);
+        self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(self.budget * self.saved_s * 1e9);
         if std::mem::take(&mut self.is_settling) {
             // Requests that were queued before the change are served by another scheduler.
             self.evidence = now;
@@ -775,6 +809,14 @@ impl Controller for Seekwise {
         }
         self.in_force = self.pending.take().map_or(self.default, |pending| pending.from);
         self.is_settling = false;
+    }
+
+    fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
+        // As after one that starves a stream: what did harm is not tried again under this load.
+        self.arms[self.in_force].again = NEVER;
+        (self.pending, self.asks) = (None, now + WINDOW);
+        let back = self.arm_of(setting).unwrap_or(self.default);
+        self.put(now, back, reason.to_owned())
     }
 }
 

@@ -23,4 +23,6 @@ pub use ask::{Answer, NoAnswer, Question};
 pub use device::{Finding, FitError, Fitted, fit};
 pub use load::Load;
 pub use recording::{Recording, Seen};
+/// What can be set of the host that a candidate is tried on: Linux's names, ranges and defaults.
+pub use sim::host::TUNABLES as HOST_TUNABLES;
 pub use trial::{Slots, Tried, event};

@@ -6,7 +6,7 @@ use block::{Nanos, Op, Priority, Request, StreamId};
 use learn::Event;
 use sim::trace::TraceRequest;
 
-/// What a recording may take: 64 MiB, a third each for requests, calls and flushes.
+/// What a recording may take if nothing else is said: 64 MiB, a third each for requests, calls and flushes.
 const MOST_BYTES: usize = 64 << 20;
 
 /// Not yet.
@@ -75,8 +75,10 @@ pub struct Call {
 const MOST_UNDER_WAY: usize = 1 << 14;
 
 /// Rings of the latest requests and calls, in the order in which they were done.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Recording {
+    /// What a ring may take.
+    ring_bytes: usize,
     seen: VecDeque<Seen>,
     /// Queued, not completed yet.
     under_way: VecDeque<Request>,
@@ -84,10 +86,27 @@ pub struct Recording {
     calls: VecDeque<Call>,
 }
 
+impl Default for Recording {
+    fn default() -> Recording {
+        Recording::new()
+    }
+}
+
 impl Recording {
     /// With nothing in it.
     pub fn new() -> Recording {
-        Recording::default()
+        Recording::within(MOST_BYTES)
+    }
+
+    /// With nothing in it, and never more than these bytes.
+    pub fn within(bytes: usize) -> Recording {
+        Recording {
+            ring_bytes: bytes / 3,
+            seen: VecDeque::new(),
+            under_way: VecDeque::new(),
+            flushes: VecDeque::new(),
+            calls: VecDeque::new(),
+        }
     }
 
     /// Takes an event in.
@@ -99,11 +118,11 @@ impl Recording {
                 if let Some(place) = self.under_way.iter().position(is_it) {
                     self.under_way.remove(place);
                 }
-                push(&mut self.seen, Seen { request, dispatched, completed: at });
+                push(&mut self.seen, self.ring_bytes, Seen { request, dispatched, completed: at });
             }
-            Event::Flushed { stream, asked, at } => push(&mut self.flushes, Seen::flush(stream, asked, at)),
+            Event::Flushed { stream, asked, at } => push(&mut self.flushes, self.ring_bytes, Seen::flush(stream, asked, at)),
             Event::Returned { stream, op, bytes, called, at } => {
-                push(&mut self.calls, Call { stream, op, bytes, called, returned: at });
+                push(&mut self.calls, self.ring_bytes, Call { stream, op, bytes, called, returned: at });
             }
             Event::Queued(request) => {
                 if self.under_way.len() >= MOST_UNDER_WAY {
@@ -141,9 +160,14 @@ impl Recording {
     }
 }
 
-fn push<T>(ring: &mut VecDeque<T>, last: T) {
-    if ring.len() >= MOST_BYTES / 3 / size_of::<T>() {
+fn push<T>(ring: &mut VecDeque<T>, bytes: usize, last: T) {
+    let most = bytes / size_of::<T>();
+    if ring.len() >= most {
         ring.pop_front();
+    }
+    // A ring that grew by doubling could take almost twice as much.
+    if ring.len() == ring.capacity() {
+        ring.reserve_exact((most - ring.len()).min(ring.len()).max(64));
     }
     ring.push_back(last);
 }

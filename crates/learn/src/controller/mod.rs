@@ -64,6 +64,13 @@ pub trait Controller: Send {
         Vec::new()
     }
 
+    /// Called if its host puts another setting in force than it decided, because that did harm which no window shows. Returns that as
+    /// a decision.
+    fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
+        let _ = now;
+        Decision::set(setting.clone(), reason)
+    }
+
     /// The model in use, if it trained one.
     fn model(&self) -> Option<&Model> {
         None
