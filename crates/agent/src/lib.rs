@@ -13,9 +13,15 @@
 //! Nothing is set that cannot be read back. The old value is on disk before the new one is written. What somebody else changes stays as
 //! they want it.
 
+pub mod advice;
 pub mod applier;
 pub mod attribute;
+pub mod configuration;
+pub mod control;
+pub mod daemon;
 pub mod journal;
+pub mod metrics;
+pub mod notify;
 pub mod observe;
 pub mod plant;
 pub mod sysfs;

@@ -1,1 +1,366 @@
 //! A Linux block device as something that a controller steers.
+//!
+//! ```text
+//! Setting   bfq:slice_idle=0 read_ahead_kb=1024  ─▶  scheduler=bfq  iosched/slice_idle=0  read_ahead_kb=1024,
+//!                                                    and everything else as it was before anybody steered
+//! ```
+//! What a setting does not name has the value from before; where another scheduler is in force than then, `nr_requests` and the target of
+//! write-back throttling are what the kernel has under it.
+
+use block::{Limits, Merges, Nanos, SchedulerSpec, Tunable};
+use learn::plant::{Bounds, Identity};
+use learn::{Plant, PlantError, Setting};
+
+use crate::applier::{ApplierError, Changed, Client, Wanted};
+use crate::attribute::{
+    Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all, default_requests,
+    default_write_back_target,
+};
+use crate::sysfs::{Files, RealFiles, Sysfs};
+
+/// What a switch of the scheduler keeps a device idle for until one was measured: 31 to 40 ms on Linux 6.18.
+const SWITCH: Nanos = Nanos::from_millis(35);
+/// `async_depth` by default is all of `nr_requests`, or three quarters of it in older kernels.
+const ASYNC_DEPTH: &str = "iosched/async_depth";
+
+/// A device whose scheduler and settings the applier sets.
+pub struct Linux {
+    sysfs: Sysfs,
+    files: Box<dyn Files>,
+    device: String,
+    model: String,
+    applier: Client,
+    /// The host's tunables that may be set: of the device, and of the machine.
+    host: Vec<&'static Attribute>,
+    /// Whether the scheduler may be switched.
+    may_switch: bool,
+    /// Whose tunables may not be set.
+    forbidden: Vec<&'static str>,
+    before: State,
+    machine_before: State,
+    /// What was asked for last, and what was read then: the kernel rounds.
+    asked: Option<(Setting, State, State)>,
+    switch: Nanos,
+    why: String,
+}
+
+impl Linux {
+    /// The device of this name, as in `sda`; knowledge of it is kept under its model's name. `allowed` says which attributes may be touched.
+    ///
+    /// # Errors
+    /// The applier cannot set what may be touched there.
+    pub fn new(
+        sysfs: &Sysfs,
+        device: &str,
+        model: &str,
+        applier: Client,
+        allowed: impl Fn(&str) -> bool,
+    ) -> Result<Linux, ApplierError> {
+        Linux::with_files(sysfs, Box::new(RealFiles), device, model, applier, allowed)
+    }
+
+    /// As [`new`](Linux::new), with the kernel's files read in another way.
+    ///
+    /// # Errors
+    /// As [`new`](Linux::new).
+    pub fn with_files(
+        sysfs: &Sysfs,
+        files: Box<dyn Files>,
+        device: &str,
+        model: &str,
+        mut applier: Client,
+        allowed: impl Fn(&str) -> bool,
+    ) -> Result<Linux, ApplierError> {
+        let mut can = applier.can(device)?;
+        let of_machine = all().iter().any(|attribute| attribute.owner == Owner::Machine && allowed(&attribute.name));
+        if of_machine {
+            can.extend(applier.can(MACHINE)?);
+        }
+        // Under another scheduler than none the number of requests can be set.
+        let possible = |name: &str| can.iter().any(|can| can.attribute == name && (can.refused.is_none() || name == NR_REQUESTS));
+        let host = all().iter().filter(|attribute| tunable_of_host(attribute).is_some());
+        let host = host.filter(|attribute| allowed(&attribute.name) && possible(&attribute.name)).collect();
+        let forbidden =
+            all().iter().filter(|attribute| matches!(attribute.owner, Owner::Scheduler(_)) && !allowed(&attribute.name));
+        let mut linux = Linux {
+            host,
+            may_switch: allowed(SCHEDULER) && possible(SCHEDULER),
+            forbidden: forbidden.map(|attribute| attribute.name.as_str()).collect(),
+            before: State::default(),
+            machine_before: State::default(),
+            sysfs: sysfs.clone(),
+            files,
+            device: device.to_owned(),
+            model: model.to_owned(),
+            applier,
+            asked: None,
+            switch: SWITCH,
+            why: String::new(),
+        };
+        (linux.before, linux.machine_before) = (linux.state(device), linux.state_of_machine());
+        linux.know_originals()?;
+        Ok(linux)
+    }
+
+    /// What was in force before the agent steered, if it has done so in an earlier life.
+    fn know_originals(&mut self) -> Result<(), ApplierError> {
+        let mut originals = self.applier.originals(Some(&self.device))?;
+        if self.sets_machine() {
+            originals.extend(self.applier.originals(Some(MACHINE))?);
+        }
+        for original in originals {
+            let Some(attribute) = all().iter().find(|attribute| attribute.name == original.attribute) else { continue };
+            let state = if original.device == MACHINE { &mut self.machine_before } else { &mut self.before };
+            state.values.insert(&attribute.name, original.original);
+        }
+        Ok(())
+    }
+
+    /// Why the next settings are applied, for the journal.
+    pub fn because(&mut self, why: &str) {
+        self.why = why.to_owned();
+    }
+
+    /// The connection, for what is not a setting.
+    pub fn applier(&mut self) -> &mut Client {
+        &mut self.applier
+    }
+
+    /// What is in force; nothing where the device is gone.
+    fn state(&self, device: &str) -> State {
+        State::read(&*self.files, &self.sysfs, device).unwrap_or_default()
+    }
+
+    /// What the machine is set to, if it may be set.
+    fn state_of_machine(&self) -> State {
+        if self.sets_machine() { self.state(MACHINE) } else { State::default() }
+    }
+
+    fn sets_machine(&self) -> bool {
+        self.host.iter().any(|attribute| attribute.owner == Owner::Machine)
+    }
+
+    fn state_before(&self, attribute: &Attribute) -> &State {
+        if attribute.owner == Owner::Machine { &self.machine_before } else { &self.before }
+    }
+
+    /// Checks what the applier does not know of: what the administrator leaves to the agent.
+    fn check(&self, setting: &Setting, now: &State) -> Result<(), String> {
+        let spec = setting.spec;
+        if !self.schedulers().iter().any(|offered| offered.name == spec.name) {
+            return Err(format!("{} is not offered here, or may not be switched to", spec.name));
+        }
+        if setting.values.len() != spec.tunables.len() {
+            return Err(format!("{} has {} tunables, not {}", spec.name, spec.tunables.len(), setting.values.len()));
+        }
+        for (name, value) in &setting.host {
+            let Some(tunable) = self.tunables().into_iter().find(|tunable| tunable.name == name) else {
+                let known: Vec<&str> = self.tunables().iter().map(|tunable| tunable.name).collect();
+                return Err(format!("'{name}' may not be set here; known are {}", known.join(", ")));
+            };
+            tunable.check("host", *value).map_err(|error| error.to_string())?;
+            if setting.host.iter().filter(|(other, _)| other == name).count() > 1 {
+                return Err(format!("{name} is given twice; once is right"));
+            }
+        }
+        for (tunable, &value) in spec.tunables.iter().zip(&setting.values) {
+            tunable.check(spec.name, value).map_err(|error| error.to_string())?;
+            let name = format!("iosched/{}", tunable.name);
+            let is = if now.scheduler() == spec.name { value_of(tunable, now) } else { tunable.default };
+            if self.forbidden.contains(&name.as_str()) && value != is {
+                return Err(format!("{name} may not be set here"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The attributes' values that a setting means: of the device and of the machine.
+    fn wanted(&self, setting: &Setting, now: &State) -> (Values, Values) {
+        let scheduler = setting.spec.name;
+        let switches = scheduler != now.scheduler();
+        let mut values = Vec::new();
+        if self.may_switch {
+            values.push((SCHEDULER.to_owned(), scheduler.to_owned()));
+        }
+        let (machine, queue): (Vec<&Attribute>, Vec<&Attribute>) =
+            self.host.iter().copied().partition(|attribute| attribute.owner == Owner::Machine);
+        values.extend(
+            queue.into_iter().filter_map(|attribute| Some((attribute.name.clone(), self.host_value(setting, attribute, now)?))),
+        );
+        for (tunable, &value) in setting.spec.tunables.iter().zip(&setting.values) {
+            let name = format!("iosched/{}", tunable.name);
+            let is_default = value == tunable.default;
+            let is = (!switches).then(|| value_of(tunable, now));
+            let wanted = match is {
+                Some(is) if is == value => continue,
+                None if is_default => continue,
+                _ if name == ASYNC_DEPTH && is_default => requests(&values, now),
+                _ => value,
+            };
+            if !self.forbidden.contains(&name.as_str()) {
+                values.push((name, wanted.to_string()));
+            }
+        }
+        let of_machine = machine.into_iter().filter_map(|attribute| {
+            let value = self.host_value(setting, attribute, now)?;
+            // Of ratio and bytes only the one that holds is written: the other becomes 0 by it.
+            (!(value == "0" && attribute.counterpart().is_some())).then(|| (attribute.name.clone(), value))
+        });
+        (values, of_machine.collect())
+    }
+
+    /// What a tunable of the host shall be: as the setting says, or as it was before.
+    fn host_value(&self, setting: &Setting, attribute: &Attribute, now: &State) -> Option<String> {
+        let named = setting.host.iter().find(|(name, _)| Some(name.as_str()) == attribute.tunable.map(|tunable| tunable.name));
+        if let Some((_, value)) = named {
+            return Some(value.to_string());
+        }
+        if attribute.counterpart().is_some_and(|other| self.names(setting, other)) {
+            return None;
+        }
+        let before = self.state_before(attribute);
+        let (scheduler, was) = (setting.spec.name, before.number(&attribute.name)?);
+        let value = match attribute.name.as_str() {
+            // Written under none it would change the driver's own queue.
+            NR_REQUESTS if scheduler == NONE => return None,
+            NR_REQUESTS if scheduler != before.scheduler() => default_requests(now, scheduler)?,
+            // What somebody chose stays; what the kernel chose goes by the scheduler.
+            WRITE_BACK_THROTTLE if was == default_write_back_target(before.scheduler(), before.turns) => -1,
+            _ => was,
+        };
+        Some(value.to_string())
+    }
+
+    fn names(&self, setting: &Setting, attribute: &str) -> bool {
+        setting.host.iter().any(|(name, _)| attribute.strip_prefix("vm/") == Some(name))
+    }
+
+    /// Sets the machine's attributes and the device's; if the device's cannot be set, the machine's become what they were.
+    fn set(&mut self, device: Values, machine: Values) -> Result<Vec<Changed>, ApplierError> {
+        let now = self.state_of_machine();
+        let changes = |values: &Values| values.iter().any(|(name, value)| now.get(name) != Some(value));
+        let machine_changes = changes(&machine);
+        if machine_changes {
+            self.applier.set(MACHINE, &machine, &self.why)?;
+        }
+        let wanted = Wanted { device: self.device.clone(), values: device, why: self.why.clone(), ..Wanted::default() };
+        match self.applier.set_if(wanted) {
+            Err(error) if machine_changes => {
+                let back = machine.iter().filter_map(|(name, _)| Some((name.clone(), now.get(name)?.to_owned())));
+                let back: Values = back.filter(|(_, value)| value != "0").collect();
+                match self.applier.set(MACHINE, &back, "the device's settings could not be set") {
+                    Ok(_) => Err(error),
+                    Err(half_done) => Err(ApplierError { message: format!("{error}; and {half_done}"), ..half_done }),
+                }
+            }
+            done => done,
+        }
+    }
+}
+
+/// Names and values.
+type Values = Vec<(String, String)>;
+
+/// What a device is set to as a setting: its scheduler and that one's tunables. A scheduler that is not known here is taken for `none`.
+pub fn in_force(sysfs: &Sysfs, device: &str) -> Setting {
+    setting_of(&State::read(&RealFiles, sysfs, device).unwrap_or_default())
+}
+
+/// A state as a setting, without the host's tunables.
+fn setting_of(state: &State) -> Setting {
+    let named = |name: &str| block::KERNEL.iter().copied().find(|spec| spec.name == name);
+    let spec = named(state.scheduler()).unwrap_or(block::KERNEL[0]);
+    let values = spec.tunables.iter().map(|tunable| value_of(tunable, state)).collect();
+    Setting { spec, values, host: Vec::new() }
+}
+
+/// The value of a scheduler's tunable; its default where the kernel has none, or one beyond the range.
+fn value_of(tunable: &Tunable, state: &State) -> i64 {
+    let name = format!("iosched/{}", tunable.name);
+    let Some(value) = state.number(&name) else { return tunable.default };
+    let requests = state.number(NR_REQUESTS).unwrap_or(value);
+    let follows = name == ASYNC_DEPTH && (value == requests || value == 3 * requests / 4);
+    if follows || !(tunable.min..=tunable.max).contains(&value) { tunable.default } else { value }
+}
+
+/// The number of requests that will be in force.
+fn requests(wanted: &Values, now: &State) -> i64 {
+    let named = wanted.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, value)| value.parse().ok());
+    named.or_else(|| now.number(NR_REQUESTS)).unwrap_or(1)
+}
+
+/// The declaration of a tunable of the host that has this attribute; `None` for the scheduler and its tunables.
+fn tunable_of_host(attribute: &Attribute) -> Option<&'static Tunable> {
+    attribute.tunable.filter(|_| !matches!(attribute.owner, Owner::Scheduler(_)))
+}
+
+impl Plant for Linux {
+    fn identity(&self) -> Identity {
+        Identity { plant: "linux".to_owned(), device: self.model.clone() }
+    }
+
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        let now = self.state(&self.device);
+        let may = |name: &str| name == now.scheduler() || (self.may_switch && now.offered.iter().any(|offered| offered == name));
+        block::KERNEL.iter().copied().filter(|spec| may(spec.name)).collect()
+    }
+
+    fn tunables(&self) -> Vec<&'static Tunable> {
+        self.host.iter().filter_map(|attribute| tunable_of_host(attribute)).collect()
+    }
+
+    fn bounds(&self) -> Bounds {
+        let now = self.state(&self.device);
+        let number = |name: &str| now.number(name).and_then(|number| u32::try_from(number).ok());
+        let size = self.files.read(&self.sysfs.block(&self.device).join("size")).ok().and_then(|text| text.parse().ok());
+        let merges = match now.number("nomerges") {
+            Some(2) => Merges::Never,
+            Some(1) => Merges::WithLast,
+            _ => Merges::All,
+        };
+        let max_sectors = number(MAX_SECTORS).map_or(Limits::default().max_sectors, |kib| 2 * kib);
+        Bounds {
+            capacity_sectors: size.unwrap_or(0),
+            limits: Limits { max_sectors, merges },
+            nr_requests: number(NR_REQUESTS).unwrap_or(256),
+        }
+    }
+
+    fn setting(&self) -> Setting {
+        let (device, machine) = (self.state(&self.device), self.state_of_machine());
+        if let Some((setting, _, _)) = self.asked.as_ref().filter(|(_, then, of_machine)| *then == device && *of_machine == machine)
+        {
+            return setting.clone();
+        }
+        let mut setting = setting_of(&device);
+        for attribute in &self.host {
+            let state = if attribute.owner == Owner::Machine { &machine } else { &device };
+            let as_before = self
+                .host_value(&setting, attribute, &device)
+                .map(|value| attribute.written_as(&value, device.scheduler(), device.turns).1);
+            let (Some(tunable), Some(value)) = (attribute.tunable, state.number(&attribute.name)) else { continue };
+            if as_before.is_some_and(|before| before != value.to_string()) {
+                setting.host.push((tunable.name.to_owned(), value));
+            }
+        }
+        setting.host.sort();
+        setting
+    }
+
+    fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {
+        if from.spec.name == to.spec.name { Nanos::ZERO } else { self.switch }
+    }
+
+    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), PlantError> {
+        let refused = |reason: String| PlantError { setting: setting.to_string(), reason };
+        let now = self.state(&self.device);
+        self.check(setting, &now).map_err(refused)?;
+        let (device, machine) = self.wanted(setting, &now);
+        let changed = self.set(device, machine).map_err(|error| refused(error.to_string()))?;
+        if let Some(switch) = changed.iter().find(|change| change.attribute == SCHEDULER) {
+            self.switch = Nanos::from_micros(switch.stall_microseconds);
+        }
+        self.asked = Some((setting.clone(), self.state(&self.device), self.state_of_machine()));
+        Ok(())
+    }
+}

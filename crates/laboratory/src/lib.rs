@@ -14,6 +14,7 @@
 pub mod advice;
 pub mod bench;
 pub mod calibration;
+pub mod capture;
 mod chance;
 pub mod comparison;
 pub mod device_model;

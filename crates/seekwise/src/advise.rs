@@ -2,7 +2,12 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context;
+use agent::observe::Until;
+use agent::plant;
+use agent::sysfs::Sysfs;
+use agent::topology::Device;
+use anyhow::{Context, bail};
+use laboratory::Monitor;
 use laboratory::advice::{Wanted, advise};
 use laboratory::comparison::regime;
 use laboratory::pool::Crew;
@@ -10,7 +15,8 @@ use laboratory::pool::Crew;
 use crate::experiment;
 use crate::number;
 use crate::output::check_page;
-use terminal::{self, Terminal};
+use crate::trace::capture;
+use terminal::{self, Failed, Terminal};
 
 /// Arguments of `seekwise advise`.
 #[derive(clap::Args)]
@@ -23,8 +29,12 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     disk: Option<String>,
     /// The scheduler that was in force when the trace was recorded, or under which the load is run first, optionally with tunables
-    #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
-    scheduler: String,
+    /// [default: mq-deadline; of a block device what it has]
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
+    scheduler: Option<String>,
+    /// How long a block device is watched [default: 30]
+    #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
+    seconds: Option<u32>,
     /// What there is to choose from: `kernel` (today's Linux), `kernel-tuned` (in tuned variants, too), `classic`, `paper`, `all`, or
     /// settings such as `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times [default:
     /// kernel-tuned]
@@ -43,19 +53,80 @@ pub struct Args {
 
 /// What is chosen from if nothing else is said.
 const CANDIDATES: &str = "kernel-tuned";
+/// For how many seconds a device is watched if nothing else is said.
+const WATCHED_SECONDS: u32 = 30;
 
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
-    let in_force = regime::scheduler(&args.scheduler)?;
+    let mut in_force = regime::scheduler(args.scheduler.as_deref().unwrap_or(regime::FOUND))?;
     let mut experiment = args.load.experiment(args.disk.as_deref());
-    experiment.candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates };
-    let wanted = Wanted { experiment, names_disk: args.disk.is_some(), device: args.device, in_force };
     let terminal = Terminal::default();
-    let advice = advise(&wanted, Crew::new(&terminal, args.load.threads()))?;
+    let watched = match capture::named(&experiment.load) {
+        Some(name) => Some(Watched::of(&name, args.seconds.unwrap_or(WATCHED_SECONDS), &terminal)?),
+        None if args.seconds.is_some() => {
+            bail!("--seconds: is how long a block device is watched, and {} is none", experiment.load.display())
+        }
+        None => None,
+    };
+    if let Some(Watched { device, file, .. }) = &watched {
+        experiment.load = file.path().to_owned();
+        if args.scheduler.is_none() {
+            in_force = plant::in_force(&Sysfs::real(), &device.name);
+        }
+    }
+    experiment.candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates };
+    let capacity_sectors = watched.as_ref().map(|watched| watched.device.size_sectors);
+    let wanted = Wanted { experiment, names_disk: args.disk.is_some(), device: args.device, capacity_sectors, in_force };
+    let mut advice = advise(&wanted, Crew::new(&terminal, args.load.threads()))?;
+    if let Some(watched) = &watched {
+        watched.describe(&mut advice);
+    }
     if let Some(html) = &args.html {
         report::record::replace(html, advice.html().as_bytes()).with_context(|| html.display().to_string())?;
     }
     let text = if args.json { advice.to_json()? } else { advice.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
+}
+
+/// A block device that was watched.
+struct Watched {
+    device: Device,
+    seconds: u32,
+    /// What it was asked. Gone with this.
+    file: tempfile::NamedTempFile,
+    /// Events that the kernel lost.
+    lost: u64,
+}
+
+impl Watched {
+    /// Watches it.
+    fn of(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<Watched> {
+        let device = capture::device(name)?;
+        if !device.has_queue {
+            let below = if device.below.is_empty() { String::new() } else { format!("; it stands on {}", device.below.join(", ")) };
+            bail!("{name}: has no queue in which requests wait, and so no scheduler{below}");
+        }
+        let file = tempfile::Builder::new().suffix(".parquet").tempfile().context("cannot keep what the device is asked")?;
+        let out = file.reopen().context("cannot keep what the device is asked")?;
+        let until = Until { time: Some(capture::seconds(seconds)), requests: None };
+        let recorded = capture::captured(&device, capture::to_store(out, &device)?, until, monitor)?;
+        monitor.check()?;
+        if recorded.trace.requests == 0 {
+            return Err(Failed(format!("{name}: was asked nothing in {seconds} s; there is nothing to judge")).into());
+        }
+        Ok(Watched { device, seconds, file, lost: recorded.lost })
+    }
+
+    /// Says of the advice what it is about.
+    fn describe(&self, advice: &mut report::advice::Advice) {
+        let Device { name, left_alone, .. } = &self.device;
+        advice.load = format!("{name}, watched for {} s", self.seconds);
+        if let Some(reason) = left_alone {
+            advice.notes.push(format!("{name} {reason}: the agent leaves it alone unless it is told otherwise."));
+        }
+        if self.lost > 0 {
+            advice.notes.push(format!("The kernel lost {} events: requests are missing.", self.lost));
+        }
+    }
 }

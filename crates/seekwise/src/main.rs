@@ -40,7 +40,11 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Say which scheduler and settings serve a trace, an fio job file or a workload best, and how sure that is
+    /// Say which scheduler and settings serve a trace, an fio job file, a workload or a block device of this machine best, and how sure that
+    /// is
+    ///
+    /// A block device (/dev/sda or sda) is watched for --seconds, as root, and then judged as a trace of that would be. Nothing is changed.
+    #[command(mut_arg("load", |load| load.value_name("TRACE|JOB.fio|WORKLOAD|DEVICE")))]
     Advise(advise::Args),
     /// Run a trace or an fio job file under all or some schedulers and show which serves it best
     Compare(compare::Args),
@@ -93,7 +97,7 @@ enum Command {
     Scheduler(scheduler::Command),
     /// Run a trace or the jobs of an fio job file on one disk under one scheduler
     Simulate(simulate::Args),
-    /// Characterise and convert traces
+    /// Capture, characterise and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
     /// Compare the simulator with the real kernel: the same fio jobs on an emulated disk, or on a real one, and simulated

@@ -1,5 +1,6 @@
-//! `seekwise trace`: characterises and converts traces.
+//! `seekwise trace`: captures, characterises and converts traces.
 
+pub mod capture;
 mod convert;
 mod info;
 
@@ -14,6 +15,10 @@ use terminal::eprint_line;
 pub enum Command {
     /// Characterise a trace: read/write mix, sizes, sequentiality, rate, footprint and busiest streams
     Info(info::Args),
+    /// Record what a block device is asked, and how it answers: as root
+    ///
+    /// Ends after --seconds or --requests, or at Ctrl-C, and keeps what was captured until then.
+    Capture(capture::Args),
     /// Convert a trace to another format
     Convert(convert::Args),
     /// List the formats that are read and written
@@ -24,6 +29,7 @@ pub enum Command {
 pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Info(args) => info::run(&args),
+        Command::Capture(args) => capture::run(&args),
         Command::Convert(args) => convert::run(&args),
         Command::Formats => Ok(terminal::print(&formats())?),
     }

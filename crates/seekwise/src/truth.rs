@@ -5,6 +5,9 @@ use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use agent::observe::{Background, Tracepoints};
+use agent::sysfs::Sysfs;
+use agent::topology::{self, Device};
 use anyhow::{Context as _, ensure};
 use block::{Tunable, Unit};
 use laboratory::comparison::regime;
@@ -16,11 +19,11 @@ use learn::Setting;
 use nix::sys::signal::Signal;
 use report::truth::{Agreement, SCHEMA, Truth};
 use serve::attach::queue::Queue;
-use serve::tracing::Recorder;
 
 use crate::experiment::QueuePolicyArgument;
 use crate::number;
 use crate::output::check_page;
+use crate::trace::capture;
 use terminal::{self, Terminal};
 
 /// Arguments of `seekwise truth`.
@@ -220,8 +223,9 @@ struct BlockDevice {
     throttled_at: Option<String>,
     memory_mib: u64,
     capacity_sectors: u64,
-    /// `None` where the kernel does not tell.
-    recorder: Option<Recorder>,
+    /// `None` where the kernel does not tell what it is asked.
+    observed: Option<Device>,
+    recording: Option<Background>,
     /// Ends after everything was put back.
     emulator: Option<Emulator>,
 }
@@ -242,8 +246,8 @@ impl BlockDevice {
         }
         let before = (queue.get("scheduler")?, values);
         let throttled_at = queue.get("wbt_lat_usec").ok();
-        let recorder =
-            Recorder::of(name).map_err(|error| eprintln!("The twin is not asked, for nothing can be recorded: {error}")).ok();
+        let observed =
+            observable(name).map_err(|error| eprintln!("The twin is not asked, for nothing can be recorded: {error}")).ok();
         let size = Path::new("/sys/block").join(name).join("size");
         let text = fs::read_to_string(&size).with_context(|| size.display().to_string())?;
         let capacity_sectors = text.trim().parse().with_context(|| format!("{}: is {}", size.display(), text.trim()))?;
@@ -254,7 +258,8 @@ impl BlockDevice {
             throttled_at,
             memory_mib: available_mib()?,
             capacity_sectors,
-            recorder,
+            observed,
+            recording: None,
             emulator: None,
         })
     }
@@ -308,6 +313,14 @@ fn set_live(queue: &Queue, number: usize, value: &str) -> anyhow::Result<()> {
     fs::write(&path, value).with_context(|| format!("{}: writing {value}", path.display()))
 }
 
+/// The device, if what it is asked can be observed here.
+fn observable(name: &str) -> anyhow::Result<Device> {
+    let sysfs = Sysfs::real();
+    let (device, _) = topology::find(&sysfs, name)?;
+    Tracepoints::open(&sysfs, &device)?;
+    Ok(device)
+}
+
 /// Memory that could hold file pages.
 fn available_mib() -> anyhow::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
@@ -338,14 +351,19 @@ impl Real for BlockDevice {
         Ok(simulated)
     }
 
-    fn record(&mut self) -> anyhow::Result<bool> {
-        let Some(recorder) = &self.recorder else { return Ok(false) };
-        recorder.start()?;
+    fn record(&mut self, file: &Path) -> anyhow::Result<bool> {
+        let Some(device) = &self.observed else { return Ok(false) };
+        let out = fs::File::create(file).with_context(|| file.display().to_string())?;
+        let capture = capture::to_store(out, device)?;
+        self.recording = Some(Background::begin(Tracepoints::open(&Sysfs::real(), device)?, capture));
         Ok(true)
     }
 
-    fn recorded(&mut self, file: &Path) -> anyhow::Result<()> {
-        self.recorder.as_ref().map_or(Ok(()), |recorder| Ok(recorder.stop(file)?))
+    fn recorded(&mut self) -> anyhow::Result<()> {
+        let Some(recording) = self.recording.take() else { return Ok(()) };
+        let recorded = recording.end()?;
+        ensure!(recorded.lost == 0, "the kernel lost {} events: too much happened at once", recorded.lost);
+        Ok(())
     }
 
     fn settle(&mut self) -> anyhow::Result<()> {

@@ -18,5 +18,4 @@ pub mod fuse;
 pub mod immediate;
 mod pacer;
 pub mod statistics;
-pub mod tracing;
 mod way;

@@ -54,6 +54,8 @@ pub struct Wanted {
     pub names_disk: bool,
     /// Of several devices in a recording, this one.
     pub device: Option<u32>,
+    /// The size of the device that was recorded, if it is known.
+    pub capacity_sectors: Option<u64>,
     /// What was in force, or is in force when it is run.
     pub in_force: Setting,
 }
@@ -109,7 +111,8 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
     let observed = match &run {
         None => {
             let ReplayOptions { format, skip_bad, .. } = experiment.replay.clone();
-            Observed::recorded(&experiment.load, &OpenOptions { format, skip_bad }, wanted.device, crew.monitor)?
+            let options = OpenOptions { format, skip_bad };
+            Observed::recorded(&experiment.load, &options, wanted.device, wanted.capacity_sectors, crew.monitor)?
         }
         Some((load, world)) => {
             crew.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
@@ -536,7 +539,7 @@ pub struct ServedIn {
 /// # Errors
 /// As for [`advise`].
 pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<ServedIn>> {
-    let observed = Observed::recorded(path, options, None, monitor)?;
+    let observed = Observed::recorded(path, options, None, None, monitor)?;
     let seconds = phases::seconds(&observed);
     let is_busy = seconds.values().any(phases::Second::is_busy);
     let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();

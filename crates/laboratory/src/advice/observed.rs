@@ -79,11 +79,17 @@ impl Observed {
     }
 
     /// The requests of a trace whose answers were recorded. `device` is the number of one within the trace; else the one with the most
-    /// requests is meant.
+    /// requests is meant. `capacity_sectors` is its size, if it is known.
     ///
     /// # Errors
     /// The trace cannot be read, its requests have no response times, it has no such device, or the work was interrupted.
-    pub fn recorded(path: &Path, options: &OpenOptions, device: Option<u32>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
+    pub fn recorded(
+        path: &Path,
+        options: &OpenOptions,
+        device: Option<u32>,
+        capacity_sectors: Option<u64>,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<Observed> {
         let name = path.display();
         monitor.begin(0, "reading the trace, requests:");
         let mut recorded = Recorded::read(path, options, &mut |all| {
@@ -127,7 +133,9 @@ impl Observed {
             one.completed = one.completed - begins;
         }
         let queue = QueueSettings::default();
-        let capacity_sectors = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
+        let reached = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
+        let knows_capacity = capacity_sectors.is_some();
+        let capacity_sectors = capacity_sectors.unwrap_or(0).max(reached);
         let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests };
         let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
         let named = streams.into_iter().filter_map(|stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
@@ -137,7 +145,7 @@ impl Observed {
             flushes: Vec::new(),
             calls: Vec::new(),
             bounds,
-            knows_capacity: false,
+            knows_capacity,
             streams: BTreeMap::new(),
             names,
             notes,

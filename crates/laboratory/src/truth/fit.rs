@@ -30,7 +30,8 @@ pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Crew) -> anyhow::Re
     // Past every scheduler.
     let none = Setting::parse("none")?;
     real.set(&none, &[])?;
-    if !real.record()? {
+    let file = tempfile::NamedTempFile::new().context("cannot keep what is recorded")?;
+    if !real.record(file.path())? {
         bail!("{device}: its requests cannot be recorded, and without their times no profile can be fitted; name one with --disk");
     }
     crew.monitor.begin(PROBES.len() as u64, "reading it, probes:");
@@ -42,8 +43,7 @@ pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Crew) -> anyhow::Re
         crew.monitor.progress(number as u64 + 1);
     }
     crew.monitor.end();
-    let file = tempfile::NamedTempFile::new().context("cannot keep what was recorded")?;
-    real.recorded(file.path())?;
+    real.recorded()?;
     let mut recorded = Recorded::read(file.path(), &OpenOptions::default(), &mut |_| Ok(()))?;
     let (_, seen) = recorded.of_device(file.path(), None)?;
     crew.monitor.begin(0, "fitting a profile");

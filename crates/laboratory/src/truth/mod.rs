@@ -51,17 +51,17 @@ pub trait Real {
     /// The kernel refuses, or takes another value than was written.
     fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>>;
 
-    /// Begins to record what the device is asked. False if that cannot be done here.
+    /// Begins to record what the device is asked, to a file that traces are read from. False if that cannot be done here.
     ///
     /// # Errors
-    /// The kernel refuses.
-    fn record(&mut self) -> anyhow::Result<bool>;
+    /// The kernel refuses, or the file cannot be written.
+    fn record(&mut self, file: &Path) -> anyhow::Result<bool>;
 
-    /// Ends that, and writes it to a file that traces are read from.
+    /// Ends that; the file is complete.
     ///
     /// # Errors
     /// The file cannot be written, or events were lost.
-    fn recorded(&mut self, file: &Path) -> anyhow::Result<()>;
+    fn recorded(&mut self) -> anyhow::Result<()>;
 
     /// Waits until everything that was written to the page cache is on the device, and makes an emulated one new again.
     ///
@@ -239,13 +239,14 @@ impl Question {
         cell.host = real.set(&faster(&cell.setting, self.scale), &host)?;
         let jobs = self.jobs(&real.path(), cell.workload, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.
-        let records = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec) && real.record()?;
+        let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what is recorded")?;
+        let is_asked = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec);
+        let recording = (is_asked && real.record(file.path())?).then_some(file);
         let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?;
         let output = fio::parse(&output)?;
-        if records {
-            let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what was recorded")?;
+        if let Some(file) = recording {
+            real.recorded()?;
             let (_, path) = file.keep().context("cannot keep what was recorded")?;
-            real.recorded(&path)?;
             cell.recorded.push((path, output.overall));
         }
         real.settle()?;

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use sim::trace::write::{self, About, Losses, Out, OutputFormat};
 use sim::trace::{Opened, TraceReader};
 
@@ -35,16 +35,14 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let format = output_format(args)?;
+    let format = output_format(&args.output, args.to.as_deref())?;
     let mut opened = super::open(&args.input, args.from.as_deref(), args.skip_bad)?;
     let about = About {
         program: format!("seekwise {}", env!("CARGO_PKG_VERSION")),
         source: args.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
     };
     if args.output == Path::new("-") {
-        if !format.is_text {
-            bail!("{} is not text and is not written to standard output: name a file", format.name);
-        }
+        expect_text(format)?;
         return copy(&mut opened, format, &about, Box::new(BufWriter::new(io::stdout())), args);
     }
     let file = WholeFile::create(&args.output)?;
@@ -52,13 +50,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     file.finish()
 }
 
-fn output_format(args: &Args) -> anyhow::Result<&'static OutputFormat> {
+/// The format that is asked for, or that the file's name tells.
+pub(super) fn output_format(output: &Path, to: Option<&str>) -> anyhow::Result<&'static OutputFormat> {
     let names = || write::ALL.iter().map(|format| format.name).collect::<Vec<_>>().join(", ");
-    match &args.to {
+    match to {
         Some(name) => write::named(name).with_context(|| format!("--to {name}: traces are written as {}", names())),
-        None => write::by_extension(&args.output)
-            .with_context(|| format!("{}: the extension does not tell the format; give --to: {}", args.output.display(), names())),
+        None => write::by_extension(output)
+            .with_context(|| format!("{}: the extension does not tell the format; give --to: {}", output.display(), names())),
     }
+}
+
+/// Refuses to write what is no text where a terminal may be.
+pub(super) fn expect_text(format: &OutputFormat) -> anyhow::Result<()> {
+    ensure!(format.is_text, "{} is not text and is not written to standard output: name a file", format.name);
+    Ok(())
 }
 
 /// Copies all requests and reports what the output format could not hold.

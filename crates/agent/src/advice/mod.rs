@@ -1,0 +1,151 @@
+//! Advice for people who want no daemon: what to set on a device, what it would bring, and files that set it.
+
+mod files;
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use anyhow::{Context as _, bail, ensure};
+use block::Nanos;
+use laboratory::Monitor;
+use laboratory::advice::{Wanted, advise};
+use laboratory::capture::Capture;
+use laboratory::comparison::Experiment;
+use laboratory::pool::Crew;
+use learn::{Preference, Setting};
+use report::advice::Advice;
+use serde::Serialize;
+use sim::trace::write::{About, named};
+
+pub use files::{sysctl, tuned, udev};
+
+use crate::configuration::wwid;
+use crate::daemon::history::id;
+use crate::observe::{Tracepoints, Until, record};
+use crate::plant;
+use crate::sysfs::Sysfs;
+use crate::topology::Device;
+
+/// A piece of advice.
+#[derive(Clone, Debug, Serialize)]
+pub struct Piece {
+    /// The same for the same advice about the same device, whenever it is asked for.
+    pub id: String,
+    /// The device's name, or the recording's.
+    pub device: String,
+    /// Its world-wide name, if it has one.
+    pub wwid: Option<String>,
+    /// What was in force.
+    pub in_force: String,
+    /// What to set; what is in force where it is to be left alone.
+    pub setting: String,
+    /// Whether anything is to be changed.
+    pub is_change: bool,
+    /// In a sentence.
+    pub why: String,
+    /// The gain that is promised, in percent, and its standard error; nothing where it is left alone.
+    pub gain_percent: Option<f64>,
+    /// See `gain_percent`.
+    pub error_percent: Option<f64>,
+    /// The whole advice.
+    pub advice: Advice,
+}
+
+/// What is asked of it.
+pub struct Asks {
+    /// What to choose among, as the configuration has it.
+    pub candidates: Vec<Setting>,
+    /// What is wanted more.
+    pub preference: Preference,
+}
+
+impl Asks {
+    fn experiment(&self, load: &std::path::Path) -> Experiment {
+        Experiment {
+            candidates: self.candidates.iter().map(ToString::to_string).collect(),
+            preference: Some(self.preference),
+            // No disk is named: the times are taken as they were recorded.
+            ..Experiment::of_jobs(load, "")
+        }
+    }
+}
+
+/// Watches a device for so long, as root, and judges what it was asked.
+///
+/// # Errors
+/// It has no queue, cannot be observed, or was asked nothing.
+pub fn of_device(sysfs: &Sysfs, device: &Device, lasts: Nanos, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
+    let name = &device.name;
+    ensure!(device.size_sectors > 0, "{name}: holds nothing: no medium is in it, or nothing is attached to it");
+    if !device.has_queue {
+        bail!("{name}: has no queue in which requests wait, and so no scheduler; it stands on {}", device.below.join(", "));
+    }
+    let in_force = plant::in_force(sysfs, name);
+    let (file, lost) = capture(sysfs, device, lasts, crew.monitor)?;
+    let wanted = Wanted {
+        experiment: asks.experiment(file.path()),
+        names_disk: false,
+        device: None,
+        capacity_sectors: Some(device.size_sectors),
+        in_force,
+    };
+    let mut advice = advise(&wanted, crew)?;
+    advice.load = format!("{name}, watched for {:.0} s", lasts.as_secs_f64());
+    if lost > 0 {
+        advice.notes.push(format!("The kernel lost {lost} events: requests are missing."));
+    }
+    if let Some(reason) = &device.left_alone {
+        advice.notes.push(format!("{name} {reason}: the agent leaves it alone unless it is named."));
+    }
+    Ok(piece(name, wwid(sysfs, name), advice))
+}
+
+/// Judges a recording.
+///
+/// # Errors
+/// It cannot be read, or does not say how long requests took.
+pub fn of_recording(path: &std::path::Path, in_force: Setting, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
+    let experiment = asks.experiment(path);
+    let wanted = Wanted { experiment, names_disk: false, device: None, capacity_sectors: None, in_force };
+    let advice = advise(&wanted, crew)?;
+    let name = advice.load.clone();
+    Ok(piece(&name, None, advice))
+}
+
+/// What a device is asked, in a file that goes with the handle; and how many events were lost.
+fn capture(sysfs: &Sysfs, device: &Device, lasts: Nanos, monitor: &dyn Monitor) -> anyhow::Result<(tempfile::NamedTempFile, u64)> {
+    let name = &device.name;
+    ensure!(rustix::process::geteuid().is_root(), "the kernel tells only root what {name} is asked: run this as root");
+    let cannot_keep = "cannot keep what the device is asked";
+    let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
+    let out: File = file.reopen().context(cannot_keep)?;
+    let format = named("parquet").context("the trace format parquet is missing")?;
+    let program = format!("seekwise-agent {}", env!("CARGO_PKG_VERSION"));
+    let about = About { program, source: format!("/dev/{name}") };
+    let store = Capture::begin(format, Box::new(BufWriter::new(out)), &about, name).context(cannot_keep)?;
+    let eyes = Tracepoints::open(sysfs, device).with_context(|| format!("{name} cannot be observed"))?;
+    let recorded = record(eyes, store, Until { time: Some(lasts), requests: None }, monitor)?;
+    monitor.check()?;
+    if recorded.trace.requests == 0 {
+        let seconds = lasts.as_secs_f64();
+        return Err(terminal::Failed(format!("{name}: was asked nothing in {seconds} s; there is nothing to judge")).into());
+    }
+    Ok((file, recorded.lost))
+}
+
+fn piece(device: &str, wwid: Option<String>, advice: Advice) -> Piece {
+    let setting = advice.verdict.setting.clone();
+    let promise = advice.candidates.iter().find(|promise| advice.verdict.is_change && promise.setting == setting);
+    Piece {
+        id: id(device, &advice.in_force, &setting),
+        device: device.to_owned(),
+        wwid,
+        in_force: advice.in_force.clone(),
+        is_change: advice.verdict.is_change,
+        why: advice.verdict.text.clone(),
+        gain_percent: promise.map(|promise| promise.gain_percent),
+        error_percent: promise.map(|promise| promise.error_percent),
+        setting,
+        advice,
+    }
+}

@@ -1,1 +1,0 @@
-//! The process that may write: a closed list of attributes with ranges, and the journal.

@@ -1,0 +1,139 @@
+//! What a device, or the machine, is set to now, and what it allows.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use super::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, all};
+use crate::sysfs::{Files, Sysfs, SysfsError};
+
+/// The attributes of one device, or of the machine, as they were read at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Values by the attribute's name. What this kernel does not have under the scheduler in force is not there.
+    pub values: BTreeMap<&'static str, String>,
+    /// The schedulers that the kernel offers for this device; empty for the machine.
+    pub offered: Vec<String>,
+    /// The largest request that the driver takes, in KiB, if there is a queue.
+    pub largest_request_kib: Option<i64>,
+    /// How many requests the driver takes at once, if it says so.
+    pub tags: Option<i64>,
+    /// Whether the kernel takes it for a disk that turns.
+    pub turns: bool,
+    /// The transfer that suits the device best, in bytes; 0 if it does not say.
+    pub optimal_transfer_bytes: i64,
+}
+
+impl State {
+    /// Reads what a device, or the [machine](MACHINE), is set to.
+    ///
+    /// # Errors
+    /// A file cannot be read, and not because the kernel does not have it.
+    pub fn read(files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<State, SysfsError> {
+        let mut state = State::default();
+        for attribute in all().iter().filter(|attribute| (attribute.owner == Owner::Machine) == (device == MACHINE)) {
+            if let Owner::Scheduler(owner) = attribute.owner
+                && owner != state.scheduler()
+            {
+                continue;
+            }
+            let Some(text) = attribute.text(files, sysfs, device)? else { continue };
+            if attribute.name == SCHEDULER {
+                state.offered = offered(&text);
+            }
+            state.values.insert(&attribute.name, in_force(&text).to_owned());
+        }
+        if device != MACHINE {
+            let number = |path: &str| files.read(&sysfs.block(device).join(path)).ok()?.parse().ok();
+            state.largest_request_kib = number("queue/max_hw_sectors_kb");
+            state.tags = number("mq/0/nr_tags");
+            state.turns = number("queue/rotational") == Some(1);
+            state.optimal_transfer_bytes = number("queue/optimal_io_size").unwrap_or(0);
+        }
+        Ok(state)
+    }
+
+    /// The scheduler in force; `none` if there is no choice.
+    pub fn scheduler(&self) -> &str {
+        self.get(SCHEDULER).unwrap_or(NONE)
+    }
+
+    /// The value of an attribute, if the kernel has it here.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// The number that an attribute is, if it is one.
+    pub fn number(&self, name: &str) -> Option<i64> {
+        self.get(name)?.parse().ok()
+    }
+
+    /// The smallest and the largest number allowed here; `None` if it is a word.
+    pub fn range(&self, attribute: &Attribute) -> Option<(i64, i64)> {
+        let (least, most) = attribute.range()?;
+        let most_here = match attribute.name.as_str() {
+            MAX_SECTORS => self.largest_request_kib,
+            _ => None,
+        };
+        Some((least, most_here.map_or(most, |here| most.min(here))))
+    }
+
+    /// Checks that a value may be written here under this scheduler. Says what would be right.
+    ///
+    /// # Errors
+    /// It may not.
+    pub fn check(&self, attribute: &Attribute, value: &str, scheduler: &str) -> Result<(), String> {
+        let name = &attribute.name;
+        if let Owner::Scheduler(owner) = attribute.owner
+            && owner != scheduler
+        {
+            return Err(format!("{name} is {owner}'s, and {scheduler} is or would be in force; set scheduler to {owner} with it"));
+        }
+        if name == NR_REQUESTS && scheduler == NONE {
+            return Err(format!(
+                "{name} is not set under none: that would change the driver's own queue for good, across schedulers; a scheduler is needed"
+            ));
+        }
+        let Some((least, most)) = self.range(attribute) else {
+            let offered = self.offered.join(", ");
+            return match self.offered.iter().any(|offered| offered == value) {
+                true => Ok(()),
+                false => Err(format!("{name}={value} should be one that this kernel offers here: {offered}")),
+            };
+        };
+        match value.parse::<i64>() {
+            Ok(number) if (least..=most).contains(&number) => Ok(()),
+            _ => Err(format!("{name}={value} should be a whole number from {least} to {most}")),
+        }
+    }
+}
+
+impl Attribute {
+    /// The value in force; `None` if the kernel does not have it here.
+    pub(crate) fn value(&self, files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<Option<String>, SysfsError> {
+        Ok(self.text(files, sysfs, device)?.map(|text| in_force(&text).to_owned()))
+    }
+
+    /// What the file says; `None` if the kernel does not have it here.
+    fn text(&self, files: &dyn Files, sysfs: &Sysfs, device: &str) -> Result<Option<String>, SysfsError> {
+        let path = self.path(sysfs, device);
+        match files.read(&path) {
+            Ok(text) => Ok(Some(text)),
+            // A file that is there for every device answers so where the device has no such thing, as `wbt_lat_usec`.
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(SysfsError::reading(&path, error)),
+        }
+    }
+}
+
+/// What stands in brackets among others, or all of the text.
+fn in_force(text: &str) -> &str {
+    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(active, _)| active)
+}
+
+fn offered(text: &str) -> Vec<String> {
+    text.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_owned()).collect()
+}

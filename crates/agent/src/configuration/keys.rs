@@ -1,0 +1,355 @@
+//! The keys: what each means, what it is if nobody says anything, and what it may be. Parser, messages and the vendor's file come from
+//! here.
+
+use std::path::PathBuf;
+
+use block::did_you_mean;
+use learn::controller::Chosen;
+use learn::{Preference, Setting, candidates};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings};
+
+/// What is chosen among if nobody says anything.
+pub const CANDIDATES: &str = "kernel-tuned";
+/// No history is longer: an entry takes about half a KiB of memory.
+const MOST_ENTRIES: i64 = 100_000;
+/// No rate is higher: a change keeps a device idle for about 35 ms, so these would take a third of its time.
+const MOST_CHANGES: i64 = 600;
+
+/// A key of the file.
+pub struct Key<T> {
+    name: &'static str,
+    /// As it would be written; empty if it has none.
+    default: &'static str,
+    doc: &'static str,
+    read: fn(&DeValue) -> Result<T, String>,
+}
+
+/// Something that is said of a device.
+#[derive(Clone, Debug)]
+pub enum Said {
+    Mode(Mode),
+    Controller(Chosen),
+    Candidates(Vec<Setting>),
+    Preference(Preference),
+    Attributes(Vec<Pattern>),
+    ChangesPerMinute(u32),
+    Exit(Exit),
+}
+
+impl Said {
+    /// Makes it hold.
+    pub fn put(&self, settings: &mut Settings) {
+        match self.clone() {
+            Said::Mode(mode) => settings.mode = mode,
+            Said::Controller(controller) => settings.controller = controller,
+            Said::Candidates(candidates) => settings.candidates = candidates,
+            Said::Preference(preference) => settings.preference = preference,
+            Said::Attributes(attributes) => settings.attributes = attributes,
+            Said::ChangesPerMinute(changes) => settings.changes_per_minute = changes,
+            Said::Exit(exit) => settings.exit = exit,
+        }
+    }
+}
+
+/// Said of devices: of all of them at the head of the file, of some in a `[[device]]`.
+const OF_DEVICES: &[Key<Said>] = &[
+    Key {
+        name: "mode",
+        default: "\"watch\"",
+        doc: "What to do: \"watch\" says what would be done, \"act\" does it, \"leave-alone\" does not even look.",
+        read: |value| {
+            let modes = [Mode::Watch, Mode::Act, Mode::LeaveAlone];
+            one_of(value, &modes.map(|mode| (mode.name(), mode))).map(Said::Mode)
+        },
+    },
+    Key {
+        name: "controller",
+        default: "\"seekwise\"",
+        doc: "Which controller decides, with its tunables behind a colon; `seekwise controller list` shows them.",
+        read: |value| twin::controller::parse(text(value)?).map(Said::Controller).map_err(|error| error.to_string()),
+    },
+    Key {
+        name: "candidates",
+        default: "[\"kernel-tuned\"]",
+        doc: "What it chooses among: sets such as \"kernel\" and \"kernel-tuned\", or settings such as \"mq-deadline:fifo_batch=4\".",
+        read: |value| {
+            let texts = texts(value)?;
+            let found = candidates::parse(texts.iter().copied()).map_err(|error| error.to_string())?;
+            match found.iter().find(|setting| !block::KERNEL.iter().any(|spec| spec.name == setting.spec.name)) {
+                Some(other) => Err(format!("Linux has no {}; it has {}", other.spec.name, kernel_names())),
+                None => Ok(Said::Candidates(found)),
+            }
+        },
+    },
+    Key {
+        name: "preference",
+        default: "\"2,3,1\"",
+        doc: "How much throughput, response time and fairness matter: each 1 to 3, in all 6 or 7.",
+        read: |value| text(value)?.parse().map(Said::Preference).map_err(|error: learn::PreferenceError| error.to_string()),
+    },
+    Key {
+        name: "attributes",
+        default: "[\"scheduler\", \"iosched/*\"]",
+        doc: "What may be touched. \"*\" is everything of a device; settings of the machine, such as \"vm/swappiness\", only by name.",
+        read: |value| {
+            let patterns: Vec<Pattern> = texts(value)?.into_iter().map(Pattern::new).collect();
+            patterns.iter().try_for_each(is_known)?;
+            Ok(Said::Attributes(patterns))
+        },
+    },
+    Key {
+        name: "changes_per_minute",
+        default: "10",
+        doc: "So many changes at most. Going back to what was there before the agent is always allowed.",
+        read: |value| number(value, 1..=MOST_CHANGES).map(|changes| Said::ChangesPerMinute(changes as u32)),
+    },
+    Key {
+        name: "exit",
+        default: "\"restore\"",
+        doc: "When the agent ends: \"restore\" puts back what was there before, \"keep\" leaves its settings in force.",
+        read: |value| one_of(value, &[("restore", Exit::Restore), ("keep", Exit::Keep)]).map(Said::Exit),
+    },
+];
+
+/// Which devices a `[[device]]` is about.
+const OF_RULES: &[Key<Pattern>] = &[
+    Key { name: "name", default: "\"sd*\"", doc: "The kernel's name.", read: |value| text(value).map(Pattern::new) },
+    Key { name: "model", default: "\"*\"", doc: "What the drive calls itself.", read: |value| text(value).map(Pattern::new) },
+    Key {
+        name: "wwid",
+        default: "\"*\"",
+        doc: "Its world-wide name, which stays when the kernel's name changes.",
+        read: |value| text(value).map(Pattern::new),
+    },
+];
+
+/// Puts a value in its place.
+type Put = Box<dyn FnOnce(&mut Configuration)>;
+
+/// Said of the program.
+const OF_PROGRAM: &[Key<Put>] = &[
+    Key {
+        name: "budget_permille",
+        default: "2",
+        doc: "Processor time for trials of each device, in thousandths of a core, beside 0.3 s for the first decisions.",
+        read: |value| {
+            let permille = number(value, 1..=1000)?;
+            Ok(Box::new(move |configuration| configuration.budget_permille = permille))
+        },
+    },
+    Key {
+        name: "history",
+        default: "1000",
+        doc: "How many entries of the history are kept.",
+        read: |value| {
+            let entries = number(value, 1..=MOST_ENTRIES)? as usize;
+            Ok(Box::new(move |configuration| configuration.history = entries))
+        },
+    },
+    Key {
+        name: "user",
+        default: "",
+        doc: "Who the half that thinks runs as if it is started as root, without systemd; as in user = \"nobody\".",
+        read: |value| {
+            let user = text(value)?.to_owned();
+            Ok(Box::new(move |configuration| configuration.user = Some(user)))
+        },
+    },
+    Key {
+        name: "state_directory",
+        default: "\"/var/lib/seekwise-agent\"",
+        doc: "Where the history is kept.",
+        read: |value| {
+            let path = path(value)?;
+            Ok(Box::new(move |configuration| configuration.state_directory = path))
+        },
+    },
+    Key {
+        name: "socket",
+        default: "\"/run/seekwise-agent/agent.sock\"",
+        doc: "Where `seekwise-agent status` and its like ask the daemon.",
+        read: |value| {
+            let path = path(value)?;
+            Ok(Box::new(move |configuration| configuration.socket = path))
+        },
+    },
+    Key {
+        name: "applier_socket",
+        default: "\"/run/seekwise/applier.sock\"",
+        doc: "Where the daemon asks the applier, which alone may write settings.",
+        read: |value| {
+            let path = path(value)?;
+            Ok(Box::new(move |configuration| configuration.applier_socket = path))
+        },
+    },
+    Key {
+        name: "metrics",
+        default: "",
+        doc: "Where Prometheus may ask: metrics = \"127.0.0.1:9750\" or \"unix:/run/seekwise-agent/metrics.sock\". Nowhere if it is not given.",
+        read: |value| {
+            let listen = listen(text(value)?)?;
+            Ok(Box::new(move |configuration| configuration.metrics = Some(listen)))
+        },
+    },
+];
+
+fn kernel_names() -> String {
+    block::KERNEL.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
+}
+
+fn text<'a>(value: &'a DeValue) -> Result<&'a str, String> {
+    value.as_str().ok_or_else(|| "should be a text in quotes".to_owned())
+}
+
+fn texts<'a>(value: &'a DeValue) -> Result<Vec<&'a str>, String> {
+    let wrong = || "should be a list of texts, as in [\"scheduler\"]".to_owned();
+    let texts: Option<Vec<&str>> = value.as_array().ok_or_else(wrong)?.iter().map(|one| one.get_ref().as_str()).collect();
+    texts.filter(|texts| !texts.is_empty()).ok_or_else(wrong)
+}
+
+fn number(value: &DeValue, range: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
+    let number = value.as_integer().and_then(|number| i64::from_str_radix(number.as_str(), number.radix()).ok());
+    let wrong = || format!("should be a whole number from {} to {}", range.start(), range.end());
+    number.filter(|number| range.contains(number)).ok_or_else(wrong)
+}
+
+fn one_of<T: Copy>(value: &DeValue, known: &[(&str, T)]) -> Result<T, String> {
+    let found = value.as_str().and_then(|text| known.iter().find(|(name, _)| *name == text));
+    let names = || known.iter().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(" or ");
+    found.map(|(_, value)| *value).ok_or_else(|| format!("should be {}", names()))
+}
+
+fn path(value: &DeValue) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text(value)?);
+    if path.is_absolute() { Ok(path) } else { Err("should be a path from the root, as in \"/run/seekwise-agent\"".to_owned()) }
+}
+
+/// Reads an address at which metrics are asked for.
+pub fn listen(text: &str) -> Result<Listen, String> {
+    if let Some(path) = text.strip_prefix("unix:") {
+        return Ok(Listen::Unix(PathBuf::from(path)));
+    }
+    let wrong = "should be an address and a port, as in \"127.0.0.1:9750\", or \"unix:\" and a path";
+    text.parse().map(Listen::Tcp).map_err(|_| wrong.to_owned())
+}
+
+/// Refuses what no attribute is called.
+fn is_known(pattern: &Pattern) -> Result<(), String> {
+    let known = || crate::attribute::all().iter().map(|attribute| attribute.name.as_str());
+    if known().any(|name| pattern.matches(name)) {
+        return Ok(());
+    }
+    let (text, near) = (pattern.text(), did_you_mean(pattern.text(), known()));
+    Err(format!("there is no attribute '{text}'{near}; known are {}", known().collect::<Vec<_>>().join(", ")))
+}
+
+/// Something wrong: its line, and a sentence.
+type Wrong = (usize, String);
+
+/// A file's text, to find lines in.
+struct Source<'a>(&'a str);
+
+impl Source<'_> {
+    /// The line of a byte, from 1.
+    fn line(&self, byte: usize) -> usize {
+        self.0.as_bytes()[..byte.min(self.0.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
+    }
+
+    /// Reads one key.
+    fn read<T>(&self, key: &Key<T>, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue>) -> Result<T, Wrong> {
+        let written = self.0.get(value.span()).unwrap_or_default().trim();
+        (key.read)(value.get_ref()).map_err(|reason| (self.line(name.span().start), format!("{} = {written}: {reason}", key.name)))
+    }
+}
+
+fn find<'a, T>(keys: &'a [Key<T>], name: &str) -> Option<&'a Key<T>> {
+    keys.iter().find(|key| key.name == name)
+}
+
+impl Configuration {
+    /// Takes in a file.
+    pub(super) fn add(&mut self, text: &str) -> Result<(), Wrong> {
+        let source = Source(text);
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            (source.line(at), error.message().trim().replace('\n', " "))
+        })?;
+        // A daemon that has read half of a file must not act on it.
+        let mut changed = self.clone();
+        for (name, value) in table.get_ref() {
+            let key: &str = name.get_ref();
+            if let Some(key) = find(OF_DEVICES, key) {
+                source.read(key, name, value)?.put(&mut changed.settings);
+            } else if let Some(key) = find(OF_PROGRAM, key) {
+                source.read(key, name, value)?(&mut changed);
+            } else if key == "device" {
+                let wrong =
+                    || (source.line(name.span().start), "device: should be tables, each below a line [[device]]".to_owned());
+                for entry in value.get_ref().as_array().ok_or_else(wrong)?.iter() {
+                    changed.rules.push(rule(&source, entry.get_ref().as_table().ok_or_else(wrong)?, entry.span().start)?);
+                }
+            } else {
+                let known = OF_DEVICES.iter().map(|key| key.name).chain(OF_PROGRAM.iter().map(|key| key.name)).chain(["device"]);
+                return Err((source.line(name.span().start), unknown(key, known)));
+            }
+        }
+        *self = changed;
+        Ok(())
+    }
+}
+
+fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+    let near = did_you_mean(key, known.clone());
+    format!("{key}: there is no such key{near}; known are {}", known.collect::<Vec<_>>().join(", "))
+}
+
+fn rule(source: &Source, table: &DeTable, begins: usize) -> Result<Rule, Wrong> {
+    let mut rule = Rule { name: None, model: None, wwid: None, says: Vec::new() };
+    for (name, value) in table {
+        let key: &str = name.get_ref();
+        if let Some(found) = find(OF_RULES, key) {
+            let pattern = Some(source.read(found, name, value)?);
+            match key {
+                "name" => rule.name = pattern,
+                "model" => rule.model = pattern,
+                _ => rule.wwid = pattern,
+            }
+        } else if let Some(found) = find(OF_DEVICES, key) {
+            rule.says.push(source.read(found, name, value)?);
+        } else {
+            let known = OF_RULES.iter().map(|key| key.name).chain(OF_DEVICES.iter().map(|key| key.name));
+            return Err((source.line(name.span().start), format!("device: {}", unknown(key, known))));
+        }
+    }
+    if rule.name.is_none() && rule.model.is_none() && rule.wwid.is_none() {
+        let reason = "device: says not which devices it is about; give a name, a model or a wwid, as in name = \"sd*\"";
+        return Err((source.line(begins), reason.to_owned()));
+    }
+    Ok(rule)
+}
+
+/// The vendor's file: every key with its meaning and its default, in comments.
+pub fn vendor_file() -> String {
+    let mut text = String::from(
+        "# Configuration of seekwise-agent. Every line here is a comment that shows a default: the program needs no file.\n\
+         # Do not edit this one, it is replaced by updates: write /etc/seekwise/agent.toml, or drop-ins\n\
+         # /etc/seekwise/agent.toml.d/*.conf. `seekwise-agent configuration` says what holds, and refuses what is wrong.\n",
+    );
+    let mut add = |name: &str, default: &str, doc: &str, margin: &str| {
+        text += &format!("\n# {doc}\n");
+        if !default.is_empty() {
+            text += &format!("#{margin}{name} = {default}\n");
+        }
+    };
+    OF_DEVICES.iter().for_each(|key| add(key.name, key.default, key.doc, ""));
+    OF_PROGRAM.iter().for_each(|key| add(key.name, key.default, key.doc, ""));
+    text += "\n# Any of the first seven can be said of some devices, which are known by all of name, model and wwid that are given (* and ?\n\
+             # as in a shell). The later has the last word.\n#[[device]]\n";
+    for key in OF_RULES {
+        text += &format!("#{} = {:<17} # {}\n", key.name, key.default, key.doc);
+    }
+    text + "#mode = \"act\"\n"
+}

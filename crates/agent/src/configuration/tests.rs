@@ -1,0 +1,164 @@
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::topology::Kind;
+
+fn device(name: &str, model: &str) -> Device {
+    Device {
+        name: name.to_owned(),
+        number: (8, 0),
+        sequence: 1,
+        kind: Kind::Scsi,
+        model: Some(model.to_owned()),
+        size_sectors: 1 << 20,
+        rotational: true,
+        partitions: Vec::new(),
+        holders: Vec::new(),
+        below: Vec::new(),
+        has_queue: true,
+        left_alone: None,
+    }
+}
+
+/// A folder with these files.
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = folder.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn load(root: &Path) -> Configuration {
+    Configuration::load(&Sources::Below(root.to_owned())).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What is said of a file with this text.
+fn message(text: &str) -> String {
+    let folder = folder(&[("a.toml", text)]);
+    let error = Configuration::load(&Sources::Only(folder.path().join("a.toml"))).unwrap_err().to_string();
+    error.strip_prefix(&format!("{}/", folder.path().display())).unwrap_or(&error).to_owned()
+}
+
+#[test]
+fn without_a_file_it_watches_and_restores() {
+    let folder = folder(&[]);
+    let configuration = load(folder.path());
+    let settings = configuration.settings(&device("sda", ""), None);
+    assert_eq!((settings.mode, settings.exit), (Mode::Watch, Exit::Restore));
+    assert_eq!(settings.controller.label(), "seekwise");
+    assert!(!configuration.acts() && configuration.metrics.is_none() && configuration.read.is_empty());
+    assert!(settings.may_touch("iosched/fifo_batch") && !settings.may_touch("vm/swappiness"));
+}
+
+#[test]
+fn etc_takes_the_vendors_place_and_drop_ins_add_to_it() {
+    let folder = folder(&[
+        ("usr/lib/seekwise/agent.toml", "mode = \"act\"\nhistory = 7\n"),
+        ("etc/seekwise/agent.toml", "exit = \"keep\"\n"),
+        ("usr/lib/seekwise/agent.toml.d/20-a.conf", "history = 20\n"),
+        ("usr/lib/seekwise/agent.toml.d/30-b.conf", "history = 30\n"),
+        ("run/seekwise/agent.toml.d/30-b.conf", "budget_permille = 3\n"),
+        ("etc/seekwise/agent.toml.d/10-c.conf", "history = 10\n"),
+        ("etc/seekwise/agent.toml.d/notes", "this is no drop-in"),
+    ]);
+    let configuration = load(folder.path());
+    let settings = configuration.settings(&device("sda", ""), None);
+    assert_eq!((settings.mode, settings.exit), (Mode::Watch, Exit::Keep), "only one of the files is read");
+    assert_eq!((configuration.history, configuration.budget_permille), (20, 3));
+    let names: Vec<_> = configuration.read.iter().map(|path| path.strip_prefix(folder.path()).unwrap().to_owned()).collect();
+    let expected = [
+        "etc/seekwise/agent.toml",
+        "etc/seekwise/agent.toml.d/10-c.conf",
+        "usr/lib/seekwise/agent.toml.d/20-a.conf",
+        "run/seekwise/agent.toml.d/30-b.conf",
+    ];
+    assert_eq!(names, expected.map(PathBuf::from));
+    std::os::unix::fs::symlink("/dev/null", folder.path().join("etc/seekwise/agent.toml.d/20-a.conf")).unwrap();
+    assert_eq!(load(folder.path()).history, 10, "a link to /dev/null switches its namesake off");
+}
+
+#[test]
+fn a_device_is_known_by_all_that_is_given_and_the_later_rule_has_the_last_word() {
+    let rules = "\
+        [[device]]\nname = \"sd*\"\nmode = \"act\"\npreference = \"3,2,1\"\n\
+        [[device]]\nname = \"sd*\"\nmodel = \"ST*\"\nmode = \"leave-alone\"\n";
+    let folder = folder(&[("etc/seekwise/agent.toml", rules)]);
+    let configuration = load(folder.path());
+    let mode = |name, model| configuration.settings(&device(name, model), None).mode;
+    assert_eq!((mode("sda", "WDC"), mode("sda", "ST4000"), mode("vda", "ST4000")), (Mode::Act, Mode::LeaveAlone, Mode::Watch));
+    assert_eq!(configuration.settings(&device("sda", "ST4000"), None).preference.to_string(), "3,2,1");
+    assert!(configuration.acts());
+}
+
+#[test]
+fn what_is_wrong_is_said_with_file_line_key_value_and_what_would_be_right() {
+    let wrong = [
+        ("\nmode = \"on\"\n", "a.toml:2: mode = \"on\": should be \"watch\" or \"act\" or \"leave-alone\""),
+        ("history = 0x0\n", "a.toml:1: history = 0x0: should be a whole number from 1 to 100000"),
+        ("budget_permille = 2.5", "a.toml:1: budget_permille = 2.5: should be a whole number from 1 to 1000"),
+        ("exit = 1", "a.toml:1: exit = 1: should be \"restore\" or \"keep\""),
+        ("socket = \"here\"", "a.toml:1: socket = \"here\": should be a path from the root"),
+        ("metrics = \"9750\"", "a.toml:1: metrics = \"9750\": should be an address and a port, as in \"127.0.0.1:9750\""),
+        (
+            "attributes = [\"schedular\"]",
+            "a.toml:1: attributes = [\"schedular\"]: there is no attribute 'schedular'; did you mean scheduler?",
+        ),
+        ("attributes = []", "a.toml:1: attributes = []: should be a list of texts"),
+        ("candidates = [\"cfq\"]", "a.toml:1: candidates = [\"cfq\"]: Linux has no cfq; it has none, mq-deadline, kyber, bfq"),
+        ("candidates = [\"bfq:slice=1\"]", "a.toml:1: candidates = [\"bfq:slice=1\"]: bfq has no tunable 'slice'"),
+        ("controller = \"magic\"", "a.toml:1: controller = \"magic\": there is no controller 'magic'; known are fixed"),
+        ("preference = \"3,3,3\"", "a.toml:1: preference = \"3,3,3\": preference '3,3,3': the three add up to 9"),
+        ("mod = \"act\"", "a.toml:1: mod: there is no such key; did you mean mode?; known are mode, controller"),
+        ("[[device]]\nmode = \"act\"\n", "a.toml:1: device: says not which devices it is about"),
+        ("[[device]]\nname = \"sda\"\nhistory = 3\n", "a.toml:3: device: history: there is no such key"),
+        ("[device]\nname = \"sda\"\n", "a.toml:1: device: should be tables, each below a line [[device]]"),
+        ("mode = \"act\"\nmode = \"act\"", "a.toml:2: duplicate key"),
+        ("mode = ", "a.toml:1: "),
+    ];
+    for (text, expected) in wrong {
+        let message = message(text);
+        assert!(message.starts_with(expected), "{text:?}: {message}\nshould begin with {expected}");
+    }
+    let missing = Configuration::load(&Sources::Only(PathBuf::from("/no/such/file"))).unwrap_err();
+    assert!(missing.to_string().starts_with("/no/such/file: "), "{missing}");
+}
+
+#[test]
+fn the_vendors_file_names_every_key_with_its_default() {
+    let text = vendor_file();
+    let kept = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/agent.toml")).unwrap();
+    assert!(kept == text, "packaging/agent.toml is out of date: run `seekwise-agent configuration --vendor >packaging/agent.toml`");
+    // Without the comment signs it says what holds anyway.
+    let keys: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix('#').filter(|rest| rest.contains(" = ") && !rest.starts_with(' ')))
+        .collect();
+    let of_all: String = keys.iter().take_while(|line| !line.starts_with("name")).flat_map(|line| [line, "\n"]).collect();
+    let folder = folder(&[("etc/seekwise/agent.toml", &of_all)]);
+    let (said, unsaid) = (load(folder.path()), Configuration::default());
+    let shown = |configuration: &Configuration| format!("{:?}", Configuration { read: Vec::new(), ..configuration.clone() });
+    assert_eq!(shown(&said), shown(&unsaid));
+}
+
+#[test]
+fn a_candidate_counts_only_if_all_it_differs_in_may_be_touched() {
+    let settings = |attributes: &str| {
+        let folder = folder(&[("etc/seekwise/agent.toml", &format!("attributes = {attributes}"))]);
+        load(folder.path()).settings(&device("sda", ""), None)
+    };
+    let setting = |text: &str| Setting::parse(text).unwrap();
+    let found = setting("mq-deadline:fifo_batch=4");
+    let scheduler_only = settings("[\"scheduler\"]");
+    assert!(scheduler_only.allows(&setting("bfq"), &found));
+    assert!(!scheduler_only.allows(&setting("bfq:slice_idle=0"), &found));
+    assert!(scheduler_only.allows(&found, &found) && !scheduler_only.allows(&setting("mq-deadline"), &found));
+    assert!(!settings("[\"iosched/*\"]").allows(&setting("bfq"), &found));
+    assert!(settings("[\"iosched/*\"]").allows(&setting("mq-deadline"), &found));
+    assert!(!scheduler_only.allows(&setting("bfq read_ahead_kb=512"), &found));
+}

@@ -1,0 +1,146 @@
+//! How `seekwise-agent status` and its like ask the daemon: a line of JSON each way over a unix socket. Everybody may look; only root, and
+//! whom the daemon runs as, may touch.
+
+mod client;
+mod server;
+
+use serde::{Deserialize, Serialize};
+
+use crate::daemon::history::Entry;
+use crate::daemon::{Latest, Standing};
+
+pub use client::ask;
+pub use server::{Asked, Server};
+
+/// What is asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Ask {
+    /// What is watched, and how it goes.
+    Status,
+    /// What is in force and is not what was wanted.
+    Verify,
+    /// What happened.
+    History,
+    /// Tune a device again on which the agent had stood down.
+    Resume {
+        /// As in `sda`.
+        device: String,
+    },
+    /// Put everything back, and stand down.
+    Restore {
+        /// As in `sda`; all of them if nobody is named.
+        device: Option<String>,
+    },
+}
+
+/// What comes back.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// To [`Ask::Status`].
+    Status(Status),
+    /// To [`Ask::Verify`].
+    Differs(Vec<Differs>),
+    /// To [`Ask::History`].
+    History(Vec<Entry>),
+    /// It was done; what came of it, in sentences.
+    Done(Vec<String>),
+    /// It was not done, and why.
+    Refused(String),
+}
+
+/// The daemon.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// Its version.
+    pub version: String,
+    /// How long it runs.
+    pub runs_for_s: f64,
+    /// What it watches.
+    pub devices: Vec<DeviceStatus>,
+    /// What it does not, and why.
+    pub left_alone: Vec<(String, String)>,
+}
+
+/// A device that is watched.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    /// Its name.
+    pub device: String,
+    /// `watched`, `tuned` or `stood down`.
+    pub state: String,
+    /// Why, if it stood down.
+    pub why: Option<String>,
+    /// What was in force before the agent.
+    pub found: String,
+    /// What is in force.
+    pub in_force: String,
+    /// What would be set if it were tuned.
+    pub advice: Option<Advised>,
+    /// What the controller thought lately, the latest last.
+    pub thoughts: Vec<String>,
+    /// Requests that were seen.
+    pub requests: u64,
+    /// Events that the kernel lost.
+    pub lost: u64,
+    /// How it went in the latest window.
+    pub latest: Rates,
+}
+
+/// What would be set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advised {
+    /// For `seekwise-agent explain`.
+    pub id: String,
+    /// What.
+    pub setting: String,
+    /// Why.
+    pub why: String,
+    /// The promised gain in percent, and its standard error.
+    pub gain_percent: Option<f64>,
+    /// See `gain_percent`.
+    pub error_percent: Option<f64>,
+}
+
+impl From<Standing> for Advised {
+    fn from(standing: Standing) -> Advised {
+        let Standing { id, setting, why, gain_percent, error_percent } = standing;
+        Advised { id, setting, why, gain_percent, error_percent }
+    }
+}
+
+/// How it went.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Requests per second.
+    pub requests_per_s: f64,
+    /// 10^6 bytes per second.
+    pub mb_per_s: f64,
+    /// Mean response time in milliseconds.
+    pub response_ms: f64,
+    /// p99 response time in milliseconds.
+    pub p99_ms: f64,
+}
+
+impl From<Latest> for Rates {
+    fn from(latest: Latest) -> Rates {
+        let Latest { requests_per_s, mb_per_s, response_ms, p99_ms } = latest;
+        Rates { requests_per_s, mb_per_s, response_ms, p99_ms }
+    }
+}
+
+/// Something that is in force and was not wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Differs {
+    /// The device.
+    pub device: String,
+    /// The attribute.
+    pub attribute: String,
+    /// What the agent had set.
+    pub wanted: String,
+    /// What is there.
+    pub now: String,
+    /// Who on this machine sets it as well, in sentences.
+    pub rivals: Vec<String>,
+}

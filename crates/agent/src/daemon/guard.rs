@@ -1,0 +1,286 @@
+//! What a controller cannot see of the harm that a setting does: reads that wait far longer, a device that answers nobody, errors.
+//!
+//! It compares with what was before the change. The controller's own verification is about the mean of what was wanted; this is about the
+//! few that pay for it, and holds whatever controller decides.
+
+use std::fs;
+
+use block::{Nanos, Op};
+use learn::Event;
+use learn::merit::{BOUND_FACTOR, LEAST_BOUND_S};
+
+use crate::sysfs::Sysfs;
+
+/// Buckets of a [`Tail`]: eight to each doubling, from 1 ns on, so that a bound is right to 9%.
+const PER_DOUBLING: u32 = 8;
+const BUCKETS: usize = 64 * PER_DOUBLING as usize;
+/// With fewer reads there is no 99th percentile worth the name.
+const LEAST_READS: u64 = learn::merit::LEAST_REQUESTS;
+/// More than one in a hundred are late if they are more than that by so many standard errors.
+const SURE: f64 = 2.0;
+/// A change is answerable for what comes within so many seconds; later the load may be another one.
+const ANSWERABLE_S: f64 = 60.0;
+/// A device that has requests and answers none for so long stands still: three times what anybody should wait.
+const STANDS_STILL_S: f64 = 3.0 * LEAST_BOUND_S;
+
+/// Response times, coarsely.
+#[derive(Clone)]
+struct Tail {
+    counts: Box<[u32; BUCKETS]>,
+    all: u64,
+}
+
+impl Tail {
+    fn new() -> Tail {
+        Tail { counts: Box::new([0; BUCKETS]), all: 0 }
+    }
+
+    fn clear(&mut self) {
+        self.counts.fill(0);
+        self.all = 0;
+    }
+
+    fn add(&mut self, time: Nanos) {
+        self.counts[bucket(time)] += 1;
+        self.all += 1;
+    }
+
+    fn merge(&mut self, other: &Tail) {
+        self.counts.iter_mut().zip(other.counts.iter()).for_each(|(mine, more)| *mine += more);
+        self.all += other.all;
+    }
+
+    /// 99 of 100 took at most this long.
+    fn p99(&self) -> Nanos {
+        let wanted = self.all - self.all / 100;
+        let mut seen = 0;
+        let place = self.counts.iter().position(|&count| {
+            seen += u64::from(count);
+            seen >= wanted
+        });
+        upper(place.unwrap_or(BUCKETS - 1))
+    }
+
+    /// How many took longer.
+    fn above(&self, time: Nanos) -> u64 {
+        self.counts[bucket(time) + 1..].iter().map(|&count| u64::from(count)).sum()
+    }
+}
+
+/// The doubling in the high digits, an eighth of it in the low ones.
+fn bucket(time: Nanos) -> usize {
+    let time = time.0.max(1);
+    let doubling = time.ilog2();
+    let eighth = if doubling >= 3 { (time >> (doubling - 3)) as u32 & 7 } else { 0 };
+    (doubling * PER_DOUBLING + eighth) as usize
+}
+
+/// The longest time in a bucket.
+fn upper(bucket: usize) -> Nanos {
+    let (doubling, eighth) = (bucket as u32 / PER_DOUBLING, bucket as u64 % u64::from(PER_DOUBLING));
+    if doubling < 3 {
+        return Nanos((2 << doubling) - 1);
+    }
+    let next = u128::from(8 + eighth + 1) << (doubling - 3);
+    Nanos(u64::try_from(next - 1).unwrap_or(u64::MAX))
+}
+
+/// Watches over a device.
+pub struct Guard {
+    /// Reads under what is in force: of the last minute that ended, and of this one.
+    last: Tail,
+    current: Tail,
+    turns: Nanos,
+    /// Reads before the change, and when it was; `None` while nothing is on trial.
+    before: Option<(Tail, Nanos)>,
+    under_way: u64,
+    /// When something was done last, or came to an idle device.
+    moved: Nanos,
+    /// Errors that the driver had counted at the change.
+    errors: Option<u64>,
+}
+
+/// How often the older half of what is known is forgotten.
+const TURN: Nanos = Nanos(60_000_000_000);
+
+impl Guard {
+    /// From now on.
+    pub fn new(now: Nanos) -> Guard {
+        Guard { last: Tail::new(), current: Tail::new(), turns: now + TURN, before: None, under_way: 0, moved: now, errors: None }
+    }
+
+    /// Takes an event in.
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Queued(request) => {
+                if self.under_way == 0 {
+                    self.moved = request.arrival;
+                }
+                self.under_way += 1;
+            }
+            Event::Completed { request, at, .. } => {
+                self.under_way = self.under_way.saturating_sub(1);
+                self.moved = *at;
+                // Those that had been queued before the change were served by two settings.
+                let is_of_now = self.before.as_ref().is_none_or(|(_, since)| request.arrival >= *since);
+                if request.op == Op::Read && is_of_now {
+                    self.current.add(*at - request.arrival);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Events were lost: what is under way is not known any more.
+    pub fn lost(&mut self, now: Nanos) {
+        (self.under_way, self.moved) = (0, now);
+    }
+
+    /// Another setting is in force; `errors` are those that the driver counted so far.
+    pub fn changed(&mut self, now: Nanos, errors: Option<u64>) {
+        let mut before = std::mem::replace(&mut self.last, Tail::new());
+        before.merge(&self.current);
+        self.current.clear();
+        self.before = Some((before, now));
+        (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
+    }
+
+    /// What was there before is in force again, or what is in force has proved itself: nothing is on trial.
+    pub fn settled(&mut self) {
+        self.before = None;
+    }
+
+    /// Why what is in force must go, if it must.
+    pub fn objection(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
+        if now >= self.turns {
+            self.last = std::mem::replace(&mut self.current, Tail::new());
+            self.turns = now + TURN;
+        }
+        let (before, since) = self.before.as_ref()?;
+        if let (Some(then), Some(now)) = (self.errors, errors)
+            && now > then
+        {
+            return Some(format!("the driver counted {} errors of the device", now - then));
+        }
+        let stands_s = (now - self.moved).as_secs_f64();
+        if self.under_way > 0 && stands_s > STANDS_STILL_S {
+            return Some(format!("{} requests wait, and none was answered for {stands_s:.1} s", self.under_way));
+        }
+        if (now - *since).as_secs_f64() > ANSWERABLE_S {
+            self.before = None;
+            return None;
+        }
+        if before.all < LEAST_READS || self.current.all < LEAST_READS {
+            return None;
+        }
+        let bound = Nanos((before.p99().0 as f64 * BOUND_FACTOR) as u64);
+        let (late, all) = (self.current.above(bound), self.current.all);
+        let expected = 0.01 * all as f64;
+        (late as f64 > expected + SURE * expected.sqrt()).then(|| {
+            format!(
+                "{late} of {all} reads took longer than {:.1} ms, {BOUND_FACTOR:.0} times the p99 before the change",
+                bound.as_millis_f64()
+            )
+        })
+    }
+}
+
+/// The errors that a device's driver counted since it is there; `None` where it does not count (SCSI does: `ioerr_cnt`).
+pub fn errors(sysfs: &Sysfs, device: &str) -> Option<u64> {
+    let text = fs::read_to_string(sysfs.block(device).join("device/ioerr_cnt")).ok()?;
+    u64::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{Priority, Request};
+
+    use super::*;
+
+    fn ms(milliseconds: u64) -> Nanos {
+        Nanos::from_millis(milliseconds)
+    }
+
+    /// Reads that come one after the other, each taking so many milliseconds; returns when the last was done.
+    fn reads(guard: &mut Guard, mut at: Nanos, times_ms: impl Iterator<Item = u64>) -> Nanos {
+        for time in times_ms {
+            let request = Request {
+                id: 0,
+                stream: 1,
+                op: Op::Read,
+                sync: true,
+                priority: Priority::DEFAULT,
+                sectors: 8,
+                lba: 64,
+                arrival: at,
+            };
+            guard.event(&Event::Queued(request));
+            at += ms(time);
+            guard.event(&Event::Completed { request, dispatched: request.arrival, at });
+        }
+        at
+    }
+
+    #[test]
+    fn a_bucket_holds_what_is_up_to_an_eighth_apart() {
+        for time in [1, 2, 3, 7, 8, 9, 1_000, 123_456_789, u64::MAX] {
+            let (place, longest) = (bucket(Nanos(time)), upper(bucket(Nanos(time))));
+            assert!(longest.0 >= time && bucket(longest) == place, "{time} {longest:?}");
+            assert!(longest.0 as f64 <= 1.13 * time as f64 || time < 8, "{time} {longest:?}");
+        }
+    }
+
+    #[test]
+    fn reads_that_wait_far_longer_than_before_are_objected_to() {
+        let mut guard = Guard::new(Nanos::ZERO);
+        let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
+        guard.changed(now, None);
+        let now = reads(&mut guard, now, (0..300).map(|number| if number % 20 == 0 { 40 } else { 2 }));
+        let objection = guard.objection(now, None).unwrap_or_default();
+        assert!(objection.starts_with("15 of 300 reads took longer than 2"), "{objection}");
+    }
+
+    #[test]
+    fn a_few_slow_reads_are_chance_and_a_faster_mean_is_no_harm() {
+        let mut guard = Guard::new(Nanos::ZERO);
+        let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
+        guard.changed(now, None);
+        let now = reads(&mut guard, now, (0..300).map(|number| if number % 100 == 0 { 40 } else { 5 }));
+        assert_eq!(guard.objection(now, None), None);
+    }
+
+    #[test]
+    fn without_a_change_nothing_is_on_trial_and_an_old_change_is_not_answerable() {
+        let mut guard = Guard::new(Nanos::ZERO);
+        let now = reads(&mut guard, Nanos::ZERO, (0..300).map(|number| 1 + number));
+        assert_eq!(guard.objection(now, None), None);
+        guard.changed(now, None);
+        let later = now + Nanos::from_millis(61_000);
+        assert_eq!(guard.objection(later, None), None);
+        let later = reads(&mut guard, later, std::iter::repeat_n(2_000, 200));
+        assert_eq!(guard.objection(later, None), None, "it was settled");
+    }
+
+    #[test]
+    fn errors_and_a_device_that_stands_still_are_objected_to() {
+        let mut guard = Guard::new(Nanos::ZERO);
+        guard.changed(ms(1), Some(3));
+        assert_eq!(guard.objection(ms(2), Some(3)), None);
+        assert!(guard.objection(ms(2), Some(5)).is_some_and(|text| text.contains("2 errors")));
+        let request = Request {
+            id: 0,
+            stream: 1,
+            op: Op::Write,
+            sync: false,
+            priority: Priority::DEFAULT,
+            sectors: 8,
+            lba: 0,
+            arrival: ms(10),
+        };
+        guard.event(&Event::Queued(request));
+        assert_eq!(guard.objection(ms(2_000), Some(3)), None);
+        assert!(guard.objection(ms(4_000), Some(3)).is_some_and(|text| text.contains("none was answered for 4.0 s")));
+        guard.lost(ms(4_000));
+        assert_eq!(guard.objection(ms(4_000), Some(3)), None, "what is under way is not known");
+    }
+}

@@ -1,0 +1,137 @@
+//! What a daemon does with a device: a plant that can also say who else wrote, and put everything back; and the care that is taken of it.
+
+use std::collections::VecDeque;
+
+use block::{Nanos, SchedulerSpec, Tunable};
+use learn::plant::{Bounds, Identity};
+use learn::{Plant, PlantError, Setting};
+
+use crate::applier::{ApplierError, Foreign, Restored};
+use crate::configuration::Settings;
+
+/// A device that may be tuned, or only looked at.
+pub trait Hands: Plant + Send {
+    /// What is not as the agent put it last, what it [released](Hands::release) included.
+    ///
+    /// # Errors
+    /// The device is gone, or the applier is.
+    fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError>;
+
+    /// Stands down: what somebody else has written is theirs.
+    ///
+    /// # Errors
+    /// As [`foreign`](Hands::foreign).
+    fn release(&mut self) -> Result<(), ApplierError>;
+
+    /// May set again what it [released](Hands::release).
+    ///
+    /// # Errors
+    /// As [`foreign`](Hands::foreign).
+    fn resume(&mut self) -> Result<(), ApplierError>;
+
+    /// Puts back what was there before the agent.
+    ///
+    /// # Errors
+    /// As [`foreign`](Hands::foreign); the journal cannot be read.
+    fn restore(&mut self) -> Result<Vec<Restored>, ApplierError>;
+}
+
+const MINUTE: Nanos = Nanos(60_000_000_000);
+
+/// When settings were changed within the last minute.
+#[derive(Debug, Default)]
+pub struct Rate {
+    changes: VecDeque<Nanos>,
+}
+
+impl Rate {
+    /// Whether another change is too many; if so, when there is room for one.
+    fn full_until(&mut self, now: Nanos, most: u32) -> Option<Nanos> {
+        while self.changes.front().is_some_and(|&at| at + MINUTE <= now) {
+            self.changes.pop_front();
+        }
+        (self.changes.len() >= most as usize).then(|| self.changes.front().map_or(now, |&at| at + MINUTE))
+    }
+}
+
+/// Whether what a controller decides is done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Acts {
+    /// It is.
+    Yes,
+    /// It is not: it is only watched what would be done.
+    Watches,
+    /// It is not, because of this.
+    StoodDown(String),
+}
+
+/// A device within the configuration's limits. What is refused by them is remembered, to say what would have been done.
+pub struct Careful<'a> {
+    /// The device.
+    pub hands: &'a mut dyn Hands,
+    /// What may be done.
+    pub settings: &'a Settings,
+    /// What was in force before the agent: going back to it is always allowed.
+    pub found: &'a Setting,
+    /// Whether anything is done.
+    pub acts: &'a Acts,
+    /// How much was done lately.
+    pub rate: &'a mut Rate,
+    /// What was refused last.
+    pub refused: &'a mut Option<Setting>,
+}
+
+impl Careful<'_> {
+    /// Why this must not be set, if so.
+    fn objection(&mut self, now: Nanos, setting: &Setting) -> Option<String> {
+        match self.acts {
+            Acts::Watches => return Some("it is only watched".to_owned()),
+            Acts::StoodDown(why) => return Some(format!("the agent stands down: {why}")),
+            Acts::Yes if setting == self.found => return None,
+            Acts::Yes => {}
+        }
+        if !self.settings.allows(setting, self.found) {
+            return Some("the configuration's attributes do not allow to touch all of it".to_owned());
+        }
+        let most = self.settings.changes_per_minute;
+        let until = self.rate.full_until(now, most)?;
+        let in_s = (until - now).as_secs_f64();
+        Some(format!("{most} changes were made within a minute (changes_per_minute); there is room in {in_s:.0} s"))
+    }
+}
+
+impl Plant for Careful<'_> {
+    fn identity(&self) -> Identity {
+        self.hands.identity()
+    }
+
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        self.hands.schedulers()
+    }
+
+    fn tunables(&self) -> Vec<&'static Tunable> {
+        self.hands.tunables()
+    }
+
+    fn bounds(&self) -> Bounds {
+        self.hands.bounds()
+    }
+
+    fn setting(&self) -> Setting {
+        self.hands.setting()
+    }
+
+    fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {
+        self.hands.switching_time(from, to)
+    }
+
+    fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), PlantError> {
+        if let Some(reason) = self.objection(now, setting) {
+            *self.refused = Some(setting.clone());
+            return Err(PlantError { setting: setting.to_string(), reason });
+        }
+        self.hands.apply(now, setting)?;
+        self.rate.changes.push_back(now);
+        Ok(())
+    }
+}

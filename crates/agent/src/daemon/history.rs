@@ -1,0 +1,292 @@
+//! What happened, for `history` and `explain`: bounded in memory, and in a file that outlives the daemon.
+
+use std::collections::VecDeque;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// The file in the state directory; a line of JSON for each entry.
+const FILE: &str = "history.jsonl";
+/// Letters of an advice's id.
+const ID_LETTERS: usize = 8;
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A device is watched from now on.
+    Began,
+    /// Something would be set, if the device was to be tuned.
+    WouldSet,
+    /// A setting was put in force because the controller decided so.
+    Set,
+    /// A setting was put in force because the one before did harm that the controller does not see.
+    Guarded,
+    /// The plant, or a rule of the configuration, refused a setting.
+    Refused,
+    /// Somebody else has changed a setting.
+    Conflict,
+    /// The administrator let the agent tune the device again.
+    Resumed,
+    /// What was there before came back.
+    Restored,
+    /// The device is gone.
+    Gone,
+    /// Something could not be done; the text says what.
+    Trouble,
+}
+
+impl Kind {
+    /// As it is shown, and as metrics name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Began => "began",
+            Kind::WouldSet => "would-set",
+            Kind::Set => "set",
+            Kind::Guarded => "guarded",
+            Kind::Refused => "refused",
+            Kind::Conflict => "conflict",
+            Kind::Resumed => "resumed",
+            Kind::Restored => "restored",
+            Kind::Gone => "gone",
+            Kind::Trouble => "trouble",
+        }
+    }
+}
+
+/// What a candidate promised when something was decided.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Promised {
+    /// The candidate.
+    pub setting: String,
+    /// By how much it was to be better, in percent, and the standard error of that.
+    pub gain_percent: f64,
+    /// See `gain_percent`.
+    pub error_percent: f64,
+    /// Whether it would let a stream starve.
+    pub starves: bool,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Counts from 1, and goes on after a restart.
+    pub number: u64,
+    /// The id of what is advised or done: the same for the same change of the same device, whenever it comes up.
+    pub id: String,
+    /// When, in seconds since 1970.
+    pub unix_seconds: u64,
+    /// The device.
+    pub device: String,
+    /// What.
+    pub kind: Kind,
+    /// What was in force before.
+    pub from: String,
+    /// What is in force after it, or would be.
+    pub to: String,
+    /// Why.
+    pub why: String,
+    /// What was promised, in percent, and the standard error of that.
+    pub promised_percent: Option<f64>,
+    /// See `promised_percent`.
+    pub error_percent: Option<f64>,
+    /// What was measured of it, in percent; a later entry of the same number has it.
+    pub measured_percent: Option<f64>,
+    /// What the decision rests on: facts with their names.
+    pub seen: Vec<(String, String)>,
+    /// What every candidate promised, the best first.
+    pub candidates: Vec<Promised>,
+}
+
+impl Entry {
+    /// An entry of which nothing is known but this.
+    pub fn new(device: &str, kind: Kind, from: &str, to: &str, why: impl Into<String>) -> Entry {
+        Entry {
+            number: 0,
+            id: id(device, from, to),
+            unix_seconds: 0,
+            device: device.to_owned(),
+            kind,
+            from: from.to_owned(),
+            to: to.to_owned(),
+            why: why.into(),
+            promised_percent: None,
+            error_percent: None,
+            measured_percent: None,
+            seen: Vec::new(),
+            candidates: Vec::new(),
+        }
+    }
+}
+
+/// The id of a change: from the device and both settings, so that it is the same on every run.
+pub fn id(device: &str, from: &str, to: &str) -> String {
+    let digest = Sha256::digest(format!("{device}\n{from}\n{to}"));
+    let letters: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{device}-{}", &letters[..ID_LETTERS])
+}
+
+/// The latest entries.
+#[derive(Debug)]
+pub struct History {
+    most: usize,
+    entries: VecDeque<Entry>,
+    next: u64,
+    /// `None` if it is kept in memory only.
+    file: Option<PathBuf>,
+    /// Lines of the file.
+    lines: usize,
+}
+
+impl History {
+    /// At most so many, in memory.
+    pub fn in_memory(most: usize) -> History {
+        History { most, entries: VecDeque::new(), next: 1, file: None, lines: 0 }
+    }
+
+    /// At most so many, in a file of this folder; goes on where that ends.
+    ///
+    /// # Errors
+    /// The folder is not there or cannot be written to.
+    pub fn open(folder: &Path, most: usize) -> io::Result<History> {
+        let mut history = History { file: Some(folder.join(FILE)), ..History::in_memory(most) };
+        for entry in read(folder)? {
+            history.next = history.next.max(entry.number + 1);
+            history.take(entry);
+        }
+        // Also ends a line that a crash cut off.
+        history.compact()?;
+        Ok(history)
+    }
+
+    /// Adds an entry, and returns its number.
+    ///
+    /// # Errors
+    /// The file cannot be written; the entry is in memory all the same.
+    pub fn add(&mut self, unix_seconds: u64, entry: Entry) -> io::Result<u64> {
+        let number = self.next;
+        self.next += 1;
+        let entry = Entry { number, unix_seconds, ..entry };
+        self.write(&entry)?;
+        self.take(entry);
+        Ok(number)
+    }
+
+    /// What was measured of a change.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn measured(&mut self, number: u64, percent: f64) -> io::Result<()> {
+        let Some(entry) = self.entries.iter_mut().find(|entry| entry.number == number) else { return Ok(()) };
+        entry.measured_percent = Some(percent);
+        let entry = entry.clone();
+        self.write(&entry)
+    }
+
+    /// The entries, the oldest first.
+    pub fn entries(&self) -> impl DoubleEndedIterator<Item = &Entry> {
+        self.entries.iter()
+    }
+
+    fn take(&mut self, entry: Entry) {
+        // What was measured of an entry comes as the entry again.
+        if let Some(known) = self.entries.iter_mut().find(|known| known.number == entry.number) {
+            *known = entry;
+            return;
+        }
+        if self.entries.len() >= self.most {
+            self.entries.pop_front();
+        }
+        self.entries.push_back(entry);
+    }
+
+    fn write(&mut self, entry: &Entry) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let line = serde_json::to_string(entry)? + "\n";
+        OpenOptions::new().create(true).append(true).open(file)?.write_all(line.as_bytes())?;
+        self.lines += 1;
+        if self.lines > 2 * self.most { self.compact() } else { Ok(()) }
+    }
+
+    /// Leaves in the file what is in memory.
+    fn compact(&mut self) -> io::Result<()> {
+        let Some(file) = &self.file else { return Ok(()) };
+        let lines = self.entries.iter().map(|entry| Ok(serde_json::to_string(entry)? + "\n"));
+        let text = lines.collect::<io::Result<String>>()?;
+        report::record::replace(file, text.as_bytes()).map_err(io::Error::other)?;
+        self.lines = self.entries.len();
+        Ok(())
+    }
+}
+
+/// The entries in a folder's file, as they were written; none if there is no file. A line that a crash cut off is passed over.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn read(folder: &Path) -> io::Result<Vec<Entry>> {
+    match std::fs::read_to_string(folder.join(FILE)) {
+        Ok(text) => Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// The latest `most` of entries as they were written, what was measured in its place.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn latest(folder: &Path, most: usize) -> io::Result<Vec<Entry>> {
+    let mut history = History::in_memory(most);
+    read(folder)?.into_iter().for_each(|entry| history.take(entry));
+    Ok(history.entries.into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn entry(to: &str) -> Entry {
+        Entry::new("sda", Kind::Set, "mq-deadline", to, "because")
+    }
+
+    #[test]
+    fn the_same_change_has_the_same_id_and_another_has_another() {
+        assert_eq!(id("sda", "none", "bfq"), id("sda", "none", "bfq"));
+        assert_ne!(id("sda", "none", "bfq"), id("sdb", "none", "bfq"));
+        assert_ne!(id("sda", "none", "bfq"), id("sda", "bfq", "none"));
+        assert!(id("sda", "none", "bfq").starts_with("sda-"));
+    }
+
+    #[test]
+    fn it_outlives_the_daemon_and_stays_short() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut history = History::open(folder.path(), 3).unwrap();
+        for number in 1..=10 {
+            assert_eq!(history.add(number, entry(&format!("bfq:slice_idle={number}"))).unwrap(), number);
+        }
+        history.measured(9, 12.5).unwrap();
+        let lines = std::fs::read_to_string(folder.path().join(FILE)).unwrap().lines().count();
+        assert!(lines <= 7, "{lines} lines for a history of 3");
+        let again = History::open(folder.path(), 3).unwrap();
+        let kept: Vec<(u64, Option<f64>)> = again.entries().map(|entry| (entry.number, entry.measured_percent)).collect();
+        assert_eq!(kept, [(8, None), (9, Some(12.5)), (10, None)]);
+        assert_eq!(latest(folder.path(), 2).unwrap().iter().map(|entry| entry.number).collect::<Vec<_>>(), [9, 10]);
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_off_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        History::open(folder.path(), 3).unwrap().add(1, entry("bfq")).unwrap();
+        let path = folder.path().join(FILE);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{text}{}", &text[..20])).unwrap();
+        let mut again = History::open(folder.path(), 3).unwrap();
+        assert_eq!(again.add(2, entry("kyber")).unwrap(), 2);
+        assert_eq!(read(folder.path()).unwrap().len(), 2);
+    }
+}

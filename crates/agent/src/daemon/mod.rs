@@ -1,0 +1,401 @@
+//! The daemon without a clock: devices that come and go, what is asked of it, and what it tells.
+//!
+//! ```text
+//! run (clock, poll, signals) ──now──▶ Daemon ─▶ Watched: eyes ─▶ steering, guard ─▶ hands
+//!    ▲                                  │  ▲          one for each queue
+//!    │ readable                 history │  │ ask
+//!    └── eyes                   metrics ◀─ control
+//!                                   log
+//! ```
+//! Everything here is told what time it is, so tests need no patience.
+
+mod guard;
+mod hands;
+pub mod history;
+mod onlooker;
+pub mod open;
+mod rivals;
+pub mod run;
+#[cfg(test)]
+mod tests;
+mod watched;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::Nanos;
+use learn::experience::Experience;
+use tracing::{info, warn};
+
+pub use hands::{Acts, Hands};
+use history::{Entry, History, Kind};
+pub use watched::{Latest, Means, News, Standing, Watched};
+
+use crate::applier::{Outcome, Restored};
+use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
+use crate::control::{Answer, Ask, DeviceStatus, Differs, Status};
+use crate::metrics::Metrics;
+use crate::observe::Eyes;
+use crate::sysfs::Sysfs;
+use crate::topology::{self, Device};
+
+/// How often it is looked for devices that came or went.
+const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
+/// Memory for what was seen of all devices together, in MiB: it leaves enough of 64 for everything else.
+const MEMORY_MIB: i64 = 24;
+/// Memory for what was seen of one device at least.
+const LEAST_MIB: i64 = 2;
+
+/// A time, by both clocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// The monotonic clock, as events have it.
+    pub at: Nanos,
+    /// Seconds since 1970, for people.
+    pub unix_seconds: u64,
+}
+
+/// A device's hands and eyes.
+pub type Opened = (Box<dyn Hands>, Box<dyn Eyes>);
+
+/// How a device is reached.
+pub trait Opens {
+    /// Its hands and eyes.
+    ///
+    /// # Errors
+    /// Why it cannot be watched, or not be tuned, as a sentence for the log.
+    fn open(&mut self, device: &Device, settings: &Settings, at: Nanos) -> Result<Opened, String>;
+}
+
+/// What is watched, and what is to be done about it.
+pub struct Wants {
+    /// What the administrator wrote down.
+    pub configuration: Configuration,
+    /// Devices that were named on the command line, and nothing else; all that the configuration is about if there are none.
+    pub named: Vec<String>,
+    /// What is done with them whatever the configuration says.
+    pub mode: Option<Mode>,
+}
+
+impl Wants {
+    /// What holds for a device; `None` if it is not wanted.
+    fn settings(&self, sysfs: &Sysfs, device: &Device) -> Option<Settings> {
+        let mut settings = self.configuration.settings(device, wwid(sysfs, &device.name).as_deref());
+        let is_named = self.named.contains(&device.name);
+        if !self.named.is_empty() && !is_named {
+            return None;
+        }
+        settings.mode = self.mode.unwrap_or(settings.mode);
+        (settings.mode != Mode::LeaveAlone).then_some(settings)
+    }
+}
+
+/// A device, and the medium in it, to notice when it is another one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    name: String,
+    sequence: u64,
+}
+
+/// The daemon.
+pub struct Daemon {
+    sysfs: Sysfs,
+    /// The machine's `/`, for rules of udev and profiles of tuned.
+    root: PathBuf,
+    wants: Wants,
+    opens: Box<dyn Opens>,
+    experience: Arc<Experience>,
+    devices: BTreeMap<Identity, Watched>,
+    /// Devices that are not watched, and why.
+    left_alone: BTreeMap<Identity, String>,
+    history: History,
+    /// The number of each device's latest change.
+    changes: BTreeMap<String, u64>,
+    metrics: Metrics,
+    looks: Nanos,
+    began: Moment,
+}
+
+impl Daemon {
+    /// Without a device yet: [`step`](Daemon::step) looks for them.
+    pub fn new(
+        began: Moment,
+        (sysfs, root): (Sysfs, PathBuf),
+        wants: Wants,
+        opens: Box<dyn Opens>,
+        (experience, history, metrics): (Arc<Experience>, History, Metrics),
+    ) -> Daemon {
+        Daemon {
+            sysfs,
+            root,
+            wants,
+            opens,
+            experience,
+            devices: BTreeMap::new(),
+            left_alone: BTreeMap::new(),
+            history,
+            changes: BTreeMap::new(),
+            metrics,
+            looks: began.at,
+            began,
+        }
+    }
+
+    /// The devices that are watched.
+    pub fn watched(&self) -> impl Iterator<Item = &Watched> {
+        self.devices.values()
+    }
+
+    /// Why devices are not watched, as sentences.
+    pub fn reasons(&self) -> Vec<String> {
+        self.left_alone.iter().map(|(identity, why)| format!("{}: {why}", identity.name)).collect()
+    }
+
+    /// What happened so far.
+    pub fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// When it wants to be called next, if there is nothing to be seen before.
+    pub fn next(&self) -> Nanos {
+        self.devices.values().filter_map(Watched::next).fold(self.looks, Nanos::min)
+    }
+
+    /// Looks at everything.
+    pub fn step(&mut self, now: Moment) {
+        if now.at >= self.looks {
+            self.looks = now.at + LOOKS_FOR_DEVICES;
+            self.look_for_devices(now);
+        }
+        let mut gone = Vec::new();
+        let mut all = Vec::new();
+        for (identity, watched) in &mut self.devices {
+            match watched.step(now.at, guard::errors(&self.sysfs, &identity.name)) {
+                Ok(news) => all.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
+                Err(error) => gone.push((identity.clone(), error.to_string())),
+            }
+            self.metrics.seen(watched);
+        }
+        all.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
+    }
+
+    fn look_for_devices(&mut self, now: Moment) {
+        let found = match topology::devices(&self.sysfs) {
+            Ok(found) => found,
+            Err(error) => {
+                warn!("devices are not known: {error}");
+                return;
+            }
+        };
+        let identity = |device: &Device| Identity { name: device.name.clone(), sequence: device.sequence };
+        let there: Vec<Identity> = found.iter().map(identity).collect();
+        let gone: Vec<Identity> = self.devices.keys().filter(|known| !there.contains(known)).cloned().collect();
+        gone.iter().for_each(|identity| self.drop_device(now, identity, "it is gone"));
+        self.left_alone.retain(|known, _| there.contains(known));
+        let stacks = topology::stacks(&found);
+        let wanted: Vec<(Identity, &Device, Settings)> = found
+            .iter()
+            .filter(|device| !self.devices.contains_key(&identity(device)))
+            .filter_map(|device| Some((identity(device), device, self.wants.settings(&self.sysfs, device)?)))
+            .collect();
+        let all = (wanted.len() + self.devices.len()).max(1) as i64;
+        let memory_mib = (MEMORY_MIB / all).max(LEAST_MIB);
+        for (identity, device, settings) in wanted {
+            let stack = stacks.iter().find(|stack| stack.devices.contains(&device.name));
+            let is_asked_for = self.wants.named.contains(&device.name) && device.has_queue;
+            let reason = match stack {
+                Some(stack) if !stack.queues.contains(&device.name) && stack.left_alone.is_none() => {
+                    Some(format!("has no queue of its own; what is below it is tuned: {}", stack.queues.join(", ")))
+                }
+                Some(stack) => stack.left_alone.clone().filter(|_| !is_asked_for),
+                None => None,
+            };
+            match reason {
+                Some(reason) => {
+                    self.left_alone.insert(identity, reason);
+                }
+                None => self.add_device(now, identity, device, settings, memory_mib),
+            }
+        }
+    }
+
+    fn add_device(&mut self, now: Moment, identity: Identity, device: &Device, settings: Settings, memory_mib: i64) {
+        match self.opens.open(device, &settings, now.at) {
+            Ok((hands, eyes)) => {
+                let means = Means { budget_permille: self.wants.configuration.budget_permille, memory_mib };
+                let experience = self.experience.clone();
+                let (watched, news) = Watched::begin(now.at, &device.name, (settings, means), experience, hands, eyes);
+                self.metrics.begins(&device.name);
+                self.left_alone.remove(&identity);
+                self.devices.insert(identity, watched);
+                news.into_iter().for_each(|one| self.tell(now, &device.name, one));
+            }
+            Err(reason) => {
+                // Every few seconds again; said once.
+                if self.left_alone.insert(identity, reason.clone()).is_none_or(|known| known != reason) {
+                    self.tell(now, &device.name, News::Entry(Box::new(Entry::new(&device.name, Kind::Trouble, "", "", reason))));
+                }
+            }
+        }
+    }
+
+    fn drop_device(&mut self, now: Moment, identity: &Identity, why: &str) {
+        let Some(watched) = self.devices.remove(identity) else { return };
+        let in_force = watched.in_force().to_string();
+        let entry = Entry::new(&identity.name, Kind::Gone, &in_force, &in_force, why);
+        self.tell(now, &identity.name, News::Entry(Box::new(entry)));
+        self.metrics.gone(&identity.name);
+    }
+
+    /// Puts news where they belong: the history, the metrics, the log.
+    fn tell(&mut self, now: Moment, device: &str, news: News) {
+        let written = match news {
+            News::Measured(percent) => {
+                info!(device, "measured {} of the latest change", report::promises::signed(percent));
+                self.metrics.measured(device, percent);
+                let number = self.changes.get(device).copied().unwrap_or_default();
+                self.history.measured(number, percent)
+            }
+            News::Entry(mut entry) => {
+                if entry.kind == Kind::Conflict {
+                    let rivals = rivals::rivals(&self.root, "scheduler");
+                    entry.why = if rivals.is_empty() { entry.why } else { format!("{} ({})", entry.why, rivals.join("; ")) };
+                }
+                log(&entry);
+                self.metrics.happened(&entry);
+                let is_change = matches!(entry.kind, Kind::Set | Kind::Guarded);
+                self.history.add(now.unix_seconds, *entry).map(|number| {
+                    if is_change {
+                        self.changes.insert(device.to_owned(), number);
+                    }
+                })
+            }
+        };
+        if let Err(error) = written {
+            warn!("the history cannot be written: {error}");
+        }
+    }
+
+    /// What is asked of it. Who is not privileged may look and not touch.
+    pub fn answer(&mut self, now: Moment, ask: &Ask, is_privileged: bool) -> Answer {
+        let forbidden = || Answer::Refused("only root may ask for that".to_owned());
+        match ask {
+            Ask::Status => Answer::Status(self.status(now)),
+            Ask::Verify => Answer::Differs(self.differs()),
+            Ask::History => Answer::History(self.history.entries().cloned().collect()),
+            Ask::Resume { .. } | Ask::Restore { .. } if !is_privileged => forbidden(),
+            Ask::Resume { device } => self.touch(now, Some(device), Watched::resume),
+            Ask::Restore { device } => self.touch(now, device.as_deref(), Watched::restore),
+        }
+    }
+
+    fn touch(
+        &mut self,
+        now: Moment,
+        device: Option<&str>,
+        act: impl Fn(&mut Watched, Nanos) -> Result<Vec<News>, String>,
+    ) -> Answer {
+        let meant: Vec<&mut Watched> =
+            self.devices.values_mut().filter(|watched| device.is_none_or(|name| name == watched.name())).collect();
+        if let Some(name) = device.filter(|_| meant.is_empty()) {
+            let known: Vec<&str> = self.devices.keys().map(|identity| identity.name.as_str()).collect();
+            return Answer::Refused(format!("{name}: is not watched; watched are {}", known.join(", ")));
+        }
+        let mut came = Vec::new();
+        let mut refused = Vec::new();
+        for watched in meant {
+            match act(watched, now.at) {
+                Ok(news) => came.extend(news.into_iter().map(|one| (watched.name().to_owned(), one))),
+                Err(reason) => refused.push(reason),
+            }
+        }
+        let said: Vec<String> = came.iter().filter_map(|(_, news)| news.text()).collect();
+        came.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        if refused.is_empty() { Answer::Done(said) } else { Answer::Refused(refused.join("; ")) }
+    }
+
+    fn status(&self, now: Moment) -> Status {
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            runs_for_s: (now.at - self.began.at).as_secs_f64(),
+            devices: self.devices.values().map(device_status).collect(),
+            left_alone: self.left_alone.iter().map(|(identity, why)| (identity.name.clone(), why.clone())).collect(),
+        }
+    }
+
+    /// What is in force and is not what was wanted.
+    fn differs(&mut self) -> Vec<Differs> {
+        let mut found = Vec::new();
+        for (identity, watched) in &mut self.devices {
+            found.extend(watched.differs().into_iter().map(|(attribute, wanted, now)| Differs {
+                device: identity.name.clone(),
+                rivals: rivals::rivals(&self.root, &attribute),
+                attribute,
+                wanted,
+                now,
+            }));
+        }
+        found
+    }
+
+    /// Ends it: what is to be put back is put back.
+    pub fn end(&mut self, now: Moment) {
+        let mut came = Vec::new();
+        for (identity, watched) in &mut self.devices {
+            if watched.settings().exit == Exit::Restore && *watched.acts() == Acts::Yes {
+                match watched.restore(now.at) {
+                    Ok(news) => came.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
+                    Err(reason) => warn!(device = identity.name, "cannot put back what was there before: {reason}"),
+                }
+            }
+        }
+        came.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+    }
+}
+
+fn device_status(watched: &Watched) -> DeviceStatus {
+    let (state, why) = match watched.acts() {
+        Acts::Yes => ("tuned", None),
+        Acts::Watches => ("watched", None),
+        Acts::StoodDown(why) => ("stood down", Some(why.clone())),
+    };
+    DeviceStatus {
+        device: watched.name().to_owned(),
+        state: state.to_owned(),
+        why,
+        found: watched.found().to_string(),
+        in_force: watched.in_force().to_string(),
+        advice: watched.standing().cloned().map(Into::into),
+        thoughts: watched.thoughts().map(str::to_owned).collect(),
+        requests: watched.requests(),
+        lost: watched.lost(),
+        latest: watched.latest().into(),
+    }
+}
+
+fn log(entry: &Entry) {
+    let Entry { device, kind, id, from, to, why, .. } = entry;
+    let (kind, promised) = (kind.name(), entry.promised_percent.map(report::promises::signed).unwrap_or_default());
+    match entry.kind {
+        Kind::Conflict | Kind::Guarded | Kind::Trouble | Kind::Refused => warn!(device, kind, id, from, to, promised, "{why}"),
+        _ => info!(device, kind, id, from, to, promised, "{why}"),
+    }
+}
+
+/// What became of an original value, in words.
+pub fn restored(one: &Restored) -> String {
+    let Restored { attribute, original, outcome, .. } = one;
+    let original = original.as_deref().unwrap_or("what it was");
+    let attribute = if attribute.is_empty() { "all of it" } else { attribute };
+    match outcome {
+        Outcome::Back { instead_of } => format!("{attribute} is {original} again, not {instead_of}"),
+        Outcome::AlreadyThere => format!("{attribute} was {original} already"),
+        Outcome::Foreign { now: Some(now) } => format!("{attribute} stays {now}: somebody else wrote that"),
+        Outcome::Foreign { now: None } => format!("{attribute} is not there any more"),
+        Outcome::EarlierBoot => format!("{attribute}: the machine was started anew, which put it back"),
+        Outcome::Gone => format!("{attribute}: the device is gone"),
+        Outcome::Failed { reason } => format!("{attribute} could not be put back: {reason}"),
+    }
+}

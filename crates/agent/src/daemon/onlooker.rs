@@ -1,0 +1,91 @@
+//! A device that is only looked at: a plant that shows what is in force and refuses everything.
+
+use block::{Limits, Nanos, SchedulerSpec, Tunable};
+use learn::plant::{Bounds, Identity};
+use learn::{Plant, PlantError, Setting};
+
+use super::hands::Hands;
+use crate::applier::{ApplierError, Foreign, Restored};
+use crate::attribute::State;
+use crate::plant::in_force;
+use crate::sysfs::{RealFiles, Sysfs};
+use crate::topology::Device;
+
+/// What a switch of the scheduler keeps a device idle for: 31 to 40 ms on Linux 6.18, for an idle loop device.
+const SWITCH: Nanos = Nanos::from_millis(35);
+
+/// A device that is looked at.
+pub struct Onlooker {
+    sysfs: Sysfs,
+    name: String,
+    model: String,
+    capacity_sectors: u64,
+}
+
+impl Onlooker {
+    /// This device.
+    pub fn new(sysfs: &Sysfs, device: &Device) -> Onlooker {
+        Onlooker {
+            sysfs: sysfs.clone(),
+            name: device.name.clone(),
+            model: device.model.clone().unwrap_or_else(|| device.name.clone()),
+            capacity_sectors: device.size_sectors,
+        }
+    }
+
+    /// What is in force; nothing where the device is gone.
+    fn state(&self) -> State {
+        State::read(&RealFiles, &self.sysfs, &self.name).unwrap_or_default()
+    }
+}
+
+impl Plant for Onlooker {
+    fn identity(&self) -> Identity {
+        Identity { plant: "linux".to_owned(), device: self.model.clone() }
+    }
+
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        let offered = self.state().offered;
+        block::KERNEL.iter().copied().filter(|spec| offered.iter().any(|name| name == spec.name)).collect()
+    }
+
+    fn tunables(&self) -> Vec<&'static Tunable> {
+        Vec::new()
+    }
+
+    fn bounds(&self) -> Bounds {
+        let nr_requests = self.state().number("nr_requests").and_then(|number| u32::try_from(number).ok());
+        Bounds { capacity_sectors: self.capacity_sectors, limits: Limits::default(), nr_requests: nr_requests.unwrap_or(256) }
+    }
+
+    fn setting(&self) -> Setting {
+        in_force(&self.sysfs, &self.name)
+    }
+
+    fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {
+        if from.spec.name == to.spec.name { Nanos::ZERO } else { SWITCH }
+    }
+
+    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), PlantError> {
+        Err(PlantError { setting: setting.to_string(), reason: "it is only watched".to_owned() })
+    }
+}
+
+/// Where nothing is set there is nothing that others could change, and nothing to put back.
+impl Hands for Onlooker {
+    fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
+        Ok(Vec::new())
+    }
+
+    fn release(&mut self) -> Result<(), ApplierError> {
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<(), ApplierError> {
+        Ok(())
+    }
+
+    fn restore(&mut self) -> Result<Vec<Restored>, ApplierError> {
+        Ok(Vec::new())
+    }
+}

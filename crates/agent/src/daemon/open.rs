@@ -1,0 +1,178 @@
+//! How the machine's own devices are reached: with the applier where one can be asked, else, for looking only, as root.
+
+use std::path::{Path, PathBuf};
+
+use block::{Nanos, StreamId};
+use learn::Event;
+
+use super::hands::Hands;
+use super::onlooker::Onlooker;
+use super::{Opened, Opens};
+use crate::applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
+use crate::configuration::{Exit, Mode, Settings};
+use crate::observe::{Eyes, ObserveError, Tracepoints};
+use crate::plant::Linux;
+use crate::sysfs::Sysfs;
+use crate::topology::Device;
+
+/// The machine's devices.
+pub struct Machine {
+    sysfs: Sysfs,
+    applier: PathBuf,
+}
+
+impl Machine {
+    /// With an applier at this socket.
+    pub fn new(sysfs: Sysfs, applier: &Path) -> Machine {
+        Machine { sysfs, applier: applier.to_owned() }
+    }
+
+    /// Eyes over the applier's pipes, or one's own.
+    ///
+    /// # Errors
+    /// Neither the applier nor the kernel gives any.
+    pub fn eyes(&self, device: &Device) -> Result<Box<dyn Eyes>, String> {
+        let lent = Lent::new(&self.sysfs, &self.applier, device);
+        let lent = match lent {
+            Ok(lent) => return Ok(Box::new(lent)),
+            Err(reason) => reason,
+        };
+        if !rustix::process::geteuid().is_root() {
+            return Err(format!("its requests cannot be seen: {lent}"));
+        }
+        match Tracepoints::open(&self.sysfs, device) {
+            Ok(own) => Ok(Box::new(own)),
+            Err(error) => Err(format!("its requests cannot be seen: {error}")),
+        }
+    }
+}
+
+impl Opens for Machine {
+    fn open(&mut self, device: &Device, settings: &Settings, _at: Nanos) -> Result<Opened, String> {
+        let eyes = self.eyes(device)?;
+        if settings.mode != Mode::Act {
+            return Ok((Box::new(Onlooker::new(&self.sysfs, device)), eyes));
+        }
+        let linux = applied(&self.sysfs, &self.applier, device, settings);
+        let linux = linux.map_err(|error| format!("it cannot be tuned: {error}"))?;
+        Ok((Box::new(linux), eyes))
+    }
+}
+
+fn applied(sysfs: &Sysfs, applier: &Path, device: &Device, settings: &Settings) -> Result<Applied, ApplierError> {
+    let policy = if settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
+    let client = connected(applier, &device.name, policy)?;
+    let model = device.model.as_deref().unwrap_or(&device.name);
+    let mut linux = Linux::new(sysfs, &device.name, model, client, |attribute| settings.may_touch(attribute))?;
+    linux.because(&format!("decided by {}; `seekwise-agent history` says why", settings.controller.label()));
+    Ok(Applied { linux, socket: applier.to_owned(), device: device.name.clone(), policy })
+}
+
+/// A connection that has said what becomes of the device at the end.
+fn connected(applier: &Path, device: &str, policy: AtExit) -> Result<Client, ApplierError> {
+    let mut client = Client::connect(applier)?;
+    client.at_exit(device, policy)?;
+    Ok(client)
+}
+
+/// A device that the applier sets.
+struct Applied {
+    linux: Linux,
+    socket: PathBuf,
+    device: String,
+    policy: AtExit,
+}
+
+impl Applied {
+    /// Asks the applier; once more where it was started anew since.
+    fn ask<T>(&mut self, ask: impl Fn(&mut Client, &str) -> Result<T, ApplierError>) -> Result<T, ApplierError> {
+        match ask(self.linux.applier(), &self.device) {
+            Err(error) if error.kind == Kind::Unreachable => {
+                *self.linux.applier() = connected(&self.socket, &self.device, self.policy)?;
+                ask(self.linux.applier(), &self.device)
+            }
+            answer => answer,
+        }
+    }
+}
+
+impl learn::Plant for Applied {
+    fn identity(&self) -> learn::plant::Identity {
+        self.linux.identity()
+    }
+
+    fn schedulers(&self) -> Vec<&'static block::SchedulerSpec> {
+        self.linux.schedulers()
+    }
+
+    fn tunables(&self) -> Vec<&'static block::Tunable> {
+        self.linux.tunables()
+    }
+
+    fn bounds(&self) -> learn::plant::Bounds {
+        self.linux.bounds()
+    }
+
+    fn setting(&self) -> learn::Setting {
+        self.linux.setting()
+    }
+
+    fn switching_time(&self, from: &learn::Setting, to: &learn::Setting) -> Nanos {
+        self.linux.switching_time(from, to)
+    }
+
+    fn apply(&mut self, now: Nanos, setting: &learn::Setting) -> Result<(), learn::PlantError> {
+        self.linux.apply(now, setting)
+    }
+}
+
+impl Hands for Applied {
+    fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
+        self.ask(Client::foreign)
+    }
+
+    fn release(&mut self) -> Result<(), ApplierError> {
+        self.ask(Client::release)
+    }
+
+    fn resume(&mut self) -> Result<(), ApplierError> {
+        self.ask(Client::resume)
+    }
+
+    fn restore(&mut self) -> Result<Vec<Restored>, ApplierError> {
+        self.ask(|client, device| client.restore(Some(device)))
+    }
+}
+
+/// Tracepoints whose pipes the applier opened; they end with the connection.
+struct Lent {
+    tracepoints: Tracepoints,
+    _applier: Client,
+}
+
+impl Lent {
+    fn new(sysfs: &Sysfs, applier: &Path, device: &Device) -> Result<Lent, String> {
+        let mut client = Client::connect(applier).map_err(|error| error.to_string())?;
+        let lent = client.tracepoints(&device.name).map_err(|error| error.to_string())?;
+        let tracepoints = Tracepoints::of_pipes(sysfs, device, lent.pipes, &lent.formats).map_err(|error| error.to_string())?;
+        Ok(Lent { tracepoints, _applier: client })
+    }
+}
+
+impl Eyes for Lent {
+    fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError> {
+        self.tracepoints.read(out)
+    }
+
+    fn lost(&self) -> u64 {
+        self.tracepoints.lost()
+    }
+
+    fn name(&self, stream: StreamId) -> Option<&str> {
+        self.tracepoints.name(stream)
+    }
+
+    fn fds(&self) -> Vec<std::os::fd::BorrowedFd<'_>> {
+        self.tracepoints.fds()
+    }
+}

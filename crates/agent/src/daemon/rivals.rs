@@ -1,0 +1,88 @@
+//! Who else on this machine sets a queue's attributes: nothing in Linux tells who wrote a file of sysfs, but rules and profiles on disk tell
+//! who would.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where udev looks for rules, the administrator's first.
+const UDEV: [&str; 3] = ["etc/udev/rules.d", "run/udev/rules.d", "usr/lib/udev/rules.d"];
+/// Where tuned notes the profile in force, and where profiles are.
+const TUNED_ACTIVE: &str = "etc/tuned/active_profile";
+const TUNED: [&str; 4] = ["etc/tuned", "etc/tuned/profiles", "usr/lib/tuned", "usr/lib/tuned/profiles"];
+/// No rule is longer; what is would be no rule.
+const LONGEST: u64 = 1 << 20;
+
+/// Sentences about who names this attribute, below `root`: a machine's `/`, or a test's folder.
+pub fn rivals(root: &Path, attribute: &str) -> Vec<String> {
+    let rules = UDEV.iter().flat_map(|folder| files(&root.join(folder))).filter(|rule| {
+        let is_rule = rule.extension().is_some_and(|extension| extension == "rules");
+        is_rule && lines(rule).any(|line| line.contains(&format!("queue/{attribute}")))
+    });
+    let mut found: Vec<String> = rules.map(|rule| format!("the udev rule {} sets it", shown(root, &rule))).collect();
+    found.extend(tuned(root, attribute));
+    found
+}
+
+/// The profile of tuned that is in force, if it sets the attribute.
+fn tuned(root: &Path, attribute: &str) -> Option<String> {
+    let active = fs::read_to_string(root.join(TUNED_ACTIVE)).ok()?;
+    let name = active.split_whitespace().next()?.to_owned();
+    let profile = TUNED.iter().map(|folder| root.join(folder).join(&name).join("tuned.conf")).find(|file| file.exists())?;
+    // The plugin `disk` has names of its own for two of them.
+    let own = match attribute {
+        "scheduler" => "elevator",
+        "read_ahead_kb" => "readahead",
+        other => other,
+    };
+    let names_it = lines(&profile).any(|line| line.starts_with(own) || line.contains(&format!("queue/{attribute}")));
+    names_it.then(|| format!("tuned's profile '{name}' sets it ({})", shown(root, &profile)))
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+/// The lines that are no comments.
+fn lines(file: &Path) -> impl Iterator<Item = String> + use<> {
+    let is_short = fs::metadata(file).is_ok_and(|metadata| metadata.len() <= LONGEST);
+    let text = if is_short { fs::read_to_string(file).unwrap_or_default() } else { String::new() };
+    let lines: Vec<String> = text.lines().map(|line| line.trim().to_owned()).filter(|line| !line.starts_with(['#', ';'])).collect();
+    lines.into_iter()
+}
+
+fn shown(root: &Path, file: &Path) -> String {
+    Path::new("/").join(file.strip_prefix(root).unwrap_or(file)).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn rules_and_the_profile_in_force_that_name_an_attribute_are_found() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("etc/udev/rules.d/60-io.rules", "ACTION==\"add\", ATTR{queue/scheduler}=\"bfq\"\n");
+        write("etc/udev/rules.d/70-other.rules", "# ATTR{queue/scheduler}=\"none\"\nATTR{queue/rotational}=\"0\"\n");
+        write("etc/tuned/active_profile", "fast\n");
+        write("usr/lib/tuned/fast/tuned.conf", "[disk]\nelevator=none\n");
+        write("usr/lib/tuned/slow/tuned.conf", "[disk]\nreadahead=>4096\n");
+        let found = rivals(root.path(), "scheduler");
+        assert_eq!(
+            found,
+            [
+                "the udev rule /etc/udev/rules.d/60-io.rules sets it",
+                "tuned's profile 'fast' sets it (/usr/lib/tuned/fast/tuned.conf)"
+            ]
+        );
+        assert!(rivals(root.path(), "read_ahead_kb").is_empty() && rivals(Path::new("/no/such/root"), "scheduler").is_empty());
+    }
+}

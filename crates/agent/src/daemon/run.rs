@@ -1,0 +1,85 @@
+//! The outermost loop: the only place that reads clocks and waits.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use block::Nanos;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::history::Entry;
+use super::{Daemon, Moment};
+use crate::control::Server;
+use crate::notify::Notify;
+
+/// How long it sleeps at most: signals are only looked at in between.
+const LONGEST: Duration = Duration::from_millis(500);
+/// How long it sleeps at least, so that a device with many requests does not wake it for each: reads in between are batched.
+const LEAST: Duration = Duration::from_millis(20);
+
+/// What runs beside the devices.
+pub struct Beside<'a> {
+    /// Who asks; nobody can if there is none.
+    pub control: Option<Server>,
+    /// systemd.
+    pub notify: Notify,
+    /// Set: end.
+    pub stop: &'a AtomicBool,
+    /// When it ends by itself.
+    pub lasts: Option<Duration>,
+}
+
+/// Now.
+pub fn now() -> Moment {
+    let at = clock_gettime(ClockId::Monotonic);
+    let nanos = u64::try_from(at.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(at.tv_nsec).unwrap_or(0);
+    let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Moment { at: Nanos(nanos), unix_seconds }
+}
+
+/// Runs until it is told to stop. Each entry of the history goes to `told` as it comes.
+///
+/// # Errors
+/// What `told` returns; everything is put back all the same.
+pub fn run(daemon: &mut Daemon, beside: &Beside, mut told: impl FnMut(&Entry) -> std::io::Result<()>) -> std::io::Result<()> {
+    let ends = beside.lasts.map(|lasts| now().at + Nanos(lasts.as_nanos() as u64));
+    let mut last = daemon.history().entries().next_back().map_or(0, |entry| entry.number);
+    let mut lives = now().at;
+    let outcome = loop {
+        let moment = now();
+        daemon.step(moment);
+        while let Some(asked) = beside.control.as_ref().and_then(Server::asked) {
+            let answer = daemon.answer(now(), &asked.ask, asked.is_privileged);
+            asked.answer(answer);
+        }
+        let tells = daemon.history().entries().filter(|entry| entry.number > last).try_for_each(&mut told);
+        last = daemon.history().entries().next_back().map_or(last, |entry| entry.number);
+        if tells.is_err() || beside.stop.load(Ordering::Relaxed) || ends.is_some_and(|ends| moment.at >= ends) {
+            break tells;
+        }
+        if let Some(interval) = beside.notify.interval().filter(|_| moment.at >= lives) {
+            beside.notify.lives();
+            lives = moment.at + Nanos(interval.as_nanos() as u64 / 2);
+        }
+        wait(daemon, beside, ends);
+    };
+    beside.notify.stopping();
+    daemon.end(now());
+    outcome
+}
+
+/// Sleeps until there is something to see, somebody asks, or a window ends.
+fn wait(daemon: &Daemon, beside: &Beside, ends: Option<Nanos>) {
+    let next = ends.map_or(daemon.next(), |ends| daemon.next().min(ends));
+    let until = Duration::from_nanos((next - now().at).0).clamp(LEAST, LONGEST);
+    let Ok(timeout) = Timespec::try_from(until) else { return };
+    let fds: Vec<_> =
+        daemon.watched().flat_map(|watched| watched.eyes().fds()).chain(beside.control.as_ref().map(Server::fd)).collect();
+    let mut polled: Vec<PollFd> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
+    match poll(&mut polled, Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => {}
+        // A pipe of a device that is gone; the next look finds that out.
+        Err(_) => std::thread::sleep(LEAST),
+    }
+}

@@ -1,0 +1,383 @@
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard};
+
+use block::{Op, Priority, Request, SchedulerSpec, StreamId, Tunable};
+use learn::plant::{Bounds, Identity as PlantIdentity};
+use learn::{Event, Plant, PlantError, Setting};
+
+use super::*;
+use crate::applier::{ApplierError, Foreign, Kind as Trouble};
+use crate::configuration::Sources;
+use crate::observe::ObserveError;
+
+/// What a device and its applier are, as far as the daemon sees them.
+struct World {
+    setting: Setting,
+    original: Setting,
+    foreign: Vec<Foreign>,
+    is_released: bool,
+    events: Vec<Event>,
+    lost: u64,
+    is_gone: bool,
+}
+
+#[derive(Clone)]
+struct Device(Arc<Mutex<World>>);
+
+impl Device {
+    fn new() -> Device {
+        let setting = Setting::parse("mq-deadline").unwrap();
+        Device(Arc::new(Mutex::new(World {
+            original: setting.clone(),
+            setting,
+            foreign: Vec::new(),
+            is_released: false,
+            events: Vec::new(),
+            lost: 0,
+            is_gone: false,
+        })))
+    }
+
+    fn world(&self) -> MutexGuard<'_, World> {
+        self.0.lock().unwrap()
+    }
+
+    fn scheduler(&self) -> &'static str {
+        self.world().setting.spec.name
+    }
+
+    /// Reads of one process that take so long each, one after the other, between these seconds.
+    fn reads(&self, from_s: u64, to_s: u64, takes_ms: u64) {
+        let mut at = Nanos::from_millis(1_000 * from_s);
+        let mut world = self.world();
+        while at < Nanos::from_millis(1_000 * to_s) {
+            let done = at + Nanos::from_millis(takes_ms);
+            let (op, priority) = (Op::Read, Priority::DEFAULT);
+            let request = Request { id: 0, stream: 1, op, sync: true, priority, sectors: 8, lba: at.0 % 100_000 * 8, arrival: at };
+            world.events.push(Event::Queued(request));
+            world.events.push(Event::Completed { request, dispatched: at, at: done });
+            at = done;
+        }
+    }
+
+    /// Somebody else sets the scheduler.
+    fn rival(&self, scheduler: &str) {
+        let mut world = self.world();
+        let ours = world.setting.spec.name.to_owned();
+        world.setting = Setting::parse(scheduler).unwrap();
+        world.foreign = vec![Foreign { attribute: "scheduler".to_owned(), ours, now: Some(scheduler.to_owned()), released: false }];
+    }
+}
+
+impl Plant for Device {
+    fn identity(&self) -> PlantIdentity {
+        PlantIdentity { plant: "linux".to_owned(), device: "model".to_owned() }
+    }
+
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        block::KERNEL.to_vec()
+    }
+
+    fn tunables(&self) -> Vec<&'static Tunable> {
+        Vec::new()
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds { capacity_sectors: 1 << 30, limits: block::Limits::default(), nr_requests: 256 }
+    }
+
+    fn setting(&self) -> Setting {
+        self.world().setting.clone()
+    }
+
+    fn switching_time(&self, _from: &Setting, _to: &Setting) -> Nanos {
+        Nanos::from_millis(35)
+    }
+
+    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), PlantError> {
+        self.world().setting = setting.clone();
+        Ok(())
+    }
+}
+
+impl Hands for Device {
+    fn foreign(&mut self) -> Result<Vec<Foreign>, ApplierError> {
+        let world = self.world();
+        if world.is_gone {
+            return Err(ApplierError { kind: Trouble::NoDevice, message: "sda is gone".to_owned() });
+        }
+        Ok(world.foreign.iter().map(|one| Foreign { released: world.is_released, ..one.clone() }).collect())
+    }
+
+    fn release(&mut self) -> Result<(), ApplierError> {
+        self.world().is_released = true;
+        Ok(())
+    }
+
+    fn resume(&mut self) -> Result<(), ApplierError> {
+        let mut world = self.world();
+        (world.is_released, world.original) = (false, world.setting.clone());
+        world.foreign.clear();
+        Ok(())
+    }
+
+    fn restore(&mut self) -> Result<Vec<Restored>, ApplierError> {
+        let mut world = self.world();
+        if world.setting == world.original {
+            return Ok(Vec::new());
+        }
+        let instead_of = world.setting.spec.name.to_owned();
+        world.setting = world.original.clone();
+        Ok(vec![Restored {
+            device: "sda".to_owned(),
+            attribute: "scheduler".to_owned(),
+            original: Some(world.original.spec.name.to_owned()),
+            outcome: Outcome::Back { instead_of },
+        }])
+    }
+}
+
+impl Eyes for Device {
+    fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError> {
+        let mut world = self.world();
+        out.append(&mut world.events);
+        if world.is_gone { Err(ObserveError::Gone { device: "sda".to_owned() }) } else { Ok(()) }
+    }
+
+    fn lost(&self) -> u64 {
+        self.world().lost
+    }
+
+    fn name(&self, _stream: StreamId) -> Option<&str> {
+        None
+    }
+
+    fn fds(&self) -> Vec<std::os::fd::BorrowedFd<'_>> {
+        Vec::new()
+    }
+}
+
+struct Opener(Device);
+
+impl Opens for Opener {
+    fn open(&mut self, _: &topology::Device, _: &Settings, _: Nanos) -> Result<Opened, String> {
+        Ok((Box::new(self.0.clone()), Box::new(self.0.clone())))
+    }
+}
+
+/// Puts a disk into a folder that looks like sysfs.
+fn plug(root: &Path, name: &str, files: &[(&str, &str)]) {
+    let folder = root.join("sys/block").join(name);
+    for place in ["holders", "slaves", "mq/0", "queue"] {
+        fs::create_dir_all(folder.join(place)).unwrap();
+    }
+    let usual = [("dev", "8:0"), ("size", "1000000"), ("ro", "0"), ("queue/rotational", "1"), ("diskseq", "1")];
+    for (file, text) in usual.iter().chain(files) {
+        fs::write(folder.join(file), format!("{text}\n")).unwrap();
+    }
+}
+
+/// A daemon that watches one device, and the time.
+struct Scene {
+    root: tempfile::TempDir,
+    device: Device,
+    daemon: Daemon,
+    metrics: Metrics,
+    now_s: u64,
+}
+
+impl Scene {
+    /// With this configuration. The controller goes from one scheduler to the next every two seconds, unless it says otherwise.
+    fn new(configuration: &str) -> Scene {
+        let root = tempfile::tempdir().unwrap();
+        plug(root.path(), "sda", &[]);
+        let file = root.path().join("agent.toml");
+        let usual = if configuration.contains("controller") { "" } else { "controller = \"rotate:window_ms=2000\"\n" };
+        fs::write(&file, format!("candidates = [\"kernel\"]\n{usual}{configuration}")).unwrap();
+        let wants = Wants { configuration: Configuration::load(&Sources::Only(file)).unwrap(), named: Vec::new(), mode: None };
+        let (device, metrics) = (Device::new(), Metrics::new());
+        let opens = Box::new(Opener(device.clone()));
+        let began = Moment { at: Nanos::ZERO, unix_seconds: 1_000 };
+        let kept = (Arc::default(), History::in_memory(100), metrics.clone());
+        let daemon = Daemon::new(began, (Sysfs::at(root.path()), root.path().to_owned()), wants, opens, kept);
+        let mut scene = Scene { root, device, daemon, metrics, now_s: 0 };
+        scene.daemon.step(scene.moment());
+        scene
+    }
+
+    fn moment(&self) -> Moment {
+        Moment { at: Nanos::from_millis(1_000 * self.now_s), unix_seconds: 1_000 + self.now_s }
+    }
+
+    /// Lets seconds go by, in each of which the device answers requests in so many milliseconds.
+    fn pass(&mut self, seconds: u64, takes_ms: u64) {
+        for _ in 0..seconds {
+            self.device.reads(self.now_s, self.now_s + 1, takes_ms);
+            self.now_s += 1;
+            self.daemon.step(self.moment());
+        }
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        self.daemon.history().entries().map(|entry| entry.kind).collect()
+    }
+
+    fn last(&self, kind: Kind) -> Entry {
+        self.daemon.history().entries().rfind(|entry| entry.kind == kind).unwrap_or_else(|| panic!("no {}", kind.name())).clone()
+    }
+
+    fn ask(&mut self, ask: &Ask) -> Answer {
+        self.daemon.answer(self.moment(), ask, true)
+    }
+
+    fn status(&mut self) -> Status {
+        let Answer::Status(status) = self.ask(&Ask::Status) else { panic!("a status") };
+        status
+    }
+}
+
+#[test]
+fn watching_says_what_would_be_set_and_sets_nothing() {
+    let mut scene = Scene::new("");
+    scene.pass(10, 5);
+    assert_eq!(scene.device.scheduler(), "mq-deadline");
+    assert!(scene.kinds().contains(&Kind::WouldSet) && !scene.kinds().contains(&Kind::Set), "{:?}", scene.kinds());
+    let status = scene.status();
+    let device = &status.devices[0];
+    assert_eq!((device.device.as_str(), device.state.as_str(), device.requests), ("sda", "watched", 2_000));
+    assert!(device.advice.is_some() && device.latest.requests_per_s > 190.0, "{device:?}");
+}
+
+#[test]
+fn acting_sets_tells_why_and_puts_everything_back_at_the_end() {
+    let mut scene = Scene::new("mode = \"act\"");
+    scene.pass(12, 5);
+    assert_ne!(scene.device.scheduler(), "mq-deadline");
+    let set = scene.last(Kind::Set);
+    assert!(!set.why.is_empty() && set.to == scene.device.world().setting.to_string(), "{set:?}");
+    scene.daemon.end(scene.moment());
+    assert_eq!(scene.device.scheduler(), "mq-deadline");
+    assert!(scene.last(Kind::Restored).why.contains("scheduler is mq-deadline again"));
+    assert!(scene.metrics.text().contains("seekwise_changes_total{device=\"sda\",reason=\"restore\"} 1"));
+}
+
+#[test]
+fn what_is_to_be_kept_at_the_end_is_kept() {
+    let mut scene = Scene::new("mode = \"act\"\nexit = \"keep\"");
+    scene.pass(5, 5);
+    let before = scene.device.scheduler();
+    scene.daemon.end(scene.moment());
+    assert!(scene.device.scheduler() == before && before != "mq-deadline");
+}
+
+#[test]
+fn a_rival_makes_it_stand_down_until_it_is_told_otherwise() {
+    let mut scene = Scene::new("mode = \"act\"");
+    fs::create_dir_all(scene.root.path().join("etc/udev/rules.d")).unwrap();
+    fs::write(scene.root.path().join("etc/udev/rules.d/60-io.rules"), "ATTR{queue/scheduler}=\"kyber\"\n").unwrap();
+    scene.pass(3, 5);
+    scene.device.rival("kyber");
+    scene.pass(10, 5);
+    assert_eq!(scene.device.scheduler(), "kyber", "what somebody else set stays");
+    let conflict = scene.last(Kind::Conflict);
+    for word in ["scheduler is kyber and not", "seekwise-agent resume sda", "/etc/udev/rules.d/60-io.rules"] {
+        assert!(conflict.why.contains(word), "{word}: {}", conflict.why);
+    }
+    assert_eq!(scene.status().devices[0].state, "stood down");
+    // At the end it stays as well.
+    scene.daemon.end(scene.moment());
+    assert_eq!(scene.device.scheduler(), "kyber");
+    let refused = scene.daemon.answer(scene.moment(), &Ask::Resume { device: "sda".to_owned() }, false);
+    assert_eq!(refused, Answer::Refused("only root may ask for that".to_owned()));
+    assert!(matches!(scene.ask(&Ask::Resume { device: "sda".to_owned() }), Answer::Done(_)));
+    scene.pass(10, 5);
+    assert_eq!(scene.status().devices[0].state, "tuned");
+    assert!(scene.metrics.text().contains("seekwise_conflicts_total{device=\"sda\"} 1"));
+    assert!(matches!(scene.ask(&Ask::Resume { device: "sda".to_owned() }), Answer::Refused(why) if why.contains("tuned already")));
+    assert!(
+        matches!(scene.ask(&Ask::Resume { device: "sdz".to_owned() }), Answer::Refused(why) if why.contains("watched are sda"))
+    );
+}
+
+#[test]
+fn too_many_changes_are_refused() {
+    let mut scene = Scene::new("mode = \"act\"\nchanges_per_minute = 3");
+    scene.pass(40, 5);
+    let changes = scene.kinds().iter().filter(|kind| **kind == Kind::Set).count();
+    let back = scene.daemon.history().entries().filter(|entry| entry.kind == Kind::Set && entry.to == "mq-deadline").count();
+    assert!(changes - back <= 3, "{changes} changes");
+    assert!(scene.last(Kind::Refused).why.contains("3 changes were made within a minute (changes_per_minute)"));
+}
+
+#[test]
+fn what_may_not_be_touched_is_not() {
+    let mut scene = Scene::new("mode = \"act\"\nattributes = [\"iosched/*\"]");
+    scene.pass(10, 5);
+    assert_eq!(scene.device.scheduler(), "mq-deadline");
+}
+
+#[test]
+fn the_guard_goes_back_where_reads_wait_far_longer() {
+    let mut scene = Scene::new("mode = \"act\"\ncontroller = \"rotate:window_ms=20000\"");
+    scene.pass(41, 5);
+    assert_ne!(scene.device.scheduler(), "mq-deadline");
+    scene.pass(5, 40);
+    assert_eq!(scene.device.scheduler(), "mq-deadline");
+    let guarded = scene.last(Kind::Guarded);
+    assert!(guarded.why.contains("reads took longer than") && guarded.why.contains("back to mq-deadline"), "{}", guarded.why);
+    assert!(scene.metrics.text().contains("seekwise_changes_total{device=\"sda\",reason=\"guard\"} 1"));
+}
+
+#[test]
+fn what_was_measured_of_a_change_is_noted_with_it() {
+    let mut scene = Scene::new("mode = \"act\"\ncontroller = \"rotate:window_ms=10000\"");
+    scene.pass(20, 20);
+    scene.pass(11, 10);
+    // Twice as fast is twice the throughput and half the response time.
+    let set = scene.daemon.history().entries().find(|entry| entry.to == "kyber").unwrap().clone();
+    assert!(set.measured_percent.is_some_and(|percent| percent > 50.0), "{set:?}");
+}
+
+#[test]
+fn lost_events_begin_the_observation_anew() {
+    let mut scene = Scene::new("");
+    scene.pass(2, 5);
+    scene.device.world().lost = 7;
+    scene.pass(1, 5);
+    assert!(scene.last(Kind::Trouble).why.contains("lost 7 events"));
+    assert!(scene.metrics.text().contains("seekwise_lost_events_total{device=\"sda\"} 7"));
+}
+
+#[test]
+fn devices_come_and_go() {
+    let mut scene = Scene::new("mode = \"act\"");
+    scene.pass(3, 5);
+    scene.device.world().is_gone = true;
+    fs::remove_dir_all(scene.root.path().join("sys/block/sda")).unwrap();
+    scene.pass(1, 5);
+    assert_eq!(scene.daemon.watched().count(), 0);
+    assert!(scene.last(Kind::Gone).why.contains("sda is gone"));
+    scene.device.world().is_gone = false;
+    plug(scene.root.path(), "sda", &[("diskseq", "2")]);
+    scene.pass(6, 5);
+    assert_eq!(scene.daemon.watched().count(), 1);
+    // Another medium under the same name is another device.
+    plug(scene.root.path(), "sda", &[("diskseq", "3")]);
+    scene.pass(6, 5);
+    let began = scene.kinds().iter().filter(|kind| **kind == Kind::Began).count();
+    assert_eq!((scene.daemon.watched().count(), began), (1, 3));
+}
+
+#[test]
+fn what_is_left_alone_is_listed_with_the_reason() {
+    let mut scene = Scene::new("[[device]]\nname = \"sdb\"\nmode = \"leave-alone\"\n");
+    plug(scene.root.path(), "sdb", &[]);
+    plug(scene.root.path(), "sdc", &[("ro", "1")]);
+    scene.pass(6, 5);
+    let status = scene.status();
+    assert_eq!(status.devices.len(), 1);
+    assert_eq!(status.left_alone, [("sdc".to_owned(), "sdc is read-only".to_owned())]);
+}

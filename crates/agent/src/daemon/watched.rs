@@ -1,0 +1,592 @@
+//! One device: what is seen of it goes to its controller, what that decides is done, or said, and the guard looks after both.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::Nanos;
+use learn::controller::{Brief, Chosen, Evidence, Promise};
+use learn::experience::{Experience, FEWEST};
+use learn::merit::TOLERANCE;
+use learn::{Decided, Event, Setting, Steering, Window};
+
+use super::guard::Guard;
+use super::hands::{Acts, Careful, Hands, Rate};
+use super::history::{Entry, Kind, Promised};
+use crate::applier::Foreign;
+use crate::configuration::{Mode, Settings};
+use crate::observe::{Eyes, ObserveError};
+
+/// How often it is asked whether somebody else has written.
+const LOOKS_FOR_OTHERS: Nanos = Nanos(1_000_000_000);
+/// Windows before and after a change that are compared.
+const COMPARED: usize = 8;
+/// What a controller thought lately: that there is nothing new comes after each thought.
+const MOST_THOUGHTS: usize = 4;
+/// Processor time for the first decisions about a device, in milliseconds: with a small budget it is all there only after a while again.
+const SAVED_MS: i64 = 300;
+/// Candidates of an entry.
+const MOST_CANDIDATES: usize = 16;
+
+/// What a device's controller may use.
+#[derive(Clone, Copy, Debug)]
+pub struct Means {
+    /// Thousandths of a core.
+    pub budget_permille: i64,
+    /// Memory for what was seen.
+    pub memory_mib: i64,
+}
+
+/// Something to be told.
+#[derive(Debug)]
+pub enum News {
+    /// Something happened.
+    Entry(Box<Entry>),
+    /// What was measured of the latest change, in percent.
+    Measured(f64),
+}
+
+impl News {
+    /// What happened, as a sentence.
+    pub fn text(&self) -> Option<String> {
+        match self {
+            News::Entry(entry) => Some(format!("{}: {}", entry.device, entry.why)),
+            News::Measured(_) => None,
+        }
+    }
+}
+
+/// What is advised while nothing is done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Standing {
+    /// Its id.
+    pub id: String,
+    /// What to set.
+    pub setting: String,
+    /// Why.
+    pub why: String,
+    /// The gain that is promised, in percent, and its standard error.
+    pub gain_percent: Option<f64>,
+    /// See `gain_percent`.
+    pub error_percent: Option<f64>,
+}
+
+/// How it went in the window that ended last.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Latest {
+    /// Requests per second.
+    pub requests_per_s: f64,
+    /// 10^6 bytes per second.
+    pub mb_per_s: f64,
+    /// Mean response time, in milliseconds.
+    pub response_ms: f64,
+    /// p99 response time, in milliseconds.
+    pub p99_ms: f64,
+}
+
+/// What is measured of a change.
+struct Trial {
+    before: f64,
+    after: Vec<f64>,
+}
+
+/// A device that is watched.
+pub struct Watched {
+    name: String,
+    settings: Settings,
+    means: Means,
+    experience: Arc<Experience>,
+    hands: Box<dyn Hands>,
+    eyes: Box<dyn Eyes>,
+    steering: Steering,
+    guard: Guard,
+    acts: Acts,
+    rate: Rate,
+    /// What was in force before the agent.
+    found: Setting,
+    /// What the controller takes to be in force.
+    in_force: Setting,
+    standing: Option<Standing>,
+    scores: VecDeque<f64>,
+    trial: Option<Trial>,
+    lost: u64,
+    /// What is wrong with the applier, if something is.
+    trouble: Option<String>,
+    requests: u64,
+    looks: Nanos,
+    latest: Latest,
+    thoughts: VecDeque<String>,
+    events: Vec<Event>,
+}
+
+impl Watched {
+    /// Begins to watch. The experience is for controllers that learn from one.
+    pub fn begin(
+        now: Nanos,
+        name: &str,
+        (settings, means): (Settings, Means),
+        experience: Arc<Experience>,
+        hands: Box<dyn Hands>,
+        eyes: Box<dyn Eyes>,
+    ) -> (Watched, Vec<News>) {
+        let found = hands.setting();
+        let acts = if settings.mode == Mode::Act { Acts::Yes } else { Acts::Watches };
+        let mut watched = Watched {
+            name: name.to_owned(),
+            steering: Steering::new(controller(&settings, means, &experience, &found)),
+            lost: eyes.lost(),
+            settings,
+            means,
+            experience,
+            hands,
+            eyes,
+            guard: Guard::new(now),
+            acts,
+            rate: Rate::default(),
+            in_force: found.clone(),
+            found,
+            standing: None,
+            scores: VecDeque::new(),
+            trial: None,
+            trouble: None,
+            requests: 0,
+            looks: now + LOOKS_FOR_OTHERS,
+            latest: Latest::default(),
+            thoughts: VecDeque::new(),
+            events: Vec::new(),
+        };
+        let what = if watched.acts == Acts::Yes { "is tuned" } else { "is watched" };
+        let (label, found) = (watched.settings.controller.label(), watched.found.to_string());
+        let began = Entry::new(name, Kind::Began, &found, &found, format!("{what} by {label}"));
+        let news = vec![News::Entry(Box::new(began))];
+        watched.start(now);
+        (watched, news)
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether what is decided is done.
+    pub fn acts(&self) -> &Acts {
+        &self.acts
+    }
+
+    /// What the configuration says of it.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What was in force before the agent.
+    pub fn found(&self) -> &Setting {
+        &self.found
+    }
+
+    /// What is in force, as far as the controller knows.
+    pub fn in_force(&self) -> &Setting {
+        &self.in_force
+    }
+
+    /// What is advised, if it is only watched.
+    pub fn standing(&self) -> Option<&Standing> {
+        self.standing.as_ref()
+    }
+
+    /// Requests that were seen to be done.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// Events that the kernel lost.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The latest window.
+    pub fn latest(&self) -> Latest {
+        self.latest
+    }
+
+    /// What the controller thought lately, the latest last and each once.
+    pub fn thoughts(&self) -> impl Iterator<Item = &str> {
+        self.thoughts.iter().map(String::as_str)
+    }
+
+    /// Attributes that are in force and are not as they were wanted: name, wanted, and what is there.
+    pub fn differs(&mut self) -> Vec<(String, String, String)> {
+        let foreign = self.hands.foreign().unwrap_or_default();
+        let shown = |now: Option<String>| now.unwrap_or_else(|| "not there".to_owned());
+        foreign.into_iter().map(|one| (one.attribute, one.ours, shown(one.now))).collect()
+    }
+
+    /// The eyes, for whoever waits until there is something to see.
+    pub fn eyes(&self) -> &dyn Eyes {
+        &*self.eyes
+    }
+
+    /// When the next window ends.
+    pub fn next(&self) -> Option<Nanos> {
+        self.steering.next_look()
+    }
+
+    /// A controller that knows nothing yet begins with what is in force.
+    fn start(&mut self, now: Nanos) {
+        let mut refused = None;
+        let mut careful = Careful {
+            hands: &mut *self.hands,
+            settings: &self.settings,
+            found: &self.found,
+            acts: &self.acts,
+            rate: &mut self.rate,
+            refused: &mut refused,
+        };
+        self.steering.begin(now, &mut careful);
+        self.in_force = self.hands.setting();
+        (self.trial, self.standing) = (None, None);
+        self.scores.clear();
+    }
+
+    fn start_anew(&mut self, now: Nanos) {
+        let in_force = self.hands.setting();
+        self.steering = Steering::new(controller(&self.settings, self.means, &self.experience, &in_force));
+        self.start(now);
+    }
+
+    /// Looks at what happened, and decides where something is due.
+    ///
+    /// # Errors
+    /// The device is gone, or cannot be observed any more.
+    pub fn step(&mut self, now: Nanos, errors: Option<u64>) -> Result<Vec<News>, ObserveError> {
+        let mut events = std::mem::take(&mut self.events);
+        events.clear();
+        let read = self.eyes.read(&mut events);
+        let mut news = Vec::new();
+        self.see(now, &events, &mut news);
+        self.events = events;
+        read?;
+        if now >= self.looks {
+            self.looks = now + LOOKS_FOR_OTHERS;
+            self.look_for_others(now, &mut news);
+        }
+        if let Some(objection) = self.guard.objection(now, errors).filter(|_| self.in_force != self.found) {
+            self.guard.settled();
+            let back = self.found.clone();
+            let why = format!("{objection} under {}: back to {back}", self.in_force);
+            self.steer(now, errors, Kind::Guarded, &mut news, |steering, plant| steering.overrule(now, &back, &why, plant));
+        }
+        self.steer(now, errors, Kind::Set, &mut news, |steering, plant| steering.look(now, plant));
+        Ok(news)
+    }
+
+    fn see(&mut self, now: Nanos, events: &[Event], news: &mut Vec<News>) {
+        for event in events {
+            self.guard.event(event);
+            self.steering.event(event);
+            self.requests += u64::from(matches!(event, Event::Completed { .. }));
+        }
+        let lost = self.eyes.lost();
+        if lost > self.lost {
+            let why = format!("the kernel lost {} events; what is under way is not known, so it begins anew", lost - self.lost);
+            self.lost = lost;
+            news.push(self.entry(Kind::Trouble, why));
+            self.guard.lost(now);
+            self.start_anew(now);
+        }
+    }
+
+    fn entry(&self, kind: Kind, why: String) -> News {
+        let in_force = self.in_force.to_string();
+        News::Entry(Box::new(Entry::new(&self.name, kind, &in_force, &in_force, why)))
+    }
+
+    /// Lets the controller do something, and tells what came of it.
+    fn steer(
+        &mut self,
+        now: Nanos,
+        errors: Option<u64>,
+        kind: Kind,
+        news: &mut Vec<News>,
+        act: impl FnOnce(&mut Steering, &mut Careful),
+    ) {
+        let mut refused = None;
+        let mut careful = Careful {
+            hands: &mut *self.hands,
+            settings: &self.settings,
+            found: &self.found,
+            acts: &self.acts,
+            rate: &mut self.rate,
+            refused: &mut refused,
+        };
+        act(&mut self.steering, &mut careful);
+        let (decided, windows) = self.steering.take();
+        windows.iter().for_each(|window| self.measure(window, news));
+        for decided in decided {
+            if !self.thoughts.contains(&decided.why) {
+                if self.thoughts.len() >= MOST_THOUGHTS {
+                    self.thoughts.pop_front();
+                }
+                self.thoughts.push_back(decided.why.clone());
+            }
+            if decided.is_change() {
+                self.guard.changed(now, errors);
+                self.in_force = (*decided.to).clone();
+                if self.in_force == self.found {
+                    self.guard.settled();
+                }
+                self.finish_trial(news);
+                let before = mean(self.scores.iter().copied());
+                self.trial = before.map(|before| Trial { before, after: Vec::new() });
+                self.scores.clear();
+                news.push(News::Entry(Box::new(told(&self.name, kind, &decided, &decided.to.to_string()))));
+            } else if self.acts == Acts::Yes {
+                if let Some(reason) = &decided.refused {
+                    news.push(News::Entry(Box::new(Entry {
+                        why: format!("{}; but {reason}", decided.why),
+                        ..told(&self.name, Kind::Refused, &decided, &refused.as_ref().unwrap_or(&decided.to).to_string())
+                    })));
+                }
+            } else {
+                self.advise(&decided, refused.as_ref(), news);
+            }
+        }
+    }
+
+    /// What is to be said of a decision that is not done.
+    fn advise(&mut self, decided: &Decided, wanted: Option<&Setting>, news: &mut Vec<News>) {
+        let best = decided.evidence.as_deref().and_then(|evidence| sure(evidence, &self.in_force));
+        let (setting, gain_percent, error_percent) = match (best, wanted) {
+            (Some(promise), _) => (promise.setting.to_string(), Some(percent(promise.gain)), Some(100.0 * promise.error)),
+            // A controller that promises nothing.
+            (None, Some(wanted)) => (wanted.to_string(), decided.expected_gain.map(percent), None),
+            (None, None) => {
+                if decided.evidence.is_some() {
+                    self.standing = None;
+                }
+                return;
+            }
+        };
+        let in_force = self.in_force.to_string();
+        let mut entry = told(&self.name, Kind::WouldSet, decided, &setting);
+        if let Some(promise) = best {
+            let (gain, error) = (percent(promise.gain), 100.0 * promise.error);
+            entry.why = format!("{setting} promises {}", report::promises::with_error(gain, error));
+            (entry.promised_percent, entry.error_percent) = (gain_percent, error_percent);
+        }
+        entry.from = in_force;
+        let standing = Standing { id: entry.id.clone(), setting, why: entry.why.clone(), gain_percent, error_percent };
+        let is_news = self.standing.as_ref().is_none_or(|known| known.id != standing.id);
+        self.standing = Some(standing);
+        if is_news {
+            news.push(News::Entry(Box::new(entry)));
+        }
+    }
+
+    fn measure(&mut self, window: &Window, news: &mut Vec<News>) {
+        let outcome = &window.outcome;
+        self.latest = Latest {
+            requests_per_s: outcome.rate(),
+            mb_per_s: outcome.throughput() / 1e6,
+            response_ms: 1e3 * outcome.mean_response_s,
+            p99_ms: 1e3 * outcome.p99_response_s,
+        };
+        let score = outcome.score(&self.settings.preference);
+        if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {
+            return;
+        }
+        if self.scores.len() >= COMPARED {
+            self.scores.pop_front();
+        }
+        self.scores.push_back(score);
+        if let Some(trial) = &mut self.trial {
+            trial.after.push(score);
+            if trial.after.len() >= COMPARED {
+                self.finish_trial(news);
+            }
+        }
+    }
+
+    fn finish_trial(&mut self, news: &mut Vec<News>) {
+        let Some(Trial { before, after }) = self.trial.take() else { return };
+        // In the first window requests are served that were queued under the setting before; one alone is long.
+        let settling = usize::from(after.len() > 1);
+        if let Some(after) = mean(after.into_iter().skip(settling)) {
+            news.push(News::Measured(percent(after - before)));
+        }
+    }
+
+    /// Whether somebody else has written.
+    fn look_for_others(&mut self, now: Nanos, news: &mut Vec<News>) {
+        match self.acts {
+            Acts::Yes => match self.hands.foreign().map(unreleased) {
+                Ok(foreign) if foreign.is_empty() => {
+                    self.trouble = None;
+                    self.expect_in_force(now, news);
+                }
+                Ok(foreign) => self.stand_down(now, &foreign, news),
+                Err(error) => {
+                    // Said once, and not every second.
+                    let trouble = format!("who else wrote is not known: {error}");
+                    if self.trouble.as_ref() != Some(&trouble) {
+                        news.push(self.entry(Kind::Trouble, trouble.clone()));
+                    }
+                    self.trouble = Some(trouble);
+                }
+            },
+            Acts::Watches | Acts::StoodDown(_) => {
+                let setting = self.hands.setting();
+                if setting != self.in_force {
+                    let (from, to) = (self.in_force.to_string(), setting.to_string());
+                    let why = "somebody else has changed it; what is advised begins anew";
+                    news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, why))));
+                    self.found = setting;
+                    self.start_anew(now);
+                }
+            }
+        }
+    }
+
+    /// Nobody else wrote; if something else is in force all the same, an applier that was killed has been started again, and has put back
+    /// what was there before.
+    fn expect_in_force(&mut self, now: Nanos, news: &mut Vec<News>) {
+        let setting = self.hands.setting();
+        if setting != self.in_force {
+            let why = format!("{} was put back by an applier that was started anew; it begins anew as well", self.in_force);
+            let (from, to) = (self.in_force.to_string(), setting.to_string());
+            news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Trouble, &from, &to, why))));
+            self.guard.settled();
+            self.start_anew(now);
+        }
+    }
+
+    fn stand_down(&mut self, now: Nanos, foreign: &[Foreign], news: &mut Vec<News>) {
+        let changes: Vec<String> = foreign
+            .iter()
+            .map(|one| {
+                let now = one.now.as_deref().unwrap_or("not there");
+                format!("{} is {now} and not {}, as the agent had set it", one.attribute, one.ours)
+            })
+            .collect();
+        let why = format!("somebody else has written: {}", changes.join(", "));
+        if let Err(error) = self.hands.release() {
+            news.push(self.entry(Kind::Trouble, format!("cannot stand down: {error}")));
+        }
+        let from = self.in_force.to_string();
+        self.finish_trial(news);
+        self.acts = Acts::StoodDown(changes.join(", "));
+        self.found = self.hands.setting();
+        let to = self.found.to_string();
+        let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);
+        news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, advice))));
+        self.guard.settled();
+        self.start_anew(now);
+    }
+
+    /// Tunes it again after it had stood down.
+    ///
+    /// # Errors
+    /// It is not a device that stood down, or the applier refuses.
+    pub fn resume(&mut self, now: Nanos) -> Result<Vec<News>, String> {
+        match self.acts {
+            Acts::StoodDown(_) => {}
+            Acts::Yes => return Err(format!("{} is tuned already", self.name)),
+            Acts::Watches => {
+                return Err(format!("{} is only watched; to have it tuned, the configuration says mode = \"act\"", self.name));
+            }
+        }
+        self.hands.resume().map_err(|error| error.to_string())?;
+        (self.acts, self.found) = (Acts::Yes, self.hands.setting());
+        self.start_anew(now);
+        Ok(vec![self.entry(Kind::Resumed, "the administrator says so; what is in force counts as the original".to_owned())])
+    }
+
+    /// Puts back what was there before the agent, and only watches from then on.
+    ///
+    /// # Errors
+    /// The applier cannot.
+    pub fn restore(&mut self, now: Nanos) -> Result<Vec<News>, String> {
+        let from = self.in_force.to_string();
+        let restored = self.hands.restore().map_err(|error| error.to_string())?;
+        let mut news = Vec::new();
+        self.finish_trial(&mut news);
+        let back = restored.iter().map(super::restored).collect::<Vec<_>>().join(", ");
+        let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
+        self.found = self.hands.setting();
+        let to = self.found.to_string();
+        news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Restored, &from, &to, why))));
+        if self.acts == Acts::Yes {
+            self.acts = Acts::StoodDown("the administrator had everything put back".to_owned());
+        }
+        self.guard.settled();
+        self.start_anew(now);
+        Ok(news)
+    }
+}
+
+/// The device's controller, with what may be set on it to choose among.
+fn controller(settings: &Settings, means: Means, experience: &Arc<Experience>, in_force: &Setting) -> Box<dyn learn::Controller> {
+    let allowed = settings.candidates.iter().filter(|candidate| settings.allows(candidate, in_force));
+    let brief = Brief {
+        preference: settings.preference,
+        candidates: allowed.cloned().collect(),
+        experience: experience.clone(),
+        ..Brief::default()
+    };
+    let Chosen { spec, values } = &settings.controller;
+    let mut values = values.clone();
+    for (value, tunable) in values.iter_mut().zip(spec.tunables) {
+        // What the file says of the controller itself has the last word.
+        match tunable.name {
+            "budget_permille" if *value == tunable.default => *value = means.budget_permille,
+            "saved_s" if *value == tunable.default => *value = SAVED_MS / means.budget_permille.max(1),
+            "memory_mib" if *value == tunable.default => *value = means.memory_mib,
+            _ => {}
+        }
+    }
+    (spec.build)(&brief, &values)
+}
+
+/// The best of what is surely better than what is in force.
+fn sure<'a>(evidence: &'a Evidence, in_force: &Setting) -> Option<&'a Promise> {
+    let counts =
+        |promise: &&Promise| promise.setting != *in_force && !promise.starves() && promise.gain - promise.error > TOLERANCE;
+    evidence.candidates.iter().filter(counts).max_by(|a, b| (a.gain - a.error).total_cmp(&(b.gain - b.error)))
+}
+
+/// What the agent has not stood down for yet.
+fn unreleased(foreign: Vec<Foreign>) -> Vec<Foreign> {
+    foreign.into_iter().filter(|one| !one.released).collect()
+}
+
+/// A decision as an entry.
+fn told(device: &str, kind: Kind, decided: &Decided, to: &str) -> Entry {
+    let evidence = decided.evidence.as_deref();
+    let promise = evidence.and_then(|evidence| evidence.candidates.iter().find(|promise| promise.setting.to_string() == to));
+    let candidates = evidence.map_or(&[][..], |evidence| &evidence.candidates);
+    Entry {
+        promised_percent: promise.map(|promise| percent(promise.gain)).or(decided.expected_gain.map(percent)),
+        error_percent: promise.map(|promise| 100.0 * promise.error),
+        seen: evidence.map(|evidence| evidence.seen.clone()).unwrap_or_default(),
+        candidates: candidates.iter().take(MOST_CANDIDATES).map(promised).collect(),
+        ..Entry::new(device, kind, &decided.from.to_string(), to, decided.why.clone())
+    }
+}
+
+fn promised(promise: &Promise) -> Promised {
+    Promised {
+        setting: promise.setting.to_string(),
+        gain_percent: percent(promise.gain),
+        error_percent: 100.0 * promise.error,
+        starves: promise.starves(),
+    }
+}
+
+/// A difference of scores in percent.
+fn percent(gain: f64) -> f64 {
+    100.0 * gain.exp_m1()
+}
+
+/// The mean; `None` of nothing.
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
+    (count > 0).then(|| sum / f64::from(count))
+}

@@ -1,1 +1,0 @@
-//! The values before the agent's, kept on disk.

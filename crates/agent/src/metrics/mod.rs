@@ -1,0 +1,206 @@
+//! What Prometheus may ask: base units, names that begin with `seekwise_`.
+
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::daemon::history::{Entry, Kind};
+use crate::daemon::{Acts, Watched};
+
+pub use server::serve;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfDevice {
+    device: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfChange {
+    device: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfState {
+    device: String,
+    state: &'static str,
+}
+
+/// A number that can be a fraction.
+type Fraction = Gauge<f64, AtomicU64>;
+
+/// Why settings are put in force.
+const REASONS: [&str; 3] = ["controller", "guard", "restore"];
+
+/// States of a device, each a series of its own.
+const STATES: [&str; 3] = ["watched", "tuned", "stood_down"];
+
+/// The agent's metrics. Clones are the same metrics.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    requests: Family<OfDevice, Counter>,
+    lost: Family<OfDevice, Counter>,
+    changes: Family<OfChange, Counter>,
+    refusals: Family<OfDevice, Counter>,
+    conflicts: Family<OfDevice, Counter>,
+    promised: Family<OfDevice, Fraction>,
+    measured: Family<OfDevice, Fraction>,
+    advised: Family<OfDevice, Fraction>,
+    state: Family<OfState, Gauge>,
+    processor: Counter<f64, AtomicU64>,
+    memory: Gauge,
+}
+
+impl Default for Metrics {
+    fn default() -> Metrics {
+        Metrics::new()
+    }
+}
+
+impl Metrics {
+    /// With nothing counted yet.
+    pub fn new() -> Metrics {
+        let mut registry = Registry::with_prefix("seekwise");
+        let mut metrics = Metrics {
+            registry: Arc::default(),
+            requests: Family::default(),
+            lost: Family::default(),
+            changes: Family::default(),
+            refusals: Family::default(),
+            conflicts: Family::default(),
+            promised: Family::default(),
+            measured: Family::default(),
+            advised: Family::default(),
+            state: Family::default(),
+            processor: Counter::default(),
+            memory: Gauge::default(),
+        };
+        registry.register("build", "The program", Info::new([("version", env!("CARGO_PKG_VERSION"))]));
+        registry.register("requests", "Requests seen to be done", metrics.requests.clone());
+        registry.register("lost_events", "Events that the kernel lost before they were read", metrics.lost.clone());
+        registry.register("changes", "Settings put in force, by reason", metrics.changes.clone());
+        registry.register("refusals", "Settings that were decided on and refused", metrics.refusals.clone());
+        registry.register("conflicts", "Times that somebody else changed a setting", metrics.conflicts.clone());
+        let ratio = |of: &str| format!("{of}: 0.1 is ten percent better");
+        let promised = ratio("Gain promised of the latest change");
+        registry.register_with_unit("promised_gain", promised, Unit::Ratios, metrics.promised.clone());
+        let measured = ratio("Gain measured of the latest change");
+        registry.register_with_unit("measured_gain", measured, Unit::Ratios, metrics.measured.clone());
+        let advised = ratio("Gain promised of what would be set");
+        registry.register_with_unit("advised_gain", advised, Unit::Ratios, metrics.advised.clone());
+        registry.register("device_state", "1 for the state that a device is in", metrics.state.clone());
+        let processor = "Processor time of the half that thinks";
+        registry.register_with_unit("cpu", processor, Unit::Seconds, metrics.processor.clone());
+        let memory = "Memory of the half that thinks, at most so far";
+        registry.register_with_unit("resident_memory", memory, Unit::Bytes, metrics.memory.clone());
+        metrics.registry = Arc::new(registry);
+        metrics
+    }
+
+    /// A device is watched from now on: what is counted of it begins at 0, for a counter that appears with its first event shows none.
+    pub fn begins(&self, device: &str) {
+        let of = OfDevice { device: device.to_owned() };
+        [&self.requests, &self.lost, &self.refusals, &self.conflicts].iter().for_each(|family| drop(family.get_or_create(&of)));
+        for reason in REASONS {
+            drop(self.changes.get_or_create(&OfChange { device: of.device.clone(), reason }));
+        }
+        drop(self.advised.get_or_create(&of));
+        self.is_in(device, STATES[0]);
+    }
+
+    fn is_in(&self, device: &str, now: &str) {
+        for state in STATES {
+            let of = OfState { device: device.to_owned(), state };
+            self.state.get_or_create(&of).set(i64::from(state == now));
+        }
+    }
+
+    /// Takes in how it goes with a device.
+    pub fn seen(&self, watched: &Watched) {
+        let of = OfDevice { device: watched.name().to_owned() };
+        raise(&self.requests.get_or_create(&of), watched.requests());
+        raise(&self.lost.get_or_create(&of), watched.lost());
+        let advised = watched.standing().and_then(|standing| standing.gain_percent).unwrap_or_default();
+        self.advised.get_or_create(&of).set(advised / 100.0);
+        let now = match watched.acts() {
+            Acts::Watches => STATES[0],
+            Acts::Yes => STATES[1],
+            Acts::StoodDown(_) => STATES[2],
+        };
+        self.is_in(watched.name(), now);
+    }
+
+    /// Takes in something that happened.
+    pub fn happened(&self, entry: &Entry) {
+        let of = OfDevice { device: entry.device.clone() };
+        let changed = |reason| {
+            self.changes.get_or_create(&OfChange { device: of.device.clone(), reason }).inc();
+            let promised = entry.promised_percent.unwrap_or_default();
+            self.promised.get_or_create(&of).set(promised / 100.0);
+        };
+        match entry.kind {
+            Kind::Set => changed(REASONS[0]),
+            Kind::Guarded => changed(REASONS[1]),
+            Kind::Restored => changed(REASONS[2]),
+            Kind::Refused => drop(self.refusals.get_or_create(&of).inc()),
+            Kind::Conflict => drop(self.conflicts.get_or_create(&of).inc()),
+            Kind::Began | Kind::WouldSet | Kind::Resumed | Kind::Gone | Kind::Trouble => {}
+        }
+    }
+
+    /// Takes in what was measured of a device's latest change.
+    pub fn measured(&self, device: &str, percent: f64) {
+        self.measured.get_or_create(&OfDevice { device: device.to_owned() }).set(percent / 100.0);
+    }
+
+    /// A device is gone: nothing is told of it any more but what was counted.
+    pub fn gone(&self, device: &str) {
+        let of = OfDevice { device: device.to_owned() };
+        self.promised.remove(&of);
+        self.measured.remove(&of);
+        self.advised.remove(&of);
+        for state in STATES {
+            self.state.remove(&OfState { device: of.device.clone(), state });
+        }
+    }
+
+    /// As Prometheus reads it (OpenMetrics text).
+    pub fn text(&self) -> String {
+        let used = clock_gettime(ClockId::ProcessCPUTime);
+        let spent = used.tv_sec as f64 + used.tv_nsec as f64 / 1e9 - self.processor.get();
+        if spent > 0.0 {
+            self.processor.inc_by(spent);
+        }
+        self.memory.set(resident_bytes());
+        let mut text = String::new();
+        // Writing to a String does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+/// The most memory that the process ever had, as the kernel tells; 0 if it does not.
+fn resident_bytes() -> i64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<i64>().ok());
+    1024 * kib.unwrap_or_default()
+}
+
+/// Brings a counter to a total. It never falls: what is counted anew, as when a device comes again, is added.
+fn raise(counter: &Counter, total: u64) {
+    let known = counter.get();
+    if total > known {
+        counter.inner().fetch_add(total - known, Ordering::Relaxed);
+    }
+}

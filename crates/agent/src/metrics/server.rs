@@ -1,0 +1,115 @@
+//! Answers `GET /metrics` and nothing else: a thread, one connection at a time.
+
+use std::io::{self, BufRead as _, BufReader, Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use super::Metrics;
+use crate::configuration::Listen;
+
+/// Who connects has asked, and has read the answer, within this time.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// No request is longer.
+const LONGEST: u64 = 16 << 10;
+
+/// Begins to answer at this address.
+///
+/// # Errors
+/// Somebody else listens there, or it is no address of this machine.
+pub fn serve(listen: &Listen, metrics: Metrics) -> io::Result<()> {
+    let serving = std::thread::Builder::new().name("metrics".to_owned());
+    match listen {
+        Listen::Tcp(address) => {
+            let listener = TcpListener::bind(address)?;
+            serving.spawn(move || {
+                for stream in listener.incoming().filter_map(Result::ok) {
+                    let is_set = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
+                    // Who goes away in the middle is not answered.
+                    let _ = is_set.and_then(|()| answer(&stream, &stream, &metrics));
+                }
+            })?;
+        }
+        Listen::Unix(path) => {
+            // One that a killed daemon left behind; a running one has the control socket, which is bound first.
+            let _ = std::fs::remove_file(path);
+            let listener = UnixListener::bind(path)?;
+            serving.spawn(move || {
+                for stream in listener.incoming().filter_map(Result::ok) {
+                    let is_set = stream.set_read_timeout(Some(PATIENCE)).and(stream.set_write_timeout(Some(PATIENCE)));
+                    let _ = is_set.and_then(|()| answer(&stream, &stream, &metrics));
+                }
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn answer(from: impl Read, mut to: impl Write, metrics: &Metrics) -> io::Result<()> {
+    let mut lines = BufReader::new(from.take(LONGEST)).lines();
+    let first = lines.next().transpose()?.unwrap_or_default();
+    // Before all of it was read, an answer would break the connection.
+    for line in lines {
+        if line?.is_empty() {
+            break;
+        }
+    }
+    let mut words = first.split(' ');
+    let (status, kind, body) = match (words.next(), words.next().map(|path| path.split('?').next().unwrap_or_default())) {
+        (Some("GET"), Some("/metrics")) => ("200 OK", "application/openmetrics-text; version=1.0.0; charset=utf-8", metrics.text()),
+        (Some("GET"), Some("/")) => ("200 OK", "text/plain; charset=utf-8", "seekwise-agent: see /metrics\n".to_owned()),
+        (Some("GET"), Some(_)) => ("404 Not Found", "text/plain; charset=utf-8", "there is only /metrics\n".to_owned()),
+        _ => ("405 Method Not Allowed", "text/plain; charset=utf-8", "only GET is understood\n".to_owned()),
+    };
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    to.write_all(head.as_bytes())?;
+    to.write_all(body.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use crate::daemon::history::{Entry, Kind};
+
+    fn asked(request: &str, metrics: &Metrics) -> String {
+        let mut answered = Vec::new();
+        answer(request.as_bytes(), &mut answered, metrics).unwrap();
+        String::from_utf8(answered).unwrap()
+    }
+
+    #[test]
+    fn metrics_have_the_prefix_base_units_and_totals() {
+        let metrics = Metrics::new();
+        let mut entry = Entry::new("sda", Kind::Set, "none", "bfq", "because");
+        entry.promised_percent = Some(25.0);
+        metrics.happened(&entry);
+        metrics.happened(&Entry::new("sda", Kind::Conflict, "bfq", "none", "udev"));
+        metrics.measured("sda", 20.0);
+        let text = asked("GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n", &metrics);
+        for line in [
+            "seekwise_changes_total{device=\"sda\",reason=\"controller\"} 1",
+            "seekwise_conflicts_total{device=\"sda\"} 1",
+            "seekwise_promised_gain_ratios{device=\"sda\"} 0.25",
+            "seekwise_measured_gain_ratios{device=\"sda\"} 0.2",
+        ] {
+            assert!(text.contains(line), "{line} is missing in\n{text}");
+        }
+        let body = text.split_once("\r\n\r\n").unwrap().1;
+        assert!(body.ends_with("# EOF\n") && text.contains(&format!("Content-Length: {}\r\n", body.len())));
+        assert!(body.lines().all(|line| line.starts_with("seekwise_") || line.starts_with("# ")), "{body}");
+        assert!(body.contains("seekwise_cpu_seconds_total ") && body.contains("seekwise_resident_memory_bytes "), "{body}");
+        metrics.gone("sda");
+        assert!(!metrics.text().contains("gain_ratios{"));
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        let metrics = Metrics::new();
+        assert!(asked("GET /etc/passwd HTTP/1.1\r\n\r\n", &metrics).starts_with("HTTP/1.1 404 "));
+        assert!(asked("POST /metrics HTTP/1.1\r\n\r\n", &metrics).starts_with("HTTP/1.1 405 "));
+        assert!(asked("", &metrics).starts_with("HTTP/1.1 405 "));
+    }
+}

@@ -1,1 +1,0 @@
-//! What a block device is asked, and when it was done.

@@ -1,0 +1,261 @@
+//! Rates and mean times from the kernel's counters of a device, for where events may not be had (Linux `Documentation/block/stat.rst`).
+//!
+//! They know no single request: no stream, no sector, no order, and of sizes and response times only the mean. What waits in the scheduler's
+//! queue and what is at the device are one number.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use block::Nanos;
+
+use super::ObserveError;
+use crate::sysfs::Sysfs;
+
+/// What was done of one kind since the device is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Done {
+    /// Requests that were completed, merged ones as one.
+    pub requests: u64,
+    /// Requests that were merged into others.
+    pub merged: u64,
+    /// 512-byte sectors.
+    pub sectors: u64,
+    /// From when each began to queue to its completion, added up.
+    pub waited: Nanos,
+}
+
+/// The counters at one time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// When they were read.
+    pub at: Nanos,
+    /// Reads.
+    pub read: Done,
+    /// Writes.
+    pub write: Done,
+    /// Discards; nothing where the kernel (before 4.18) does not count them.
+    pub discard: Done,
+    /// Flushes of the write cache, which have no sectors; nothing where the kernel (before 5.5) does not count them.
+    pub flush: Done,
+    /// Requests that are queued or at the device now.
+    pub under_way: u64,
+    /// For how long any was.
+    pub busy: Nanos,
+}
+
+/// What happened between two samples, of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rate {
+    /// Requests per second, merged ones as one.
+    pub requests_per_s: f64,
+    /// 10^6 bytes per second.
+    pub mb_per_s: f64,
+    /// Of those that were asked, the share that was merged into others.
+    pub merged_share: f64,
+    /// The mean size in bytes; `None` without requests.
+    pub mean_bytes: Option<f64>,
+    /// The mean time from queued to completed; `None` without requests. The kernel counts it in milliseconds: of few and short ones it is no
+    /// more than a hint.
+    pub mean_response: Option<Nanos>,
+}
+
+/// What happened between two samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Rates {
+    /// From the first to the second.
+    pub lasts: Nanos,
+    /// Reads.
+    pub read: Rate,
+    /// Writes.
+    pub write: Rate,
+    /// Discards.
+    pub discard: Rate,
+    /// Flushes of the write cache.
+    pub flush: Rate,
+    /// Requests queued or at the device, on average.
+    pub mean_under_way: f64,
+    /// The share of the time in which there was any. A device that serves several at once can be busy all the time and far from its limit.
+    pub busy_share: f64,
+}
+
+impl Sample {
+    /// The difference to an earlier one. Counters that went backwards, as those of a device that was replaced, count as no change.
+    pub fn since(&self, earlier: &Sample) -> Rates {
+        let lasts = self.at - earlier.at;
+        let seconds = lasts.as_secs_f64().max(1e-9);
+        let done = |of: fn(&Sample) -> Done| rate(&of(self), &of(earlier), seconds);
+        let waited = |of: &Sample| [of.read, of.write, of.discard, of.flush].iter().map(|done| done.waited.0).sum::<u64>();
+        Rates {
+            lasts,
+            read: done(|sample| sample.read),
+            write: done(|sample| sample.write),
+            discard: done(|sample| sample.discard),
+            flush: done(|sample| sample.flush),
+            mean_under_way: Nanos(waited(self).saturating_sub(waited(earlier))).as_secs_f64() / seconds,
+            busy_share: ((self.busy - earlier.busy).as_secs_f64() / seconds).min(1.0),
+        }
+    }
+
+    /// Reads the numbers of a device's file `stat`; `None` if they are not that.
+    fn parse(text: &str, at: Nanos) -> Option<Sample> {
+        let mut numbers = [0; 17];
+        let mut found = 0;
+        for (number, word) in numbers.iter_mut().zip(text.split_whitespace()) {
+            *number = word.parse().ok()?;
+            found += 1;
+        }
+        let done = |from: usize| {
+            let [requests, merged, sectors, waited_ms] = [0, 1, 2, 3].map(|place| numbers[from + place]);
+            Done { requests, merged, sectors, waited: Nanos::from_millis(waited_ms) }
+        };
+        let flush = Done { requests: numbers[15], waited: Nanos::from_millis(numbers[16]), ..Done::default() };
+        let (under_way, busy) = (numbers[8], Nanos::from_millis(numbers[9]));
+        (found >= 11).then(|| Sample { at, read: done(0), write: done(4), discard: done(11), flush, under_way, busy })
+    }
+}
+
+fn rate(later: &Done, earlier: &Done, seconds: f64) -> Rate {
+    let difference = |of: fn(&Done) -> u64| of(later).saturating_sub(of(earlier)) as f64;
+    let requests = difference(|done| done.requests);
+    let merged = difference(|done| done.merged);
+    let bytes = difference(|done| done.sectors) * 512.0;
+    let each = |sum: f64| (requests > 0.0).then(|| sum / requests);
+    Rate {
+        requests_per_s: requests / seconds,
+        mb_per_s: bytes / seconds / 1e6,
+        merged_share: merged / (requests + merged).max(1.0),
+        mean_bytes: each(bytes),
+        mean_response: each(difference(|done| done.waited.0)).map(|ns| Nanos(ns as u64)),
+    }
+}
+
+/// The counters of one device.
+#[derive(Debug)]
+pub struct Counters {
+    device: String,
+    stat: PathBuf,
+    diskstats: PathBuf,
+    last: Sample,
+}
+
+impl Counters {
+    /// Begins to observe a device, or a partition that is named as in `sda/sda1`.
+    ///
+    /// # Errors
+    /// There is no such device, or its counters were switched off.
+    pub fn open(sysfs: &Sysfs, device: &str, now: Nanos) -> Result<Counters, ObserveError> {
+        let folder = sysfs.block(device);
+        let switch = folder.join("queue/iostats");
+        if fs::read_to_string(&switch).is_ok_and(|text| text.trim() == "0") {
+            return Err(ObserveError::unknown(&switch, "is 0: the kernel does not count what this device does; write 1 to it"));
+        }
+        let diskstats = sysfs.proc().join("diskstats");
+        let mut counters = Counters { device: device.to_owned(), stat: folder.join("stat"), diskstats, last: Sample::default() };
+        counters.last = counters.sample(now)?;
+        Ok(counters)
+    }
+
+    /// What happened since the last call.
+    ///
+    /// # Errors
+    /// The device is gone.
+    pub fn read(&mut self, now: Nanos) -> Result<Rates, ObserveError> {
+        let sample = self.sample(now)?;
+        Ok(sample.since(&std::mem::replace(&mut self.last, sample)))
+    }
+
+    /// The counters as last read.
+    pub fn last(&self) -> &Sample {
+        &self.last
+    }
+
+    fn sample(&self, now: Nanos) -> Result<Sample, ObserveError> {
+        let (path, text) = match fs::read_to_string(&self.stat) {
+            Ok(text) => (&self.stat, Some(text)),
+            Err(_) => (&self.diskstats, self.line_of_diskstats()?),
+        };
+        let Some(text) = text else { return Err(ObserveError::Gone { device: self.device.clone() }) };
+        Sample::parse(&text, now).ok_or_else(|| ObserveError::unknown(path, format!("is {}, not 11 numbers or more", text.trim())))
+    }
+
+    /// The same numbers where sysfs is hidden: behind major, minor and name.
+    fn line_of_diskstats(&self) -> Result<Option<String>, ObserveError> {
+        let path: &Path = &self.diskstats;
+        let text = fs::read_to_string(path).map_err(|error| ObserveError::io(path, error))?;
+        let name = self.device.rsplit('/').next();
+        Ok(text.lines().find_map(|line| {
+            let mut words = line.split_whitespace();
+            (words.nth(2) == name).then(|| words.collect::<Vec<_>>().join(" "))
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine with one disk whose counters are these.
+    fn machine(stat: &str) -> (tempfile::TempDir, Sysfs) {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir_all(root.path().join("sys/block/sda/queue")).unwrap();
+        fs::create_dir_all(root.path().join("proc")).unwrap();
+        fs::write(root.path().join("sys/block/sda/stat"), stat).unwrap();
+        fs::write(root.path().join("proc/diskstats"), "").unwrap();
+        let sysfs = Sysfs::at(root.path());
+        (root, sysfs)
+    }
+
+    const BEFORE: &str = "100 10 2000 300 50 0 400 1000 0 900 1300 0 0 0 0 5 20\n";
+    const AFTER: &str = "300 110 6000 900 150 0 1200 3000 4 1400 3900 2 0 64 10 7 50\n";
+
+    #[test]
+    fn rates_and_means_are_of_the_time_between_two_looks() {
+        let (root, sysfs) = machine(BEFORE);
+        let mut counters = Counters::open(&sysfs, "sda", Nanos::from_millis(1_000)).unwrap();
+        fs::write(root.path().join("sys/block/sda/stat"), AFTER).unwrap();
+        let rates = counters.read(Nanos::from_millis(3_000)).unwrap();
+        assert_eq!(rates.read.requests_per_s, 100.0);
+        assert_eq!(rates.read.mb_per_s, 4_000.0 * 512.0 / 2.0 / 1e6);
+        assert_eq!(rates.read.merged_share, 100.0 / 300.0);
+        assert_eq!(rates.read.mean_bytes, Some(20.0 * 512.0));
+        assert_eq!(rates.read.mean_response, Some(Nanos::from_millis(3)));
+        assert_eq!(rates.write.mean_response, Some(Nanos::from_millis(20)));
+        assert_eq!((rates.discard.requests_per_s, rates.flush.mean_response), (1.0, Some(Nanos::from_millis(15))));
+        // 600 + 2000 + 10 + 30 ms of waiting in 2 s.
+        assert_eq!((rates.mean_under_way, rates.busy_share), (1.32, 0.25));
+        assert_eq!(counters.last().under_way, 4);
+    }
+
+    #[test]
+    fn an_old_kernel_counts_neither_discards_nor_flushes() {
+        let (_root, sysfs) = machine("1 2 3 4 5 6 7 8 9 10 11\n");
+        let counters = Counters::open(&sysfs, "sda", Nanos::ZERO).unwrap();
+        assert_eq!(
+            (counters.last().write.requests, counters.last().discard, counters.last().flush),
+            (5, Done::default(), Done::default())
+        );
+    }
+
+    #[test]
+    fn where_sysfs_is_hidden_diskstats_says_the_same() {
+        let (root, sysfs) = machine(BEFORE);
+        let there = Counters::open(&sysfs, "sda", Nanos::ZERO).unwrap();
+        fs::remove_file(root.path().join("sys/block/sda/stat")).unwrap();
+        fs::write(root.path().join("proc/diskstats"), format!("   7  0 loop0 1 2 3 4 5 6 7 8 9 10 11\n   8  0 sda {BEFORE}"))
+            .unwrap();
+        let mut hidden = Counters::open(&sysfs, "sda", Nanos::ZERO).unwrap();
+        assert_eq!(there.last(), hidden.last());
+        fs::write(root.path().join("proc/diskstats"), "").unwrap();
+        assert_eq!(hidden.read(Nanos(1)).unwrap_err().to_string(), "sda is gone");
+    }
+
+    #[test]
+    fn counters_that_were_switched_off_or_are_none_say_so() {
+        let (root, sysfs) = machine("7 of 9\n");
+        let error = Counters::open(&sysfs, "sda", Nanos::ZERO).unwrap_err().to_string();
+        assert!(error.ends_with("sda/stat: is 7 of 9, not 11 numbers or more"), "{error}");
+        fs::write(root.path().join("sys/block/sda/queue/iostats"), "0\n").unwrap();
+        let error = Counters::open(&sysfs, "sda", Nanos::ZERO).unwrap_err().to_string();
+        assert!(error.contains("queue/iostats: is 0: the kernel does not count"), "{error}");
+    }
+}

@@ -1,0 +1,170 @@
+//! The layouts of the kernel's events, from what tracefs says of them.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::ObserveError;
+
+/// Texts of tracefs's `header_page` and of the events' `format` files. Only root may read those; who may not is handed them together with
+/// the pipes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Formats {
+    /// `events/header_page`.
+    pub header_page: String,
+    /// The events' names, as in `block_rq_issue`, with the texts of their `format` files.
+    pub events: Vec<(String, String)>,
+}
+
+/// What an event tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// `block_bio_queue`: a request as it was asked reached the device's queue.
+    Queued,
+    /// `block_rq_issue`: what became of some of them by merging and splitting was sent to the driver.
+    Issued,
+    /// `block_rq_complete`: the driver has done that, or some of it.
+    Completed,
+    /// `block_bio_complete`: a device without a queue of its own (a stack, memory) has done what was asked.
+    Answered,
+}
+
+/// Events of a disk with a queue.
+pub(super) const OF_REQUESTS: &[(&str, What)] =
+    &[("block_bio_queue", What::Queued), ("block_rq_issue", What::Issued), ("block_rq_complete", What::Completed)];
+/// Events of a device without one.
+pub(super) const OF_BIOS: &[(&str, What)] = &[("block_bio_queue", What::Queued), ("block_bio_complete", What::Answered)];
+
+/// Where a field is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    pub(super) offset: usize,
+    pub(super) size: usize,
+}
+
+impl Field {
+    /// The field's bytes; none beyond the end.
+    pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.offset..self.offset + self.size).unwrap_or_default()
+    }
+
+    /// The number in it, of 1, 2, 4 or 8 bytes.
+    pub(super) fn number(self, bytes: &[u8]) -> Option<u64> {
+        match *self.of(bytes) {
+            [a] => Some(a.into()),
+            [a, b] => Some(u16::from_ne_bytes([a, b]).into()),
+            [a, b, c, d] => Some(u32::from_ne_bytes([a, b, c, d]).into()),
+            [a, b, c, d, e, f, g, h] => Some(u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
+            _ => None,
+        }
+    }
+}
+
+/// The layout of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PageLayout {
+    pub(super) timestamp: Field,
+    pub(super) commit: Field,
+    pub(super) data: Field,
+}
+
+/// The layout of one kind of event.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EventLayout {
+    /// What the field `common_type` holds.
+    pub(super) id: u64,
+    pub(super) what: What,
+    pub(super) pid: Field,
+    pub(super) sector: Field,
+    pub(super) sectors: Field,
+    pub(super) rwbs: Field,
+    /// The name of the program that asked: who sends its request to the driver may be another one.
+    pub(super) comm: Option<Field>,
+    /// The I/O priority; kernels before 6.10 do not tell.
+    pub(super) ioprio: Option<Field>,
+}
+
+/// All layouts.
+#[derive(Clone, Debug)]
+pub(super) struct Layouts {
+    pub(super) page: PageLayout,
+    pub(super) common_type: Field,
+    pub(super) events: Vec<EventLayout>,
+}
+
+impl Layouts {
+    /// Understands the kernel's texts.
+    pub(super) fn parse(formats: &Formats) -> Result<Layouts, ObserveError> {
+        let header = Text { file: "events/header_page".to_owned(), text: &formats.header_page };
+        let page =
+            PageLayout { timestamp: header.number("timestamp")?, commit: header.number("commit")?, data: header.field("data")? };
+        let (mut events, mut common_type) = (Vec::new(), None);
+        for (name, text) in &formats.events {
+            let Some(&(_, what)) = OF_REQUESTS.iter().chain(OF_BIOS).find(|(known, _)| known == name) else { continue };
+            let text = Text { file: format!("events/block/{name}/format"), text };
+            common_type = Some(text.number("common_type")?);
+            events.push(EventLayout {
+                id: text.id()?,
+                what,
+                pid: text.number("common_pid")?,
+                sector: text.number("sector")?,
+                sectors: text.number("nr_sector")?,
+                rwbs: text.field("rwbs")?,
+                comm: if what == What::Queued { text.field("comm").ok() } else { None },
+                ioprio: text.number("ioprio").ok(),
+            });
+        }
+        let queued = events.iter().any(|event| event.what == What::Queued);
+        let done = events.iter().any(|event| matches!(event.what, What::Completed | What::Answered));
+        match common_type {
+            Some(common_type) if queued && done => Ok(Layouts { page, common_type, events }),
+            _ => Err(ObserveError::unknown(
+                Path::new("events/block"),
+                "the formats of block_bio_queue and of block_rq_complete or block_bio_complete are needed",
+            )),
+        }
+    }
+}
+
+/// The text of a file that describes fields.
+struct Text<'a> {
+    file: String,
+    text: &'a str,
+}
+
+impl Text<'_> {
+    fn wrong(&self, message: String) -> ObserveError {
+        ObserveError::unknown(Path::new(&self.file), message)
+    }
+
+    /// `ID: 2104`.
+    fn id(&self) -> Result<u64, ObserveError> {
+        let id = self.text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
+        id.ok_or_else(|| self.wrong("has no line such as ID: 2104".to_owned()))
+    }
+
+    /// `field:char rwbs[10]; offset:34; size:10; signed:0;`, with tabs between them.
+    fn field(&self, name: &str) -> Result<Field, ObserveError> {
+        let found = self.text.lines().find_map(|line| {
+            let mut parts = line.trim().strip_prefix("field:")?.split(';').map(str::trim);
+            let declared = parts.next()?;
+            let declared = declared.split_once('[').map_or(declared, |(before, _)| before);
+            if declared.rsplit([' ', '*']).next() != Some(name) {
+                return None;
+            }
+            let offset = parts.next()?.strip_prefix("offset:")?.parse().ok()?;
+            let size = parts.next()?.strip_prefix("size:")?.parse().ok()?;
+            Some(Field { offset, size })
+        });
+        found.ok_or_else(|| self.wrong(format!("has no field {name}")))
+    }
+
+    /// A field that holds a number.
+    fn number(&self, name: &str) -> Result<Field, ObserveError> {
+        let field = self.field(name)?;
+        match field.size {
+            1 | 2 | 4 | 8 => Ok(field),
+            size => Err(self.wrong(format!("the field {name} has {size} bytes, not 1, 2, 4 or 8"))),
+        }
+    }
+}

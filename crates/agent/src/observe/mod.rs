@@ -1,0 +1,89 @@
+//! What a block device is asked and how it answers, as the simulator's records.
+//!
+//! ```text
+//! tracefs instance ─▶ pages of each processor ─▶ merged by time ─▶ joined: queued, issued, completed ─▶ learn::Event
+//!  (root opens it)     page, format                tracepoints       joining
+//! /sys/block/*/stat ─▶ counters: rates, queue, mean times, where events may not be had
+//! ```
+//! Times are `CLOCK_MONOTONIC`. Sectors are the whole disk's: the kernel maps those of partitions before it tells of a request.
+
+mod counters;
+#[cfg(test)]
+mod fixtures;
+mod format;
+mod instance;
+mod joining;
+mod names;
+mod page;
+mod raw;
+mod recording;
+mod tracepoints;
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+
+use block::StreamId;
+use learn::Event;
+
+pub use counters::{Counters, Done, Rate, Rates, Sample};
+pub use format::Formats;
+pub use instance::{Instance, Tracefs};
+pub use recording::{Background, RecordError, Recorded, Until, record};
+pub use tracepoints::Tracepoints;
+
+/// Something that sees each request of a device.
+pub trait Eyes: Send {
+    /// Appends what happened since the last call, in order of time. What happened in the last milliseconds may come with the next call.
+    ///
+    /// # Errors
+    /// The device is [gone](ObserveError::Gone), or the kernel says what cannot be understood.
+    fn read(&mut self, out: &mut Vec<Event>) -> Result<(), ObserveError>;
+
+    /// Events that the kernel lost so far, because nobody read them in time. Where it rose, what is under way is not known: start
+    /// windows anew.
+    fn lost(&self) -> u64;
+
+    /// The name of the program behind a stream, if it was seen.
+    fn name(&self, stream: StreamId) -> Option<&str>;
+
+    /// What becomes readable when there is much to read: for `poll`, with a timeout, because little does not wake anybody.
+    fn fds(&self) -> Vec<BorrowedFd<'_>>;
+}
+
+/// Why a device cannot be observed.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// A file of the kernel cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file of the kernel says what this program does not understand.
+    #[error("{}: {message}", path.display())]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// What is there, and what would be understood.
+        message: String,
+    },
+    /// The device is no longer there, or another one has its name.
+    #[error("{device} is gone")]
+    Gone {
+        /// Its name.
+        device: String,
+    },
+}
+
+impl ObserveError {
+    fn io(path: &Path, source: io::Error) -> ObserveError {
+        ObserveError::Io { path: path.to_owned(), source }
+    }
+
+    fn unknown(path: &Path, message: impl Into<String>) -> ObserveError {
+        ObserveError::Unknown { path: path.to_owned(), message: message.into() }
+    }
+}

@@ -1,0 +1,120 @@
+//! An event as the kernel wrote it.
+
+use block::{Nanos, Op, Priority, PriorityClass};
+
+use super::format::{EventLayout, Layouts, What};
+
+/// What an event says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Raw {
+    pub(super) at: Nanos,
+    pub(super) lba: u64,
+    pub(super) sectors: u32,
+    pub(super) process: u32,
+    pub(super) what: What,
+    pub(super) kind: Kind,
+    pub(super) priority: Priority,
+}
+
+/// What an event is about, from the letters that the kernel prints (`blk_fill_rwbs` in `kernel/trace/blktrace.c`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// `None`: a flush by itself, an erasure, a command about zones, something that is no business of the block layer's.
+    pub(super) op: Option<Op>,
+    /// Somebody waits for it (`op_is_sync` in `blk_types.h`).
+    pub(super) sync: bool,
+    /// The write cache is to be emptied before it.
+    pub(super) flush_before: bool,
+    /// It is to be on the media when it is done.
+    pub(super) on_media: bool,
+    /// The command that empties the write cache.
+    pub(super) is_flush: bool,
+}
+
+impl Kind {
+    fn read(letters: &[u8]) -> Kind {
+        let flush_before = letters.first() == Some(&b'F');
+        let letters = if flush_before { &letters[1..] } else { letters };
+        let op = match letters {
+            [b'R', ..] => Some(Op::Read),
+            // The writing of zeroes and the erasure transfer nothing.
+            [b'W', b'Z', ..] | [b'D', b'E', ..] => None,
+            [b'W', ..] => Some(Op::Write),
+            [b'D', ..] => Some(Op::Discard),
+            _ => None,
+        };
+        let flags = letters.get(1..).unwrap_or_default();
+        let on_media = op.is_some() && flags.contains(&b'F');
+        let sync = op == Some(Op::Read) || flush_before || on_media || flags.contains(&b'S');
+        // The command itself also has the flag before it, as in FF; older kernels print a single F.
+        let is_flush = op.is_none() && (letters.first() == Some(&b'F') || (flush_before && letters.is_empty()));
+        Kind { op, sync, flush_before: flush_before && !is_flush, on_media, is_flush }
+    }
+}
+
+impl Raw {
+    /// Reads an event's bytes. Also returns the name of the program that asked, up to its end. `None`: an event of another kind.
+    pub(super) fn read<'a>(layouts: &Layouts, at: Nanos, bytes: &'a [u8]) -> Option<(Raw, &'a [u8])> {
+        let id = layouts.common_type.number(bytes)?;
+        let EventLayout { what, pid, sector, sectors, rwbs, comm, ioprio, .. } =
+            layouts.events.iter().find(|event| event.id == id)?;
+        let raw = Raw {
+            at,
+            lba: sector.number(bytes)?,
+            sectors: sectors.number(bytes)? as u32,
+            process: pid.number(bytes)? as u32,
+            what: *what,
+            kind: Kind::read(text(rwbs.of(bytes))),
+            priority: ioprio.and_then(|ioprio| ioprio.number(bytes)).map_or(Priority::DEFAULT, priority),
+        };
+        Some((raw, comm.map_or(&[], |comm| text(comm.of(bytes)))))
+    }
+}
+
+/// Up to the terminating zero.
+fn text(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    &bytes[..end]
+}
+
+/// Linux's number (`include/uapi/linux/ioprio.h`): 3 bits of class, 13 of data, of which the lowest 3 are the level.
+fn priority(number: u64) -> Priority {
+    let level = (number & 7) as u8;
+    match number >> 13 & 7 {
+        1 => Priority { class: PriorityClass::RealTime, level },
+        2 => Priority { class: PriorityClass::BestEffort, level },
+        3 => Priority { class: PriorityClass::Idle, level },
+        _ => Priority::DEFAULT,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn letters_say_what_it_is_and_who_waits() {
+        let kind = |letters: &str| Kind::read(letters.as_bytes());
+        let (read, write, discard) = (Some(Op::Read), Some(Op::Write), Some(Op::Discard));
+        let plain = Kind { op: None, sync: false, flush_before: false, on_media: false, is_flush: false };
+        assert_eq!(kind("R"), Kind { op: read, sync: true, ..plain });
+        assert_eq!(kind("RA"), Kind { op: read, sync: true, ..plain });
+        assert_eq!(kind("W"), Kind { op: write, ..plain });
+        assert_eq!(kind("WS"), Kind { op: write, sync: true, ..plain });
+        assert_eq!(kind("WFS"), Kind { op: write, sync: true, on_media: true, ..plain });
+        assert_eq!(kind("FWFSM"), Kind { op: write, sync: true, flush_before: true, on_media: true, ..plain });
+        assert_eq!(kind("FWS"), Kind { op: write, sync: true, flush_before: true, ..plain });
+        assert_eq!(kind("DS"), Kind { op: discard, sync: true, ..plain });
+        assert_eq!(kind("FF"), Kind { sync: true, is_flush: true, ..plain });
+        assert_eq!(kind("F"), Kind { sync: true, is_flush: true, ..plain });
+        assert_eq!(kind("DE").op, None);
+        assert_eq!(kind("N"), plain);
+    }
+
+    #[test]
+    fn priorities_are_linux_numbers() {
+        assert_eq!(priority(0), Priority::DEFAULT);
+        assert_eq!(priority(1 << 13 | 2), Priority { class: PriorityClass::RealTime, level: 2 });
+        assert_eq!(priority(3 << 13 | 7), Priority { class: PriorityClass::Idle, level: 7 });
+    }
+}

@@ -1,0 +1,165 @@
+//! Records a device's requests as a trace.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use block::Nanos;
+use laboratory::Monitor;
+use laboratory::capture::{Capture, Captured};
+use learn::Event;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::tracepoints::now;
+use super::{Eyes as _, ObserveError, Tracepoints};
+
+/// How often is read, unless there is much.
+const READS_EVERY: Nanos = Nanos::from_millis(100);
+/// How long the last requests' answers are waited for.
+const LINGERS: Nanos = Nanos::from_millis(1_000);
+/// Steps of a progress bar in a second.
+const STEPS_A_SECOND: f64 = 10.0;
+
+/// When a recording ends; it also does if the work is stopped.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Until {
+    /// After this time.
+    pub time: Option<Nanos>,
+    /// After so many requests.
+    pub requests: Option<u64>,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The trace.
+    pub trace: Captured,
+    /// Events that the kernel lost.
+    pub lost: u64,
+    /// The device went, and the recording ended with it.
+    pub is_gone: bool,
+}
+
+/// Why a recording failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// The device cannot be observed.
+    #[error(transparent)]
+    Observe(#[from] ObserveError),
+    /// The trace cannot be written.
+    #[error("the trace cannot be written: {0}")]
+    Write(#[from] io::Error),
+}
+
+/// Records until then. When the work is stopped, what was recorded until then is kept.
+///
+/// # Errors
+/// What happens cannot be understood, or the trace cannot be written.
+pub fn record(mut eyes: Tracepoints, mut capture: Capture, until: Until, monitor: &dyn Monitor) -> Result<Recorded, RecordError> {
+    let began = now();
+    let steps = |time: Nanos| (time.as_secs_f64() * STEPS_A_SECOND) as u64;
+    let is_timed = until.requests.is_none() && until.time.is_some();
+    let what = if is_timed { "recording" } else { "recording, requests:" };
+    monitor.begin(until.requests.or(until.time.map(steps)).unwrap_or(0), what);
+    let (mut events, mut lost, mut is_gone) = (Vec::new(), 0, false);
+    let mut closed: Option<Nanos> = None;
+    loop {
+        wait(&eyes.fds(), READS_EVERY)?;
+        match eyes.read(&mut events) {
+            Err(ObserveError::Gone { .. }) => is_gone = true,
+            other => other?,
+        }
+        take(&mut events, &mut capture, &eyes, &until, closed.is_some())?;
+        if eyes.lost() > lost {
+            lost = eyes.lost();
+            capture.gap()?;
+        }
+        let time = now() - began;
+        let is_full = until.requests.is_some_and(|most| capture.requests() >= most);
+        if is_full || until.time.is_some_and(|until| time >= until) || monitor.stop().load(Ordering::Relaxed) {
+            closed = closed.or(Some(time));
+        }
+        if is_gone || closed.is_some_and(|closed| !capture.is_waiting() || time - closed >= LINGERS) {
+            break;
+        }
+        monitor.progress(if is_timed { steps(time) } else { capture.requests() });
+    }
+    eyes.finish(&mut events)?;
+    take(&mut events, &mut capture, &eyes, &until, closed.is_some())?;
+    monitor.end();
+    Ok(Recorded { lost: eyes.lost(), is_gone, trace: capture.finish()? })
+}
+
+/// Hands events on, without requests that come too late.
+fn take(
+    events: &mut Vec<Event>,
+    capture: &mut Capture,
+    eyes: &Tracepoints,
+    until: &Until,
+    is_closed: bool,
+) -> Result<(), RecordError> {
+    for event in events.drain(..) {
+        let is_full = is_closed || until.requests.is_some_and(|most| capture.requests() >= most);
+        if !(is_full && matches!(event, Event::Queued(_))) {
+            capture.event(&event, |stream| eyes.name(stream))?;
+        }
+    }
+    Ok(())
+}
+
+/// Waits until there is much to read, or this time is over.
+fn wait(fds: &[BorrowedFd<'_>], longest: Nanos) -> Result<(), RecordError> {
+    let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let longest = Timespec { tv_sec: 0, tv_nsec: longest.0 as i64 };
+    match poll(&mut polled, Some(&longest)) {
+        Ok(_) | Err(Errno::INTR) => Ok(()),
+        Err(error) => Err(RecordError::Write(error.into())),
+    }
+}
+
+/// A recording on a thread of its own, until it is told to end.
+#[derive(Debug)]
+pub struct Background {
+    ends: Arc<Ends>,
+    thread: JoinHandle<Result<Recorded, RecordError>>,
+}
+
+/// Shows nothing, and stops when told to.
+#[derive(Debug, Default)]
+struct Ends(AtomicBool);
+
+impl Monitor for Ends {
+    fn begin(&self, _total: u64, _what: &str) {}
+
+    fn progress(&self, _done: u64) {}
+
+    fn end(&self) {}
+
+    fn warn(&self, _text: &str) {}
+
+    fn stop(&self) -> &AtomicBool {
+        &self.0
+    }
+}
+
+impl Background {
+    /// Begins.
+    pub fn begin(eyes: Tracepoints, capture: Capture) -> Background {
+        let ends = Arc::new(Ends::default());
+        let monitor = Arc::clone(&ends);
+        let thread = std::thread::spawn(move || record(eyes, capture, Until::default(), &*monitor));
+        Background { ends, thread }
+    }
+
+    /// Ends, and says what was recorded.
+    ///
+    /// # Errors
+    /// As [`record`].
+    pub fn end(self) -> Result<Recorded, RecordError> {
+        self.ends.0.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}

@@ -1,0 +1,146 @@
+//! `status`, `verify` and `resume`: what the daemon is asked.
+
+use agent::control::{self, Answer, Ask, DeviceStatus, Differs, Status};
+use anyhow::{Context as _, bail};
+use report::number::{grouped, three_digits};
+use report::promises::with_error;
+use terminal::Failed;
+
+use super::{Configured, names, say};
+
+/// Arguments of `seekwise-agent status`.
+#[derive(clap::Args)]
+pub struct StatusArgs {
+    #[command(flatten)]
+    configured: Configured,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `seekwise-agent verify`.
+#[derive(clap::Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    configured: Configured,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `seekwise-agent resume`.
+#[derive(clap::Args)]
+pub struct ResumeArgs {
+    /// The device, as in `sda` or /dev/disk/by-id/…
+    device: String,
+    #[command(flatten)]
+    configured: Configured,
+}
+
+/// Asks the daemon; fails where none is running.
+pub fn daemon(configured: &Configured, ask: &Ask) -> anyhow::Result<Answer> {
+    let socket = configured.load()?.socket;
+    let answer = control::ask(&socket, ask).with_context(|| socket.display().to_string())?;
+    match answer {
+        Some(Answer::Refused(reason)) => Err(Failed(reason).into()),
+        Some(answer) => Ok(answer),
+        None => Err(Failed(format!(
+            "no daemon is running (nobody listens at {}); `systemctl start seekwise-agent` starts it as a service, `seekwise-agent act` by hand",
+            socket.display()
+        ))
+        .into()),
+    }
+}
+
+/// Prints what the daemon watches and does.
+pub fn status(args: &StatusArgs) -> anyhow::Result<()> {
+    let Answer::Status(status) = daemon(&args.configured, &Ask::Status)? else { bail!("the daemon answers something else") };
+    if args.json {
+        return Ok(terminal::print(&(serde_json::to_string_pretty(&status)? + "\n"))?);
+    }
+    Ok(terminal::print(&text(&status, terminal::style().0))?)
+}
+
+fn text(status: &Status, width: Option<usize>) -> String {
+    let mut sentences = vec![format!(
+        "seekwise-agent {} runs for {} s and looks at {} {}.",
+        status.version,
+        three_digits(status.runs_for_s),
+        status.devices.len(),
+        if status.devices.len() == 1 { "device" } else { "devices" }
+    )];
+    for device in &status.devices {
+        sentences.push(String::new());
+        sentences.extend(device_text(device));
+    }
+    if !status.left_alone.is_empty() {
+        sentences.push(String::new());
+        sentences.extend(status.left_alone.iter().map(|(name, why)| format!("{name} is left alone: {why}")));
+    }
+    say::lines(sentences, width)
+}
+
+fn device_text(device: &DeviceStatus) -> Vec<String> {
+    let DeviceStatus { device: name, state, in_force, found, latest, .. } = device;
+    let was = if in_force == found { String::new() } else { format!(" (before the agent: {found})") };
+    let mut sentences = vec![format!("{name} is {state}. {in_force} is in force{was}.")];
+    sentences
+        .extend(device.why.as_ref().map(|why| format!("It stood down: {why}. `seekwise-agent resume {name}` has it tuned again.")));
+    sentences.push(format!(
+        "Latest window: {} requests/s, {} MB/s, mean response {} ms, p99 {} ms. Seen so far: {} requests, {} events lost.",
+        three_digits(latest.requests_per_s),
+        three_digits(latest.mb_per_s),
+        three_digits(latest.response_ms),
+        three_digits(latest.p99_ms),
+        grouped(device.requests),
+        grouped(device.lost)
+    ));
+    sentences.extend(device.advice.as_ref().map(|advice| {
+        let gain = match (advice.gain_percent, advice.error_percent) {
+            (Some(gain), Some(error)) => format!(", which promises {}", with_error(gain, error)),
+            _ => String::new(),
+        };
+        format!("It would set {}{gain}: `seekwise-agent explain {}`.", advice.setting, advice.id)
+    }));
+    if !device.thoughts.is_empty() {
+        sentences.push(format!("It thought lately: {}.", device.thoughts.join("; then: ")));
+    }
+    sentences
+}
+
+/// Says whether what is in force is what was wanted.
+pub fn verify(args: &VerifyArgs) -> anyhow::Result<()> {
+    let Answer::Differs(differs) = daemon(&args.configured, &Ask::Verify)? else { bail!("the daemon answers something else") };
+    let text = if args.json {
+        serde_json::to_string_pretty(&differs)? + "\n"
+    } else if differs.is_empty() {
+        "All that the agent has set is in force.\n".to_owned()
+    } else {
+        say::lines(differs.iter().map(difference), terminal::style().0)
+    };
+    terminal::print(&text)?;
+    if differs.is_empty() {
+        return Ok(());
+    }
+    let (count, are) = (differs.len(), if differs.len() == 1 { "attribute is" } else { "attributes are" });
+    Err(Failed(format!("{count} {are} not as the agent has set it")).into())
+}
+
+fn difference(one: &Differs) -> String {
+    let Differs { device, attribute, wanted, now, rivals } = one;
+    // Linux does not tell who wrote a file of sysfs.
+    let who = if rivals.is_empty() {
+        "who wrote it is not known: no udev rule and no tuned profile on this machine names it, so a person or a script did"
+            .to_owned()
+    } else {
+        format!("who wrote it is not known for sure, but {}", rivals.join(", and "))
+    };
+    format!("{device}: {attribute} is {now}, and the agent had set {wanted}; {who}.")
+}
+
+/// Has a device tuned again.
+pub fn resume(args: &ResumeArgs) -> anyhow::Result<()> {
+    let device = names(std::slice::from_ref(&args.device))?.remove(0);
+    let Answer::Done(said) = daemon(&args.configured, &Ask::Resume { device })? else { bail!("the daemon answers something else") };
+    Ok(terminal::print(&say::lines(said, terminal::style().0))?)
+}

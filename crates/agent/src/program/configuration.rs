@@ -1,0 +1,47 @@
+//! `seekwise-agent configuration`: what holds, and from where.
+
+use agent::configuration::{Configuration, vendor_file, wwid};
+use agent::sysfs::Sysfs;
+use agent::topology;
+
+use super::{Configured, say};
+
+/// Arguments of `seekwise-agent configuration`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    configured: Configured,
+    /// Print the vendor's file instead: every key with its meaning and its default
+    #[arg(long)]
+    vendor: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.vendor {
+        return Ok(terminal::print(&vendor_file())?);
+    }
+    let configuration = args.configured.load()?;
+    Ok(terminal::print(&text(&configuration)?)?)
+}
+
+fn text(configuration: &Configuration) -> anyhow::Result<String> {
+    let read = configuration.read.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ");
+    let from = if read.is_empty() { "no file: all of it is as the program has it".to_owned() } else { read };
+    let mut sentences = vec![format!("Read from {from}.")];
+    let sysfs = Sysfs::real();
+    for device in topology::devices(&sysfs)?.iter().filter(|device| device.has_queue && device.size_sectors > 0) {
+        let settings = configuration.settings(device, wwid(&sysfs, &device.name).as_deref());
+        let attributes = settings.attributes.iter().map(|pattern| pattern.text()).collect::<Vec<_>>().join(", ");
+        let unless = device.left_alone.as_ref().map(|why| format!(", but it is left alone unless it is named: it {why}"));
+        sentences.push(format!(
+            "{}: {}{}; controller {}, preference {}, may touch {attributes}.",
+            device.name,
+            settings.mode.name(),
+            unless.unwrap_or_default(),
+            settings.controller.label(),
+            settings.preference
+        ));
+    }
+    Ok(say::lines(sentences, terminal::style().0))
+}

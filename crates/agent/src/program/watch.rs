@@ -1,0 +1,71 @@
+//! `seekwise-agent watch`: what is seen, and what would be done.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use agent::configuration::Mode;
+use agent::daemon::history::{Entry, History};
+use agent::daemon::open::Machine;
+use agent::daemon::run::{Beside, now, run as run_daemon};
+use agent::daemon::{Daemon, Wants};
+use agent::metrics::Metrics;
+use agent::notify::Notify;
+use agent::sysfs::Sysfs;
+use terminal::Failed;
+
+use super::{Configured, names, say};
+
+/// Arguments of `seekwise-agent watch`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Devices, as in `sda` or /dev/disk/by-id/… [default: all that the configuration does not leave alone]
+    #[arg(value_name = "DEVICE")]
+    devices: Vec<String>,
+    /// End after so many seconds [default: on Ctrl-C]
+    #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
+    seconds: Option<u32>,
+    /// Print JSON, a line for each thing that happens
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    configured: Configured,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let configuration = args.configured.load()?;
+    let named = names(&args.devices)?;
+    let (sysfs, began) = (Sysfs::real(), now());
+    let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket));
+    let kept = (Arc::default(), History::in_memory(configuration.history), Metrics::new());
+    let wants = Wants { configuration, named, mode: Some(Mode::Watch) };
+    let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept);
+    let lasts = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    let beside = Beside { control: None, notify: Notify::default(), stop: terminal::interrupted(), lasts };
+    let width = terminal::style().0;
+    daemon.step(began);
+    if daemon.watched().count() == 0 {
+        let why = daemon.reasons().join("; ");
+        let none = if why.is_empty() { "there is no device to watch".to_owned() } else { why };
+        return Err(Failed(format!("nothing can be watched: {none}")).into());
+    }
+    let tell = |entry: &Entry| {
+        let line = if args.json { serde_json::to_string(entry)? + "\n" } else { say::lines([say::entry(entry)], width) };
+        terminal::print(&line)
+    };
+    daemon.history().entries().try_for_each(tell)?;
+    run_daemon(&mut daemon, &beside, tell)?;
+    if args.json {
+        return Ok(());
+    }
+    let sentences = daemon.watched().map(|watched| {
+        let advice = match watched.standing() {
+            Some(standing) => format!("would set {}: {} ({})", standing.setting, standing.why, standing.id),
+            None => format!("leaves {} alone", watched.in_force()),
+        };
+        let seen = report::number::grouped(watched.requests());
+        let thoughts: Vec<&str> = watched.thoughts().collect();
+        format!("{}: {seen} requests seen; {advice}; it thought lately: {}", watched.name(), thoughts.join("; then: "))
+    });
+    Ok(terminal::print(&say::lines(sentences, width))?)
+}

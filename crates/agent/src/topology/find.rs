@@ -1,0 +1,35 @@
+//! Finds a device by the name that a person uses.
+
+use std::fs;
+use std::path::Path;
+
+use super::{Device, TopologyError, devices};
+use crate::sysfs::Sysfs;
+
+/// The whole disk that is meant by a path such as `/dev/sda`, `/dev/disk/by-id/…` or `/dev/mapper/home`, or a name such as `sda`; and the
+/// partition, if it is one that is meant.
+///
+/// # Errors
+/// There is none; the error names those there are.
+pub fn find(sysfs: &Sysfs, given: &str) -> Result<(Device, Option<String>), TopologyError> {
+    let dev = sysfs.dev();
+    let is_path = given.contains('/');
+    let target = if is_path { fs::canonicalize(given).ok() } else { Some(dev.join(given)) };
+    // What stands in a folder of /dev has a ! for the / in sysfs, as in cciss!c0d0.
+    let root = fs::canonicalize(&dev).unwrap_or_else(|_| dev.clone());
+    let inside = |target: &Path| {
+        let inner = target.strip_prefix(&root).or_else(|_| target.strip_prefix(&dev)).ok()?;
+        Some(inner.to_str()?.replace('/', "!"))
+    };
+    let name = target.as_deref().and_then(inside);
+    let devices = devices(sysfs)?;
+    let found = name.and_then(|name| {
+        let whole = devices.iter().find(|device| device.name == name);
+        let part = || devices.iter().find(|device| device.partitions.iter().any(|partition| partition.name == name));
+        whole.map(|device| (device.clone(), None)).or_else(|| Some((part()?.clone(), Some(name.clone()))))
+    });
+    found.ok_or_else(|| TopologyError::NoDevice {
+        given: given.to_owned(),
+        candidates: devices.iter().filter(|device| device.size_sectors > 0).map(|device| format!("/dev/{}", device.name)).collect(),
+    })
+}

@@ -1,0 +1,234 @@
+//! A device behind the applier's socket, steered as a controller does it.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+mod support;
+
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+
+use agent::applier::{self, ApplierError, Client, Kind, Listen, Options, Rules};
+use agent::plant::Linux;
+use agent::sysfs::Sysfs;
+use block::Nanos;
+use learn::{Plant, Setting};
+use support::kernel::{Fault, Machine};
+
+/// An applier that runs in this process, on a machine in memory.
+struct Applier {
+    folder: tempfile::TempDir,
+    stop: Option<UnixStream>,
+    thread: Option<JoinHandle<Result<(), ApplierError>>>,
+}
+
+impl Applier {
+    fn of(machine: &Machine) -> Applier {
+        let folder = tempfile::tempdir().unwrap();
+        let (stop, ends) = UnixStream::pair().unwrap();
+        let options = Options {
+            files: Box::new(machine.process(Fault::Nothing).0),
+            listen: Listen::At(folder.path().join("socket")),
+            rules: Rules { machine: true, ..Rules::default() },
+            log: |_| {},
+            ..Options::new(OwnedFd::from(ends))
+        };
+        let thread = std::thread::spawn(move || applier::serve(options));
+        let applier = Applier { folder, stop: Some(stop), thread: Some(thread) };
+        while Client::connect(&applier.socket()).is_err() {
+            std::thread::yield_now();
+        }
+        applier
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
+    }
+
+    fn client(&self) -> Client {
+        Client::connect(&self.socket()).unwrap()
+    }
+
+    fn plant(&self, machine: &Machine, allowed: impl Fn(&str) -> bool) -> Linux {
+        let files = Box::new(machine.process(Fault::Nothing).0);
+        Linux::with_files(&Sysfs::real(), files, "sda", "Barracuda", self.client(), allowed).unwrap()
+    }
+
+    fn end(mut self) {
+        drop(self.stop.take());
+        self.thread.take().unwrap().join().unwrap().unwrap();
+        assert!(!Path::new(&self.socket()).exists());
+    }
+}
+
+fn setting(text: &str) -> Setting {
+    Setting::parse(text).unwrap()
+}
+
+/// Applies settings one after the other; what is in force after each, or why it was refused.
+fn apply(plant: &mut Linux, texts: &[&str]) -> Vec<String> {
+    let mut one = |text: &&str| match plant.apply(Nanos::ZERO, &setting(text)) {
+        Ok(()) => plant.setting().to_string(),
+        Err(error) => error.to_string(),
+    };
+    texts.iter().map(&mut one).collect()
+}
+
+#[test]
+fn settings_are_read_back_as_they_were_applied() {
+    let machine = Machine::new();
+    let applier = Applier::of(&machine);
+    let mut plant = applier.plant(&machine, |_| true);
+    let settings = [
+        "bfq:slice_idle=0,timeout_sync=500 nr_requests=64 read_ahead_kb=1024",
+        "bfq",
+        "kyber:read_lat_nsec=5000000 nomerges=2 swappiness=10",
+        "mq-deadline:fifo_batch=1",
+        "mq-deadline:async_depth=32",
+        "mq-deadline nr_requests=32",
+        "mq-deadline:write_expire=1",
+        "none read_ahead_kb=64 wbt_lat_usec=0",
+        "bfq dirty_ratio=40",
+        "none",
+    ];
+    assert_eq!(apply(&mut plant, &settings), settings);
+    // What was asked for is forgotten; the device says the same, but for what the kernel rounds.
+    for text in settings {
+        apply(&mut plant, &[text]);
+        let afresh = applier.plant(&machine, |_| true);
+        assert_eq!(afresh.setting().to_string(), text.replace("write_expire=1", "write_expire=4"));
+    }
+    drop(plant);
+    applier.end();
+}
+
+#[test]
+fn what_a_setting_does_not_name_is_as_before_anybody_steered() {
+    let machine = Machine::new();
+    for (name, value) in
+        [("nr_requests", "100"), ("iosched/fifo_batch", "7"), ("iosched/async_depth", "33"), ("read_ahead_kb", "512")]
+    {
+        machine.echo(value, name);
+    }
+    let before = machine.disk();
+    let applier = Applier::of(&machine);
+    let mut plant = applier.plant(&machine, |_| true);
+    let found = plant.setting();
+    assert_eq!(found.to_string(), "mq-deadline:fifo_batch=7,async_depth=33");
+    apply(&mut plant, &["bfq nr_requests=8 read_ahead_kb=64 max_sectors_kb=256", "kyber nomerges=1"]);
+    assert_eq!(
+        (machine.cat("nr_requests"), machine.cat("read_ahead_kb"), machine.cat("max_sectors_kb")),
+        ("128".into(), "512".into(), "1280".into())
+    );
+    plant.apply(Nanos::ZERO, &found).unwrap();
+    let now = support::kernel::Disk { max_user_sectors_kb: 0, ..machine.disk() };
+    assert_eq!(now, before, "even the tunables that the switches lost");
+    drop(plant);
+    applier.end();
+    assert_eq!(machine.disk(), before);
+}
+
+#[test]
+fn what_is_not_allowed_is_neither_offered_nor_set() {
+    let machine = Machine::new();
+    let applier = Applier::of(&machine);
+    let mut plant = applier.plant(&machine, |name| name == "scheduler" || name == "iosched/fifo_batch");
+    assert!(plant.tunables().is_empty());
+    let refused =
+        apply(&mut plant, &["mq-deadline:read_expire=100", "kyber read_ahead_kb=64", "deadline", "mq-deadline:fifo_batch=4"]);
+    assert!(refused[0].ends_with("iosched/read_expire may not be set here"), "{refused:?}");
+    assert!(refused[1].contains("'read_ahead_kb' may not be set here"), "{refused:?}");
+    assert!(refused[2].contains("deadline is not offered here"), "{refused:?}");
+    assert_eq!(refused[3], "mq-deadline:fifo_batch=4");
+    let fixed = applier.plant(&machine, |name| name == "read_ahead_kb");
+    assert_eq!(fixed.schedulers().iter().map(|spec| spec.name).collect::<Vec<_>>(), ["mq-deadline"]);
+    drop((plant, fixed));
+    applier.end();
+}
+
+#[test]
+fn a_machine_whose_device_cannot_be_set_keeps_its_own_settings() {
+    let machine = Machine::new();
+    let applier = Applier::of(&machine);
+    let mut plant = applier.plant(&machine, |_| true);
+    apply(&mut plant, &["bfq"]);
+    machine.echo("77", "iosched/timeout_sync");
+    let refused = apply(&mut plant, &["bfq swappiness=10"]);
+    assert!(refused[0].contains("somebody else wrote it"), "{refused:?}");
+    assert_eq!(machine.vm()["swappiness"], 60);
+    drop(plant);
+    applier.end();
+}
+
+#[test]
+fn when_the_client_that_acted_is_gone_everything_comes_back() {
+    let machine = Machine::new();
+    let before = (machine.disk(), machine.vm());
+    let applier = Applier::of(&machine);
+    let mut plant = applier.plant(&machine, |_| true);
+    apply(&mut plant, &["bfq read_ahead_kb=64 swappiness=1"]);
+    let mut looking = applier.client();
+    assert!(!looking.originals(None).unwrap().is_empty());
+    drop(plant);
+    let began = std::time::Instant::now();
+    while !looking.originals(None).unwrap().is_empty() {
+        assert!(began.elapsed().as_secs() < 10, "nothing was put back");
+    }
+    assert_eq!((machine.disk(), machine.vm()), before);
+    // One that only looked changes nothing by leaving.
+    let mut other = applier.client();
+    other.set("sda", &[("nomerges".to_owned(), "2".to_owned())], "a test").unwrap();
+    drop(looking);
+    assert_eq!(applier.client().originals(Some("sda")).unwrap()[0].ours.as_deref(), Some("2"));
+    drop(other);
+    applier.end();
+}
+
+#[test]
+fn nonsense_is_answered_and_harms_nobody() {
+    use std::io::{BufRead, BufReader, Write};
+    let machine = Machine::new();
+    let applier = Applier::of(&machine);
+    for nonsense in ["", "{", "{\"set\":{}}", "{\"reboot\":{}}", "[1,2]", &"x".repeat(300_000)] {
+        let mut stream = UnixStream::connect(applier.socket()).unwrap();
+        // The applier may have closed it before everything is written.
+        let _ = writeln!(stream, "{nonsense}");
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap_or_default();
+        assert!(answer.is_empty() || answer.contains("this is no request"), "{nonsense:.20}: {answer}");
+    }
+    assert_eq!(applier.client().can("sdz").unwrap_err().kind, Kind::NoDevice);
+    let error = Client::connect(&applier.folder.path().join("nothing")).unwrap_err();
+    assert_eq!((error.kind, error.message.contains("is the applier running")), (Kind::Unreachable, true));
+    applier.end();
+    assert_eq!(machine.disk(), Machine::new().disk());
+}
+
+#[test]
+fn a_second_applier_does_not_take_the_socket_of_one_that_runs() {
+    let machine = Machine::new();
+    let first = Applier::of(&machine);
+    let (_stop, ends) = UnixStream::pair().unwrap();
+    let second = Options {
+        files: Box::new(machine.process(Fault::Nothing).0),
+        listen: Listen::At(first.socket()),
+        log: |_| {},
+        ..Options::new(OwnedFd::from(ends))
+    };
+    let error = applier::serve(second).unwrap_err();
+    assert!(error.message.contains("another applier listens there"), "{error}");
+    first.client().can("sda").unwrap();
+    first.end();
+}
+
+#[test]
+fn a_journal_that_others_may_write_to_is_not_trusted() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+    let (_stop, ends) = UnixStream::pair().unwrap();
+    let listen = Listen::At(folder.path().join("socket"));
+    let options = Options { journal: folder.path().to_owned(), listen, log: |_| {}, ..Options::new(OwnedFd::from(ends)) };
+    let error = applier::serve(options).unwrap_err();
+    assert!(error.kind == Kind::Journal && error.message.contains("nobody else should be able to write there"), "{error}");
+}

@@ -1,0 +1,5 @@
+//! What several tests need.
+
+#![allow(clippy::unwrap_used, dead_code, reason = "a test that meets the unexpected should fail, and not every test needs all")]
+
+pub mod kernel;

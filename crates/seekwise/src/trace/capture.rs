@@ -1,0 +1,147 @@
+//! `seekwise trace capture`, and what `seekwise advise` captures a device's requests with.
+
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use agent::observe::{Recorded, Tracepoints, Until, record};
+use agent::sysfs::Sysfs;
+use agent::topology::{self, Device};
+use anyhow::{Context, bail, ensure};
+use block::Nanos;
+use laboratory::Monitor;
+use laboratory::capture::Capture;
+use laboratory::shipped;
+use sim::trace::write::{self, About, Field, Out, OutputFormat};
+
+use super::{convert, counted, eprint_line, figure, grouped};
+use crate::number;
+use crate::whole_file::WholeFile;
+use terminal::{Failed, Terminal};
+
+/// Arguments of `seekwise trace capture`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The block device, as in /dev/sda or sda; of a partition its whole disk is captured
+    #[arg(value_name = "DEVICE")]
+    device: String,
+    /// The trace to write; - is standard output, for text formats only
+    #[arg(long, value_name = "FILE")]
+    output: PathBuf,
+    /// End after so many seconds [default: at Ctrl-C]
+    #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
+    seconds: Option<u32>,
+    /// End after so many requests
+    #[arg(long, value_name = "N", value_parser = number::within::<u64>(1..=u64::MAX, "requests"))]
+    requests: Option<u64>,
+    /// The format of FILE [default: by its extension]
+    #[arg(long, value_name = "FORMAT")]
+    to: Option<String>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let format = convert::output_format(&args.output, args.to.as_deref())?;
+    let device = device(&args.device)?;
+    let until = Until { time: args.seconds.map(seconds), requests: args.requests };
+    if args.output == Path::new("-") {
+        convert::expect_text(format)?;
+        let capture = begin(format, Box::new(BufWriter::new(io::stdout())), &device)?;
+        return report(&captured(&device, capture, until, &Terminal::default())?, &device, format, "standard output");
+    }
+    let file = WholeFile::create(&args.output)?;
+    let capture = begin(format, Box::new(BufWriter::new(file.writer()?)), &device)?;
+    let recorded = captured(&device, capture, until, &Terminal::default())?;
+    let output = args.output.display().to_string();
+    if recorded.trace.requests == 0 {
+        let text = format!("{}: was asked nothing in this time; {output} was not written", args.device);
+        return Err(Failed(text).into());
+    }
+    file.finish()?;
+    report(&recorded, &device, format, &output)
+}
+
+/// The block device that an argument names which may also name a file or a workload: those come first.
+pub fn named(argument: &Path) -> Option<String> {
+    let name = argument.to_str()?;
+    if let Ok(about) = std::fs::metadata(argument) {
+        return about.file_type().is_block_device().then(|| name.to_owned());
+    }
+    let is_one = || shipped::find(name).is_none() && topology::find(&Sysfs::real(), name).is_ok();
+    (name.starts_with("/dev/") || (!name.contains('/') && is_one())).then(|| name.to_owned())
+}
+
+/// So many seconds.
+pub fn seconds(seconds: u32) -> Nanos {
+    Nanos::from_secs_f64(seconds.into())
+}
+
+/// The whole disk that is meant by a name.
+pub fn device(given: &str) -> anyhow::Result<Device> {
+    let (device, partition) = topology::find(&Sysfs::real(), given)?;
+    ensure!(device.size_sectors > 0, "{given}: holds nothing: no medium is in it, or nothing is attached to it");
+    if let Some(partition) = partition {
+        eprint_line(&format!("{partition} is a partition of {0}: all that {0} is asked is captured", device.name));
+    }
+    Ok(device)
+}
+
+/// Begins our own store of a device's requests.
+pub fn to_store(out: File, device: &Device) -> anyhow::Result<Capture> {
+    let format = write::named("parquet").context("the trace format parquet is missing")?;
+    begin(format, Box::new(BufWriter::new(out)), device)
+}
+
+fn begin(format: &'static OutputFormat, out: Out, device: &Device) -> anyhow::Result<Capture> {
+    let about = About { program: format!("seekwise {}", env!("CARGO_PKG_VERSION")), source: format!("/dev/{}", device.name) };
+    Capture::begin(format, out, &about, &device.name).context("cannot write the trace")
+}
+
+/// Captures what the device is asked until then.
+pub fn captured(device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
+    if !nix::unistd::geteuid().is_root() {
+        bail!("the kernel tells only root what {} is asked: run this as root", device.name);
+    }
+    let eyes = Tracepoints::open(&Sysfs::real(), device).with_context(|| format!("{} cannot be observed", device.name))?;
+    let recorded = record(eyes, capture, until, monitor)?;
+    warn(&recorded, device);
+    Ok(recorded)
+}
+
+/// Says what is missing.
+fn warn(recorded: &Recorded, device: &Device) {
+    let name = &device.name;
+    if recorded.is_gone {
+        eprint_line(&format!("{name} is gone: this is what it was asked until then"));
+    }
+    if recorded.lost > 0 {
+        eprint_line(&format!(
+            "the kernel lost {}, because too much happened at once: requests are missing",
+            counted(recorded.lost, "event")
+        ));
+    }
+    if recorded.trace.unanswered > 0 {
+        eprint_line(&format!("{name}: {} without an answer by the end", counted(recorded.trace.unanswered, "request")));
+    }
+}
+
+/// Says what was written.
+fn report(recorded: &Recorded, device: &Device, format: &OutputFormat, output: &str) -> anyhow::Result<()> {
+    let trace = &recorded.trace;
+    let mut left_out: Vec<String> = trace.left_out.iter().copied().map(Field::words).map(str::to_owned).collect();
+    match trace.flushes {
+        0 => {}
+        1 => left_out.push("a flush".to_owned()),
+        flushes => left_out.push(format!("{} flushes", grouped(flushes))),
+    }
+    if !left_out.is_empty() {
+        eprint_line(&format!("{output}: {} has no place for {}: left out", format.name, left_out.join(", ")));
+    }
+    if let Some(note) = &trace.note {
+        eprint_line(&format!("{output}: {note}"));
+    }
+    let (requests, lasts) = (counted(trace.requests, "request"), figure(trace.lasts.as_secs_f64()));
+    eprint_line(&format!("{output}: {requests} of {} in {lasts} s, as {}", device.name, format.name));
+    Ok(())
+}
