@@ -17,7 +17,8 @@ fn completions_are_printed_for_every_shell_and_bash_takes_them() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("seekwise.bash");
     std::fs::write(&script, succeeds(&["completions", "bash"])).unwrap();
-    let check = "source \"$0\"; COMP_WORDS=(seekwise trace c); COMP_CWORD=2; _seekwise seekwise c trace; echo \"${COMPREPLY[@]}\"";
+    let check =
+        "source \"$0\"; COMP_WORDS=(seekwise trace con); COMP_CWORD=2; _seekwise seekwise con trace; echo \"${COMPREPLY[@]}\"";
     let output = Command::new("bash").args(["-c", check]).arg(&script).stdin(Stdio::null()).output().unwrap();
     assert_eq!(program::text(&output.stdout), "convert\n", "{}", program::text(&output.stderr));
     assert!(refused(&["completions", "cmd"]).contains("bash"));

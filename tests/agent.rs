@@ -1,0 +1,423 @@
+//! `seekwise-agent` under the real kernel: it watches and tunes an emulated disk, and whoever is killed or interferes, it ends as it should.
+//!
+//! Needs root, /dev/fuse, loop devices, losetup and tracefs; says what is missing where it cannot run. No device is touched but the one
+//! that is made here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Nothing takes longer, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn agent() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
+}
+
+/// The program that emulates disks; beside this one if the workspace was built.
+fn seekwise() -> PathBuf {
+    agent().with_file_name("seekwise")
+}
+
+/// Whether this can run; says why if not.
+fn can_run() -> bool {
+    let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
+    let missing = [
+        (fs::read_to_string("/proc/self/status").is_ok_and(|status| !status.contains("Uid:\t0\t")), "root"),
+        (!opens("/dev/fuse"), "/dev/fuse"),
+        (!opens("/dev/loop-control"), "/dev/loop-control"),
+        (Command::new("losetup").arg("--version").output().is_err(), "losetup"),
+        (!seekwise().exists(), "the program seekwise beside seekwise-agent (cargo build -p seekwise)"),
+        (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
+    ];
+    match missing.iter().find(|(is_missing, _)| *is_missing) {
+        Some((_, what)) => {
+            eprintln!("skipped: needs {what}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// Waits until this holds, and fails if it does not in time.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn signal(process: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success(), "kill {signal} {process}");
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// An emulated disk, and somebody who reads from it.
+struct Disk {
+    emulator: Child,
+    reader: Child,
+    name: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Disk {
+    fn new() -> Disk {
+        let folder = tempfile::tempdir().unwrap();
+        let mut emulator = Command::new(seekwise())
+            .args(["emulate", "--attach", "--with-way", "--size", "64M", "--disk", "sata7200", "--scale", "10"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
+        let place = lines.next().unwrap().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        let name = place.trim_start_matches("/dev/").to_owned();
+        let reads = format!("while dd if={place} of=/dev/null bs=4k iflag=direct status=none; do :; done");
+        let reader = Command::new("bash").args(["-c", &reads]).stderr(Stdio::null()).spawn().unwrap();
+        Disk { emulator, reader, name, _folder: folder }
+    }
+
+    fn queue(&self) -> PathBuf {
+        Path::new("/sys/block").join(&self.name).join("queue")
+    }
+
+    fn scheduler(&self) -> String {
+        let all = fs::read_to_string(self.queue().join("scheduler")).unwrap_or_default();
+        all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
+    }
+
+    /// What is not as it was.
+    fn differences(&self, before: &BTreeMap<String, String>) -> String {
+        let now = self.settings();
+        let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+        let differs = |name: &&&String| before.get(**name) != now.get(**name);
+        let line = |name: &String| format!("{name}: {:?} and not {:?}\n", now.get(name), before.get(name));
+        names.iter().filter(differs).map(|name| line(name)).collect()
+    }
+
+    /// Every setting of the queue, and of its scheduler.
+    fn settings(&self) -> BTreeMap<String, String> {
+        let folders = [self.queue(), self.queue().join("iosched")];
+        let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        entries.filter_map(|entry| Some((entry.path().display().to_string(), fs::read_to_string(entry.path()).ok()?))).collect()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = self.reader.kill();
+        let _ = self.reader.wait();
+        if matches!(self.emulator.try_wait(), Ok(None)) {
+            let _ = Command::new("kill").args(["-TERM", &self.emulator.id().to_string()]).status();
+            let _ = self.emulator.wait();
+        }
+    }
+}
+
+/// A configuration in a folder of its own.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(rest: &str) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display();
+        let text = format!(
+            "socket = \"{path}/agent.sock\"\napplier_socket = \"{path}/applier.sock\"\nstate_directory = \"{path}/state\"\n\
+             metrics = \"unix:{path}/metrics.sock\"\n{rest}"
+        );
+        fs::write(folder.path().join("agent.toml"), text).unwrap();
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(agent());
+        command.args(arguments).args(["--config", &self.path("agent.toml")]).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts the daemon for this device and waits until it answers.
+    fn act(&self, device: &str) -> Daemon {
+        let log = fs::File::create(self.path("log")).unwrap();
+        let mut child =
+            self.command(&["act", device, "--journal", &self.path("journal")]).stdout(Stdio::null()).stderr(log).spawn().unwrap();
+        until("the daemon answers", || {
+            assert!(child.try_wait().unwrap().is_none(), "the daemon ended:\n{}", self.log());
+            self.run(&["status"]).status.success()
+        });
+        Daemon { child }
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    fn status(&self) -> Value {
+        let output = self.run(&["status", "--json"]);
+        assert!(output.status.success(), "{}\n{}", text(&output.stderr), self.log());
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// What the metrics say.
+    fn metrics(&self) -> String {
+        let mut stream = UnixStream::connect(self.path("metrics.sock")).unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+}
+
+/// A running daemon; killed if a test fails.
+struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    fn applier(&self) -> u32 {
+        let mut found = None;
+        until("there is an applier", || {
+            let path = format!("/proc/{0}/task/{0}/children", self.child.id());
+            let direct = fs::read_to_string(path).unwrap_or_default();
+            // One that was started again is another thread's child.
+            let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap().flatten();
+            let of_tasks: String =
+                tasks.filter_map(|task| fs::read_to_string(task.path().join("children")).ok()).collect::<Vec<_>>().join(" ");
+            found = format!("{direct} {of_tasks}").split_whitespace().next().map(|process| process.parse().unwrap());
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    fn end(mut self) {
+        signal(self.child.id(), "-TERM");
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Goes from one scheduler to the next every second, so that something is set whatever the disk is asked.
+const ROTATES: &str = "controller = \"rotate:window_ms=1000\"\ncandidates = [\"kernel\"]\nchanges_per_minute = 60\n";
+
+#[test]
+fn whoever_is_killed_or_interferes_the_disk_ends_as_it_should() {
+    if !can_run() {
+        return;
+    }
+    let mut disk = Disk::new();
+    let place = Place::new(ROTATES);
+    let (name, before, found) = (disk.name.clone(), disk.settings(), disk.scheduler());
+    let is_as_before = |disk: &Disk| disk.settings() == before;
+    let is_changed = |disk: &Disk| disk.scheduler() != found;
+
+    watching_changes_nothing(&place, &disk);
+    assert!(is_as_before(&disk), "watching changed something");
+
+    let daemon = place.act(&name);
+    until("something is set", || is_changed(&disk));
+    until("requests are seen", || place.status()["devices"][0]["requests"].as_u64().unwrap() > 100);
+    assert_eq!(place.status()["devices"][0]["state"], "tuned");
+    assert!(place.metrics().contains(&format!("seekwise_changes_total{{device=\"{name}\",reason=\"controller\"}}")));
+    daemon.end();
+    assert!(is_as_before(&disk), "at the end everything is put back:\n{}{}", disk.differences(&before), place.log());
+
+    let daemon = place.act(&name);
+    until("something is set", || is_changed(&disk));
+    daemon.kill();
+    until("the applier puts everything back after the daemon was killed", || is_as_before(&disk));
+
+    let daemon = place.act(&name);
+    until("something is set", || is_changed(&disk));
+    signal(daemon.applier(), "-KILL");
+    until("another applier is started", || place.log().contains("starting another"));
+    until("it goes on", || place.status()["devices"][0]["state"] == "tuned" && is_changed(&disk));
+    daemon.end();
+    assert!(is_as_before(&disk), "after another applier:\n{}{}", disk.differences(&before), place.log());
+
+    let daemon = place.act(&name);
+    until("something is set", || is_changed(&disk));
+    let applier = daemon.applier();
+    // Both at the same moment: neither sees the other go.
+    signal(daemon.child.id(), "-STOP");
+    signal(applier, "-KILL");
+    daemon.kill();
+    assert!(is_changed(&disk), "nobody could put it back");
+    let restored = place.run(&["restore", "--journal", &place.path("journal")]);
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    assert!(is_as_before(&disk), "{}{}{}", disk.differences(&before), text(&restored.stdout), text(&restored.stderr));
+
+    a_rival_wins(&place, &disk);
+
+    let daemon = place.act(&name);
+    until("it is watched", || place.status()["devices"][0]["device"] == name.as_str());
+    let _ = disk.reader.kill();
+    let _ = disk.reader.wait();
+    signal(disk.emulator.id(), "-TERM");
+    disk.emulator.wait().unwrap();
+    until("it notices that the disk is gone", || place.status()["devices"].as_array().unwrap().is_empty());
+    daemon.end();
+    let history = place.run(&["history", "--device", &name]);
+    assert!(text(&history.stdout).contains("is not watched any more"), "{}", text(&history.stdout));
+}
+
+fn watching_changes_nothing(place: &Place, disk: &Disk) {
+    let output = place.run(&["watch", &disk.name, "--for", "4"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    for words in [format!("{} is watched by rotate", disk.name), format!("{}: would set ", disk.name), "requests seen".to_owned()] {
+        assert!(said.contains(&words), "{words} is missing in\n{said}{}", text(&output.stderr));
+    }
+}
+
+fn a_rival_wins(place: &Place, disk: &Disk) {
+    let name = &disk.name;
+    let daemon = place.act(name);
+    until("something is set", || disk.scheduler() != "none");
+    until("the rival writes what is not there", || {
+        let other = if disk.scheduler() == "kyber" { "bfq" } else { "kyber" };
+        fs::write(disk.queue().join("scheduler"), other).unwrap();
+        std::thread::sleep(Duration::from_millis(1500));
+        place.status()["devices"][0]["state"] == "stood down"
+    });
+    let theirs = disk.scheduler();
+    let verified = place.run(&["verify"]);
+    assert_eq!(verified.status.code(), Some(1), "{}{}", text(&verified.stdout), text(&verified.stderr));
+    let said = text(&verified.stdout);
+    assert!(said.contains(&format!("scheduler is {theirs}, and the agent had set")), "{said}");
+    assert!(text(&place.run(&["status"]).stdout).contains(&format!("`seekwise-agent resume {name}`")));
+    assert!(place.metrics().contains(&format!("seekwise_conflicts_total{{device=\"{name}\"}} 1")));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(disk.scheduler(), theirs, "what somebody else set stays");
+    let resumed = place.run(&["resume", name]);
+    assert!(resumed.status.success(), "{}", text(&resumed.stderr));
+    until("it tunes again", || disk.scheduler() != theirs);
+    daemon.end();
+    assert_eq!(disk.scheduler(), theirs, "what was in force when it was resumed is the original now");
+}
+
+#[test]
+fn what_is_wrong_on_the_command_line_or_in_the_configuration_is_refused() {
+    let refused = |arguments: &[&str], config: &str| {
+        let place = Place::new(config);
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+        text(&output.stderr)
+    };
+    assert!(refused(&["watch", "no-such-disk"], "").contains("no-such-disk: is no block device; there are"));
+    assert!(refused(&["status"], "mod = 1\n").contains("agent.toml:5: mod: there is no such key; did you mean mode?"));
+    assert!(refused(&["advise", "/dev/no-such-disk"], "").contains("is no block device"));
+    assert!(refused(&["watch", "--for", "0"], "").contains("--for"));
+    let place = Place::new("");
+    for arguments in [&["status"][..], &["verify"], &["resume", "x"]] {
+        let output = place.run(arguments);
+        let code = if arguments[0] == "resume" { 2 } else { 1 };
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert!(text(&place.run(&["status"]).stderr).contains("no daemon is running"));
+    assert!(text(&place.run(&["history"]).stdout).contains("Nothing happened yet."));
+    let unknown = place.run(&["explain", "sda-00000000"]);
+    assert!(text(&unknown.stderr).contains("sda-00000000: is no advice and no entry of the history"));
+}
+
+#[test]
+fn a_recording_gives_advice_with_an_id_and_ready_files() {
+    let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet");
+    let place = Place::new("candidates = [\"kernel\"]\n");
+    let run = |arguments: &[&str]| {
+        let output = place.run(&[&["advise", trace], arguments].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let piece: Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    let again: Value = serde_json::from_str(&run(&["--json"])).unwrap();
+    assert_eq!(piece["id"], again["id"]);
+    let id = piece["id"].as_str().unwrap();
+    assert!(run(&[]).starts_with(&format!("{}: advice {id}.", piece["device"].as_str().unwrap())));
+    for kind in ["udev", "tuned", "sysctl"] {
+        let file = run(&["--as", kind]);
+        assert!(file.starts_with(&format!("# Advice {id}: ")), "{file}");
+    }
+}
+
+#[test]
+fn manual_pages_and_completions_leave_out_what_is_hidden() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(agent()).args(["man", "--output"]).arg(folder.path()).status().unwrap();
+    assert!(status.success());
+    assert!(folder.path().join("seekwise-agent.1").exists() && folder.path().join("seekwise-agent-restore.1").exists());
+    assert!(!folder.path().join("seekwise-agent-applier.1").exists());
+    let page = fs::read_to_string(folder.path().join("seekwise-agent-advise.1")).unwrap();
+    assert!(page.contains(".TH SEEKWISE-AGENT-ADVISE 1") && page.contains("\\-\\-as"), "{page}");
+    let completions = Command::new(agent()).args(["completions", "bash"]).output().unwrap();
+    assert!(text(&completions.stdout).contains("_seekwise-agent") || text(&completions.stdout).contains("_seekwise__agent"));
+}
+
+#[test]
+fn the_commands_of_the_administrators_page_are_the_programs() {
+    let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/agent.md")).unwrap();
+    let commands: Vec<Vec<&str>> =
+        page.lines().filter_map(|line| line.strip_prefix("    ")).map(|line| line.split_whitespace().collect()).collect();
+    let ours: Vec<&Vec<&str>> = commands.iter().filter(|command| command[0] == "seekwise-agent").collect();
+    assert!(ours.len() >= 12, "the page shows only {} commands", ours.len());
+    for command in ours {
+        let help = Command::new(agent()).args([command[1], "--help"]).output().unwrap();
+        assert!(help.status.success(), "there is no command {}", command[1]);
+        let help = text(&help.stdout);
+        let options = command.iter().filter(|word| word.starts_with("--"));
+        options.for_each(|option| assert!(help.contains(option), "{command:?}: there is no option {option}"));
+    }
+    // Those that need neither root nor a disk, as they stand there.
+    let place = Place::new("");
+    for command in commands.iter().filter(|command| command[0] == "seekwise-agent") {
+        let is_harmless = matches!(command[1..], ["configuration", ..] | ["history"]) || command.contains(&"traces/mixed.parquet");
+        if is_harmless {
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+            let output = place.command(&command[1..]).current_dir(root).output().unwrap();
+            assert!(output.status.success() && !output.stdout.is_empty(), "{command:?}: {}", text(&output.stderr));
+        }
+    }
+    for (command, file) in [("packaging/build-deb", "packaging/build-deb"), ("dpkg", "packaging/deb/postinst")] {
+        assert!(commands.iter().any(|words| words[0] == command), "{command}");
+        assert!(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../..")).join(file).exists());
+    }
+    let units: Vec<&str> = commands.iter().filter(|words| words[0] == "systemctl").flatten().copied().collect();
+    for unit in units.iter().filter(|word| word.contains('.')) {
+        let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd")).join(unit);
+        assert!(path.exists(), "there is no unit {unit}");
+    }
+}

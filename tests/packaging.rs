@@ -1,0 +1,137 @@
+//! The package: built by one command, installed into a scratch root, and nothing is enabled; units, dashboard and users are what they
+//! should be.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use agent::daemon::history::{Entry, Kind};
+use agent::metrics::Metrics;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn has(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok();
+    if !is_there {
+        eprintln!("skipped: needs {program}");
+    }
+    is_there
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_package_installs_both_programs_and_enables_nothing() {
+    let agent = Path::new(env!("CARGO_BIN_EXE_seekwise-agent"));
+    let programs = agent.parent().unwrap();
+    if !has("dpkg-deb") {
+        return;
+    }
+    if !programs.join("seekwise").exists() {
+        eprintln!("skipped: needs the program seekwise beside seekwise-agent (cargo build -p seekwise)");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let built = Command::new(root().join("packaging/build-deb"))
+        .arg(folder.path())
+        .env("PROGRAMS", programs)
+        .env("COMPRESSION", "-Zgzip -z1")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let package = fs::read_dir(folder.path()).unwrap().next().unwrap().unwrap().path();
+    let installed = folder.path().join("root");
+    let unpacked = Command::new("dpkg-deb").arg("-x").arg(&package).arg(&installed).status().unwrap();
+    assert!(unpacked.success());
+    for file in [
+        "usr/bin/seekwise",
+        "usr/bin/seekwise-agent",
+        "usr/lib/seekwise/agent.toml",
+        "usr/lib/systemd/system/seekwise-agent.service",
+        "usr/lib/systemd/system/seekwise-applier.service",
+        "usr/lib/systemd/system/seekwise-applier.socket",
+        "usr/lib/sysusers.d/seekwise.conf",
+        "usr/lib/tmpfiles.d/seekwise.conf",
+        "usr/share/man/man1/seekwise-agent.1.gz",
+        "usr/share/man/man1/seekwise-advise.1.gz",
+        "usr/share/bash-completion/completions/seekwise-agent",
+        "usr/share/doc/seekwise/agent.md",
+        "usr/share/doc/seekwise/copyright",
+        "usr/share/seekwise/grafana/seekwise.json",
+    ] {
+        assert!(installed.join(file).is_file(), "{file} is missing");
+    }
+    // Enabled is what a link below /etc or a preset says.
+    assert!(!installed.join("etc").exists() && !installed.join("usr/lib/systemd/system-preset").exists());
+    let scripts = folder.path().join("control");
+    assert!(Command::new("dpkg-deb").arg("-e").arg(&package).arg(&scripts).status().unwrap().success());
+    for script in ["postinst", "prerm", "postrm"] {
+        let script = fs::read_to_string(scripts.join(script)).unwrap();
+        assert!(!script.contains("systemctl enable") && !script.contains("systemctl start"), "{script}");
+    }
+    let version = Command::new(installed.join("usr/bin/seekwise-agent")).arg("--version").output().unwrap();
+    assert!(version.status.success());
+    let mode = "mode = \"watch\"";
+    assert!(fs::read_to_string(installed.join("usr/lib/seekwise/agent.toml")).unwrap().contains(&format!("#{mode}")));
+}
+
+#[test]
+fn both_units_are_hardened_and_known_to_systemd() {
+    if !has("systemd-analyze") {
+        return;
+    }
+    for unit in ["seekwise-agent.service", "seekwise-applier.service"] {
+        let path = root().join("packaging/systemd").join(unit);
+        let output = Command::new("systemd-analyze").args(["security", "--offline=true"]).arg(&path).output().unwrap();
+        let said = text(&output.stdout);
+        let exposure = said.lines().find(|line| line.contains("Overall exposure level")).unwrap_or_else(|| panic!("{said}"));
+        let number: f64 = exposure.split(": ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+        assert!(number <= 2.0, "{exposure}");
+        let verified = Command::new("systemd-analyze").arg("verify").arg(&path).output().unwrap();
+        // The program is not installed here, and its manual page neither.
+        let complaints = text(&verified.stderr);
+        let complaints: Vec<&str> = complaints.lines().filter(|line| line.contains(unit) && !line.contains("Command ")).collect();
+        assert!(complaints.is_empty(), "{complaints:?}");
+    }
+}
+
+#[test]
+fn the_dashboard_shows_every_metric_and_no_other() {
+    let page = fs::read_to_string(root().join("packaging/grafana/seekwise.json")).unwrap();
+    let page: serde_json::Value = serde_json::from_str(&page).unwrap();
+    let expressions: Vec<&str> = page["panels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().unwrap())
+        .map(|target| target["expr"].as_str().unwrap())
+        .collect();
+    let is_of_a_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let names = |text: &str| -> BTreeSet<String> {
+        text.split(|c: char| !is_of_a_name(c)).filter(|word| word.starts_with("seekwise_")).map(str::to_owned).collect()
+    };
+    let shown: BTreeSet<String> = expressions.iter().flat_map(|expression| names(expression)).collect();
+    // All that there is of a device that was watched and changed. Counters gain `_total`, the program's version `_info`.
+    let metrics = Metrics::new();
+    metrics.begins("sda");
+    metrics.happened(&Entry::new("sda", Kind::Set, "none", "bfq", "because"));
+    metrics.measured("sda", 1.0);
+    let there: BTreeSet<String> = metrics
+        .text()
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .map(|line| {
+            let (name, kind) = line.split_once(' ').unwrap();
+            let suffix = [("counter", "_total"), ("info", "_info")].into_iter().find(|(of, _)| *of == kind);
+            format!("{name}{}", suffix.map_or("", |(_, suffix)| suffix))
+        })
+        .collect();
+    assert_eq!(shown, there);
+}
