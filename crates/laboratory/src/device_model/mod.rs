@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! device ─▶ asked for its mechanics (each disk of an array) ─┐
-//!        ─▶ training load, one request at a time and several ─┼▶ model ─▶ judged by what it never saw: other seeds, or the sample's rest
-//! sample ─▶ 5,000 of its requests ───────────────────────────┘
+//!   ▲    ─▶ training load, one request at a time and several ─┼▶ model ─▶ judged by what it never saw: other seeds, the sample's rest, the
+//!   │ fitted                 sample ─▶ 5,000 of its requests ┘           recording's second half
+//! recording ─▶ first half
 //! ```
 //! The paper: Zhang, Xu and Jiang, "YouChoose", III.A and IV.A.
 
@@ -91,7 +92,13 @@ pub struct Judged {
 /// There is no such device or sample, or it was interrupted.
 pub fn train(device: &str, options: &Options, crew: Crew) -> anyhow::Result<Trained> {
     let error = match sim::profile::load(device) {
-        Ok(profile) => return of_profile(&profile, options, crew),
+        Ok(profile) => {
+            let (lessons, trained) = of_profile(profile.name(), &profile, options, crew)?;
+            return match &options.sample {
+                Some(path) => with_sample(&profile, path, lessons, trained, options, crew),
+                None => Ok(trained),
+            };
+        }
         Err(error) => error,
     };
     let path = Path::new(device);
@@ -100,7 +107,8 @@ pub fn train(device: &str, options: &Options, crew: Crew) -> anyhow::Result<Trai
     of_recording(path, options, crew)
 }
 
-fn of_profile(profile: &Profile, options: &Options, crew: Crew) -> anyhow::Result<Trained> {
+/// Learns how a device serves the training load. The lessons may go on.
+fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> anyhow::Result<(Lessons, Trained)> {
     let Options { requests, seed, .. } = *options;
     let stop = crew.monitor.stop();
     crew.monitor.begin(0, "asking for the mechanics");
@@ -113,9 +121,8 @@ fn of_profile(profile: &Profile, options: &Options, crew: Crew) -> anyhow::Resul
     let device = profile.device();
     let capacity = profile.capacity_sectors();
     let depth = device.build(Default::default()).queue_depth() as u32;
-    let mut lessons = Lessons::new(profile.name(), (capacity, depth), array, mechanics)
-        .map_err(anyhow::Error::msg)?
-        .draining(drain_ns.unwrap_or(0.0));
+    let mut lessons =
+        Lessons::new(name, (capacity, depth), array, mechanics).map_err(anyhow::Error::msg)?.draining(drain_ns.unwrap_or(0.0));
     let jobs: Vec<(u32, bool)> = (0..ALONE + JUDGED_ALONE)
         .map(|number| (number, false))
         .chain((0..QUEUED + JUDGED_QUEUED).map(|number| (number, true)))
@@ -140,10 +147,7 @@ fn of_profile(profile: &Profile, options: &Options, crew: Crew) -> anyhow::Resul
         judge.run(&model, served, |_| true);
     }
     let judged = vec![Judged { what: "other draws of the training load".to_owned(), errors: judge.errors() }];
-    match &options.sample {
-        Some(path) => with_sample(profile, path, lessons, Trained { model, judged }, options, crew),
-        None => Ok(Trained { model, judged }),
-    }
+    Ok((lessons, Trained { model, judged }))
 }
 
 /// The device behind the queue that whoever has it to itself puts before it.
@@ -220,25 +224,29 @@ fn sample(path: &Path, capacity: u64, crew: Crew) -> anyhow::Result<Vec<Planned>
     Ok(planned)
 }
 
-/// Learns from the first half of what was recorded of a device, and judges by the second.
+/// Nothing can be asked of a device that was recorded. A disk is fitted to the first half of its times, and in its place learned from;
+/// judged by the second half. The times themselves are not learned from: with what waited in the host's queue in them, models were twice as
+/// far off.
 fn of_recording(path: &Path, options: &Options, crew: Crew) -> anyhow::Result<Trained> {
     let name = path.display();
     let mut recorded = Recorded::read(path, &OpenOptions::default(), &mut |_| Ok(crew.monitor.check()?))?;
     ensure!(recorded.timed > 0, "{name}: none of {} requests says when it was done; response times are needed", recorded.all);
-    let (_, seen) = recorded.of_device(path, None)?;
+    let (_, mut seen) = recorded.of_device(path, None)?;
     ensure!(seen.len() >= 100, "{name}: {} requests that say when they were done; at least 100 are needed", seen.len());
+    seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
     let capacity = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
-    let stem = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
-    let depth = served::most_at_once(&seen);
-    let mut lessons = Lessons::new(&stem, (capacity, depth), None, None).map_err(anyhow::Error::msg)?;
-    let served: Vec<Served> = served::recorded(&seen, &lessons);
-    let half = served.len() / 2;
-    served::tell(&mut lessons.lesson(true), &served, |number| number < half);
-    let model = lessons.learn(options.seed).context("growing the tree")?;
-    let mut judge = Judge::default();
-    judge.run(&model, &served, |number| number >= half);
+    crew.monitor.begin(0, "fitting a disk");
+    let fitted = twin::device::fit(&seen[..seen.len() / 2], Some(capacity)).with_context(|| name.to_string())?;
+    crew.monitor.end();
     crew.monitor.check()?;
-    Ok(Trained { model, judged: vec![Judged { what: "the second half of it".to_owned(), errors: judge.errors() }] })
+    let profile = Profile::parse(&fitted.profile_toml, "what was fitted")?;
+    let stem = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+    let (lessons, mut trained) = of_profile(&stem, &profile, options, crew)?;
+    let served: Vec<Served> = served::recorded(&seen, &lessons);
+    let mut judge = Judge::default();
+    judge.run(&trained.model, &served, |number| number >= served.len() / 2);
+    trained.judged.push(Judged { what: "the second half of the recording".to_owned(), errors: judge.errors() });
+    Ok(trained)
 }
 
 /// Reads a model from its file.

@@ -13,9 +13,6 @@ use super::alone::Alone;
 use super::training_load::Planned;
 use crate::monitor::Interrupted;
 
-/// Linux has no more tags for a device (`nr_hw_queues` apart).
-const MOST_AT_ONCE: u32 = 1024;
-
 /// A request, and what it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
@@ -92,11 +89,6 @@ fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &Lesso
         Served { request: done.request, start, waiting, took }
     };
     done.iter().zip(waiting).zip(taken).map(one).collect()
-}
-
-/// The most requests that a recording finds a device to have at once, as far as models are told.
-pub fn most_at_once(seen: &[Seen]) -> u32 {
-    at_once(&sent(seen)).into_iter().max().map_or(1, |waiting| (waiting + 1).min(MOST_AT_ONCE))
 }
 
 /// What was recorded of a device.
