@@ -2,8 +2,7 @@
 
 use askama::Template;
 
-use crate::paper::Curves;
-use crate::plot;
+use crate::paper::{Curves, CurvesPart, curves_part};
 use crate::text::printable;
 
 /// What is told of a learned device.
@@ -31,35 +30,17 @@ struct Page {
     text: String,
 }
 
-struct CurvesPart {
-    title: String,
-    method: String,
-    legend: Vec<(String, String)>,
-    plots: Vec<String>,
-}
-
 /// The page's text. The same model always gives the same bytes.
 pub fn html(model: &DeviceModel) -> String {
     let page = Page {
         name: printable(&model.name),
         seekwise_version: model.seekwise_version.clone(),
         summary: printable(&model.summary),
-        curves: model.curves.iter().map(part).collect(),
+        curves: model.curves.iter().map(curves_part).collect(),
         text: model.text.lines().map(|line| printable(line) + "\n").collect(),
     };
     #[expect(clippy::expect_used, reason = "the template formats strings only, and writing to a String does not fail")]
     page.render().expect("the page's template formats strings only")
-}
-
-fn part(curves: &Curves) -> CurvesPart {
-    // The plot with the most lines has all names.
-    let lines = curves.plots.iter().max_by_key(|plot| plot.lines.len()).map_or(&[][..], |plot| &plot.lines);
-    CurvesPart {
-        title: printable(&curves.title),
-        method: printable(&curves.method),
-        legend: lines.iter().enumerate().map(|(number, line)| (plot::classes(number), printable(&line.name))).collect(),
-        plots: plot::lines(curves),
-    }
 }
 
 #[cfg(test)]

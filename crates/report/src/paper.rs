@@ -369,13 +369,14 @@ struct TablePart {
     statements: Vec<StatementRow>,
 }
 
-struct CurvesPart {
+/// A figure of lines as pages show it (`curves.html`).
+pub(crate) struct CurvesPart {
     id: String,
-    title: String,
-    method: String,
+    pub(crate) title: String,
+    pub(crate) method: String,
     /// Class and name of each line.
-    legend: Vec<(String, String)>,
-    plots: Vec<String>,
+    pub(crate) legend: Vec<(String, String)>,
+    pub(crate) plots: Vec<String>,
     statements: Vec<StatementRow>,
 }
 
@@ -448,8 +449,9 @@ fn table_part(table: &Table) -> TablePart {
     }
 }
 
-fn curves_part(curves: &Curves) -> CurvesPart {
-    // The plots of a figure have the same lines.
+/// See [`CurvesPart`].
+pub(crate) fn curves_part(curves: &Curves) -> CurvesPart {
+    // The plot with the most lines has all names.
     let lines = curves.plots.iter().max_by_key(|plot| plot.lines.len()).map_or(&[][..], |plot| &plot.lines);
     CurvesPart {
         id: printable(&curves.id),
