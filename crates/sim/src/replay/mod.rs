@@ -71,18 +71,13 @@ impl From<TraceError> for RunError {
 pub fn replay(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
-    mut queue: Queue,
+    queue: Queue,
     settings: &Settings,
     measure: Measure,
     watch: &Watch,
     pilot: Option<&mut dyn Pilot>,
 ) -> Result<RunSummary, RunError> {
-    let requests = Numbered::all(reader);
-    let measure = match settings.mode {
-        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
-        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
-    };
-    Ok(RunSummary::new(measure, &queue))
+    through(queue, Numbered::all(reader), placement, settings, measure, watch, pilot)
 }
 
 /// Replays the requests of one tenant through `queue`, on whose disk they have the places of `placement`
@@ -90,15 +85,26 @@ pub fn replay(
 pub fn replay_tenant(
     reader: Box<dyn TraceReader + '_>,
     placement: &Placement,
-    mut queue: Queue,
+    queue: Queue,
     settings: &Settings,
     measure: Measure,
     watch: &Watch,
 ) -> Result<RunSummary, RunError> {
-    let requests = Numbered::meant(reader, placement, watch.stop);
+    through(queue, Numbered::meant(reader, placement, watch.stop), placement, settings, measure, watch, None)
+}
+
+fn through(
+    mut queue: Queue,
+    requests: Numbered<'_>,
+    placement: &Placement,
+    settings: &Settings,
+    measure: Measure,
+    watch: &Watch,
+    pilot: Option<&mut dyn Pilot>,
+) -> Result<RunSummary, RunError> {
     let measure = match settings.mode {
-        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch, None)?,
-        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch, None)?,
+        Mode::Open => run(Open::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
+        Mode::Closed => run(Closed::new(requests, placement, settings.speed), &mut queue, measure, watch, pilot)?,
     };
     Ok(RunSummary::new(measure, &queue))
 }
