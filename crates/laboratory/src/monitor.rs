@@ -33,7 +33,7 @@ pub trait Monitor: Sync {
 #[error("interrupted; nothing was written")]
 pub struct Interrupted;
 
-/// Shows nothing and never stops.
+/// Shows nothing, and stops only who is told to by [`stop`](Monitor::stop).
 #[derive(Debug, Default)]
 pub struct Quiet(AtomicBool);
 

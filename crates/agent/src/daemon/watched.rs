@@ -231,6 +231,14 @@ impl Watched {
 
     /// A controller that knows nothing yet begins with what is in force.
     fn start(&mut self, now: Nanos) {
+        self.with_care(|steering, plant| steering.begin(now, plant));
+        self.in_force = self.hands.setting();
+        (self.trial, self.standing) = (None, None);
+        self.scores.clear();
+    }
+
+    /// Lets the controller do something within what is allowed. Returns what was refused.
+    fn with_care(&mut self, act: impl FnOnce(&mut Steering, &mut Careful)) -> Option<Setting> {
         let mut refused = None;
         let mut careful = Careful {
             hands: &mut *self.hands,
@@ -240,10 +248,8 @@ impl Watched {
             rate: &mut self.rate,
             refused: &mut refused,
         };
-        self.steering.begin(now, &mut careful);
-        self.in_force = self.hands.setting();
-        (self.trial, self.standing) = (None, None);
-        self.scores.clear();
+        act(&mut self.steering, &mut careful);
+        refused
     }
 
     fn start_anew(&mut self, now: Nanos) {
@@ -308,16 +314,7 @@ impl Watched {
         news: &mut Vec<News>,
         act: impl FnOnce(&mut Steering, &mut Careful),
     ) {
-        let mut refused = None;
-        let mut careful = Careful {
-            hands: &mut *self.hands,
-            settings: &self.settings,
-            found: &self.found,
-            acts: &self.acts,
-            rate: &mut self.rate,
-            refused: &mut refused,
-        };
-        act(&mut self.steering, &mut careful);
+        let refused = self.with_care(act);
         let (decided, windows) = self.steering.take();
         windows.iter().for_each(|window| self.measure(window, news));
         for decided in decided {

@@ -3,12 +3,13 @@
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use block::Nanos;
 use laboratory::Monitor;
 use laboratory::capture::{Capture, Captured};
+use laboratory::monitor::Quiet;
 use learn::Event;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -123,35 +124,17 @@ fn wait(fds: &[BorrowedFd<'_>], longest: Nanos) -> Result<(), RecordError> {
 /// A recording on a thread of its own, until it is told to end.
 #[derive(Debug)]
 pub struct Background {
-    ends: Arc<Ends>,
+    monitor: Arc<Quiet>,
     thread: JoinHandle<Result<Recorded, RecordError>>,
-}
-
-/// Shows nothing, and stops when told to.
-#[derive(Debug, Default)]
-struct Ends(AtomicBool);
-
-impl Monitor for Ends {
-    fn begin(&self, _total: u64, _what: &str) {}
-
-    fn progress(&self, _done: u64) {}
-
-    fn end(&self) {}
-
-    fn warn(&self, _text: &str) {}
-
-    fn stop(&self) -> &AtomicBool {
-        &self.0
-    }
 }
 
 impl Background {
     /// Begins.
     pub fn begin(eyes: Tracepoints, capture: Capture) -> Background {
-        let ends = Arc::new(Ends::default());
-        let monitor = Arc::clone(&ends);
-        let thread = std::thread::spawn(move || record(eyes, capture, Until::default(), &*monitor));
-        Background { ends, thread }
+        let monitor = Arc::new(Quiet::default());
+        let of_thread = Arc::clone(&monitor);
+        let thread = std::thread::spawn(move || record(eyes, capture, Until::default(), &*of_thread));
+        Background { monitor, thread }
     }
 
     /// Ends, and says what was recorded.
@@ -159,7 +142,7 @@ impl Background {
     /// # Errors
     /// As [`record`].
     pub fn end(self) -> Result<Recorded, RecordError> {
-        self.ends.0.store(true, Ordering::Relaxed);
+        self.monitor.stop().store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
