@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use agent::observe::Until;
+use agent::advice::Watched;
 use agent::plant;
 use agent::sysfs::Sysfs;
 use agent::topology::Device;
@@ -16,7 +16,7 @@ use crate::experiment;
 use crate::number;
 use crate::output::check_page;
 use crate::trace::capture;
-use terminal::{self, Failed, Terminal};
+use terminal::{self, Terminal};
 
 /// Arguments of `seekwise advise`.
 #[derive(clap::Args)]
@@ -63,24 +63,24 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut experiment = args.load.experiment(args.disk.as_deref());
     let terminal = Terminal::default();
     let watched = match capture::named(&experiment.load) {
-        Some(name) => Some(Watched::of(&name, args.seconds.unwrap_or(WATCHED_SECONDS), &terminal)?),
+        Some(name) => Some(watch(&name, args.seconds.unwrap_or(WATCHED_SECONDS), &terminal)?),
         None if args.seconds.is_some() => {
             bail!("--seconds: is how long a block device is watched, and {} is none", experiment.load.display())
         }
         None => None,
     };
-    if let Some(Watched { device, file, .. }) = &watched {
-        experiment.load = file.path().to_owned();
+    if let Some((device, watched)) = &watched {
+        experiment.load = watched.file.path().to_owned();
         if args.scheduler.is_none() {
             in_force = plant::in_force(&Sysfs::real(), &device.name);
         }
     }
     experiment.candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates };
-    let capacity_sectors = watched.as_ref().map(|watched| watched.device.size_sectors);
+    let capacity_sectors = watched.as_ref().map(|(device, _)| device.size_sectors);
     let wanted = Wanted { experiment, names_disk: args.disk.is_some(), device: args.device, capacity_sectors, in_force };
     let mut advice = advise(&wanted, Crew::new(&terminal, args.load.threads()))?;
-    if let Some(watched) = &watched {
-        watched.describe(&mut advice);
+    if let Some((device, watched)) = &watched {
+        watched.describe(device, "told otherwise", &mut advice);
     }
     if let Some(html) = &args.html {
         report::record::replace(html, advice.html().as_bytes()).with_context(|| html.display().to_string())?;
@@ -89,44 +89,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// A block device that was watched.
-struct Watched {
-    device: Device,
-    seconds: u32,
-    /// What it was asked. Gone with this.
-    file: tempfile::NamedTempFile,
-    /// Events that the kernel lost.
-    lost: u64,
-}
-
-impl Watched {
-    /// Watches it.
-    fn of(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<Watched> {
-        let device = capture::device(name)?;
-        if !device.has_queue {
-            let below = if device.below.is_empty() { String::new() } else { format!("; it stands on {}", device.below.join(", ")) };
-            bail!("{name}: has no queue in which requests wait, and so no scheduler{below}");
-        }
-        let file = tempfile::Builder::new().suffix(".parquet").tempfile().context("cannot keep what the device is asked")?;
-        let out = file.reopen().context("cannot keep what the device is asked")?;
-        let until = Until { time: Some(capture::seconds(seconds)), requests: None };
-        let recorded = capture::captured(&device, capture::to_store(out, &device)?, until, monitor)?;
-        monitor.check()?;
-        if recorded.trace.requests == 0 {
-            return Err(Failed(format!("{name}: was asked nothing in {seconds} s; there is nothing to judge")).into());
-        }
-        Ok(Watched { device, seconds, file, lost: recorded.lost })
-    }
-
-    /// Says of the advice what it is about.
-    fn describe(&self, advice: &mut report::advice::Advice) {
-        let Device { name, left_alone, .. } = &self.device;
-        advice.load = format!("{name}, watched for {} s", self.seconds);
-        if let Some(reason) = left_alone {
-            advice.notes.push(format!("{name} {reason}: the agent leaves it alone unless it is told otherwise."));
-        }
-        if self.lost > 0 {
-            advice.notes.push(format!("The kernel lost {} events: requests are missing.", self.lost));
-        }
-    }
+/// Watches a block device, and says what is missing of it.
+fn watch(name: &str, seconds: u32, monitor: &dyn Monitor) -> anyhow::Result<(Device, Watched)> {
+    let device = capture::device(name)?;
+    let watched = Watched::of((&Sysfs::real(), &device), name, capture::seconds(seconds), &capture::program(), monitor)?;
+    capture::warn(&watched.recorded, &device);
+    watched.expect_requests(name, monitor)?;
+    Ok((device, watched))
 }

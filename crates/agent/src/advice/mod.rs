@@ -1,27 +1,22 @@
 //! Advice for people who want no daemon: what to set on a device, what it would bring, and files that set it.
 
 mod files;
+mod watched;
 
-use std::fs::File;
-use std::io::BufWriter;
-
-use anyhow::{Context as _, bail, ensure};
+use anyhow::ensure;
 use block::Nanos;
-use laboratory::Monitor;
 use laboratory::advice::{Wanted, advise};
-use laboratory::capture::Capture;
 use laboratory::comparison::Experiment;
 use laboratory::pool::Crew;
 use learn::{Preference, Setting};
 use report::advice::Advice;
 use serde::Serialize;
-use sim::trace::write::{About, named};
 
 pub use files::{sysctl, tuned, udev};
+pub use watched::{Watched, captured, to_store};
 
 use crate::configuration::wwid;
 use crate::daemon::history::id;
-use crate::observe::{Tracepoints, Until, record};
 use crate::plant;
 use crate::sysfs::Sysfs;
 use crate::topology::Device;
@@ -77,26 +72,19 @@ impl Asks {
 pub fn of_device(sysfs: &Sysfs, device: &Device, lasts: Nanos, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
     let name = &device.name;
     ensure!(device.size_sectors > 0, "{name}: holds nothing: no medium is in it, or nothing is attached to it");
-    if !device.has_queue {
-        bail!("{name}: has no queue in which requests wait, and so no scheduler; it stands on {}", device.below.join(", "));
-    }
     let in_force = plant::in_force(sysfs, name);
-    let (file, lost) = capture(sysfs, device, lasts, crew.monitor)?;
+    let program = format!("seekwise-agent {}", env!("CARGO_PKG_VERSION"));
+    let watched = Watched::of((sysfs, device), name, lasts, &program, crew.monitor)?;
+    watched.expect_requests(name, crew.monitor)?;
     let wanted = Wanted {
-        experiment: asks.experiment(file.path()),
+        experiment: asks.experiment(watched.file.path()),
         names_disk: false,
         device: None,
         capacity_sectors: Some(device.size_sectors),
         in_force,
     };
     let mut advice = advise(&wanted, crew)?;
-    advice.load = format!("{name}, watched for {:.0} s", lasts.as_secs_f64());
-    if lost > 0 {
-        advice.notes.push(format!("The kernel lost {lost} events: requests are missing."));
-    }
-    if let Some(reason) = &device.left_alone {
-        advice.notes.push(format!("{name} {reason}: the agent leaves it alone unless it is named."));
-    }
+    watched.describe(device, "named", &mut advice);
     Ok(piece(name, wwid(sysfs, name), advice))
 }
 
@@ -110,27 +98,6 @@ pub fn of_recording(path: &std::path::Path, in_force: Setting, asks: &Asks, crew
     let advice = advise(&wanted, crew)?;
     let name = advice.load.clone();
     Ok(piece(&name, None, advice))
-}
-
-/// What a device is asked, in a file that goes with the handle; and how many events were lost.
-fn capture(sysfs: &Sysfs, device: &Device, lasts: Nanos, monitor: &dyn Monitor) -> anyhow::Result<(tempfile::NamedTempFile, u64)> {
-    let name = &device.name;
-    ensure!(rustix::process::geteuid().is_root(), "the kernel tells only root what {name} is asked: run this as root");
-    let cannot_keep = "cannot keep what the device is asked";
-    let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
-    let out: File = file.reopen().context(cannot_keep)?;
-    let format = named("parquet").context("the trace format parquet is missing")?;
-    let program = format!("seekwise-agent {}", env!("CARGO_PKG_VERSION"));
-    let about = About { program, source: format!("/dev/{name}") };
-    let store = Capture::begin(format, Box::new(BufWriter::new(out)), &about, name).context(cannot_keep)?;
-    let eyes = Tracepoints::open(sysfs, device).with_context(|| format!("{name} cannot be observed"))?;
-    let recorded = record(eyes, store, Until { time: Some(lasts), requests: None }, monitor)?;
-    monitor.check()?;
-    if recorded.trace.requests == 0 {
-        let seconds = lasts.as_secs_f64();
-        return Err(terminal::Failed(format!("{name}: was asked nothing in {seconds} s; there is nothing to judge")).into());
-    }
-    Ok((file, recorded.lost))
 }
 
 fn piece(device: &str, wwid: Option<String>, advice: Advice) -> Piece {

@@ -1,19 +1,18 @@
 //! `seekwise trace capture`, and what `seekwise advise` captures a device's requests with.
 
-use std::fs::File;
 use std::io::{self, BufWriter};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
-use agent::observe::{Recorded, Tracepoints, Until, record};
+use agent::observe::{Recorded, Until};
 use agent::sysfs::Sysfs;
 use agent::topology::{self, Device};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use block::Nanos;
 use laboratory::Monitor;
 use laboratory::capture::Capture;
 use laboratory::shipped;
-use sim::trace::write::{self, About, Field, Out, OutputFormat};
+use sim::trace::write::{About, Field, Out, OutputFormat};
 
 use super::{convert, counted, eprint_line, figure, grouped};
 use crate::number;
@@ -87,30 +86,24 @@ pub fn device(given: &str) -> anyhow::Result<Device> {
     Ok(device)
 }
 
-/// Begins our own store of a device's requests.
-pub fn to_store(out: File, device: &Device) -> anyhow::Result<Capture> {
-    let format = write::named("parquet").context("the trace format parquet is missing")?;
-    begin(format, Box::new(BufWriter::new(out)), device)
+/// Who records.
+pub fn program() -> String {
+    format!("seekwise {}", env!("CARGO_PKG_VERSION"))
 }
 
 fn begin(format: &'static OutputFormat, out: Out, device: &Device) -> anyhow::Result<Capture> {
-    let about = About { program: format!("seekwise {}", env!("CARGO_PKG_VERSION")), source: format!("/dev/{}", device.name) };
+    let about = About { program: program(), source: format!("/dev/{}", device.name) };
     Capture::begin(format, out, &about, &device.name).context("cannot write the trace")
 }
 
-/// Captures what the device is asked until then.
-pub fn captured(device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
-    if !nix::unistd::geteuid().is_root() {
-        bail!("the kernel tells only root what {} is asked: run this as root", device.name);
-    }
-    let eyes = Tracepoints::open(&Sysfs::real(), device).with_context(|| format!("{} cannot be observed", device.name))?;
-    let recorded = record(eyes, capture, until, monitor)?;
+fn captured(device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
+    let recorded = agent::advice::captured(&Sysfs::real(), device, capture, until, monitor)?;
     warn(&recorded, device);
     Ok(recorded)
 }
 
 /// Says what is missing.
-fn warn(recorded: &Recorded, device: &Device) {
+pub fn warn(recorded: &Recorded, device: &Device) {
     let name = &device.name;
     if recorded.is_gone {
         eprint_line(&format!("{name} is gone: this is what it was asked until then"));

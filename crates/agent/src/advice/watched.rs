@@ -1,0 +1,100 @@
+//! A device that is watched for advice.
+
+use std::fs::File;
+use std::io::BufWriter;
+
+use anyhow::{Context as _, bail};
+use block::Nanos;
+use laboratory::Monitor;
+use laboratory::capture::Capture;
+use report::advice::Advice;
+use sim::trace::write::{About, named};
+use terminal::Failed;
+
+use crate::observe::{Recorded, Tracepoints, Until, record};
+use crate::sysfs::Sysfs;
+use crate::topology::Device;
+
+/// What a device was asked for a while.
+pub struct Watched {
+    /// In a trace that is gone with this.
+    pub file: tempfile::NamedTempFile,
+    /// How the recording went.
+    pub recorded: Recorded,
+    lasts: Nanos,
+}
+
+impl Watched {
+    /// Watches it for so long, as root. `given` is what the user calls it, and `program` who records.
+    ///
+    /// # Errors
+    /// It has no queue, or cannot be observed.
+    pub fn of(
+        (sysfs, device): (&Sysfs, &Device),
+        given: &str,
+        lasts: Nanos,
+        program: &str,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<Watched> {
+        if !device.has_queue {
+            let below = if device.below.is_empty() { String::new() } else { format!("; it stands on {}", device.below.join(", ")) };
+            bail!("{given}: has no queue in which requests wait, and so no scheduler{below}");
+        }
+        let cannot_keep = "cannot keep what the device is asked";
+        let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
+        let out = file.reopen().context(cannot_keep)?;
+        let format = named("parquet").context("the trace format parquet is missing")?;
+        let about = About { program: program.to_owned(), source: format!("/dev/{}", device.name) };
+        let capture =
+            Capture::begin(format, Box::new(BufWriter::new(out)), &about, &device.name).context("cannot write the trace")?;
+        let recorded = captured(sysfs, device, capture, Until { time: Some(lasts), requests: None }, monitor)?;
+        Ok(Watched { file, recorded, lasts })
+    }
+
+    /// Whether there is something to judge.
+    ///
+    /// # Errors
+    /// The device was asked nothing, or it was interrupted.
+    pub fn expect_requests(&self, given: &str, monitor: &dyn Monitor) -> anyhow::Result<()> {
+        monitor.check()?;
+        if self.recorded.trace.requests == 0 {
+            let seconds = self.lasts.as_secs_f64();
+            return Err(Failed(format!("{given}: was asked nothing in {seconds} s; there is nothing to judge")).into());
+        }
+        Ok(())
+    }
+
+    /// Says of the advice what it is about. `unless` is when the agent would not leave a device alone that it leaves alone.
+    pub fn describe(&self, device: &Device, unless: &str, advice: &mut Advice) {
+        let Device { name, left_alone, .. } = device;
+        advice.load = format!("{name}, watched for {:.0} s", self.lasts.as_secs_f64());
+        if let Some(reason) = left_alone {
+            advice.notes.push(format!("{name} {reason}: the agent leaves it alone unless it is {unless}."));
+        }
+        if self.recorded.lost > 0 {
+            advice.notes.push(format!("The kernel lost {} events: requests are missing.", self.recorded.lost));
+        }
+    }
+}
+
+/// Begins our own store of a device's requests, which `program` records.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn to_store(out: File, device: &Device, program: &str) -> anyhow::Result<Capture> {
+    let format = named("parquet").context("the trace format parquet is missing")?;
+    let about = About { program: program.to_owned(), source: format!("/dev/{}", device.name) };
+    Capture::begin(format, Box::new(BufWriter::new(out)), &about, &device.name).context("cannot write the trace")
+}
+
+/// Captures what a device is asked until then, as root.
+///
+/// # Errors
+/// The user is not root, or the device cannot be observed.
+pub fn captured(sysfs: &Sysfs, device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {
+    if !rustix::process::geteuid().is_root() {
+        bail!("the kernel tells only root what {} is asked: run this as root", device.name);
+    }
+    let eyes = Tracepoints::open(sysfs, device).with_context(|| format!("{} cannot be observed", device.name))?;
+    Ok(record(eyes, capture, until, monitor)?)
+}
