@@ -14,7 +14,7 @@ use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Measure, Noted, Pilot, Watch};
 use sim::workload::Workload;
-use twin::{Question, Recording, Seen, Slots};
+use twin::{Comes, Question, Recording, Seen, Slots};
 
 const LOADS: &[(&str, &str, &str)] = &[
     ("random", "atlas10k", "[deep]\nioengine=libaio\niodepth=16\nrw=randrw\nbs=8k\n"),
@@ -77,6 +77,7 @@ fn bench(criterion: &mut Criterion) {
                 preference: Preference::default(),
                 requests: 20_000,
                 unsure: 1.0,
+                comes: Comes::Now,
             };
             question.ask().map_or(1, |answer| answer.requests)
         };

@@ -24,7 +24,7 @@ use sim::run::Watch;
 use crate::above::Above;
 use crate::load::{Load, Understood};
 use crate::recording::{Recording, Seen};
-use crate::trial::{Extent, Tried};
+use crate::trial::{Change, Extent, Successor, Tried};
 
 /// Fewer requests tell too little of a load.
 pub const LEAST_REQUESTS: usize = 50;
@@ -75,6 +75,17 @@ pub struct Question<'a> {
     pub requests: u64,
     /// How many times as wide as usual promises are, from what came of earlier ones.
     pub unsure: f64,
+    /// How what is chosen will come into force.
+    pub comes: Comes,
+}
+
+/// How a setting comes into force.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Comes {
+    /// It takes over from what is in force, in the middle of the load.
+    Now,
+    /// It is there before the load begins, as what is set when a machine starts.
+    Before,
 }
 
 /// What the twin says.
@@ -151,22 +162,32 @@ pub(crate) struct Stage<'a> {
     pub extent: Extent,
 }
 
-/// Makes a scheduler for a queue with these limits.
-type Build<'a> = &'a dyn Fn(&Limits) -> Box<dyn Scheduler>;
+/// Makes the scheduler of a setting for a queue with these limits.
+type Build<'a> = &'a dyn Fn(&Setting, &Limits) -> Box<dyn Scheduler>;
+
+/// When in a trial a setting takes over, as a share of the time that is not judged: by then every stream has asked for something.
+const TAKES_OVER: f64 = 0.25;
 
 impl Stage<'_> {
-    /// A trial under `setting`, whose scheduler `build` makes; `None` if nothing came of it. What happens is told to `tell`.
-    pub fn tried(&self, setting: &Setting, build: Build, tell: &mut dyn FnMut(&Event)) -> Option<Tried> {
-        let tried = self.within(setting, build, self.extent, tell)?;
+    /// A trial under `setting`, which takes over from another one if that is given, and whose scheduler `build` makes; `None` if nothing
+    /// came of it. What happens is told to `tell`.
+    pub fn tried(&self, setting: &Setting, from: Option<&Setting>, build: Build, tell: &mut dyn FnMut(&Event)) -> Option<Tried> {
+        let tried = self.within((setting, from), build, self.extent, tell)?;
         if tried.until >= self.extent.settles + Nanos(self.extent.lasts.0 / 2) {
             return Some(tried);
         }
         // It is so much faster than what was seen that its requests were used up, most of them before they count.
-        let again = self.within(setting, build, Extent::lasting(tried.until, self.extent.requests), &mut |_| {})?;
+        let again = self.within((setting, from), build, Extent::lasting(tried.until, self.extent.requests), &mut |_| {})?;
         Some(Tried { requests: tried.requests + again.requests, ..again })
     }
 
-    fn within(&self, setting: &Setting, build: Build, extent: Extent, tell: &mut dyn FnMut(&Event)) -> Option<Tried> {
+    fn within(
+        &self,
+        (setting, from): (&Setting, Option<&Setting>),
+        build: Build,
+        extent: Extent,
+        tell: &mut dyn FnMut(&Event),
+    ) -> Option<Tried> {
         let bounds = &self.bounds;
         let room = setting.host.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, room)| u32::try_from(*room).ok());
         let settings = QueueSettings {
@@ -175,8 +196,16 @@ impl Stage<'_> {
             merges: bounds.limits.merges,
             ..QueueSettings::default()
         };
-        let queue = Queue::new(build(&settings.limits()), self.device.build(DeviceOptions::default()), settings);
-        Tried::of(self.load, queue, extent, self.above, &Watch::default(), tell).ok()
+        let limits = settings.limits();
+        let successor = from.map(|from| Successor {
+            at: Nanos::from_secs_f64(TAKES_OVER * extent.settles.as_secs_f64()),
+            change: match from.spec.name == setting.spec.name {
+                true => Change::Values(setting.values.clone()),
+                false => Change::Scheduler(build(setting, &limits)),
+            },
+        });
+        let queue = Queue::new(build(from.unwrap_or(setting), &limits), self.device.build(DeviceOptions::default()), settings);
+        Tried::of(self.load, (queue, successor), extent, self.above, &Watch::default(), tell).ok()
     }
 }
 
@@ -189,11 +218,11 @@ struct Trials<'a> {
 
 impl Trials<'_> {
     /// Those that learn do so from the trial if it `teaches`.
-    fn of(&mut self, setting: &Setting, teaches: bool) -> Option<Tried> {
+    fn of(&mut self, setting: &Setting, from: Option<&Setting>, teaches: bool) -> Option<Tried> {
         let mut lessons: Vec<Event> = Vec::new();
         let knowledge = &*self.knowledge;
-        let build = |limits: &Limits| knowledge.scheduler(setting.spec, limits, &setting.values);
-        let tried = self.stage.tried(setting, &build, &mut |event| {
+        let build = |setting: &Setting, limits: &Limits| knowledge.scheduler(setting.spec, limits, &setting.values);
+        let tried = self.stage.tried(setting, from, &build, &mut |event| {
             if teaches && matches!(event, Event::Completed { .. }) {
                 lessons.push(*event);
             }
@@ -229,7 +258,10 @@ impl Question<'_> {
         let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
         let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent };
         let mut trials = Trials { stage, knowledge, spent: 0 };
-        let now = trials.of(current, true).ok_or(NoAnswer::Nothing)?;
+        let is_live = self.comes == Comes::Now;
+        // What another setting took over from in the middle of the load, this one did as well.
+        let now = trials.of(current, Some(default).filter(|_| is_live && default != current), true).ok_or(NoAnswer::Nothing)?;
+        let from = is_live.then_some(current);
         // So much is the mean of response times off by chance, and a fifth as much where both settings meet the same draws.
         let chance = 0.2 * variation * (load.requests() as f64).sqrt().recip();
         let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
@@ -241,7 +273,7 @@ impl Question<'_> {
         if off.abs() > MOST_OFF {
             return Err(NoAnswer::Off { twin: in_force, measured, requests: trials.spent });
         }
-        let standard = if default == current { now.clone() } else { trials.of(default, false).ok_or(NoAnswer::Nothing)? };
+        let standard = if default == current { now.clone() } else { trials.of(default, from, false).ok_or(NoAnswer::Nothing)? };
         let judged = judged_requests(extent);
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
@@ -258,7 +290,7 @@ impl Question<'_> {
         };
         let mut promises = vec![promise(current, &now)];
         let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>| {
-            let tried = settings.filter_map(|setting| Some(promise(setting, &trials.of(setting, false)?)));
+            let tried = settings.filter_map(|setting| Some(promise(setting, &trials.of(setting, from, false)?)));
             promises.extend(tried);
             promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
             let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();

@@ -37,7 +37,7 @@ use learn::watched::WatchedLoad;
 use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
 use sim::profile::DeviceProfile;
 
-use crate::ask::{Answer, NoAnswer, Question};
+use crate::ask::{Answer, Comes, NoAnswer, Question};
 use crate::device::{self, Finding, MOST_REPLAYED};
 use crate::recording::{Recording, Seen};
 use crate::trial::Slots;
@@ -552,6 +552,7 @@ impl Seekwise {
             preference: self.preference,
             requests: (self.credit_ns / 2.0 / TRIED_NS) as u64,
             unsure,
+            comes: Comes::Now,
         };
         let answer = question.ask();
         self.off = matches!(answer, Err(NoAnswer::Off { .. })).then_some(now);

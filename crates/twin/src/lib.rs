@@ -19,7 +19,7 @@ pub mod recording;
 pub mod trial;
 
 pub use above::Above;
-pub use ask::{Answer, NoAnswer, Question};
+pub use ask::{Answer, Comes, NoAnswer, Question};
 pub use device::{Finding, FitError, Fitted, fit};
 pub use load::Load;
 pub use recording::{Recording, Seen};

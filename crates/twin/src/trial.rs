@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use block::{Nanos, Op, Request, StreamId};
+use block::{Nanos, Op, Request, Scheduler, StreamId};
 use learn::experience::Served;
 use learn::merit::{Tail, Tails};
 use learn::window::Tally;
@@ -115,6 +115,23 @@ impl Extent {
     }
 }
 
+/// A setting that takes over in the middle of the load. What it takes over shows for long: under another scheduler every stream's queue
+/// begins at that moment, and bfq serves streams together whose queues began together.
+pub struct Successor {
+    /// When.
+    pub at: Nanos,
+    /// What changes.
+    pub change: Change,
+}
+
+/// What a setting that takes over changes.
+pub enum Change {
+    /// The scheduler.
+    Scheduler(Box<dyn Scheduler>),
+    /// The values of its tunables.
+    Values(Vec<i64>),
+}
+
 /// What came of a trial.
 #[derive(Clone, Debug)]
 pub struct Tried {
@@ -131,13 +148,14 @@ pub struct Tried {
 }
 
 impl Tried {
-    /// Runs the load through `queue`, which is at rest. Everything that happens is told to `tell`, too.
+    /// Runs the load through `queue`, which is at rest, and whose scheduler may have a successor. Everything that happens is told to `tell`,
+    /// too.
     ///
     /// # Errors
     /// It was stopped.
     pub fn of(
         load: &Load,
-        mut queue: Queue,
+        (mut queue, successor): (Queue, Option<Successor>),
         extent: Extent,
         above: Option<&Above>,
         watch: &Watch,
@@ -150,6 +168,7 @@ impl Tried {
             from: settles,
             until: settles + lasts,
             left: requests,
+            successor,
             above,
             got: BTreeMap::new(),
             tell,
@@ -235,6 +254,7 @@ struct Recorder<'a> {
     until: Nanos,
     /// Requests until it ends.
     left: u64,
+    successor: Option<Successor>,
     above: Option<&'a Above>,
     got: BTreeMap<StreamId, Got>,
     tell: &'a mut dyn FnMut(&Event),
@@ -263,6 +283,19 @@ impl Pilot for Recorder<'_> {
                 _ => {}
             }
         }
+    }
+
+    fn next_step(&self) -> Option<Nanos> {
+        self.successor.as_ref().map(|successor| successor.at)
+    }
+
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+        let Some(successor) = self.successor.take() else { return false };
+        match successor.change {
+            Change::Scheduler(scheduler) => plant.switch(now, scheduler),
+            Change::Values(values) => plant.retune(&values),
+        }
+        true
     }
 }
 

@@ -11,7 +11,7 @@ use sim::run::{Measure, Noted, Pilot, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
 use twin::trial::Extent;
-use twin::{Above, Load, Question, Recording, Seen, Slots, Tried};
+use twin::{Above, Comes, Load, Question, Recording, Seen, Slots, Tried};
 
 /// Everything begins at once, and is no measure.
 const FROM: Nanos = Nanos::from_millis(2_000);
@@ -90,7 +90,7 @@ fn how_many_requests_are_in_flight_at_once_is_found() {
 fn promised(recording: &Recording, scheduler: &str) -> Tried {
     let above = Above::infer(recording.calls(), recording.seen(), FROM, TO);
     let extent = Extent { settles: FROM, lasts: TO - FROM, requests: u64::MAX };
-    Tried::of(&load(recording), queue(scheduler, None), extent, above.as_ref(), &Watch::default(), &mut |_| ()).unwrap()
+    Tried::of(&load(recording), (queue(scheduler, None), None), extent, above.as_ref(), &Watch::default(), &mut |_| ()).unwrap()
 }
 
 #[test]
@@ -143,6 +143,7 @@ fn a_candidate_that_is_many_times_as_fast_is_judged_though_its_requests_are_used
         preference: Preference::default(),
         requests: 2_000,
         unsure: 1.0,
+        comes: Comes::Before,
     };
     let answer = question.ask().unwrap();
     let best = &answer.promises[0];

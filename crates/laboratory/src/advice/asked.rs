@@ -10,7 +10,7 @@ use learn::{Event, Preference, Setting, sched};
 use sim::profile::DeviceProfile;
 use twin::load::Understood;
 use twin::trial::SLOT;
-use twin::{Answer, NoAnswer, Question, Recording, Seen, Slots};
+use twin::{Answer, Comes, NoAnswer, Question, Recording, Seen, Slots};
 
 use super::observed::Observed;
 use super::phases::{Phase, Seconds, Stretch, events};
@@ -162,6 +162,7 @@ impl Brain<'_> {
             preference: self.preference,
             requests: TRIED * (candidates.len() as u64 + 2),
             unsure: 1.0,
+            comes: Comes::Before,
         };
         question.ask()
     }

@@ -196,7 +196,7 @@ impl<'a> Asked<'a> {
         let extent = twin::trial::Extent { settles: SETTLES, lasts: load.span() - SETTLES, requests: u64::MAX };
         let one = |setting: &Setting| {
             let queue = Queue::new(world.scheduler(setting), device(), world.host.queue());
-            let tried = Tried::of(load, queue, extent, above.as_ref(), &watch, &mut |_| ());
+            let tried = Tried::of(load, (queue, None), extent, above.as_ref(), &watch, &mut |_| ());
             crew.monitor.check()?;
             Ok((setting.to_string(), tried?))
         };

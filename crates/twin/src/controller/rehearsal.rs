@@ -35,6 +35,8 @@ struct Scene {
     above: Option<Above>,
     bounds: Bounds,
     extent: Extent,
+    /// What is tried takes over from that.
+    in_force: Setting,
     /// What streams wait under what is in force.
     tails: Tails,
 }
@@ -86,11 +88,11 @@ impl Twin {
 }
 
 /// A trial of a setting; what its scheduler could have learned of the device it does not know.
-fn tried(scene: &Scene, device: &Device, setting: &Setting) -> Option<Tried> {
+fn tried(scene: &Scene, device: &Device, setting: &Setting, from: Option<&Setting>) -> Option<Tried> {
     let Scene { load, above, bounds, extent, .. } = scene;
     let stage = Stage { device: &*device.profile, bounds: *bounds, load, above: above.as_ref(), extent: *extent };
-    let build = |limits: &Limits| (setting.spec.build)(limits, &setting.values);
-    stage.tried(setting, &build, &mut |_| {})
+    let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);
+    stage.tried(setting, from, &build, &mut |_| {})
 }
 
 fn rated(scene: &Scene, tried: &Tried) -> Option<Rated> {
@@ -118,8 +120,8 @@ impl Rehearsal for Twin {
         let rate = load.requests() as f64 / load.span().as_secs_f64();
         let lasts_s = (OF_A_TRIAL / rate).clamp(SHORTEST_S, LONGEST_S);
         let extent = Extent::lasting(Nanos::from_secs_f64(lasts_s), (2.0 * OF_A_TRIAL.max(rate * SHORTEST_S)) as u64);
-        let mut scene = Scene { load, above, bounds, extent, tails: Tails::new() };
-        let now = tried(&scene, device, in_force).ok_or("nothing was done")?;
+        let mut scene = Scene { load, above, bounds, extent, in_force: in_force.clone(), tails: Tails::new() };
+        let now = tried(&scene, device, in_force, None).ok_or("nothing was done")?;
         scene.tails.clone_from(&now.tails);
         let twin = now.calls.ok_or("nothing was done")?;
         let measured = self.slots.served(span.0.as_secs_f64(), span.1.as_secs_f64()).ok_or("nothing was done")?;
@@ -144,7 +146,7 @@ impl Rehearsal for Twin {
             }
         }
         let new: Vec<(String, &Setting)> = new.into_iter().collect();
-        let rate = |setting: &Setting| tried(scene, device, setting).and_then(|tried| rated(scene, &tried));
+        let rate = |setting: &Setting| tried(scene, device, setting, Some(&scene.in_force)).and_then(|tried| rated(scene, &tried));
         let rated: Vec<Option<Rated>> = new.par_iter().with_max_len(1).map(|(_, setting)| rate(setting)).collect();
         known.extend(new.into_iter().map(|(name, _)| name).zip(rated));
         settings.iter().map(|setting| known.get(&setting.to_string()).copied().flatten()).collect()
