@@ -49,8 +49,6 @@ const WATCHED_LONGER: usize = 8;
 /// After a change nothing is judged for so long: queues are served, and what was written and not yet on the device grows or shrinks to what
 /// it will be. A setting that lets writes wait looks good until memory has no more room for them.
 const SETTLES: Nanos = Nanos::from_millis(4_000);
-/// A turn of a verification.
-const JUDGED: Nanos = Nanos::from_millis(6_000);
 /// Windows that prove what the twin chose.
 const PROVED: usize = 8;
 /// Pairs of turns after which a verification may end, and after which it has to.
@@ -102,6 +100,8 @@ pub struct Rules {
     pub tunes: bool,
     /// The tunables of the host that are genes.
     pub host: &'static [&'static str],
+    /// How long a turn of a verification is judged; a change settles for two thirds of that, but not longer than [`SETTLES`].
+    pub turn: Nanos,
     /// What a rehearsal is asked for, if there is one.
     pub asks: Asks,
     /// Makes the search.
@@ -244,6 +244,10 @@ impl Tuner {
             facts: Vec::new(),
             was_refused: false,
         }
+    }
+
+    fn settles(&self) -> Nanos {
+        SETTLES.min(Nanos(self.rules.turn.0 / 3 * 2))
     }
 
     fn space(&self, plant: &dyn Plant, is_rehearsed: bool) -> Space {
@@ -701,11 +705,11 @@ impl Controller for Tuner {
 
     fn extent(&self) -> Extent {
         let time = match &self.phase {
-            Phase::Proving { is_settling: true, .. } => SETTLES,
+            Phase::Proving { is_settling: true, .. } => self.settles(),
             Phase::Watching(_) | Phase::Proving { .. } | Phase::Keeping(_) | Phase::Trying { is_settling: true, .. } => LOOK,
             Phase::Trying { .. } => self.rules.child,
-            Phase::Verifying(duel) if duel.is_settling => SETTLES,
-            Phase::Verifying(_) => JUDGED,
+            Phase::Verifying(duel) if duel.is_settling => self.settles(),
+            Phase::Verifying(_) => self.rules.turn,
         };
         Extent { time: Some(time), requests: None }
     }

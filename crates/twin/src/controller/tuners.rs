@@ -39,6 +39,7 @@ pub static IOPERF: ControllerSpec = ControllerSpec {
             trials: set.trials,
             tunes: set.scheduler_tunables,
             host: if set.swappiness { &["read_ahead_kb", "swappiness"] } else { &["read_ahead_kb"] },
+            turn: set.turn_ms,
             asks: asks(set.fitness),
             make: Box::new(make),
         };
@@ -104,6 +105,11 @@ const SEEDS: Tunable = Tunable::one_of(Seeds::WORDS, "candidates").named(
 const CHILD: Tunable = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 2_000)
     .logarithmic()
     .named("", "How long each setting serves the plant when it is tried.");
+const TURN: Tunable = Tunable::new(Unit::Milliseconds, 300..=3_600_000, 6_000).logarithmic().named(
+    "",
+    "How long a turn of a verification is judged. A change settles for two thirds of that, at most for 4 s, before it is: where buffered \
+     writes fill memory first, less tells of memory.",
+);
 const TRIALS: Tunable = Tunable::new(Unit::Count, 0..=100_000, 64).logarithmic().named(
     "",
     "Settings that are tried for a load, before the best is verified. With fitness live, 0 tries for ever and verifies nothing.",
@@ -114,6 +120,7 @@ tunables! {
     struct Common {
         child_ms: Nanos = CHILD,
         trials: u32 = TRIALS,
+        turn_ms: Nanos = TURN,
         fitness: Fitness = FITNESS,
         seeds: Seeds = SEEDS,
     }
@@ -126,6 +133,7 @@ tunables! {
         children: u32 = Tunable::new(Unit::Count, 4..=256, 8).logarithmic(),
         child_ms: Nanos = CHILD,
         trials: u32 = TRIALS,
+        turn_ms: Nanos = TURN,
         fitness: Fitness = FITNESS,
         seeds: Seeds = SEEDS,
     }
@@ -133,7 +141,7 @@ tunables! {
 
 impl OfGenetic {
     fn common(&self) -> Common {
-        Common { child_ms: self.child_ms, trials: self.trials, fitness: self.fitness, seeds: self.seeds }
+        Common { child_ms: self.child_ms, trials: self.trials, turn_ms: self.turn_ms, fitness: self.fitness, seeds: self.seeds }
     }
 }
 
@@ -145,6 +153,7 @@ tunables! {
         /// How long each individual is evaluated on the plant.
         evaluation_ms: Nanos = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 1_000 * ioperf::EVALUATION_S as i64).logarithmic(),
         trials: u32 = TRIALS,
+        turn_ms: Nanos = TURN,
         fitness: Fitness = FITNESS,
         seeds: Seeds = SEEDS,
         /// Whether the tunables of schedulers are in the chromosome, which the paper says that it lacks.
@@ -155,8 +164,8 @@ tunables! {
 }
 
 fn rules(name: &'static str, set: &Common, make: impl Fn(Start) -> Box<dyn Search> + Send + 'static) -> Rules {
-    let Common { child_ms: child, trials, .. } = *set;
-    Rules { name, child, trials, tunes: true, host: HOST, asks: asks(set.fitness), make: Box::new(make) }
+    let Common { child_ms: child, trials, turn_ms: turn, .. } = *set;
+    Rules { name, child, trials, tunes: true, host: HOST, turn, asks: asks(set.fitness), make: Box::new(make) }
 }
 
 fn asks(fitness: Fitness) -> Asks {
