@@ -3,6 +3,7 @@
 //! A paper is a folder with a [`Paper`], listed in [`ALL`], and what the paper states is in `papers/NAME/paper.toml`.
 
 mod aims;
+mod clock;
 mod fairio;
 mod genetic;
 mod ioperf;
@@ -13,11 +14,13 @@ mod youchoose;
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use block::did_you_mean;
 use report::paper::Replication;
 
+use crate::live::Live;
 use crate::pool::Crew;
+use clock::Clock;
 use stated::Stated;
 
 /// A paper whose experiments can be repeated.
@@ -32,7 +35,12 @@ struct Paper {
     takes_trace: bool,
     /// Runs what is wanted, which was checked.
     repeat: fn(&Wanted, Stated, Crew) -> anyhow::Result<Replication>,
+    /// Runs it on a block device of the real kernel, if it can be.
+    live: Option<Repeat>,
 }
+
+/// Repeats a paper on a block device.
+type Repeat = fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Crew) -> anyhow::Result<Replication>;
 
 /// Every paper.
 static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER, &ioperf::PAPER, &genetic::PAPER];
@@ -65,6 +73,17 @@ pub struct Wanted {
     pub measures_cpu: bool,
     /// A trace in place of one that the paper has and we have not.
     pub trace: Option<PathBuf>,
+    /// On a block device of the real kernel instead of the simulator.
+    pub live: Option<OnDevice>,
+}
+
+/// A paper on a block device of the real kernel.
+#[derive(Clone, Debug)]
+pub struct OnDevice {
+    /// What a person types.
+    pub device: String,
+    /// How long it may take; one workload is run at least.
+    pub minutes: u32,
 }
 
 /// The papers and their figures, for a person.
@@ -93,6 +112,10 @@ impl Wanted {
         if let Some(trace) = self.trace.as_ref().filter(|_| !paper.takes_trace) {
             anyhow::bail!("--trace {}: {} is repeated without traces", trace.display(), paper.name);
         }
+        if let Some(on) = self.live.as_ref().filter(|_| paper.live.is_none()) {
+            let known: Vec<&str> = ALL.iter().filter(|paper| paper.live.is_some()).map(|paper| paper.name).collect();
+            anyhow::bail!("--live {}: {} is repeated in the simulator alone; live are {}", on.device, paper.name, known.join(", "));
+        }
         for only in &self.only {
             let known = parts.iter().any(|part| part.id == only) || only == BARS;
             let ids: Vec<&str> = parts.iter().map(|part| part.id).collect();
@@ -112,6 +135,17 @@ impl Wanted {
         self.check()?;
         let paper = self.paper()?;
         (paper.repeat)(self, Stated::read(paper)?, crew)
+    }
+
+    /// Runs it on the device of [`live`](Wanted::live).
+    ///
+    /// # Errors
+    /// As [`Wanted::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
+    pub fn repeat_live(&self, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
+        self.check()?;
+        let paper = self.paper()?;
+        let (on, repeat) = self.live.as_ref().zip(paper.live).context("no device is named")?;
+        repeat(self, on, Stated::read(paper)?, live, crew)
     }
 
     fn paper(&self) -> anyhow::Result<&'static Paper> {
@@ -146,6 +180,9 @@ impl Wanted {
         }
         if let Some(trace) = &self.trace {
             text.push_str(&format!(" --trace {}", trace.display()));
+        }
+        if let Some(on) = &self.live {
+            text.push_str(&format!(" --live {} --overwrite --minutes {}", on.device, on.minutes));
         }
         text + " --output page.html"
     }
