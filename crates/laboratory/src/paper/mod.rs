@@ -35,12 +35,16 @@ struct Paper {
     takes_trace: bool,
     /// Runs what is wanted, which was checked.
     repeat: fn(&Wanted, Stated, Crew) -> anyhow::Result<Replication>,
-    /// Runs it on a block device of the real kernel, if it can be.
-    live: Option<Repeat>,
+    /// How it is repeated on a block device of the real kernel, if it can be.
+    live: Option<OnKernel>,
 }
 
-/// Repeats a paper on a block device.
-type Repeat = fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Crew) -> anyhow::Result<Replication>;
+/// How a paper is repeated on a block device of the real kernel.
+struct OnKernel {
+    /// Tunables of the host that searches may set there.
+    host: &'static [&'static str],
+    repeat: fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Crew) -> anyhow::Result<Replication>,
+}
 
 /// Every paper.
 static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER, &ioperf::PAPER, &genetic::PAPER];
@@ -57,6 +61,9 @@ struct Part {
 
 /// What a person types to have only what is aimed at.
 const BARS: &str = "bars";
+
+/// What a person types for a device that is emulated for the experiment alone.
+pub const EMULATED: &str = "emulated";
 
 /// What of a paper is repeated.
 #[derive(Clone, Debug)]
@@ -144,8 +151,16 @@ impl Wanted {
     pub fn repeat_live(&self, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
         self.check()?;
         let paper = self.paper()?;
-        let (on, repeat) = self.live.as_ref().zip(paper.live).context("no device is named")?;
-        repeat(self, on, Stated::read(paper)?, live, crew)
+        let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device is named")?;
+        (kernel.repeat)(self, on, Stated::read(paper)?, live, crew)
+    }
+
+    /// Tunables of the host that are to be set on the device of [`live`](Wanted::live), besides the scheduler and its tunables.
+    ///
+    /// # Errors
+    /// There is no such paper.
+    pub fn host_tunables(&self) -> anyhow::Result<&'static [&'static str]> {
+        Ok(self.paper()?.live.as_ref().map_or(&[], |kernel| kernel.host))
     }
 
     fn paper(&self) -> anyhow::Result<&'static Paper> {
@@ -182,7 +197,8 @@ impl Wanted {
             text.push_str(&format!(" --trace {}", trace.display()));
         }
         if let Some(on) = &self.live {
-            text.push_str(&format!(" --live {} --overwrite --minutes {}", on.device, on.minutes));
+            let overwrite = if on.device == EMULATED { "" } else { " --overwrite" };
+            text.push_str(&format!(" --live {}{overwrite} --minutes {}", on.device, on.minutes));
         }
         text + " --output page.html"
     }

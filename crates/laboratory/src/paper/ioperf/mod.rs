@@ -10,7 +10,7 @@ use learn::search::ioperf::{EVALUATION_S, POPULATION};
 use report::paper::Replication;
 
 use super::stated::Stated;
-use super::{Paper, Part, Wanted};
+use super::{OnKernel, Paper, Part, Wanted};
 use crate::pool::Crew;
 use evolution::Evolution;
 use machine::Kernel;
@@ -24,7 +24,7 @@ pub static PAPER: Paper = Paper {
     parts: || PARTS.iter().map(|&(id, title)| Part { id, title, is_cpu: false }).collect(),
     takes_trace: false,
     repeat,
-    live: Some(live::repeat),
+    live: Some(OnKernel { host: &["nr_requests"], repeat: live::repeat }),
 };
 
 /// What can be asked for.
