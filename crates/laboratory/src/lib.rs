@@ -7,6 +7,7 @@
 //!                                ─▶ exam ───────▶ marks              how good controllers are on what they never saw
 //! contract ─▶ tenants ─▶ comparison ─▶ records                    what each tenant was promised, and what it got
 //!                                ─▶ paper ──────▶ figures            what papers state, beside what comes out here
+//! fio jobs on a real device ─▶ live ─▶ paper                       the same controllers on the real kernel
 //! ```
 //! The program parses the command line, calls this crate and prints; everything that is decided or computed about an experiment is
 //! here. A [`Monitor`] is told how far long work is, and can stop it.
@@ -23,6 +24,7 @@ pub mod exam;
 pub mod experience;
 pub mod gather;
 pub mod guarantee;
+pub mod live;
 pub mod loads;
 pub mod monitor;
 pub mod paper;

@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use laboratory::paper::{self, Wanted};
+use anyhow::{Context, bail};
+use laboratory::paper::{self, EMULATED, OnDevice, Wanted};
 use laboratory::pool::Crew;
 use report::paper::Replication;
 
+use crate::live::{self, BlockDevice};
 use crate::number;
 use crate::output;
 use terminal::{self, Terminal};
@@ -50,6 +51,19 @@ pub struct Arguments {
     /// A trace in place of one that the paper has and that cannot be had: youchoose's WebSearch
     #[arg(long, value_name = "TRACE")]
     trace: Option<PathBuf>,
+    /// On the real kernel: on this whole block device, such as /dev/sdb, or on one that is `emulated` for this. The real fio runs on it, the
+    /// searches steer it, and at the end everything that was set is put back. Needs root, fio and seekwise-agent
+    #[arg(long, value_name = "DEVICE|emulated", conflicts_with_all = ["only", "cpu_time", "trace", "threads"])]
+    live: Option<String>,
+    /// What is on DEVICE may be overwritten; without this nothing is done to a device that was there before
+    #[arg(long, requires = "live")]
+    overwrite: bool,
+    /// How long it may take on a device: as much is run as that allows, and one workload or pair at least
+    #[arg(long, value_name = "MINUTES", default_value_t = 60, requires = "live", value_parser = number::within::<u32>(1..=10_000, "minutes"))]
+    minutes: u32,
+    /// Where the values before are kept until they are put back
+    #[arg(long, value_name = "DIR", default_value = live::JOURNAL, requires = "live")]
+    journal: PathBuf,
 }
 
 /// Runs the command.
@@ -68,13 +82,25 @@ fn repeat(arguments: &Arguments) -> anyhow::Result<()> {
         only: arguments.only.clone(),
         measures_cpu: arguments.cpu_time,
         trace: arguments.trace.clone(),
+        live: arguments.live.clone().map(|device| OnDevice { device, minutes: arguments.minutes }),
     };
     wanted.check()?;
+    if let Some(device) = arguments.live.as_ref().filter(|device| *device != EMULATED && !arguments.overwrite) {
+        bail!("--live {device}: what is on it would be overwritten; if that is wanted, say --overwrite");
+    }
     for (argument, path) in [("--output", &arguments.output), ("--json", &arguments.json)] {
         path.as_deref().map_or(Ok(()), |path| output::check_page(argument, path))?;
     }
     let terminal = Terminal::default();
-    write(arguments, &wanted.repeat(Crew::new(&terminal, arguments.threads.map(usize::from)))?)
+    let crew = Crew::new(&terminal, arguments.threads.map(usize::from));
+    let replication = match &arguments.live {
+        Some(device) => {
+            let mut device = BlockDevice::open(device, &arguments.journal, wanted.host_tunables()?)?;
+            wanted.repeat_live(&mut device, crew)?
+        }
+        None => wanted.repeat(crew)?,
+    };
+    write(arguments, &replication)
 }
 
 fn write(arguments: &Arguments, replication: &Replication) -> anyhow::Result<()> {

@@ -1,9 +1,9 @@
 //! `seekwise truth`: the same jobs by the real fio on the real kernel, and in the simulator.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use agent::observe::{Background, Tracepoints};
 use agent::sysfs::Sysfs;
@@ -16,10 +16,10 @@ use laboratory::truth::fit;
 use laboratory::truth::workloads::{self, WORKLOADS};
 use laboratory::truth::{BYTES, Model, Question, Real, version};
 use learn::Setting;
-use nix::sys::signal::Signal;
 use report::truth::{Agreement, SCHEMA, Truth};
 use serve::attach::queue::Queue;
 
+use crate::emulator::Emulator;
 use crate::experiment::QueuePolicyArgument;
 use crate::number;
 use crate::output::check_page;
@@ -110,7 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         None => {
             for model in &models {
-                let (emulator, path) = Emulator::start(model, args.scale)?;
+                let (emulator, path) = Emulator::start(model, BYTES, args.scale)?;
                 let mut device = BlockDevice::open(&path)?;
                 device.emulator = Some(emulator);
                 disks.push(question.ask(model, &mut device, crew)?);
@@ -135,8 +135,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// What it takes and is not here, all of it.
-fn missing(emulates: bool) -> Vec<&'static str> {
+/// What it takes to run fio on a device, or an emulated one, and is not here, all of it.
+pub(crate) fn missing(emulates: bool) -> Vec<&'static str> {
     let opens = |path: &str| fs::OpenOptions::new().read(true).write(true).open(path).is_ok();
     let runs = |program: &str| {
         let mut command = Command::new(program);
@@ -382,67 +382,5 @@ impl Drop for BlockDevice {
         for (number, value) in self.before.1.iter().enumerate() {
             let _ = set_live(&self.queue, number, value);
         }
-    }
-}
-
-/// `seekwise emulate --attach`, which takes everything down when it ends.
-struct Emulator {
-    child: Child,
-    says: BufReader<ChildStdout>,
-    // Its mount point; removed after the emulator has ended.
-    _folder: tempfile::TempDir,
-}
-
-impl Emulator {
-    /// Starts it; also returns its block device.
-    fn start(model: &Model, scale: f64) -> anyhow::Result<(Emulator, PathBuf)> {
-        let folder = tempfile::tempdir().context("cannot make a folder to mount on")?;
-        let mut command = Command::new(std::env::current_exe().context("cannot find this program's own file")?);
-        command.args(["emulate", "--attach", "--disk", &model.disk, "--size", &BYTES.to_string()]).arg(folder.path());
-        command.args(["--scale", &scale.to_string()]);
-        if let Some(depth) = model.queue_depth {
-            command.arg("--queue-depth").arg(depth.to_string());
-        }
-        if let Some(policy) = model.queue_policy {
-            command.arg("--queue-policy").arg(format!("{policy:?}").to_lowercase());
-        }
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().context("cannot start the emulated disk")?;
-        let says = BufReader::new(child.stdout.take().context("the emulated disk")?);
-        let mut emulator = Emulator { child, says, _folder: folder };
-        let path = emulator.path_said()?;
-        Ok((emulator, path))
-    }
-
-    /// Waits until it says where its block device is.
-    fn path_said(&mut self) -> anyhow::Result<PathBuf> {
-        let mut line = String::new();
-        self.says.read_line(&mut line).context("the emulated disk")?;
-        if line.trim().is_empty() {
-            let mut said = String::new();
-            if let Some(mut stderr) = self.child.stderr.take() {
-                stderr.read_to_string(&mut said).context("the emulated disk")?;
-            }
-            anyhow::bail!("the emulated disk ended: {}", said.trim().trim_start_matches("seekwise: "));
-        }
-        Ok(PathBuf::from(line.trim()))
-    }
-
-    /// Makes it a new disk: what was done to a flash device shows for long, and in the simulator each run has a new one.
-    fn renew(&mut self) -> anyhow::Result<()> {
-        self.signal(Signal::SIGUSR2).context("the emulated disk")?;
-        self.path_said().map(|_| ())
-    }
-
-    fn signal(&self, signal: Signal) -> nix::Result<()> {
-        nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.child.id() as i32), signal)
-    }
-}
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.signal(Signal::SIGTERM);
-        let _ = self.child.wait();
     }
 }

@@ -7,6 +7,7 @@
 
 mod can;
 mod client;
+mod own;
 mod plan;
 mod protocol;
 mod restore;
@@ -20,6 +21,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use client::{Client, TracePipes};
+pub use own::Own;
 pub use protocol::{Answer, AtExit, Can, Changed, Foreign, Original, Outcome, Request, Restored, Wanted};
 pub use server::{Listen, Options, serve};
 pub use writer::{Moment, Rules, Writer};

@@ -29,7 +29,7 @@ use learn::Event;
 pub use counters::{Counters, Done, Rate, Rates, Sample};
 pub use format::Formats;
 pub use instance::{Instance, Tracefs};
-pub use recording::{Background, RecordError, Recorded, Until, record};
+pub use recording::{Background, RecordError, Recorded, Until, record, wait};
 pub use tracepoints::Tracepoints;
 
 /// Something that sees each request of a device.

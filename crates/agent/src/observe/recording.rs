@@ -112,12 +112,16 @@ fn take(
 }
 
 /// Waits until there is much to read, or this time is over.
-fn wait(fds: &[BorrowedFd<'_>], longest: Nanos) -> Result<(), RecordError> {
+///
+/// # Errors
+/// The kernel refuses to.
+pub fn wait(fds: &[BorrowedFd<'_>], longest: Nanos) -> io::Result<()> {
     let mut polled: Vec<PollFd<'_>> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
-    let longest = Timespec { tv_sec: 0, tv_nsec: longest.0 as i64 };
+    let second = 1_000_000_000;
+    let longest = Timespec { tv_sec: (longest.0 / second) as i64, tv_nsec: (longest.0 % second) as i64 };
     match poll(&mut polled, Some(&longest)) {
         Ok(_) | Err(Errno::INTR) => Ok(()),
-        Err(error) => Err(RecordError::Write(error.into())),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -2,12 +2,9 @@
 
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use agent::applier::Client;
+use agent::applier::{Client, Own};
 use agent::configuration::{Configuration, Mode};
 use agent::control::Server;
 use agent::daemon::history::History;
@@ -20,12 +17,9 @@ use agent::sysfs::Sysfs;
 use anyhow::{Context as _, bail};
 use nix::unistd::{Gid, User, setgid, setgroups, setuid};
 use terminal::Failed;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{Configured, is_root, log_to_stderr, names};
-
-/// How long an applier takes to listen: it reads its journal first, and may put things back.
-const APPLIER_STARTS: Duration = Duration::from_secs(30);
 
 /// Arguments of `seekwise-agent act`.
 #[derive(clap::Args)]
@@ -47,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let named = names(&args.devices)?;
     let user = configuration.user.as_deref().map(user).transpose()?;
     // Started before privileges are given up, and ended by the end of its standard input, whatever becomes of this process.
-    let _applier = OwnApplier::start_if_needed(args, &configuration, user.as_ref())?;
+    let _applier = own_applier(args, &configuration, user.as_ref())?;
     for folder in [configuration.socket.parent(), Some(configuration.state_directory.as_path())].into_iter().flatten() {
         make(folder, user.as_ref())?;
     }
@@ -126,82 +120,23 @@ fn become_user(user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An applier that was started because none was there. Started again if it is killed: as long as something is set that is to be put back,
-/// somebody must be able to.
-struct OwnApplier {
-    /// The end of its standard input ends it; it puts back what is to be put back.
-    input: Arc<Mutex<Option<ChildStdin>>>,
-    watches: Option<JoinHandle<()>>,
-}
-
-impl OwnApplier {
-    fn start_if_needed(args: &Args, configuration: &Configuration, user: Option<&User>) -> anyhow::Result<Option<OwnApplier>> {
-        let socket = &configuration.applier_socket;
-        if !is_root() || Client::connect(socket).is_ok() {
-            return Ok(None);
-        }
-        if let Some(folder) = socket.parent() {
-            make(folder, None)?;
-        }
-        let mut command = Command::new(std::env::current_exe()?);
-        command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(&args.journal);
-        if let Some(file) = args.configured.file() {
-            command.arg("--config").arg(file);
-        }
-        if let Some(user) = user {
-            command.arg("--user").arg(user.uid.to_string());
-        }
-        command.stdin(Stdio::piped()).env_remove("NOTIFY_SOCKET");
-        let mut child = command.spawn().context("starting the applier")?;
-        let began = Instant::now();
-        while Client::connect(socket).is_err() {
-            if let Some(status) = child.try_wait()? {
-                return Err(Failed(format!("the applier ended at once ({status}); it said why")).into());
-            }
-            if began.elapsed() > APPLIER_STARTS {
-                return Err(Failed(format!("{}: the applier does not listen", socket.display())).into());
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        info!("started an applier of its own at {}", socket.display());
-        let input = Arc::new(Mutex::new(child.stdin.take()));
-        let shared = input.clone();
-        let watches = std::thread::Builder::new().name("applier".to_owned()).spawn(move || watch_over(child, command, &shared))?;
-        Ok(Some(OwnApplier { input, watches: Some(watches) }))
+/// An applier where none is there, and this process may start one.
+fn own_applier(args: &Args, configuration: &Configuration, user: Option<&User>) -> anyhow::Result<Option<Own>> {
+    let socket = &configuration.applier_socket;
+    if !is_root() || Client::connect(socket).is_ok() {
+        return Ok(None);
     }
-}
-
-/// Waits for it, and starts another if it was not to end.
-fn watch_over(mut child: Child, mut command: Command, input: &Mutex<Option<ChildStdin>>) {
-    loop {
-        let ended = child.wait();
-        let mut input = input.lock().unwrap_or_else(PoisonError::into_inner);
-        if input.is_none() {
-            return;
-        }
-        let ended = ended.map_or_else(|error| error.to_string(), |status| status.to_string());
-        if !is_root() {
-            warn!(
-                "the applier ended ({ended}), and this process may not start another; as root, `seekwise-agent restore` puts everything back"
-            );
-            return;
-        }
-        warn!("the applier ended ({ended}): starting another");
-        match command.spawn() {
-            Ok(another) => child = another,
-            Err(error) => {
-                warn!("the applier cannot be started: {error}");
-                return;
-            }
-        }
-        *input = child.stdin.take();
+    if let Some(folder) = socket.parent() {
+        make(folder, None)?;
     }
-}
-
-impl Drop for OwnApplier {
-    fn drop(&mut self) {
-        drop(self.input.lock().unwrap_or_else(PoisonError::into_inner).take());
-        // One that panicked has said so.
-        let _ = self.watches.take().map(JoinHandle::join);
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(&args.journal);
+    if let Some(file) = args.configured.file() {
+        command.arg("--config").arg(file);
     }
+    if let Some(user) = user {
+        command.arg("--user").arg(user.uid.to_string());
+    }
+    // What the system does not allow is no fault of the command line.
+    Ok(Some(Own::start(command, socket).map_err(|error| Failed(error.to_string()))?))
 }

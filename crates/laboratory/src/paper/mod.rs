@@ -3,6 +3,7 @@
 //! A paper is a folder with a [`Paper`], listed in [`ALL`], and what the paper states is in `papers/NAME/paper.toml`.
 
 mod aims;
+mod clock;
 mod fairio;
 mod genetic;
 mod ioperf;
@@ -13,11 +14,13 @@ mod youchoose;
 
 use std::path::PathBuf;
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use block::did_you_mean;
 use report::paper::Replication;
 
+use crate::live::Live;
 use crate::pool::Crew;
+use clock::Clock;
 use stated::Stated;
 
 /// A paper whose experiments can be repeated.
@@ -32,6 +35,15 @@ struct Paper {
     takes_trace: bool,
     /// Runs what is wanted, which was checked.
     repeat: fn(&Wanted, Stated, Crew) -> anyhow::Result<Replication>,
+    /// How it is repeated on a block device of the real kernel, if it can be.
+    live: Option<OnKernel>,
+}
+
+/// How a paper is repeated on a block device of the real kernel.
+struct OnKernel {
+    /// Tunables of the host that searches may set there.
+    host: &'static [&'static str],
+    repeat: fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Crew) -> anyhow::Result<Replication>,
 }
 
 /// Every paper.
@@ -50,6 +62,9 @@ struct Part {
 /// What a person types to have only what is aimed at.
 const BARS: &str = "bars";
 
+/// What a person types for a device that is emulated for the experiment alone.
+pub const EMULATED: &str = "emulated";
+
 /// What of a paper is repeated.
 #[derive(Clone, Debug)]
 pub struct Wanted {
@@ -65,6 +80,17 @@ pub struct Wanted {
     pub measures_cpu: bool,
     /// A trace in place of one that the paper has and we have not.
     pub trace: Option<PathBuf>,
+    /// On a block device of the real kernel instead of the simulator.
+    pub live: Option<OnDevice>,
+}
+
+/// A paper on a block device of the real kernel.
+#[derive(Clone, Debug)]
+pub struct OnDevice {
+    /// What a person types.
+    pub device: String,
+    /// How long it may take; one workload is run at least.
+    pub minutes: u32,
 }
 
 /// The papers and their figures, for a person.
@@ -93,6 +119,10 @@ impl Wanted {
         if let Some(trace) = self.trace.as_ref().filter(|_| !paper.takes_trace) {
             anyhow::bail!("--trace {}: {} is repeated without traces", trace.display(), paper.name);
         }
+        if let Some(on) = self.live.as_ref().filter(|_| paper.live.is_none()) {
+            let known: Vec<&str> = ALL.iter().filter(|paper| paper.live.is_some()).map(|paper| paper.name).collect();
+            anyhow::bail!("--live {}: {} is repeated in the simulator alone; live are {}", on.device, paper.name, known.join(", "));
+        }
         for only in &self.only {
             let known = parts.iter().any(|part| part.id == only) || only == BARS;
             let ids: Vec<&str> = parts.iter().map(|part| part.id).collect();
@@ -112,6 +142,25 @@ impl Wanted {
         self.check()?;
         let paper = self.paper()?;
         (paper.repeat)(self, Stated::read(paper)?, crew)
+    }
+
+    /// Runs it on the device of [`live`](Wanted::live).
+    ///
+    /// # Errors
+    /// As [`Wanted::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
+    pub fn repeat_live(&self, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
+        self.check()?;
+        let paper = self.paper()?;
+        let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device is named")?;
+        (kernel.repeat)(self, on, Stated::read(paper)?, live, crew)
+    }
+
+    /// Tunables of the host that are to be set on the device of [`live`](Wanted::live), besides the scheduler and its tunables.
+    ///
+    /// # Errors
+    /// There is no such paper.
+    pub fn host_tunables(&self) -> anyhow::Result<&'static [&'static str]> {
+        Ok(self.paper()?.live.as_ref().map_or(&[], |kernel| kernel.host))
     }
 
     fn paper(&self) -> anyhow::Result<&'static Paper> {
@@ -146,6 +195,10 @@ impl Wanted {
         }
         if let Some(trace) = &self.trace {
             text.push_str(&format!(" --trace {}", trace.display()));
+        }
+        if let Some(on) = &self.live {
+            let overwrite = if on.device == EMULATED { "" } else { " --overwrite" };
+            text.push_str(&format!(" --live {}{overwrite} --minutes {}", on.device, on.minutes));
         }
         text + " --output page.html"
     }

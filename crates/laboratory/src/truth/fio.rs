@@ -1,6 +1,7 @@
 //! The real fio: how it is run, and what it says of a run.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -27,6 +28,14 @@ pub fn version() -> anyhow::Result<String> {
 /// # Errors
 /// fio cannot be run, fails, does not end in time, or the work was interrupted.
 pub fn run(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<String> {
+    run_logged(jobs, seconds, monitor).map(|(report, _)| report)
+}
+
+/// As [`run`]; also the texts of the logs of throughput that the jobs ask for by `write_bw_log`, one for each process.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_logged(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<(String, Vec<String>)> {
     let folder = tempfile::tempdir().context("cannot make a folder for fio")?;
     let (file, output) = (folder.path().join("jobs.fio"), folder.path().join("output.json"));
     let mut written = std::fs::File::create(&file).context("cannot write a job file")?;
@@ -63,7 +72,33 @@ pub fn run(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Result<St
         let _ = std::io::Read::read_to_string(&mut stderr, &mut said);
     }
     ensure!(status.success(), "fio failed ({status}): {}", said.trim());
-    std::fs::read_to_string(&output).context("fio wrote no report")
+    let report = std::fs::read_to_string(&output).context("fio wrote no report")?;
+    Ok((report, logs(folder.path())?))
+}
+
+fn logs(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let files = std::fs::read_dir(folder).context("fio's folder")?;
+    let mut logs: Vec<PathBuf> = files.flatten().map(|file| file.path()).collect();
+    logs.retain(|path| path.extension().is_some_and(|ending| ending == "log"));
+    logs.sort();
+    logs.iter().map(|path| std::fs::read_to_string(path).context("fio's log")).collect()
+}
+
+/// The bytes a second of a log of throughput, as of a moment in seconds after the process began.
+///
+/// # Errors
+/// A line is not what fio 3 writes: milliseconds, KiB a second, direction and more, with commas between.
+pub fn throughput(log: &str) -> anyhow::Result<Vec<(f64, f64)>> {
+    let number = |field: Option<&str>, line: &str| {
+        let number = field.and_then(|field| field.trim().parse::<f64>().ok());
+        number.with_context(|| format!("fio's log of throughput: '{line}' does not begin with two numbers"))
+    };
+    let lines = log.lines().map(|line| {
+        let mut fields = line.split(',');
+        let (ms, kib_per_s) = (number(fields.next(), line)?, number(fields.next(), line)?);
+        Ok((ms / 1e3, kib_per_s * 1024.0))
+    });
+    lines.collect()
 }
 
 /// What one direction got: throughput in MB/s, mean and p99 of the response times in ms; `None` if nothing was done.
@@ -124,7 +159,7 @@ fn direction(figures: &Value) -> anyhow::Result<[f64; 3]> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-    use super::{Overall, parse};
+    use super::{Overall, parse, throughput};
 
     const OUTPUT: &str = r#"fio: a note
 {"fio version": "fio-3.33", "jobs": [{"jobname": "a", "error": 0,
@@ -145,6 +180,12 @@ mod tests {
         assert_eq!(parse(OUTPUT).unwrap().overall, Overall { bytes_per_s: 2.5e6, response_s: 0.004 });
         let Overall { bytes_per_s, response_s } = parse(&more).unwrap().overall;
         assert!(bytes_per_s == 3e6 && (response_s - 0.007).abs() < 1e-12, "{response_s}");
+    }
+
+    #[test]
+    fn a_log_of_throughput_is_read_and_what_is_none_is_refused() {
+        assert_eq!(throughput("1000, 2048, 0, 0, 0\n2000, 1024, 1, 0, 0\n").unwrap(), [(1.0, 2_097_152.0), (2.0, 1_048_576.0)]);
+        assert!(throughput("1000; 2048").unwrap_err().to_string().contains("'1000; 2048'"));
     }
 
     #[test]

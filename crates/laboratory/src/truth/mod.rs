@@ -7,7 +7,7 @@
 //! ```
 
 mod choice;
-mod fio;
+pub(crate) mod fio;
 pub mod fit;
 pub mod workloads;
 

@@ -58,6 +58,11 @@ pub trait Controller: Send {
         let _ = (setting, reason);
     }
 
+    /// Whether it is still trying settings, so that what is in force may not be what it ends with.
+    fn is_searching(&self) -> bool {
+        false
+    }
+
     /// The gene pools that it made on this device, to be kept in the knowledge base; see [`search`](crate::search).
     fn gene_pools(&self, device: &str) -> Vec<GenePool> {
         let _ = device;

@@ -33,7 +33,7 @@ pub use ioperf::Ioperf;
 pub use pool::{GenePool, Member};
 pub use random::Random;
 pub use space::{Genome, Space};
-pub use tuner::{Make, Rules, Tuner};
+pub use tuner::{Asks, Make, Rules, Tuner};
 
 use block::Nanos;
 

@@ -9,7 +9,8 @@
 //! ```
 //! * *Watching* gives the load's fingerprint. Of a load like it that was met before, here or in the knowledge base, the gene pool is
 //!   re-introduced: the search begins with what served that one.
-//! * *Trying.* Each genome serves the plant for a window; or the twin says how it would serve. Both cost the same number of trials.
+//! * *Trying.* Each genome serves the plant for a window; or the twin says how it would serve. Both cost the same number of trials. Where
+//!   trials on the plant are few, the twin ranks first: what it finds best of each scheduler is tried first.
 //! * *Verifying.* The best of many noisy trials is rarely as good as it looked. It and what was found serve in turns, and it stays only if
 //!   it is better by more than chance; else the next best has its turn, and in the end what was found stays.
 //!   What the twin chose is put in force and compared with what was watched; only where that is not clear, turns tell.
@@ -48,8 +49,6 @@ const WATCHED_LONGER: usize = 8;
 /// After a change nothing is judged for so long: queues are served, and what was written and not yet on the device grows or shrinks to what
 /// it will be. A setting that lets writes wait looks good until memory has no more room for them.
 const SETTLES: Nanos = Nanos::from_millis(4_000);
-/// A turn of a verification.
-const JUDGED: Nanos = Nanos::from_millis(6_000);
 /// Windows that prove what the twin chose.
 const PROVED: usize = 8;
 /// Pairs of turns after which a verification may end, and after which it has to.
@@ -70,11 +69,24 @@ const CHALLENGERS: usize = 2;
 const MOST_POOLS: usize = 64;
 /// Settings of a pool, or of known loads, that a search begins with.
 const MOST_SEEDS: usize = 4;
+/// Trials in the twin that rank what a search on the plant begins with.
+const RANKED: u32 = 64;
+/// As many of that ranking begin it: a small population.
+const MOST_RANKED: usize = 7;
 /// Trials that are shown.
 const SHOWN: usize = 8;
 
 /// Makes a search.
 pub type Make = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
+
+/// What a search asks a rehearsal for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asks {
+    /// How well settings serve: nothing is tried on the plant.
+    Fitness,
+    /// What to try first on the plant.
+    Ranking,
+}
 
 /// How a search is run.
 pub struct Rules {
@@ -88,6 +100,10 @@ pub struct Rules {
     pub tunes: bool,
     /// The tunables of the host that are genes.
     pub host: &'static [&'static str],
+    /// How long a turn of a verification is judged; a change settles for two thirds of that, but not longer than [`SETTLES`].
+    pub turn: Nanos,
+    /// What a rehearsal is asked for, if there is one.
+    pub asks: Asks,
     /// Makes the search.
     pub make: Make,
 }
@@ -161,7 +177,8 @@ impl Duel {
 
 enum Phase {
     Watching(Vec<(Window, Option<Fingerprint>)>),
-    Trying { search: Box<dyn Search>, batch: Vec<Genome>, rated: Vec<Option<Rated>>, spent: u32 },
+    /// `is_settling`: the window holds the time that the twin took to rank.
+    Trying { search: Box<dyn Search>, batch: Vec<Genome>, rated: Vec<Option<Rated>>, spent: u32, is_settling: bool },
     Proving { best: Setting, windows: Vec<Window>, is_settling: bool },
     Verifying(Duel),
     Keeping(Kept),
@@ -227,6 +244,10 @@ impl Tuner {
             facts: Vec::new(),
             was_refused: false,
         }
+    }
+
+    fn settles(&self) -> Nanos {
+        SETTLES.min(Nanos(self.rules.turn.0 / 3 * 2))
     }
 
     fn space(&self, plant: &dyn Plant, is_rehearsed: bool) -> Space {
@@ -335,6 +356,7 @@ impl Tuner {
         let mut said = None;
         if let Some(rehearsal) = &mut self.rehearsal {
             match rehearsal.prepare((windows[1].0.from, now), &self.found, plant) {
+                Ok(facts) if self.rules.asks == Asks::Ranking => return self.rank(facts, pattern, plant),
                 Ok(facts) => return self.rehearse(facts, pattern, plant),
                 Err(reason) if windows.len() < WATCHED_FOR_TWIN + WATCHED_LONGER => {
                     self.phase = Phase::Watching(windows);
@@ -344,26 +366,44 @@ impl Tuner {
             }
         }
         let space = self.space(plant, false);
-        let (mut search, known) = self.start(&space, pattern, plant);
-        let batch = search.ask();
-        self.space = Some(space);
-        self.phase = Phase::Trying { search, batch, rated: Vec::new(), spent: 0 };
+        let (seeds, known) = self.seeds(&space, &plant.identity().device);
+        self.begin_trials(space, seeds, pattern);
         self.next_trial(said.or(known).unwrap_or_else(|| "a load that is not known".to_owned()))
     }
 
-    fn start(&mut self, space: &Space, pattern: Pattern, plant: &dyn Plant) -> (Box<dyn Search>, Option<String>) {
-        let (seeds, said) = self.seeds(space, &plant.identity().device);
+    fn start(&self, space: &Space, seeds: Vec<Genome>, pattern: Pattern) -> Box<dyn Search> {
         let seed = self.seed.wrapping_add(self.loads);
-        (((self.rules.make)(Start { space, seeds, preference: self.preference, pattern, seed })), said)
+        (self.rules.make)(Start { space, seeds, preference: self.preference, pattern, seed })
+    }
+
+    fn begin_trials(&mut self, space: Space, seeds: Vec<Genome>, pattern: Pattern) {
+        let mut search = self.start(&space, seeds, pattern);
+        let batch = search.ask();
+        self.space = Some(space);
+        self.phase = Phase::Trying { search, batch, rated: Vec::new(), spent: 0, is_settling: false };
     }
 
     /// All of the search at once, in the twin.
     fn rehearse(&mut self, facts: Vec<(String, String)>, pattern: Pattern, plant: &dyn Plant) -> Decision {
+        let (known, spent) = self.search_in_twin(facts, pattern, plant, self.rules.trials.max(1));
+        let said = known.map_or(String::new(), |known| format!("{known}; "));
+        self.prove(format!("{said}{spent} trials in the twin"))
+    }
+
+    /// A search in the twin: what it tried is in `tried`. What was known of the load, and how many trials there were.
+    fn search_in_twin(
+        &mut self,
+        facts: Vec<(String, String)>,
+        pattern: Pattern,
+        plant: &dyn Plant,
+        trials: u32,
+    ) -> (Option<String>, u32) {
         let space = self.space(plant, true);
-        let (mut search, known) = self.start(&space, pattern, plant);
+        let (seeds, known) = self.seeds(&space, &plant.identity().device);
+        let mut search = self.start(&space, seeds, pattern);
         let mut tried: Vec<(Setting, Rated)> = Vec::new();
         let mut spent = 0;
-        while spent < self.rules.trials.max(1) {
+        while spent < trials {
             let batch = search.ask();
             if batch.is_empty() {
                 break;
@@ -377,8 +417,24 @@ impl Tuner {
         self.facts = facts.into_iter().chain(search.facts()).collect();
         self.tried = tried;
         self.space = Some(space);
-        let said = known.map_or(String::new(), |known| format!("{known}; "));
-        self.prove(format!("{said}{spent} trials in the twin"))
+        (known, spent)
+    }
+
+    /// The twin ranks what the search on the plant begins with.
+    fn rank(&mut self, facts: Vec<(String, String)>, pattern: Pattern, plant: &dyn Plant) -> Decision {
+        let (_, spent) = self.search_in_twin(facts, pattern, plant, RANKED);
+        let ranking: Vec<Setting> = self.ranking().into_iter().map(|(setting, ..)| setting.clone()).collect();
+        let evidence = self.evidence();
+        let space = self.space(plant, false);
+        let found = space.genome(&self.found);
+        let best = best_of_each_scheduler_first(&ranking).filter(|setting| **setting != self.found);
+        let seeds = found.into_iter().chain(best.filter_map(|setting| space.genome(setting)).take(MOST_RANKED)).collect();
+        self.tried.clear();
+        self.begin_trials(space, seeds, pattern);
+        if let Phase::Trying { is_settling, .. } = &mut self.phase {
+            *is_settling = true;
+        }
+        Decision::keep(format!("{spent} trials in the twin rank what is tried first")).resting_on(evidence)
     }
 
     /// The twin's best is put in force at once, to be compared with what was watched: one change in place of many turns.
@@ -447,7 +503,7 @@ impl Tuner {
             Some(rated) => format!("{setting}: {}", text(&rated)),
             None => format!("{setting}: nothing was done"),
         };
-        let Phase::Trying { search, batch, rated, spent } = &mut self.phase else { return Decision::keep(said) };
+        let Phase::Trying { search, batch, rated, spent, .. } = &mut self.phase else { return Decision::keep(said) };
         rated.push(result);
         *spent += 1;
         if rated.len() == batch.len() {
@@ -649,11 +705,11 @@ impl Controller for Tuner {
 
     fn extent(&self) -> Extent {
         let time = match &self.phase {
-            Phase::Proving { is_settling: true, .. } => SETTLES,
-            Phase::Watching(_) | Phase::Proving { .. } | Phase::Keeping(_) => LOOK,
+            Phase::Proving { is_settling: true, .. } => self.settles(),
+            Phase::Watching(_) | Phase::Proving { .. } | Phase::Keeping(_) | Phase::Trying { is_settling: true, .. } => LOOK,
             Phase::Trying { .. } => self.rules.child,
-            Phase::Verifying(duel) if duel.is_settling => SETTLES,
-            Phase::Verifying(_) => JUDGED,
+            Phase::Verifying(duel) if duel.is_settling => self.settles(),
+            Phase::Verifying(_) => self.rules.turn,
         };
         Extent { time: Some(time), requests: None }
     }
@@ -678,6 +734,10 @@ impl Controller for Tuner {
                 let windows = std::mem::take(windows);
                 self.search(windows, window.to, plant)
             }
+            Phase::Trying { is_settling, .. } if *is_settling => {
+                *is_settling = false;
+                self.next_trial("what the twin ranked is tried".to_owned())
+            }
             Phase::Trying { .. } => self.tried(window, fingerprint.as_ref(), plant),
             Phase::Proving { .. } => self.proved(window),
             Phase::Verifying(_) => self.verified(window),
@@ -689,9 +749,22 @@ impl Controller for Tuner {
         self.was_refused = true;
     }
 
+    fn is_searching(&self) -> bool {
+        !matches!(self.phase, Phase::Keeping(_))
+    }
+
     fn gene_pools(&self, device: &str) -> Vec<GenePool> {
         self.pools.iter().cloned().chain(self.pool(device)).collect()
     }
+}
+
+/// A ranking in another order: the best of each scheduler, then the second best of each, and so on. A twin that is off is off by much
+/// between schedulers and by little between two settings of one, so that the first few of its ranking are often one setting in variations.
+fn best_of_each_scheduler_first(ranking: &[Setting]) -> impl Iterator<Item = &Setting> {
+    let place = |number: usize| ranking[..number].iter().filter(|one| one.spec.name == ranking[number].spec.name).count();
+    let mut order: Vec<usize> = (0..ranking.len()).collect();
+    order.sort_by_key(|&number| (place(number), number));
+    order.into_iter().map(|number| &ranking[number])
 }
 
 fn streams(window: &Window) -> f64 {
@@ -708,4 +781,18 @@ fn text(rated: &Rated) -> String {
 fn percent(gain: f64) -> String {
     let percent = 100.0 * gain.exp_m1();
     if percent < 0.0 { format!("{:.1}% worse", -percent) } else { format!("{percent:.1}% better") }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn the_first_of_a_ranking_are_the_best_of_each_scheduler() {
+        let ranking = ["bfq:slice_idle=0", "bfq", "kyber", "bfq:low_latency=0", "none"].map(|text| Setting::parse(text).unwrap());
+        let order: Vec<String> = best_of_each_scheduler_first(&ranking).map(Setting::to_string).collect();
+        assert_eq!(order, ["bfq:slice_idle=0", "kyber", "none", "bfq", "bfq:low_latency=0"]);
+    }
 }

@@ -1,9 +1,10 @@
-//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Fitness is what the plant's windows say, or what the twin says.
+//! The controllers that search: `genetic`, `ioperf`, `random`, `bayes`. Fitness is what the plant's windows say, or what the
+//! twin says; and where the plant says it, the twin can rank what is tried first.
 
 use block::{Nanos, Tunable, Unit, tunables};
 use learn::Controller;
 use learn::controller::{Brief, ControllerSpec};
-use learn::search::{Bayes, Genetic, Ioperf, Random, Rehearsal, Rules, Search, Start, Tuner, ioperf};
+use learn::search::{Asks, Bayes, Genetic, Ioperf, Random, Rehearsal, Rules, Search, Start, Tuner, ioperf};
 
 use super::rehearsal::Twin;
 
@@ -18,7 +19,7 @@ pub static GENETIC: ControllerSpec = ControllerSpec {
         let set = OfGenetic::of(values);
         let children = set.children;
         let rules = rules(GENETIC.name, &set.common(), move |start| Box::new(Genetic::new(start, children as usize)));
-        build(brief, rules, set.fitness)
+        build(brief, rules, (set.fitness, set.seeds))
     },
 };
 
@@ -38,9 +39,11 @@ pub static IOPERF: ControllerSpec = ControllerSpec {
             trials: set.trials,
             tunes: set.scheduler_tunables,
             host: if set.swappiness { &["read_ahead_kb", "swappiness"] } else { &["read_ahead_kb"] },
+            turn: set.turn_ms,
+            asks: asks(set.fitness),
             make: Box::new(make),
         };
-        build(brief, rules, set.fitness)
+        build(brief, rules, (set.fitness, set.seeds))
     },
 };
 
@@ -52,7 +55,8 @@ pub static RANDOM: ControllerSpec = ControllerSpec {
     tunables: Common::TUNABLES,
     build: |brief, values| {
         let set = Common::of(values);
-        build(brief, rules(RANDOM.name, &set, |start| Box::new(Random::new(start))), set.fitness)
+        let rules = rules(RANDOM.name, &set, |start| Box::new(Random::new(start)));
+        build(brief, rules, (set.fitness, set.seeds))
     },
 };
 
@@ -64,7 +68,8 @@ pub static BAYES: ControllerSpec = ControllerSpec {
     tunables: Common::TUNABLES,
     build: |brief, values| {
         let set = Common::of(values);
-        build(brief, rules(BAYES.name, &set, |start| Box::new(Bayes::new(start))), set.fitness)
+        let rules = rules(BAYES.name, &set, |start| Box::new(Bayes::new(start)));
+        build(brief, rules, (set.fitness, set.seeds))
     },
 };
 
@@ -78,14 +83,33 @@ block::words! {
     }
 }
 
+block::words! {
+    /// What a search on the plant begins with, after what was found in force.
+    pub enum Seeds {
+        /// What is known to have served such a load, and the candidates as they are given.
+        Candidates = "candidates",
+        /// What the twin ranks best, of those and of a search in it.
+        Twin = "twin",
+    }
+}
+
 /// The tunables of the queue in front of a disk that are genes. Those of memory are every disk's, so a search on one leaves them alone.
 const HOST: &[&str] = &["nr_requests", "read_ahead_kb"];
 
 const FITNESS: Tunable = Tunable::one_of(Fitness::WORDS, "live")
     .named("", "What says how well a setting serves: the plant, a window for each; or the twin.");
+const SEEDS: Tunable = Tunable::one_of(Seeds::WORDS, "candidates").named(
+    "",
+    "With fitness live, what is tried first: candidates as they are given, or what the twin ranks best, the best of each scheduler first.",
+);
 const CHILD: Tunable = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 2_000)
     .logarithmic()
     .named("", "How long each setting serves the plant when it is tried.");
+const TURN: Tunable = Tunable::new(Unit::Milliseconds, 300..=3_600_000, 6_000).logarithmic().named(
+    "",
+    "How long a turn of a verification is judged. A change settles for two thirds of that, at most for 4 s, before it is: where buffered \
+     writes fill memory first, less tells of memory.",
+);
 const TRIALS: Tunable = Tunable::new(Unit::Count, 0..=100_000, 64).logarithmic().named(
     "",
     "Settings that are tried for a load, before the best is verified. With fitness live, 0 tries for ever and verifies nothing.",
@@ -96,7 +120,9 @@ tunables! {
     struct Common {
         child_ms: Nanos = CHILD,
         trials: u32 = TRIALS,
+        turn_ms: Nanos = TURN,
         fitness: Fitness = FITNESS,
+        seeds: Seeds = SEEDS,
     }
 }
 
@@ -107,13 +133,15 @@ tunables! {
         children: u32 = Tunable::new(Unit::Count, 4..=256, 8).logarithmic(),
         child_ms: Nanos = CHILD,
         trials: u32 = TRIALS,
+        turn_ms: Nanos = TURN,
         fitness: Fitness = FITNESS,
+        seeds: Seeds = SEEDS,
     }
 }
 
 impl OfGenetic {
     fn common(&self) -> Common {
-        Common { child_ms: self.child_ms, trials: self.trials, fitness: self.fitness }
+        Common { child_ms: self.child_ms, trials: self.trials, turn_ms: self.turn_ms, fitness: self.fitness, seeds: self.seeds }
     }
 }
 
@@ -125,7 +153,9 @@ tunables! {
         /// How long each individual is evaluated on the plant.
         evaluation_ms: Nanos = Tunable::new(Unit::Milliseconds, 100..=3_600_000, 1_000 * ioperf::EVALUATION_S as i64).logarithmic(),
         trials: u32 = TRIALS,
+        turn_ms: Nanos = TURN,
         fitness: Fitness = FITNESS,
+        seeds: Seeds = SEEDS,
         /// Whether the tunables of schedulers are in the chromosome, which the paper says that it lacks.
         scheduler_tunables: bool = Tunable::flag(true),
         /// Whether swappiness is in the chromosome, as in the paper. It is the whole machine's, not the disk's.
@@ -134,11 +164,16 @@ tunables! {
 }
 
 fn rules(name: &'static str, set: &Common, make: impl Fn(Start) -> Box<dyn Search> + Send + 'static) -> Rules {
-    let Common { child_ms: child, trials, .. } = *set;
-    Rules { name, child, trials, tunes: true, host: HOST, make: Box::new(make) }
+    let Common { child_ms: child, trials, turn_ms: turn, .. } = *set;
+    Rules { name, child, trials, tunes: true, host: HOST, turn, asks: asks(set.fitness), make: Box::new(make) }
 }
 
-fn build(brief: &Brief, rules: Rules, fitness: Fitness) -> Box<dyn Controller> {
-    let rehearsal = (fitness == Fitness::Twin).then(|| Box::new(Twin::new(brief.preference)) as Box<dyn Rehearsal>);
+fn asks(fitness: Fitness) -> Asks {
+    if fitness == Fitness::Twin { Asks::Fitness } else { Asks::Ranking }
+}
+
+fn build(brief: &Brief, rules: Rules, (fitness, seeds): (Fitness, Seeds)) -> Box<dyn Controller> {
+    let is_rehearsed = fitness == Fitness::Twin || seeds == Seeds::Twin;
+    let rehearsal = is_rehearsed.then(|| Box::new(Twin::new(brief.preference)) as Box<dyn Rehearsal>);
     Box::new(Tuner::new(brief, rules, rehearsal))
 }

@@ -22,6 +22,7 @@ pub static PAPER: Paper = Paper {
     parts: || tables::PARTS.iter().map(|&(id, title)| Part { id, title, is_cpu: false }).collect(),
     takes_trace: false,
     repeat,
+    live: None,
 };
 
 fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replication> {

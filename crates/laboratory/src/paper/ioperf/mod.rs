@@ -1,6 +1,7 @@
 //! Santos, Romero, Taibo and Rodriguez, Self-Tuning of Disk Input-Output in Operating Systems: settings bred for patterns of access.
 
 mod evolution;
+mod live;
 mod machine;
 mod results;
 mod searches;
@@ -9,7 +10,7 @@ use learn::search::ioperf::{EVALUATION_S, POPULATION};
 use report::paper::Replication;
 
 use super::stated::Stated;
-use super::{Paper, Part, Wanted};
+use super::{OnKernel, Paper, Part, Wanted};
 use crate::pool::Crew;
 use evolution::Evolution;
 use machine::Kernel;
@@ -23,6 +24,7 @@ pub static PAPER: Paper = Paper {
     parts: || PARTS.iter().map(|&(id, title)| Part { id, title, is_cpu: false }).collect(),
     takes_trace: false,
     repeat,
+    live: Some(OnKernel { host: &["nr_requests"], repeat: live::repeat }),
 };
 
 /// What can be asked for.
@@ -38,8 +40,14 @@ const PARTS: [(&str, &str); 7] = [
 /// What comes of the populations, without the searches.
 const EVOLVED: [&str; 5] = ["fig-1", "fig-2", "fig-3", "fig-4", "section-6"];
 
+/// What is shown of a device of the real kernel.
+const LIVE: [(&str, &str); 2] = [
+    ("live", "Section 6 on the real kernel: what searches end with on a block device"),
+    ("five-trials", "Five live trials beside an exhaustive search"),
+];
+
 fn title(id: &str) -> &'static str {
-    PARTS.iter().find(|(part, _)| *part == id).map_or("", |(_, title)| title)
+    PARTS.iter().chain(&LIVE).find(|(part, _)| *part == id).map_or("", |(_, title)| title)
 }
 
 /// How much is run.

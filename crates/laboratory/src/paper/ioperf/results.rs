@@ -41,7 +41,8 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-fn worst(gains: &[f64]) -> Option<f64> {
+/// The least.
+pub fn worst(gains: &[f64]) -> Option<f64> {
     gains.iter().copied().min_by(f64::total_cmp)
 }
 
@@ -178,11 +179,12 @@ impl Results<'_> {
 }
 
 /// Of the searches on one kernel.
-fn bars(suffix: &str, searched: Option<&Searched>) -> Vec<Bar> {
+pub fn bars(suffix: &str, searched: Option<&Searched>) -> Vec<Bar> {
     let (gains, slower) = searched.map(|searched| searched.against_default(0)).unwrap_or_default();
     let (throughput, latency) = (Better::of(&gains), Better::of(&negated(&slower)));
-    let kernel = searched.map_or("", |searched| searched.kernel);
-    let of = |value: Option<f64>| vec![(format!("{OURS} on {kernel}"), value)];
+    let kernel = searched.map_or("", |searched| searched.kernel.as_str());
+    let by = searched.and_then(|searched| searched.names.first()).map_or(OURS, String::as_str);
+    let of = |value: Option<f64>| vec![(format!("{by} on {kernel}"), value)];
     let count = format!(", {} workloads", gains.len());
     let bar = |id: &str, about: &str, bound: f64, value: Option<f64>| {
         at_least(&format!("{id}{suffix}"), &format!("{kernel}: {about}"), bound, of(value), &count)
@@ -231,7 +233,8 @@ fn columns() -> Vec<report::paper::Column> {
     names.map(|name| Table::column(name, false)).to_vec()
 }
 
-fn compared(id: &str, searched: &Searched) -> Table {
+/// What each of the searches ends with, beside the default.
+pub fn compared(id: &str, searched: &Searched) -> Table {
     let row = |(place, name): (usize, &String)| {
         let (gains, slower) = searched.against_default(place);
         let (thr, lat) = (Better::of(&gains), Better::of(&negated(&slower)));

@@ -11,8 +11,9 @@ use super::machine::{Got, Kernel, pattern, simulate, steer};
 use crate::pool::Crew;
 
 /// Controllers, as a person types them. The first is the one that bars are judged by; `trials` and the length of one are the same for all.
-pub const CONTROLLERS: [&str; 8] = [
+pub const CONTROLLERS: [&str; 9] = [
     OURS,
+    "bayes:seeds=twin",
     "bayes:fitness=twin",
     "genetic",
     "genetic:fitness=twin",
@@ -35,7 +36,7 @@ pub struct Case {
 /// Every workload under everything.
 pub struct Searched {
     /// Of which kernel.
-    pub kernel: &'static str,
+    pub kernel: String,
     /// What is shown: controllers, then constant settings.
     pub names: Vec<String>,
     /// The workloads.
@@ -82,7 +83,7 @@ impl Searched {
             let Some(default) = all.pop() else { continue };
             cases.push(Case { default, got: all });
         }
-        Ok(Searched { kernel: kernel.name, names, cases })
+        Ok(Searched { kernel: kernel.name.to_owned(), names, cases })
     }
 
     /// The gains in throughput and the changes of latency of what is shown at a place, in percent.

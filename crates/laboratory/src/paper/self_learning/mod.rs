@@ -25,6 +25,7 @@ pub static PAPER: Paper = Paper {
     parts: || figures::ALL.iter().map(Drawing::part).collect(),
     takes_trace: false,
     repeat,
+    live: None,
 };
 
 fn repeat(wanted: &Wanted, stated: Stated, crew: Crew) -> anyhow::Result<Replication> {

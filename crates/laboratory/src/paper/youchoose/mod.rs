@@ -32,6 +32,7 @@ pub static PAPER: Paper = Paper {
     parts: || PARTS.iter().map(|&(id, title)| Part { id, title, is_cpu: false }).collect(),
     takes_trace: true,
     repeat,
+    live: None,
 };
 
 /// What can be asked for.
