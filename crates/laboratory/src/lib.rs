@@ -22,6 +22,7 @@ pub mod device_model;
 pub mod devices;
 pub mod exam;
 pub mod experience;
+pub mod field;
 pub mod gather;
 pub mod guarantee;
 pub mod live;

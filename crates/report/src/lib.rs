@@ -12,6 +12,7 @@ pub mod comparison;
 pub mod device_model;
 pub mod exam;
 pub mod explain;
+pub mod field;
 pub mod figure;
 pub mod fio;
 pub mod guarantee;

@@ -9,6 +9,7 @@ use laboratory::pool::Crew;
 use laboratory::worlds::Which;
 use learn::Preference;
 
+use crate::field;
 use crate::number;
 use crate::output;
 use terminal::{self, Terminal};
@@ -20,6 +21,8 @@ pub enum Command {
     Exam(Args),
     /// Replay recordings of loads under every scheduler, and compare what that promises with real runs
     Twin(TwinArgs),
+    /// Put the agent in charge of emulated disks under the real kernel and the real fio, beside settings that stay
+    Field(field::Args),
     /// List the three worlds: training (learning), validation (design choices) and test (reported results)
     Worlds,
 }
@@ -99,6 +102,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Exam(args) => examine(&args),
         Command::Twin(args) => ask_the_twin(&args),
+        Command::Field(args) => field::run(&args),
         Command::Worlds => Ok(terminal::print(&exam::worlds_text()?)?),
     }
 }

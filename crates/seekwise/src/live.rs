@@ -19,8 +19,8 @@ use laboratory::truth::{Model, version};
 use learn::{Event, Plant};
 use sim::device::hdd::spec::QueuePolicy;
 
+use crate::block_device::missing;
 use crate::emulator::Emulator;
-use crate::truth::missing;
 use terminal::eprint_line;
 
 /// The program of the applier.
@@ -109,7 +109,7 @@ fn applier(journal: &Path) -> anyhow::Result<(Option<Own>, Client)> {
 }
 
 /// `seekwise-agent`: beside this program, or where programs are looked for.
-fn agent_program() -> anyhow::Result<PathBuf> {
+pub(crate) fn agent_program() -> anyhow::Result<PathBuf> {
     let own = std::env::current_exe().context("cannot find this program's own file")?;
     let beside = own.with_file_name(AGENT);
     let paths = std::env::var_os("PATH").unwrap_or_default();

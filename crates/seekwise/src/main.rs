@@ -1,12 +1,14 @@
 //! The program: parses the command line, wires the crates together, holds no logic.
 
 mod advise;
+mod block_device;
 mod compare;
 mod controller;
 mod disk;
 mod emulate;
 mod emulator;
 mod experiment;
+mod field;
 mod guarantee;
 mod host;
 mod kb;

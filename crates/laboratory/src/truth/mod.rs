@@ -32,7 +32,7 @@ use workloads::Workload;
 pub const BYTES: u64 = 8 << 30;
 
 /// Seconds before what is measured, in which queues and caches fill.
-const RAMP_S: f64 = 1.0;
+pub(crate) const RAMP_S: f64 = 1.0;
 
 /// Simulated runs of each, at least: they cost little, and of what has two outcomes few runs show one.
 const SIMULATED: u32 = 9;
@@ -237,7 +237,7 @@ impl Question {
             host.push((name.clone(), *value));
         }
         cell.host = real.set(&faster(&cell.setting, self.scale), &host)?;
-        let jobs = self.jobs(&real.path(), cell.workload, round, self.scale)?;
+        let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.
         let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what is recorded")?;
         let is_asked = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec);
@@ -279,21 +279,8 @@ impl Question {
         Ok(rows)
     }
 
-    /// A job file for fio and for the simulator.
-    fn jobs(&self, device: &str, workload: &Workload, round: u32, scale: f64) -> anyhow::Result<String> {
-        let us = |seconds: f64| format!("{}us", (1e6 * seconds / scale).round());
-        Ok(format!(
-            "[global]\nfilename={device}\nsize={BYTES}\ndirect=1\nioengine=libaio\ntime_based\nruntime={}\nramp_time={}\n\
-             group_reporting\nlat_percentiles=1\nclat_percentiles=0\nnorandommap\nrandseed={}\n{}",
-            us(self.seconds),
-            us(RAMP_S),
-            round + 1,
-            workload.scaled(scale)?
-        ))
-    }
-
     fn simulate(&self, cell: &Cell, model: &Model, device: &str, round: u32) -> anyhow::Result<[Got; 2]> {
-        let jobs = self.jobs(device, cell.workload, round, 1.0)?;
+        let jobs = jobs(device, cell.workload, self.seconds, round, 1.0)?;
         let mut file = tempfile::Builder::new().suffix(".fio").tempfile().context("cannot write a job file")?;
         file.write_all(jobs.as_bytes()).context("cannot write a job file")?;
         let mut experiment = Experiment::of_jobs(file.path(), &model.disk);
@@ -324,6 +311,19 @@ impl Question {
         };
         Ok([got(&service.reads), got(&service.writes)])
     }
+}
+
+/// A job file for fio and for the simulator: so many seconds by the clock of a disk that is so many times as fast.
+pub(crate) fn jobs(device: &str, workload: &Workload, seconds: f64, round: u32, scale: f64) -> anyhow::Result<String> {
+    let us = |seconds: f64| format!("{}us", (1e6 * seconds / scale).round());
+    Ok(format!(
+        "[global]\nfilename={device}\nsize={BYTES}\ndirect=1\nioengine=libaio\ntime_based\nruntime={}\nramp_time={}\n\
+         group_reporting\nlat_percentiles=1\nclat_percentiles=0\nnorandommap\nrandseed={}\n{}",
+        us(seconds),
+        us(RAMP_S),
+        round + 1,
+        workload.scaled(scale)?
+    ))
 }
 
 /// bfq has times in its code that no tunable reaches.
@@ -380,7 +380,7 @@ mod tests {
         assert_eq!(at_ten("none"), "none");
         assert_eq!(faster(&Setting::parse("kyber").unwrap(), 1.0).to_string(), "kyber");
         let question = question(10.0, &[]);
-        let jobs = question.jobs("/dev/loop0", &question.workloads[0], 2, 10.0).unwrap();
+        let jobs = jobs("/dev/loop0", &question.workloads[0], question.seconds, 2, 10.0).unwrap();
         for line in ["runtime=300000us\n", "ramp_time=100000us\n", "randseed=3\n", "startdelay=70000us\n"] {
             assert!(jobs.contains(line), "{jobs}");
         }
