@@ -177,7 +177,7 @@ impl Stage<'_> {
             return Some(tried);
         }
         // It is so much faster than what was seen that its requests were used up, most of them before they count.
-        let again = self.within((setting, from), build, Extent::lasting(tried.until, self.extent.requests), &mut |_| {})?;
+        let again = self.within((setting, from), build, self.extent.within(tried.until), &mut |_| {})?;
         Some(Tried { requests: tried.requests + again.requests, ..again })
     }
 
@@ -201,7 +201,7 @@ impl Stage<'_> {
             at: Nanos::from_secs_f64(TAKES_OVER * extent.settles.as_secs_f64()),
             change: match from.spec.name == setting.spec.name {
                 true => Change::Values(setting.values.clone()),
-                false => Change::Scheduler(build(setting, &limits)),
+                false => Change::Scheduler(build(&Setting::of(setting.spec), &limits), setting.values.clone()),
             },
         });
         let queue = Queue::new(build(from.unwrap_or(setting), &limits), self.device.build(DeviceOptions::default()), settings);
@@ -256,12 +256,12 @@ impl Question<'_> {
         let extent = self.extent(&load, rate);
         let Question { in_force: current, default, candidates, preference, measured, unsure, .. } = self;
         let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
+        let is_live = self.comes == Comes::Now;
         let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent };
         let mut trials = Trials { stage, knowledge, spent: 0 };
-        let is_live = self.comes == Comes::Now;
         // What another setting took over from in the middle of the load, this one did as well.
-        let now = trials.of(current, Some(default).filter(|_| is_live && default != current), true).ok_or(NoAnswer::Nothing)?;
-        let from = is_live.then_some(current);
+        let from = Some(default).filter(|_| is_live && default != current);
+        let mut now = trials.of(current, from, true).ok_or(NoAnswer::Nothing)?;
         // So much is the mean of response times off by chance, and a fifth as much where both settings meet the same draws.
         let chance = 0.2 * variation * (load.requests() as f64).sqrt().recip();
         let score = |tried: &Tried| tried.calls.map_or(f64::NEG_INFINITY, |calls| calls.score(&preference));
@@ -273,6 +273,12 @@ impl Question<'_> {
         if off.abs() > MOST_OFF {
             return Err(NoAnswer::Off { twin: in_force, measured, requests: trials.spent });
         }
+        let from_now = load.from_now().filter(|_| is_live);
+        if let Some(from_now) = &from_now {
+            trials.stage.load = from_now;
+            now = trials.of(current, from, false).ok_or(NoAnswer::Nothing)?;
+        }
+        let from = is_live.then_some(current);
         let standard = if default == current { now.clone() } else { trials.of(default, from, false).ok_or(NoAnswer::Nothing)? };
         let judged = judged_requests(extent);
         let promise = |setting: &Setting, tried: &Tried| {
@@ -317,7 +323,11 @@ impl Question<'_> {
         let each = (self.requests / (self.trials() as u64)).max(LEAST_TRIED);
         let lasts = Nanos::from_secs_f64(wanted_s.min(each as f64 / rate));
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
-        Extent::lasting(lasts, (2 * each).max(self.requests / 4))
+        let requests = (2 * each).max(self.requests / 4);
+        match self.comes {
+            Comes::Now => Extent::taken_over(lasts, requests),
+            Comes::Before => Extent::lasting(lasts, requests),
+        }
     }
 }
 

@@ -19,6 +19,10 @@ pub const SLOT: Nanos = Nanos::from_millis(500);
 const LEAST_SLOTS: u64 = 8;
 /// The share of a trial that is not judged.
 const SETTLES: f64 = 0.2;
+/// What takes over in the middle of a load settles for longer: bfq decides after 600 ms which queues it serves together
+/// (`bfq_late_stable_merging` in `block/bfq-iosched.c`). But at most this share of a trial.
+const TAKEN_OVER: Nanos = Nanos::from_millis(750);
+const TAKEN_OVER_SHARE: f64 = 0.5;
 /// Slots that are kept, the latest: the minutes that a decision looks back on.
 const MOST_SLOTS: usize = 600;
 
@@ -110,8 +114,23 @@ pub struct Extent {
 impl Extent {
     /// This long, with at most so many requests.
     pub fn lasting(whole: Nanos, requests: u64) -> Extent {
-        let settles = Nanos::from_secs_f64(whole.as_secs_f64() * SETTLES);
+        Extent::settling(whole, Nanos::from_secs_f64(whole.as_secs_f64() * SETTLES), requests)
+    }
+
+    /// The same, where a setting takes over.
+    pub fn taken_over(whole: Nanos, requests: u64) -> Extent {
+        let share = |share: f64| Nanos::from_secs_f64(whole.as_secs_f64() * share);
+        Extent::settling(whole, share(SETTLES).max(TAKEN_OVER.min(share(TAKEN_OVER_SHARE))), requests)
+    }
+
+    fn settling(whole: Nanos, settles: Nanos, requests: u64) -> Extent {
         Extent { settles, lasts: whole - settles, requests }
+    }
+
+    /// The same in so much time.
+    pub fn within(self, whole: Nanos) -> Extent {
+        let share = self.settles.as_secs_f64() / (self.settles + self.lasts).as_secs_f64();
+        Extent::settling(whole, Nanos::from_secs_f64(whole.as_secs_f64() * share), self.requests)
     }
 }
 
@@ -126,11 +145,15 @@ pub struct Successor {
 
 /// What a setting that takes over changes.
 pub enum Change {
-    /// The scheduler.
-    Scheduler(Box<dyn Scheduler>),
+    /// The scheduler, and then the values of its tunables: Linux puts a scheduler in force with its defaults, and what asks at that moment
+    /// is met by these.
+    Scheduler(Box<dyn Scheduler>, Vec<i64>),
     /// The values of its tunables.
     Values(Vec<i64>),
 }
+
+/// How long it takes to write the tunables of a scheduler that is in force, after the time of its switch.
+const WRITES: Nanos = Nanos::from_millis(1);
 
 /// What came of a trial.
 #[derive(Clone, Debug)]
@@ -292,7 +315,10 @@ impl Pilot for Recorder<'_> {
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Some(successor) = self.successor.take() else { return false };
         match successor.change {
-            Change::Scheduler(scheduler) => plant.switch(now, scheduler),
+            Change::Scheduler(scheduler, values) => {
+                plant.switch(now, scheduler);
+                self.successor = Some(Successor { at: now + plant.switch_time() + WRITES, change: Change::Values(values) });
+            }
             Change::Values(values) => plant.retune(&values),
         }
         true

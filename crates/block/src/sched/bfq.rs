@@ -99,7 +99,9 @@ struct Bfq {
     at_device: u32,
     /// Queues with requests by class, and raised ones.
     busy: [usize; CLASSES],
-    raised_busy: usize,
+    raised_busy: i64,
+    /// Those that were taken off that count and were none of it.
+    taken_off: i64,
     in_service: Option<usize>,
     /// When something last happened, for new values come without a time.
     now: Nanos,
@@ -166,6 +168,7 @@ impl Bfq {
             at_device: 0,
             busy: [0; CLASSES],
             raised_busy: 0,
+            taken_off: 0,
             in_service: None,
             now: Nanos::ZERO,
             turn_began: Nanos::ZERO,

@@ -37,7 +37,12 @@ struct Stream {
     steps: Vec<Step>,
     again: Again,
     places: Places,
+    /// Whether it still asked when what was seen ended.
+    goes_on: bool,
 }
+
+/// A stream goes on if it asked within this share of the time, the last.
+const LATELY: f64 = 0.1;
 
 impl Load {
     /// Understands what was queued between `from` and `to`; `seen` holds every request and every flush that was under way at any time
@@ -52,14 +57,30 @@ impl Load {
         };
         let mut begins: Vec<u64> = by_stream.values().filter_map(|seen| begin(seen)).collect();
         begins.sort_unstable();
+        let lately = to - Nanos::from_secs_f64(LATELY * (to - from).as_secs_f64());
         let streams = by_stream.into_iter().filter_map(|(id, mut seen)| {
             seen.sort_by_key(|seen| (seen.request.arrival, seen.completed));
             let (steps, again) = pace::steps(&seen, from, to);
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
             let places = Places::new(asked, id, &begins);
-            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places })
+            let goes_on = seen.iter().any(|seen| seen.completed > to || seen.request.arrival >= lately);
+            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places, goes_on })
         });
         Load { streams: streams.collect(), span: to - from }
+    }
+
+    /// The load as it is from now on, where that differs: streams that began meanwhile and go on are there from the beginning. What takes
+    /// over finds them all at once.
+    pub fn from_now(&self) -> Option<Load> {
+        let late = Nanos::from_secs_f64(LATELY * self.span.as_secs_f64());
+        let is_late = |stream: &Stream| stream.goes_on && stream.steps[0].gap > late;
+        self.streams.iter().any(is_late).then(|| {
+            let mut load = self.clone();
+            for stream in load.streams.iter_mut().filter(|stream| is_late(stream)) {
+                stream.steps[0].gap = Nanos::ZERO;
+            }
+            load
+        })
     }
 
     /// The length of what it was inferred from.

@@ -96,7 +96,7 @@ impl Bfq {
         let sequential = !queue.is_seeky() && queue.intensity.io_bound && queue.short_think_time;
         let boosts = (disk && !self.queues_itself()) || ((disk || !self.queues_itself()) && sequential);
         // While raised queues have requests, the others should have few under way, so as not to be in their way.
-        boosts && self.raised_busy == 0
+        boosts && self.raised_busy() == 0
     }
 
     /// Whether a queue would lose its share if others were served while it has no request
@@ -107,7 +107,7 @@ impl Bfq {
             return false;
         }
         let busy = self.busy_in_all();
-        let raised = queue.is_raised() && (self.raised_busy < busy || self.at_device >= queue.at_device + 4);
+        let raised = queue.is_raised() && (self.raised_busy() < busy as i64 || self.at_device >= queue.at_device + 4);
         raised || self.is_asymmetric(number) || busy == 1
     }
 
@@ -295,7 +295,7 @@ impl Bfq {
         if let Some(partner) = waker.or(woken) {
             return Some(partner);
         }
-        let bears = !queue.is_raised() || self.raised_busy > 1 || !queue.short_think_time;
+        let bears = !queue.is_raised() || self.raised_busy() > 1 || !queue.short_think_time;
         if self.idling_boosts_throughput(served) || !bears {
             return None;
         }
@@ -342,7 +342,7 @@ impl Bfq {
     /// has requests, and fewest to asynchronous ones.
     pub(super) fn depth(&self, nr_requests: u32, sync: bool) -> u32 {
         let kind = if sync { SYNC } else { ASYNC };
-        let sixteenths = [[8, 12], [3, 6]][usize::from(self.raised_busy > 0)][kind];
+        let sixteenths = [[8, 12], [3, 6]][usize::from(self.raised_busy() != 0)][kind];
         (u64::from(nr_requests) * sixteenths / 16).max(1) as u32
     }
 

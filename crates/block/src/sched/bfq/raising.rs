@@ -58,7 +58,7 @@ impl Bfq {
         let before = core::mem::replace(&mut queue.raising.coefficient, coefficient);
         self.schedule.set_coefficient(number, coefficient);
         if queue.busy {
-            self.raised_busy = self.raised_busy + usize::from(coefficient > 1) - usize::from(before > 1);
+            self.raised_busy += i64::from(coefficient > 1) - i64::from(before > 1);
         }
     }
 
@@ -101,10 +101,22 @@ impl Bfq {
         }
     }
 
+    /// `bfq_end_wr`, with two peculiarities that show for as long as the scheduler is in force: queues in service, and those of which nothing is
+    /// kept in the trees, are missed; and of those that are not, each that has requests is taken off the count of raised ones, whether it
+    /// was raised or not.
     pub(super) fn end_all_raising(&mut self, now: Nanos) {
         for number in 0..self.queues.len() {
-            self.end_raising(now, number);
+            if self.schedule.entity(number).is_listed() {
+                let queue = &self.queues[number];
+                self.taken_off += i64::from(queue.busy && !queue.is_raised());
+                self.end_raising(now, number);
+            }
         }
+    }
+
+    /// Queues with requests that are raised, as the kernel counts them (`wr_busy_queues`).
+    pub(super) fn raised_busy(&self) -> i64 {
+        self.raised_busy - self.taken_off
     }
 
     /// Ends raising when its time or its service is used up (`bfq_update_wr_data`).

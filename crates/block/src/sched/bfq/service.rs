@@ -68,6 +68,11 @@ pub(super) struct Entity {
 }
 
 impl Entity {
+    /// Whether it is in one of the lists of queues that have something to be served, or are kept for a while: the one in service is in neither.
+    pub(super) fn is_listed(&self) -> bool {
+        matches!(self.place, Place::Active(_) | Place::Idle(_))
+    }
+
     pub(super) fn new(class: PriorityClass, own_weight: u64) -> Entity {
         Entity { class: class_index(class), weight: own_weight, own_weight, coefficient: 1, ..Entity::default() }
     }

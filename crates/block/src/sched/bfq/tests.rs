@@ -39,7 +39,7 @@ fn random(state: &mut u64, bound: u64) -> u64 {
 fn assert_counts_agree(bfq: &Bfq) {
     let busy = |class| bfq.queues.iter().filter(|queue| queue.busy && class_index(queue.class) == class).count();
     assert_eq!(bfq.busy, [busy(0), busy(1), busy(2)]);
-    assert_eq!(bfq.raised_busy, bfq.queues.iter().filter(|queue| queue.busy && queue.is_raised()).count());
+    assert_eq!(bfq.raised_busy, bfq.queues.iter().filter(|queue| queue.busy && queue.is_raised()).count() as i64);
     assert_eq!(bfq.at_device, bfq.queues.iter().map(|queue| queue.at_device).sum::<u32>());
     assert_eq!(bfq.at_device as usize, bfq.flights.len());
     assert!(bfq.in_service.is_none_or(|number| bfq.queues[number].busy));

@@ -119,7 +119,7 @@ impl Bfq {
         let queue = &mut self.queues[number];
         queue.busy = true;
         self.busy[class] += 1;
-        self.raised_busy += usize::from(queue.is_raised());
+        self.raised_busy += i64::from(queue.is_raised());
         if queue.at_device == 0 && !queue.is_raised() {
             self.schedule.count_weight(number);
         }
@@ -134,7 +134,7 @@ impl Bfq {
         let queue = &mut self.queues[number];
         queue.busy = false;
         self.busy[class] -= 1;
-        self.raised_busy -= usize::from(queue.is_raised());
+        self.raised_busy -= i64::from(queue.is_raised());
         if queue.at_device == 0 {
             self.schedule.uncount_weight(number);
         }
