@@ -114,8 +114,9 @@ const MOST_WAITING: usize = 1 << 14;
 const BLOCK: usize = 2;
 /// Loads that are remembered.
 const PAST: usize = 64;
-/// What came of promises counts as if so many had been kept before.
+/// What came of promises counts as if so many had been kept before; and of those of one scheduler, as if one had been.
 const KEPT_BEFORE: f64 = 4.0;
+const KEPT_OF_ONE: f64 = 1.0;
 
 /// A candidate, and what is known of it under the load.
 #[derive(Clone, Debug)]
@@ -178,6 +179,32 @@ fn known_loads(experience: &Experience, device: &str, preference: &Preference) -
 struct Pending {
     from: usize,
     promise: Promise,
+}
+
+/// What came of promises: how many, and the sum of the squares of their errors by their error bars.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kept {
+    count: f64,
+    squares: f64,
+}
+
+impl Kept {
+    fn note(&mut self, z: f64) {
+        (self.count, self.squares) = (self.count + 1.0, self.squares + z * z);
+    }
+
+    /// How many times as wide as usual error bars are, if so many promises had been kept before.
+    fn unsure(&self, before: f64) -> f64 {
+        ((before + self.squares) / (before + self.count)).sqrt()
+    }
+}
+
+/// What the twin has wrong of a scheduler it has wrong of all its tunings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trust {
+    kept: Kept,
+    /// By how much the latest promise under this load was too high.
+    too_high: f64,
 }
 
 /// What streams wait for, to notice one that gets nothing, or too late.
@@ -251,8 +278,10 @@ pub struct Seekwise {
     asks: Nanos,
     /// Processor time that is left, in nanoseconds.
     credit_ns: f64,
-    /// What came of promises: how many, and the sum of the squares of their errors by their error bars.
-    kept: (f64, f64),
+    /// What came of promises.
+    kept: Kept,
+    /// The same by scheduler.
+    trust: BTreeMap<&'static str, Trust>,
     waiting: BTreeMap<StreamId, Waiting>,
     is_settling: bool,
     /// No window was looked at yet.
@@ -286,7 +315,8 @@ impl Seekwise {
             promised: None,
             asks: Nanos::ZERO,
             credit_ns: budget * KEPT_S as f64 * 1e9,
-            kept: (0.0, 0.0),
+            kept: Kept::default(),
+            trust: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_settling: false,
             is_new: true,
@@ -304,9 +334,11 @@ impl Seekwise {
         Seekwise { recording: Recording::within(memory_mib as usize * (1 << 20)), ..self }
     }
 
-    /// How many times as wide as usual error bars are.
-    fn unsure(&self) -> f64 {
-        ((KEPT_BEFORE + self.kept.1) / (KEPT_BEFORE + self.kept.0)).sqrt()
+    /// What is left of a promise, by what came of others of its scheduler. `is_biased`: of what was promised too much before, this is.
+    fn trusted(&self, promise: &Promise, is_biased: bool) -> Promise {
+        let Trust { kept, too_high } = self.trust.get(promise.setting.spec.name).copied().unwrap_or_default();
+        let gain = promise.gain - if is_biased { too_high } else { 0.0 };
+        Promise { gain, error: promise.error * kept.unsure(KEPT_OF_ONE), ..promise.clone() }
     }
 
     fn setting(&self) -> &Setting {
@@ -422,7 +454,19 @@ impl Seekwise {
     /// What came of a promise.
     fn note(&mut self, promise: &Promise, gain: f64) {
         let z = ((gain - promise.gain) / promise.error.max(TOLERANCE)).clamp(-MOST_BROKEN, MOST_BROKEN);
-        self.kept = (self.kept.0 + 1.0, self.kept.1 + z * z);
+        self.kept.note(z);
+        let trust = self.trust.entry(promise.setting.spec.name).or_default();
+        trust.kept.note(z);
+        // What was promised too little is not promised more: it was tried.
+        trust.too_high = (trust.too_high + promise.gain - gain).max(0.0);
+    }
+
+    /// A promise that did such harm that nobody waited for a measurement.
+    fn note_broken(&mut self) {
+        if let Some(Pending { promise, .. }) = self.pending.take() {
+            let least = promise.gain - MOST_BROKEN * promise.error.max(TOLERANCE);
+            self.note(&promise, least.min(0.0));
+        }
     }
 
     /// Another load has begun.
@@ -436,6 +480,7 @@ impl Seekwise {
         self.load.begin(began);
         self.seen_from = began;
         (self.pending, self.promised, self.off) = (None, None, None);
+        self.trust.values_mut().for_each(|trust| trust.too_high = 0.0);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
         match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
@@ -534,7 +579,7 @@ impl Seekwise {
         if let Some(off) = self.off.filter(|&off| (now - self.load.from).0 < 2 * (off - self.load.from).0) {
             return Err(format!("it was off {:.0} s ago, and too little was seen since", (now - off).as_secs_f64()));
         }
-        let unsure = self.unsure();
+        let unsure = self.kept.unsure(KEPT_BEFORE);
         let device = self.device.as_mut().ok_or("no device was fitted")?;
         let measured = self.slots.served(self.evidence.as_secs_f64(), now.as_secs_f64()).ok_or("nothing was done")?;
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
@@ -561,7 +606,14 @@ impl Seekwise {
             Err(_) => 0,
         };
         self.credit_ns -= requests as f64 * TRIED_NS;
-        answer.map_err(|reason| reason.to_string())
+        let mut answer = answer.map_err(|reason| reason.to_string())?;
+        self.promised = Some((self.in_force, answer.promises.clone()));
+        // Of the scheduler that is in force it is measured how it serves.
+        let in_force = self.setting().spec.name;
+        let trusted = |promise: &Promise| self.trusted(promise, promise.setting.spec.name != in_force);
+        answer.promises = answer.promises.iter().map(trusted).collect();
+        answer.promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
+        Ok(answer)
     }
 
     fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Plant) -> Decision {
@@ -598,11 +650,12 @@ impl Seekwise {
     fn decide_by_promises(&mut self, now: Nanos) -> Option<Decision> {
         let (then, promises) = self.promised.as_ref().filter(|(then, _)| *then != self.in_force)?;
         let (came, _) = self.arms[self.in_force].measured?.over(&self.arms[*then].measured?);
-        let unsure = self.unsure();
+        let unsure = self.kept.unsure(KEPT_BEFORE);
         let more = promises.iter().filter_map(|promise| {
             let arm = self.arm_of(&promise.setting)?;
             let is_untried = arm != self.in_force && self.arms[arm].measured.is_none() && self.arms[arm].again <= now;
-            let promise = Promise { gain: promise.gain - came, error: promise.error * unsure, ..promise.clone() };
+            let promise = self.trusted(promise, true);
+            let promise = Promise { gain: promise.gain - came, error: promise.error * unsure, ..promise };
             (is_untried && !promise.starves() && promise.gain - promise.error > TOLERANCE).then_some((arm, promise))
         });
         let (arm, promise) = more.max_by(|a, b| (a.1.gain - a.1.error).total_cmp(&(b.1.gain - b.1.error)))?;
@@ -766,7 +819,8 @@ impl Controller for Seekwise {
         if self.in_force != self.default
             && let Some(starving) = self.starving(now)
         {
-            let back = self.pending.take().map_or(self.default, |pending| pending.from);
+            let back = self.pending.as_ref().map_or(self.default, |pending| pending.from);
+            self.note_broken();
             let setting = &self.arms[back].setting;
             let why = format!("{starving} under {}: back to {setting}", self.setting());
             self.arms[self.in_force].again = NEVER;
@@ -794,7 +848,6 @@ impl Controller for Seekwise {
         match self.ask(now, plant) {
             Ok(answer) => {
                 self.asks = now + (now - self.load.from).max(WINDOW);
-                self.promised = Some((self.in_force, answer.promises.clone()));
                 self.decide_by(answer, now, plant)
             }
             Err(reason) => match self.decide_by_promises(now) {
@@ -815,7 +868,8 @@ impl Controller for Seekwise {
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
         // As after one that starves a stream: what did harm is not tried again under this load.
         self.arms[self.in_force].again = NEVER;
-        (self.pending, self.asks) = (None, now + WINDOW);
+        self.note_broken();
+        self.asks = now + WINDOW;
         let back = self.arm_of(setting).unwrap_or(self.default);
         self.put(now, back, reason.to_owned())
     }
@@ -866,6 +920,27 @@ mod tests {
         assert_eq!(recalls(&[(0.5, "deadline", served)]), (recalled, vec!["noop".to_owned(), "deadline".to_owned()]));
         assert_eq!(recalls(&[(1.5, "deadline", served)]), (None, vec![]), "another load");
         assert_eq!(recalls(&[(0.5, "noop", served)]), (None, vec![]), "seen under another setting, a load looks different");
+    }
+
+    #[test]
+    fn what_the_twin_has_wrong_of_a_scheduler_it_is_not_believed_of_its_tunings() {
+        let mut controller = knowing(&[]);
+        let promise = |setting: &str, gain: f64| Promise {
+            setting: Setting::parse(setting).unwrap(),
+            throughput: 1.0,
+            response_s: 1.0,
+            p99_by_bound: 0.0,
+            gain,
+            error: 0.1,
+        };
+        controller.note(&promise("cfq", 0.5), -0.1);
+        let tuned = controller.trusted(&promise("cfq:quantum=32", 0.4), true);
+        assert!((tuned.gain + 0.2).abs() < 1e-9 && tuned.error > 0.2, "{tuned:?}");
+        let other = controller.trusted(&promise("sstf", 0.4), true);
+        assert_eq!((other.gain, other.error), (0.4, 0.1));
+        controller.begin_load(Nanos::ZERO, Nanos::ZERO);
+        let later = controller.trusted(&promise("cfq:quantum=32", 0.4), true);
+        assert!(later.gain == 0.4 && later.error > 0.2, "under another load it may be right, and is less sure: {later:?}");
     }
 
     #[test]
