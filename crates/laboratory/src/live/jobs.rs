@@ -52,7 +52,8 @@ impl Jobs {
         let logs = if self.logs { "write_bw_log=run\nlog_avg_msec=1000\n" } else { "" };
         format!(
             "[global]\nfilename={path}\nthread\nioengine=psync\nfadvise_hint=0\nsize={part}\noffset_increment={part}\ntime_based\nruntime={}\n\
-             ramp_time={}\ngroup_reporting\nnorandommap\nrandrepeat=1\nrandseed={}\n{logs}{}",
+             ramp_time={}\ngroup_reporting\nnorandommap\nrandrepeat=1\nrandseed={}\n\
+             lat_percentiles=1\nclat_percentiles=0\n{logs}{}",
             us(self.seconds),
             us(RAMP_S),
             self.seed,
