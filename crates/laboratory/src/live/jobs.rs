@@ -3,7 +3,7 @@
 use learn::search::ioperf::Pattern;
 
 /// Seconds of each run before what is measured, in which queues and the disk's own cache fill.
-pub const RAMP_S: f64 = 0.5;
+const RAMP_S: f64 = 0.5;
 /// A process has so much of the device to itself, at most: as in the simulator.
 const PART_BYTES: u64 = 1 << 30;
 /// Parts are whole multiples of this.

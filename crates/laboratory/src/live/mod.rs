@@ -18,7 +18,7 @@ use learn::{Controller, Event, Plant, Setting, Steering, Window};
 
 use crate::monitor::Monitor;
 use crate::truth::fio;
-pub use jobs::{Jobs, RAMP_S};
+pub use jobs::{Jobs, part};
 
 /// How long fio may take to send its first request.
 const FIRST_REQUEST: Nanos = Nanos::from_millis(30_000);

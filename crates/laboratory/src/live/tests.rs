@@ -11,7 +11,8 @@ fn processes_share_the_device_out_and_none_reaches_beyond_it() {
         let jobs = Jobs::of_pattern(&pattern, size_bytes, 2.0);
         assert!(jobs.part_bytes * 8 <= size_bytes && jobs.part_bytes > 0, "{size_bytes}: {}", jobs.part_bytes);
         let text = jobs.text("/dev/loop9");
-        let wanted = ["filename=/dev/loop9\n", "runtime=2000000us\n", "rwmixread=30\n", "percentage_random=60\n", "bs=7k\n", "numjobs=8\n"];
+        let wanted =
+            ["filename=/dev/loop9\n", "runtime=2000000us\n", "rwmixread=30\n", "percentage_random=60\n", "bs=7k\n", "numjobs=8\n"];
         wanted.iter().for_each(|line| assert!(text.contains(line), "{line}: {text}"));
     }
 }

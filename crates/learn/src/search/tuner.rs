@@ -178,8 +178,18 @@ impl Duel {
 enum Phase {
     Watching(Vec<(Window, Option<Fingerprint>)>),
     /// `is_settling`: the window holds the time that the twin took to rank.
-    Trying { search: Box<dyn Search>, batch: Vec<Genome>, rated: Vec<Option<Rated>>, spent: u32, is_settling: bool },
-    Proving { best: Setting, windows: Vec<Window>, is_settling: bool },
+    Trying {
+        search: Box<dyn Search>,
+        batch: Vec<Genome>,
+        rated: Vec<Option<Rated>>,
+        spent: u32,
+        is_settling: bool,
+    },
+    Proving {
+        best: Setting,
+        windows: Vec<Window>,
+        is_settling: bool,
+    },
     Verifying(Duel),
     Keeping(Kept),
 }

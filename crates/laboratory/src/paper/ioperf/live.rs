@@ -174,10 +174,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
 /// As the searches in the simulator are shown.
 fn searched(all: &[Ran], plan: &Plan, found: &Setting) -> Searched {
     let got = |got: &Overall| Got { bytes_per_s: got.bytes_per_s, latency_s: got.response_s, positioning: None };
-    let case = |ran: &Ran| Case {
-        default: got(&ran.default),
-        got: ran.of_ends.iter().chain([&ran.of_best]).map(got).collect(),
-    };
+    let case = |ran: &Ran| Case { default: got(&ran.default), got: ran.of_ends.iter().chain([&ran.of_best]).map(got).collect() };
     let names = plan.searches.iter().map(|name| (*name).to_owned()).chain(["best of the exhaustive search".to_owned()]);
     Searched { kernel: format!("the real kernel, {found}"), names: names.collect(), cases: all.iter().map(case).collect() }
 }
