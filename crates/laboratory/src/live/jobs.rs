@@ -20,6 +20,8 @@ pub struct Jobs {
     pub seed: u64,
     /// How much of the device each process has, one after the other.
     pub part_bytes: u64,
+    /// The size of each call, where all are of one size and past the page cache.
+    pub call_bytes: Option<u64>,
     /// Whether each process logs its throughput, second by second.
     pub logs: bool,
 }
@@ -33,7 +35,8 @@ impl Jobs {
             "[mix]\ndirect=1\nrw=randrw\nrwmixread={read_percent}\npercentage_random={random_percent}\nbs={}k\nnumjobs={processes}\n",
             request_kib.max(&1)
         );
-        Jobs { sections, seconds, seed: 1, part_bytes: part(size_bytes, u64::from(*processes)), logs: false }
+        let (part_bytes, call_bytes) = (part(size_bytes, u64::from(*processes)), Some(1024 * u64::from(*request_kib.max(&1))));
+        Jobs { sections, seconds, seed: 1, part_bytes, call_bytes, logs: false }
     }
 
     /// The same, for longer or shorter.
