@@ -124,7 +124,7 @@ pub fn steer(
         ((one.at - began).as_secs_f64(), format!("{}{refused}", one.why))
     };
     let throughput = ran.iter().map(|(begins, logs)| total(*begins, logs)).collect::<anyhow::Result<Vec<_>>>()?;
-    let has_ended = !steering.controller().is_searching();
+    let has_ended = !steering.controller().searches();
     let ends_with = if has_ended { last } else { found };
     Ok(Steered { ends_with, has_ended, took_s, decided: decided.iter().map(text).collect(), windows, throughput })
 }
@@ -157,7 +157,7 @@ fn watch(
         }
         let now = live.now();
         steering.look(now, live.plant());
-        if until_settled && !steering.controller().is_searching() {
+        if until_settled && !steering.controller().searches() {
             return Ok((steering, Some((live.now() - began).as_secs_f64())));
         }
         let until_next = steering.next_look().map_or(LOOK, |next| if next > now { next - now } else { Nanos::ZERO });
