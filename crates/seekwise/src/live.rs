@@ -30,7 +30,7 @@ const SOCKET: &str = "/run/seekwise/applier.sock";
 /// See [`SOCKET`].
 pub const JOURNAL: &str = "/var/lib/seekwise";
 /// Size of the disk that is emulated for an experiment. What is written to it is kept in memory.
-const EMULATED_BYTES: u64 = 8 << 30;
+const EMULATED_BYTES: u64 = 4 << 30;
 /// `O_EXCL` of Linux: of a block device it is refused while somebody else uses it, as by a mount.
 const EXCLUSIVE: i32 = 0o200;
 

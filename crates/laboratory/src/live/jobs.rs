@@ -3,7 +3,7 @@
 use learn::search::ioperf::Pattern;
 
 /// Seconds of each run before what is measured, in which queues and the disk's own cache fill.
-pub const RAMP_S: f64 = 0.5;
+const RAMP_S: f64 = 0.5;
 /// A process has so much of the device to itself, at most: as in the simulator.
 const PART_BYTES: u64 = 1 << 30;
 /// Parts are whole multiples of this.
@@ -20,6 +20,8 @@ pub struct Jobs {
     pub seed: u64,
     /// How much of the device each process has, one after the other.
     pub part_bytes: u64,
+    /// The size of each call, where all are of one size and past the page cache.
+    pub call_bytes: Option<u64>,
     /// Whether each process logs its throughput, second by second.
     pub logs: bool,
 }
@@ -33,7 +35,8 @@ impl Jobs {
             "[mix]\ndirect=1\nrw=randrw\nrwmixread={read_percent}\npercentage_random={random_percent}\nbs={}k\nnumjobs={processes}\n",
             request_kib.max(&1)
         );
-        Jobs { sections, seconds, seed: 1, part_bytes: part(size_bytes, u64::from(*processes)), logs: false }
+        let (part_bytes, call_bytes) = (part(size_bytes, u64::from(*processes)), Some(1024 * u64::from(*request_kib.max(&1))));
+        Jobs { sections, seconds, seed: 1, part_bytes, call_bytes, logs: false }
     }
 
     /// The same, for longer or shorter.
@@ -52,7 +55,8 @@ impl Jobs {
         let logs = if self.logs { "write_bw_log=run\nlog_avg_msec=1000\n" } else { "" };
         format!(
             "[global]\nfilename={path}\nthread\nioengine=psync\nfadvise_hint=0\nsize={part}\noffset_increment={part}\ntime_based\nruntime={}\n\
-             ramp_time={}\ngroup_reporting\nnorandommap\nrandrepeat=1\nrandseed={}\n{logs}{}",
+             ramp_time={}\ngroup_reporting\nnorandommap\nrandrepeat=1\nrandseed={}\n\
+             lat_percentiles=1\nclat_percentiles=0\n{logs}{}",
             us(self.seconds),
             us(RAMP_S),
             self.seed,

@@ -1,13 +1,14 @@
 //! Controllers on a block device of the real kernel, while the real fio runs on it.
 //!
 //! ```text
-//! jobs ─▶ fio ─▶ device ─▶ Live::watch: events ─▶ Steering: windows ─▶ controller
+//! jobs ─▶ fio ─▶ device ─▶ Live::watch: events, calls ─▶ Steering: windows ─▶ controller
 //!                  ▲                                                      │ settings
 //!                  └───────────────── Live::plant: put in force ◀─────────┘
 //! ```
 //! What runs is real and takes its time: nothing here is the same twice. So settings are compared in turns ([`in_turns`]), one after the
 //! other and then in the other order, so that what drifts is no setting's.
 
+mod calls;
 mod jobs;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,8 @@ use learn::{Controller, Event, Plant, Setting, Steering, Window};
 
 use crate::monitor::Monitor;
 use crate::truth::fio;
-pub use jobs::{Jobs, RAMP_S};
+use calls::Calls;
+pub use jobs::{Jobs, part};
 
 /// How long fio may take to send its first request.
 const FIRST_REQUEST: Nanos = Nanos::from_millis(30_000);
@@ -99,7 +101,8 @@ pub fn steer(
             };
             jobs.iter().map(run).collect()
         });
-        let watched = watch(live, controller, until_settled, monitor, &|| fio.is_finished());
+        let mut calls = jobs.first().and_then(|jobs| jobs.call_bytes).map(Calls::of);
+        let watched = watch(live, (controller, &mut calls), until_settled, monitor, &|| fio.is_finished());
         gate.stop.store(true, Ordering::Relaxed);
         let ran = fio.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let (steering, settled_s) = watched?;
@@ -121,7 +124,7 @@ pub fn steer(
         ((one.at - began).as_secs_f64(), format!("{}{refused}", one.why))
     };
     let throughput = ran.iter().map(|(begins, logs)| total(*begins, logs)).collect::<anyhow::Result<Vec<_>>>()?;
-    let has_ended = !steering.controller().is_searching();
+    let has_ended = !steering.controller().searches();
     let ends_with = if has_ended { last } else { found };
     Ok(Steered { ends_with, has_ended, took_s, decided: decided.iter().map(text).collect(), windows, throughput })
 }
@@ -129,7 +132,7 @@ pub fn steer(
 /// Drives a controller until fio ends, or it has settled; when that was, in seconds after it began.
 fn watch(
     live: &mut dyn Live,
-    controller: Box<dyn Controller>,
+    (controller, calls): (Box<dyn Controller>, &mut Option<Calls>),
     until_settled: bool,
     monitor: &dyn Monitor,
     is_over: &dyn Fn() -> bool,
@@ -146,10 +149,15 @@ fn watch(
     steering.begin(began, live.plant());
     while !is_over() {
         monitor.check()?;
-        events.drain(..).for_each(|event| steering.event(&event));
+        for event in events.drain(..) {
+            steering.event(&event);
+            if let Some(call) = calls.as_mut().and_then(|calls| calls.event(&event)) {
+                steering.event(&call);
+            }
+        }
         let now = live.now();
         steering.look(now, live.plant());
-        if until_settled && !steering.controller().is_searching() {
+        if until_settled && !steering.controller().searches() {
             return Ok((steering, Some((live.now() - began).as_secs_f64())));
         }
         let until_next = steering.next_look().map_or(LOOK, |next| if next > now { next - now } else { Nanos::ZERO });
@@ -157,6 +165,7 @@ fn watch(
         if live.lost() > lost {
             monitor.warn(&format!("the kernel lost {} events: too much happened at once", live.lost() - lost));
             lost = live.lost();
+            calls.iter_mut().for_each(Calls::lost);
         }
     }
     Ok((steering, None))

@@ -67,6 +67,8 @@ pub fn run_logged(jobs: &str, seconds: f64, monitor: &dyn Monitor) -> anyhow::Re
         }
         std::thread::sleep(Duration::from_millis(20));
     };
+    // Ctrl-C reaches fio as well, which then ends by itself.
+    monitor.check()?;
     let mut said = String::new();
     if let Some(mut stderr) = fio.stderr.take() {
         let _ = std::io::Read::read_to_string(&mut stderr, &mut said);

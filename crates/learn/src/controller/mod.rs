@@ -58,15 +58,15 @@ pub trait Controller: Send {
         let _ = (setting, reason);
     }
 
-    /// Whether it is still trying settings, so that what is in force may not be what it ends with.
-    fn is_searching(&self) -> bool {
-        false
-    }
-
     /// The gene pools that it made on this device, to be kept in the knowledge base; see [`search`](crate::search).
     fn gene_pools(&self, device: &str) -> Vec<GenePool> {
         let _ = device;
         Vec::new()
+    }
+
+    /// Whether it still searches for what serves the load. One that is done only watches over what it has found.
+    fn searches(&self) -> bool {
+        false
     }
 
     /// Called if its host puts another setting in force than it decided, because that did harm which no window shows. Returns that as

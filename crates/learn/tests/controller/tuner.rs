@@ -5,15 +5,15 @@ use std::sync::Arc;
 use block::Nanos;
 use learn::controller::Brief;
 use learn::experience::{Experience, Served};
-use learn::search::{GenePool, Genetic, Rated, Rehearsal, Rules, Search, Start, Tuner};
+use learn::search::{Asks, GenePool, Genetic, Rated, Rehearsal, Rules, Search, Start, Tuner};
 use learn::{Event, Plant, Setting, Steering};
 
 use super::rig::{Load, Rig, SCATTERED, WRITING, candidates};
 
 fn rules(trials: u32) -> Rules {
     let make = |start: Start| Box::new(Genetic::new(start, 6)) as Box<dyn Search>;
-    let child = Nanos::from_millis(2_000);
-    Rules { name: "genetic", child, trials, tunes: false, host: &[], make: Box::new(make) }
+    let (child, turn) = (Nanos::from_millis(2_000), Nanos::from_millis(6_000));
+    Rules { name: "genetic", child, trials, tunes: false, host: &[], turn, asks: Asks::Fitness, make: Box::new(make) }
 }
 
 fn rig(trials: u32) -> Rig {
@@ -107,8 +107,12 @@ impl Rehearsal for Believes {
 }
 
 fn believing(name: &'static str) -> Rig {
+    asking(name, rules(12))
+}
+
+fn asking(name: &'static str, rules: Rules) -> Rig {
     let brief = candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]);
-    let tuner = Tuner::new(&brief, rules(12), Some(Box::new(Believes(name))));
+    let tuner = Tuner::new(&brief, rules, Some(Box::new(Believes(name))));
     Rig::steered(Steering::new(Box::new(tuner)), "deadline", &[])
 }
 
@@ -185,4 +189,20 @@ fn without_an_end_children_live_for_ever() {
     assert!(!rig.said("in turns"), "{}", rig.minutes());
     let after_a_minute = rig.changes().iter().filter(|(at, _)| *at > 60.0).count();
     assert!(after_a_minute > 5, "{}", rig.minutes());
+}
+
+#[test]
+fn with_two_trials_on_the_plant_what_the_twin_ranks_best_is_tried_and_only_the_plant_decides() {
+    let first = || asking("clook", Rules { asks: Asks::Ranking, ..rules(2) });
+    let mut right = first();
+    right.run(SCATTERED, 110.0, &faster("clook"));
+    assert_eq!(right.in_force(), "clook", "{}", right.minutes());
+    assert!(right.said("trials in the twin rank what is tried first") && right.said("trial 2"), "{}", right.minutes());
+    let mut wrong = first();
+    wrong.run(SCATTERED, 110.0, &faster("deadline"));
+    assert!(wrong.in_force() == "deadline" && !wrong.said("trial 3"), "{}", wrong.minutes());
+    // Without the ranking the last of the candidates is not among the first two.
+    let mut unranked = rig(2);
+    unranked.run(SCATTERED, 110.0, &faster("clook"));
+    assert_eq!(unranked.in_force(), "deadline", "{}", unranked.minutes());
 }

@@ -2,7 +2,7 @@
 
 use learn::Window;
 
-/// The width of a bin, in seconds: five children of 2 s.
+/// The width of a bin in the simulator, in seconds: five children of 2 s.
 pub const BIN_S: f64 = 10.0;
 /// The paper's acceptable variation.
 const WITHIN: f64 = 0.05;
@@ -14,6 +14,8 @@ const MOST: f64 = 0.95;
 pub struct Course {
     /// Megabytes a second, bin by bin.
     pub bins: Vec<f64>,
+    /// The width of a bin, in seconds.
+    pub bin_s: f64,
 }
 
 /// What it settled at.
@@ -40,7 +42,20 @@ impl Course {
                 *bin += rate * (end.min(from + BIN_S) - begin.max(from)).max(0.0);
             }
         }
-        Course { bins: bytes.into_iter().map(|bytes| bytes / BIN_S / 1e6).collect() }
+        Course { bins: bytes.into_iter().map(|bytes| bytes / BIN_S / 1e6).collect(), bin_s: BIN_S }
+    }
+
+    /// Of the bytes a second that were logged for each second, each with its end. The beginning is a second before the first.
+    pub fn of_seconds(seconds: &[(f64, f64)], length_s: f64, bin_s: f64) -> Course {
+        let begins = seconds.first().map_or(0.0, |(end, _)| end - 1.0);
+        let mut bytes = vec![0.0; (length_s / bin_s).floor() as usize];
+        for (end, rate) in seconds {
+            let bin = ((end - 0.5 - begins) / bin_s) as usize;
+            if let Some(bytes) = bytes.get_mut(bin) {
+                *bytes += rate;
+            }
+        }
+        Course { bins: bytes.into_iter().map(|bytes| bytes / bin_s / 1e6).collect(), bin_s }
     }
 
     /// Whether and when it settled.
@@ -58,7 +73,7 @@ impl Course {
         };
         let from = (0..=self.bins.len() - last_quarter.len()).find(|&from| from < self.bins.len() && is_settled(from));
         let variation = from.map(|from| 100.0 * self.bins[from..].iter().map(off).fold(0.0, f64::max));
-        Some(Settled { at_s: from.map(|from| from as f64 * BIN_S), stable_mb_s: stable, variation_percent: variation })
+        Some(Settled { at_s: from.map(|from| from as f64 * self.bin_s), stable_mb_s: stable, variation_percent: variation })
     }
 }
 
@@ -67,7 +82,7 @@ mod tests {
     use super::*;
 
     fn settled(bins: &[f64]) -> Settled {
-        let course = Course { bins: bins.to_vec() };
+        let course = Course { bins: bins.to_vec(), bin_s: BIN_S };
         course.settled().unwrap_or_else(|| panic!("{bins:?} have an end"))
     }
 
@@ -78,6 +93,13 @@ mod tests {
         assert_eq!((course.at_s, course.stable_mb_s), (Some(20.0), 30.0));
         assert!((course.variation_percent.unwrap_or(0.0) - 100.0 / 30.0).abs() < 1e-9);
         assert_eq!(settled(&[30.0; 8]).at_s, Some(0.0), "from the beginning");
+    }
+
+    #[test]
+    fn seconds_add_up_to_bins_of_their_own_width() {
+        let seconds: Vec<(f64, f64)> = (0..7).map(|second| (3.2 + f64::from(second), 1e6 * f64::from(second))).collect();
+        assert_eq!(Course::of_seconds(&seconds, 6.0, 2.0), Course { bins: vec![0.5, 2.5, 4.5], bin_s: 2.0 });
+        assert_eq!(Course::of_seconds(&[], 4.0, 2.0).bins, [0.0, 0.0]);
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Gaitonde and Sarfare, A Study of Genetic Algorithms for I/O Scheduling: does throughput settle after a change of workload, and when?
 
 mod convergence;
+mod live;
 mod pairs;
 mod results;
 
 use report::paper::Replication;
 
 use super::stated::Stated;
-use super::{Paper, Part, Wanted};
+use super::{OnKernel, Paper, Part, Wanted};
 use crate::pool::Crew;
 use pairs::{FIGURES, Pair, Runs, UNDERS};
 use results::Results;
@@ -19,7 +20,7 @@ pub static PAPER: Paper = Paper {
     parts: || PARTS.iter().map(|&(id, title)| Part { id, title, is_cpu: false }).collect(),
     takes_trace: false,
     repeat,
-    live: None,
+    live: Some(OnKernel { host: &["nr_requests", "read_ahead_kb"], repeat: live::repeat }),
 };
 
 /// What can be asked for.

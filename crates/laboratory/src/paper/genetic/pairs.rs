@@ -62,7 +62,7 @@ pub struct Under {
     /// As the page calls it.
     pub name: &'static str,
     /// A controller as a person types it; `None` keeps a setting.
-    controller: Option<&'static str>,
+    pub controller: Option<&'static str>,
     /// What it may choose among; of a constant setting that.
     schedulers: &'static [&'static str],
 }
@@ -109,6 +109,11 @@ impl Runs {
         wanted.dedup();
         let ran = crew.map("workloads in pairs", &wanted, |&(pair, under)| run_one(pair, &UNDERS[under], plan, crew))?;
         Ok(Runs(wanted.into_iter().zip(ran).collect()))
+    }
+
+    /// Those that were run in another way: pairs under places of [`UNDERS`].
+    pub fn of(runs: BTreeMap<(Pair, usize), Ran>) -> Runs {
+        Runs(runs)
     }
 
     /// A pair under a place of [`UNDERS`].

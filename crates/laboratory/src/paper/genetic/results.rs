@@ -178,6 +178,7 @@ impl Results<'_> {
             Row { name: format!("{}, {}", WORKLOADS[workload].0, UNDERS[under].name), cells: cells.map(Cell::ours).to_vec() }
         };
         let of = |workload| [AS_THE_PAPERS, IN_THE_TWIN].map(|under| (workload, under));
+        let was_run = |workload: &usize| self.runs.courses(*workload, AS_THE_PAPERS).next().is_some();
         let names = [
             "I: soonest, s",
             "latest, s",
@@ -193,7 +194,7 @@ impl Results<'_> {
                 .to_owned(),
             corner: "workload".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
-            rows: (0..WORKLOADS.len()).flat_map(of).map(row).collect(),
+            rows: (0..WORKLOADS.len()).filter(was_run).flat_map(of).map(row).collect(),
             statements: self.stated.about("hypotheses", &self.measures()),
         }
     }
@@ -214,7 +215,7 @@ impl Results<'_> {
             method: "Seconds after a workload’s beginning; none where it did not converge.".to_owned(),
             corner: "workloads".to_owned(),
             columns: names.map(|name| Table::column(name, false)).to_vec(),
-            rows: Pair::all().map(row).collect(),
+            rows: Pair::all().filter(|pair| self.runs.get(*pair, DEFAULT).is_some()).map(row).collect(),
             statements: Vec::new(),
         }
     }

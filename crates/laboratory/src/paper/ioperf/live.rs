@@ -92,6 +92,8 @@ struct Ran {
     /// What the first search took, in seconds, and whether it came to an end.
     took_s: f64,
     has_ended: bool,
+    /// What it said of that.
+    why: String,
     /// What was measured in turns: of the default, of the best of the grid, of what each search ended with.
     default: Overall,
     of_best: Overall,
@@ -149,7 +151,8 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
         let brief = Brief { preference: Preference::new(3, 3, 1)?, seed, ..Brief::default() };
         let chosen = controller::parse(name)?.build(&brief);
         let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, crew.monitor)?;
-        first = first.or(Some((steered.took_s, steered.has_ended)));
+        let why = || steered.decided.last().map_or_else(String::new, |(_, why)| why.clone());
+        first = first.or_else(|| Some((steered.took_s, steered.has_ended, why())));
         ends.push(steered.ends_with);
         clock.show(live);
     }
@@ -166,9 +169,9 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
         let runs = distinct.iter().position(|one| one == setting).and_then(|place| got.get(place));
         runs.and_then(|runs| live::mean(runs)).unwrap_or(Overall { bytes_per_s: 0.0, response_s: f64::INFINITY })
     };
-    let (took_s, has_ended) = first.unwrap_or((0.0, false));
+    let (took_s, has_ended, why) = first.unwrap_or_default();
     let (default, of_best, of_ends) = (of(&found), of(&best), ends.iter().map(of).collect());
-    Ok(Ran { pattern: *pattern, best, ends, took_s, has_ended, default, of_best, of_ends })
+    Ok(Ran { pattern: *pattern, best, ends, took_s, has_ended, why, default, of_best, of_ends })
 }
 
 /// As the searches in the simulator are shown.
@@ -264,7 +267,7 @@ fn notes(all: &[Ran]) -> Vec<String> {
         let mut text = format!("{}: the best of the exhaustive search is {}", ran.pattern, ran.best);
         if let Some(first) = ran.ends.first() {
             let end = if ran.has_ended { "" } else { ", for its time was over" };
-            let _ = write!(text, "; five trials end with {first}{end}");
+            let _ = write!(text, "; five trials end with {first}{end} ({})", ran.why);
         }
         text + "."
     };
@@ -294,6 +297,7 @@ mod tests {
             ends: vec![Setting::parse("kyber").unwrap()],
             took_s: 30.0,
             has_ended: true,
+            why: String::new(),
             default: got(1e6),
             of_best: got(2e6),
             of_ends: vec![got(five)],

@@ -169,10 +169,11 @@ mod tests {
                 format!("{:?}", observed.steered.steering().decided())
             })
         };
-        for name in ["genetic:fitness=twin,trials=16", "bayes:fitness=twin,trials=12"] {
+        for name in ["genetic:fitness=twin,trials=16", "bayes:fitness=twin,trials=12", "bayes:seeds=twin,trials=5"] {
             let one = minutes(1, name);
             assert!(one.contains("trials in the twin"), "{one}");
             assert_eq!(one, minutes(4, name));
+            assert_eq!(one.contains("rank what is tried first") && one.contains("trial 1"), name.contains("seeds=twin"), "{one}");
         }
     }
 }
