@@ -242,6 +242,21 @@ fn what_is_wrong_on_the_command_line_or_in_the_configuration_is_refused() {
 }
 
 #[test]
+fn a_journal_of_garbage_is_named_kept_and_harms_nothing() {
+    let place = Place::new("");
+    let journal = place.folder.path().join("journal");
+    fs::create_dir(&journal).unwrap();
+    fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let device = fs::read_dir("/sys/block").unwrap().next().unwrap().unwrap().file_name().into_string().unwrap();
+    fs::write(journal.join(format!("{device}.journal")), b"\xff\x00garbage\n{}\n").unwrap();
+    let restored = place.run(&["restore", "--journal", &place.path("journal")]);
+    assert_eq!(restored.status.code(), Some(1), "{}", text(&restored.stdout));
+    let said = text(&restored.stderr);
+    let copy = format!("a copy is in {}/{device}.damaged-1", place.path("journal"));
+    assert!(said.contains(&format!("{device}.journal line 1: ")) && said.contains(&copy), "{said}");
+}
+
+#[test]
 fn a_recording_gives_advice_with_an_id_and_ready_files() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/mixed.parquet");
     let place = Place::new("candidates = [\"kernel\"]\n");

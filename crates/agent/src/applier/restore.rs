@@ -96,7 +96,8 @@ impl Writer {
             }
             record.pending = record.original.clone().filter(|_| !record.released);
         }
-        self.store(device, records)?;
+        // Where this cannot be written, as on a full disk, the journal has the originals all the same: they must not be kept waiting.
+        let _ = self.store(device, records);
         let outcomes = self.put_back(device, records, |record| record.original.clone())?;
         records.retain(|record| {
             let failed =
