@@ -122,7 +122,7 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
 }
 
 /// Whoever could write to the journal's folder could make root write elsewhere, and put back what never was there.
-fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
+pub(super) fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
     let Ok(there) = fs::metadata(folder) else { return Ok(()) };
     if there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o022 == 0 {
         return Ok(());

@@ -44,8 +44,9 @@ use crate::topology::{self, Device};
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
 /// How long after the kernel said so: messages come in swarms.
 const SWARM: Nanos = Nanos(200_000_000);
-/// Memory for what was seen of all devices together, in MiB: it leaves enough of 64 for everything else.
-const MEMORY_MIB: i64 = 24;
+/// Memory for what was seen of all devices together, in MiB. A third is for requests: some 40,000, of which a trial takes a few thousand. To
+/// understand more at every question costs more processor time than the trials, where 10,000 come a second.
+const MEMORY_MIB: i64 = 8;
 /// Memory for what was seen of one device at least.
 const LEAST_MIB: i64 = 2;
 
