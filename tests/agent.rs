@@ -5,128 +5,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+mod emulated;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-/// Nothing takes longer, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn agent() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
-}
-
-/// The program that emulates disks; beside this one if the workspace was built.
-fn seekwise() -> PathBuf {
-    agent().with_file_name("seekwise")
-}
-
-/// Whether this can run; says why if not.
-fn can_run() -> bool {
-    let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
-    let missing = [
-        (fs::read_to_string("/proc/self/status").is_ok_and(|status| !status.contains("Uid:\t0\t")), "root"),
-        (!opens("/dev/fuse"), "/dev/fuse"),
-        (!opens("/dev/loop-control"), "/dev/loop-control"),
-        (Command::new("losetup").arg("--version").output().is_err(), "losetup"),
-        (!seekwise().exists(), "the program seekwise beside seekwise-agent (cargo build -p seekwise)"),
-        (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
-    ];
-    match missing.iter().find(|(is_missing, _)| *is_missing) {
-        Some((_, what)) => {
-            eprintln!("skipped: needs {what}");
-            false
-        }
-        None => true,
-    }
-}
-
-/// Waits until this holds, and fails if it does not in time.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
-
-fn signal(process: u32, signal: &str) {
-    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success(), "kill {signal} {process}");
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// An emulated disk, and somebody who reads from it.
-struct Disk {
-    emulator: Child,
-    reader: Child,
-    name: String,
-    _folder: tempfile::TempDir,
-}
-
-impl Disk {
-    fn new() -> Disk {
-        let folder = tempfile::tempdir().unwrap();
-        let mut emulator = Command::new(seekwise())
-            .args(["emulate", "--attach", "--with-way", "--size", "64M", "--disk", "sata7200", "--scale", "10"])
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
-        let place = lines.next().unwrap().unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
-        let name = place.trim_start_matches("/dev/").to_owned();
-        let reads = format!("while dd if={place} of=/dev/null bs=4k iflag=direct status=none; do :; done");
-        let reader = Command::new("bash").args(["-c", &reads]).stderr(Stdio::null()).spawn().unwrap();
-        Disk { emulator, reader, name, _folder: folder }
-    }
-
-    fn queue(&self) -> PathBuf {
-        Path::new("/sys/block").join(&self.name).join("queue")
-    }
-
-    fn scheduler(&self) -> String {
-        let all = fs::read_to_string(self.queue().join("scheduler")).unwrap_or_default();
-        all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
-    }
-
-    /// What is not as it was.
-    fn differences(&self, before: &BTreeMap<String, String>) -> String {
-        let now = self.settings();
-        let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
-        let differs = |name: &&&String| before.get(**name) != now.get(**name);
-        let line = |name: &String| format!("{name}: {:?} and not {:?}\n", now.get(name), before.get(name));
-        names.iter().filter(differs).map(|name| line(name)).collect()
-    }
-
-    /// Every setting of the queue, and of its scheduler.
-    fn settings(&self) -> BTreeMap<String, String> {
-        let folders = [self.queue(), self.queue().join("iosched")];
-        let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
-        entries.filter_map(|entry| Some((entry.path().display().to_string(), fs::read_to_string(entry.path()).ok()?))).collect()
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = self.reader.kill();
-        let _ = self.reader.wait();
-        if matches!(self.emulator.try_wait(), Ok(None)) {
-            let _ = Command::new("kill").args(["-TERM", &self.emulator.id().to_string()]).status();
-            let _ = self.emulator.wait();
-        }
-    }
-}
+use emulated::{Disk, agent, can_run, signal, text, until};
 
 /// A configuration in a folder of its own.
 struct Place {
@@ -235,7 +125,7 @@ const ROTATES: &str = "controller = \"rotate:window_ms=1000\"\ncandidates = [\"k
 
 #[test]
 fn whoever_is_killed_or_interferes_the_disk_ends_as_it_should() {
-    if !can_run() {
+    if !can_run(&[]) {
         return;
     }
     let mut disk = Disk::new();
@@ -284,10 +174,7 @@ fn whoever_is_killed_or_interferes_the_disk_ends_as_it_should() {
 
     let daemon = place.act(&name);
     until("it is watched", || place.status()["devices"][0]["device"] == name.as_str());
-    let _ = disk.reader.kill();
-    let _ = disk.reader.wait();
-    signal(disk.emulator.id(), "-TERM");
-    disk.emulator.wait().unwrap();
+    disk.pull_out();
     until("it notices that the disk is gone", || place.status()["devices"].as_array().unwrap().is_empty());
     daemon.end();
     let history = place.run(&["history", "--device", &name]);
@@ -352,6 +239,21 @@ fn what_is_wrong_on_the_command_line_or_in_the_configuration_is_refused() {
     assert!(text(&place.run(&["history"]).stdout).contains("Nothing happened yet."));
     let unknown = place.run(&["explain", "sda-00000000"]);
     assert!(text(&unknown.stderr).contains("sda-00000000: is no advice and no entry of the history"));
+}
+
+#[test]
+fn a_journal_of_garbage_is_named_kept_and_harms_nothing() {
+    let place = Place::new("");
+    let journal = place.folder.path().join("journal");
+    fs::create_dir(&journal).unwrap();
+    fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let device = fs::read_dir("/sys/block").unwrap().next().unwrap().unwrap().file_name().into_string().unwrap();
+    fs::write(journal.join(format!("{device}.journal")), b"\xff\x00garbage\n{}\n").unwrap();
+    let restored = place.run(&["restore", "--journal", &place.path("journal")]);
+    assert_eq!(restored.status.code(), Some(1), "{}", text(&restored.stdout));
+    let said = text(&restored.stderr);
+    let copy = format!("a copy is in {}/{device}.damaged-1", place.path("journal"));
+    assert!(said.contains(&format!("{device}.journal line 1: ")) && said.contains(&copy), "{said}");
 }
 
 #[test]

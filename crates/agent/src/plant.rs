@@ -7,11 +7,13 @@
 //! What a setting does not name has the value from before; where another scheduler is in force than then, `nr_requests` and the target of
 //! write-back throttling are what the kernel has under it.
 
+use std::sync::{Mutex, PoisonError};
+
 use block::{Limits, Merges, Nanos, SchedulerSpec, Tunable};
 use learn::plant::{Bounds, Identity};
 use learn::{Plant, PlantError, Setting};
 
-use crate::applier::{ApplierError, Changed, Client, Wanted};
+use crate::applier::{ApplierError, Can, Changed, Client, Wanted};
 use crate::attribute::{
     Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all, default_requests,
     default_write_back_target,
@@ -23,6 +25,14 @@ const SWITCH: Nanos = Nanos::from_millis(35);
 /// `async_depth` by default is all of `nr_requests`, or three quarters of it in older kernels.
 const ASYNC_DEPTH: &str = "iosched/async_depth";
 
+/// A tunable of the host that may be set.
+#[derive(Clone, Copy)]
+struct Host {
+    attribute: &'static Attribute,
+    /// With the range that holds here.
+    tunable: &'static Tunable,
+}
+
 /// A device whose scheduler and settings the applier sets.
 pub struct Linux {
     sysfs: Sysfs,
@@ -31,7 +41,7 @@ pub struct Linux {
     model: String,
     applier: Client,
     /// The host's tunables that may be set: of the device, and of the machine.
-    host: Vec<&'static Attribute>,
+    host: Vec<Host>,
     /// Whether the scheduler may be switched.
     may_switch: bool,
     /// Whose tunables may not be set.
@@ -77,14 +87,16 @@ impl Linux {
             can.extend(applier.can(MACHINE)?);
         }
         // Under another scheduler than none the number of requests can be set.
-        let possible = |name: &str| can.iter().any(|can| can.attribute == name && (can.refused.is_none() || name == NR_REQUESTS));
-        let host = all().iter().filter(|attribute| tunable_of_host(attribute).is_some());
-        let host = host.filter(|attribute| allowed(&attribute.name) && possible(&attribute.name)).collect();
+        let possible = |name: &str| can.iter().find(|can| can.attribute == name && (can.refused.is_none() || name == NR_REQUESTS));
+        let host = all().iter().filter(|attribute| allowed(&attribute.name)).filter_map(|attribute| {
+            let tunable = tunable_of_host(attribute)?;
+            Some(Host { attribute, tunable: within(tunable, possible(&attribute.name)?) })
+        });
         let forbidden =
             all().iter().filter(|attribute| matches!(attribute.owner, Owner::Scheduler(_)) && !allowed(&attribute.name));
         let mut linux = Linux {
-            host,
-            may_switch: allowed(SCHEDULER) && possible(SCHEDULER),
+            host: host.collect(),
+            may_switch: allowed(SCHEDULER) && possible(SCHEDULER).is_some(),
             forbidden: forbidden.map(|attribute| attribute.name.as_str()).collect(),
             before: State::default(),
             machine_before: State::default(),
@@ -97,9 +109,19 @@ impl Linux {
             switch: SWITCH,
             why: String::new(),
         };
-        (linux.before, linux.machine_before) = (linux.state(device), linux.state_of_machine());
-        linux.know_originals()?;
+        linux.begin()?;
         Ok(linux)
+    }
+
+    /// What is in force counts as what was there before anybody steered, but for what the agent itself has set in an earlier life. Also for
+    /// when the applier was told to [resume](Client::resume).
+    ///
+    /// # Errors
+    /// The applier cannot say what it has set.
+    pub fn begin(&mut self) -> Result<(), ApplierError> {
+        self.asked = None;
+        (self.before, self.machine_before) = (self.state(&self.device), self.state_of_machine());
+        self.know_originals()
     }
 
     /// What was in force before the agent steered, if it has done so in an earlier life.
@@ -137,7 +159,7 @@ impl Linux {
     }
 
     fn sets_machine(&self) -> bool {
-        self.host.iter().any(|attribute| attribute.owner == Owner::Machine)
+        self.host.iter().any(|host| host.attribute.owner == Owner::Machine)
     }
 
     fn state_before(&self, attribute: &Attribute) -> &State {
@@ -183,7 +205,7 @@ impl Linux {
             values.push((SCHEDULER.to_owned(), scheduler.to_owned()));
         }
         let (machine, queue): (Vec<&Attribute>, Vec<&Attribute>) =
-            self.host.iter().copied().partition(|attribute| attribute.owner == Owner::Machine);
+            self.host.iter().map(|host| host.attribute).partition(|attribute| attribute.owner == Owner::Machine);
         values.extend(
             queue.into_iter().filter_map(|attribute| Some((attribute.name.clone(), self.host_value(setting, attribute, now)?))),
         );
@@ -294,6 +316,21 @@ fn tunable_of_host(attribute: &Attribute) -> Option<&'static Tunable> {
     attribute.tunable.filter(|_| !matches!(attribute.owner, Owner::Scheduler(_)))
 }
 
+/// A tunable with the range that the applier found here.
+fn within(tunable: &'static Tunable, can: &Can) -> &'static Tunable {
+    /// A device's tunables are named by reference everywhere. One is kept for each range that any device ever had, which are few.
+    static NARROWED: Mutex<Vec<&'static Tunable>> = Mutex::new(Vec::new());
+    let Some((min, max)) = can.range.filter(|range| *range != (tunable.min, tunable.max)) else { return tunable };
+    let mut narrowed = NARROWED.lock().unwrap_or_else(PoisonError::into_inner);
+    let known = narrowed.iter().find(|known| known.name == tunable.name && (known.min, known.max) == (min, max));
+    known.copied().unwrap_or_else(|| {
+        let default = tunable.default.clamp(min, max.max(min));
+        let kept: &'static Tunable = Box::leak(Box::new(Tunable { min, max, default, ..*tunable }));
+        narrowed.push(kept);
+        kept
+    })
+}
+
 impl Plant for Linux {
     fn identity(&self) -> Identity {
         Identity { plant: "linux".to_owned(), device: self.model.clone() }
@@ -306,7 +343,7 @@ impl Plant for Linux {
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {
-        self.host.iter().filter_map(|attribute| tunable_of_host(attribute)).collect()
+        self.host.iter().map(|host| host.tunable).collect()
     }
 
     fn bounds(&self) -> Bounds {
@@ -333,12 +370,12 @@ impl Plant for Linux {
             return setting.clone();
         }
         let mut setting = setting_of(&device);
-        for attribute in &self.host {
+        for &Host { attribute, tunable } in &self.host {
             let state = if attribute.owner == Owner::Machine { &machine } else { &device };
             let as_before = self
                 .host_value(&setting, attribute, &device)
                 .map(|value| attribute.written_as(&value, device.scheduler(), device.turns).1);
-            let (Some(tunable), Some(value)) = (attribute.tunable, state.number(&attribute.name)) else { continue };
+            let Some(value) = state.number(&attribute.name) else { continue };
             if as_before.is_some_and(|before| before != value.to_string()) {
                 setting.host.push((tunable.name.to_owned(), value));
             }

@@ -48,6 +48,17 @@ impl Sysfs {
         self.proc().join("sys/vm").join(name)
     }
 
+    /// The running kernel's modules of the block layer, among them schedulers; `None` if it does not say which release it is.
+    pub fn block_modules(&self, files: &dyn Files) -> Option<PathBuf> {
+        let release = files.read(&self.proc().join("sys/kernel/osrelease")).ok()?;
+        Some(self.root.join("lib/modules").join(release).join("kernel/block"))
+    }
+
+    /// Where it says 1 once no more modules may be loaded.
+    pub fn modules_disabled(&self) -> PathBuf {
+        self.proc().join("sys/kernel/modules_disabled")
+    }
+
     /// Where the kernel says which boot this is.
     pub fn boot_id(&self) -> PathBuf {
         self.proc().join("sys/kernel/random/boot_id")

@@ -17,6 +17,7 @@ use agent::applier::{self, Client, Kind, Listen, Options};
 use agent::attribute::{self, State};
 use agent::observe::{Eyes, Tracepoints};
 use agent::sysfs::{RealFiles, Sysfs};
+use agent::topology::HotPlug;
 use learn::Event;
 
 /// A loop device over a sparse file, detached in the end.
@@ -325,6 +326,33 @@ fn a_sandbox_that_makes_sysfs_read_only_is_found_out_at_once() {
 }
 
 #[test]
+fn a_full_disk_under_the_journal_is_named_and_what_was_set_comes_back() {
+    let Some(device) = Loop::new() else { return };
+    if !Command::new("unshare").args(["--mount", "true"]).status().is_ok_and(|status| status.success()) {
+        return eprintln!("skipped: no mount namespace can be made");
+    }
+    fs::create_dir(device.folder.path().join("journal")).unwrap();
+    let mount = format!("mount -t tmpfs -o size=16k,mode=700 tmpfs \"${FOLDER}/journal\" && exec \"$0\" \"$@\"");
+    let before = device.state();
+    let applier = device.applier(&["unshare", "--mount", "sh", "-c", &mount]);
+    let mut client = device.client();
+    client.set(&device.name, &pairs("scheduler=kyber"), "a test").unwrap();
+    let set = device.state();
+    // As the applier sees it.
+    let journal = Path::new("/proc")
+        .join(applier.process.id().to_string())
+        .join("root")
+        .join(device.folder.path().strip_prefix("/").unwrap());
+    fs::write(journal.join("journal/filler"), vec![1; 64 << 10]).unwrap_err();
+    let error = client.set(&device.name, &pairs("scheduler=bfq"), "a test").unwrap_err();
+    assert_eq!(error.kind, Kind::Journal);
+    assert!(error.message.contains("No space left on device"), "{error}");
+    assert_eq!(device.state(), set, "nothing is half set");
+    client.restore(None).unwrap();
+    assert_eq!(device.state(), before);
+}
+
+#[test]
 fn other_users_are_not_served() {
     let Some(device) = Loop::new() else { return };
     let _applier = device.applier(&[]);
@@ -340,6 +368,20 @@ fn other_users_are_not_served() {
     let answer: Vec<String> = lines.filter(|line| line.contains("answer: ")).collect();
     client.wait().unwrap();
     assert!(answer.first().is_some_and(|line| line.contains("does not serve user 65534")), "{answer:?}");
+}
+
+#[test]
+fn the_kernel_says_when_a_device_comes() {
+    let hot_plug = match HotPlug::listen() {
+        Ok(hot_plug) => hot_plug,
+        Err(error) => return eprintln!("skipped: {error}"),
+    };
+    let Some(_device) = Loop::new() else { return };
+    let began = Instant::now();
+    while !hot_plug.is_told() {
+        assert!(began.elapsed() < Duration::from_secs(20), "nothing was said");
+        std::thread::sleep(Duration::from_millis(5));
+    }
 }
 
 #[test]

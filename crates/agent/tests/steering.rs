@@ -130,6 +130,34 @@ fn what_a_setting_does_not_name_is_as_before_anybody_steered() {
 }
 
 #[test]
+fn what_was_in_force_when_it_was_resumed_is_what_comes_back() {
+    let machine = Machine::new();
+    let applier = Applier::of(&machine);
+    let mut plant = applier.plant(&machine, |_| true);
+    apply(&mut plant, &["kyber read_ahead_kb=64"]);
+    machine.echo("1024", "read_ahead_kb");
+    plant.applier().resume("sda").unwrap();
+    plant.begin().unwrap();
+    assert_eq!(apply(&mut plant, &["bfq", "none"]), ["bfq", "none"]);
+    assert_eq!(machine.cat("read_ahead_kb"), "1024", "it is the administrator's");
+    drop(plant);
+    applier.end();
+}
+
+#[test]
+fn a_range_is_the_devices_own() {
+    let machine = Machine::new();
+    let applier = Applier::of(&machine);
+    let mut plant = applier.plant(&machine, |_| true);
+    let largest = plant.tunables().into_iter().find(|tunable| tunable.name == "max_sectors_kb").unwrap();
+    assert_eq!(largest.max.to_string(), machine.cat("max_hw_sectors_kb"), "what the driver takes");
+    let said = apply(&mut plant, &["none max_sectors_kb=16384"]);
+    assert!(said[0].contains(&largest.max.to_string()), "{said:?}");
+    drop(plant);
+    applier.end();
+}
+
+#[test]
 fn what_is_not_allowed_is_neither_offered_nor_set() {
     let machine = Machine::new();
     let applier = Applier::of(&machine);

@@ -156,6 +156,27 @@ fn an_error_at_any_write_leaves_nothing_half_set() {
 }
 
 #[test]
+fn a_full_disk_under_the_journal_leaves_nothing_half_set_and_keeps_nothing_from_being_put_back() {
+    for settings in SCENARIOS {
+        let (_, count) = live(&tuned_by_hand(), settings, Fault::Nothing);
+        for at in 3..=count.writes() {
+            let machine = tuned_by_hand();
+            let mut writer = process(&machine, Fault::Full(at)).0.unwrap();
+            for text in *settings {
+                let before = (machine.disk(), machine.vm());
+                if let Err(error) = set(&mut writer, text) {
+                    assert_eq!(error.kind, Kind::Journal, "{error}");
+                    assert!(error.message.contains("cannot write it: No space left"), "{error}");
+                    assert_eq!((machine.disk(), machine.vm()), before, "{text}, full at {at}");
+                }
+            }
+            writer.end().unwrap();
+            is_as(&machine, &tuned_by_hand(), &format!("{settings:?}, full at {at}"));
+        }
+    }
+}
+
+#[test]
 fn kept_settings_are_whole_after_a_kill_at_any_write() {
     let settings = SCENARIOS[0];
     let fresh = || {

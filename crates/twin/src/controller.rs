@@ -585,7 +585,7 @@ impl Seekwise {
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
         let question = Question {
             recording: &self.recording,
-            from: self.seen_from,
+            from: self.seen_from.max(self.recording.known_from()),
             to: now,
             measured,
             device: &device.profile,

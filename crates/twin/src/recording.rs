@@ -84,6 +84,8 @@ pub struct Recording {
     under_way: VecDeque<Request>,
     flushes: VecDeque<Seen>,
     calls: VecDeque<Call>,
+    /// See [`known_from`](Recording::known_from).
+    known_from: Nanos,
 }
 
 impl Default for Recording {
@@ -106,6 +108,7 @@ impl Recording {
             under_way: VecDeque::new(),
             flushes: VecDeque::new(),
             calls: VecDeque::new(),
+            known_from: Nanos::ZERO,
         }
     }
 
@@ -118,11 +121,16 @@ impl Recording {
                 if let Some(place) = self.under_way.iter().position(is_it) {
                     self.under_way.remove(place);
                 }
-                push(&mut self.seen, self.ring_bytes, Seen { request, dispatched, completed: at });
+                let forgotten = push(&mut self.seen, self.ring_bytes, Seen { request, dispatched, completed: at });
+                self.forgets(forgotten.map(|seen| seen.completed));
             }
-            Event::Flushed { stream, asked, at } => push(&mut self.flushes, self.ring_bytes, Seen::flush(stream, asked, at)),
+            Event::Flushed { stream, asked, at } => {
+                let forgotten = push(&mut self.flushes, self.ring_bytes, Seen::flush(stream, asked, at));
+                self.forgets(forgotten.map(|flush| flush.completed));
+            }
             Event::Returned { stream, op, bytes, called, at } => {
-                push(&mut self.calls, self.ring_bytes, Call { stream, op, bytes, called, returned: at });
+                let forgotten = push(&mut self.calls, self.ring_bytes, Call { stream, op, bytes, called, returned: at });
+                self.forgets(forgotten.map(|call| call.returned));
             }
             Event::Queued(request) => {
                 if self.under_way.len() >= MOST_UNDER_WAY {
@@ -132,6 +140,16 @@ impl Recording {
             }
             Event::Called(_) => {}
         }
+    }
+
+    /// What was done at this time is not there any more.
+    fn forgets(&mut self, at: Option<Nanos>) {
+        self.known_from = at.map_or(self.known_from, |at| self.known_from.max(at));
+    }
+
+    /// All that was done after this time is there; of what was done before, a full ring may have forgotten something.
+    pub fn known_from(&self) -> Nanos {
+        self.known_from
     }
 
     /// The requests, in the order in which they completed.
@@ -160,16 +178,16 @@ impl Recording {
     }
 }
 
-fn push<T>(ring: &mut VecDeque<T>, bytes: usize, last: T) {
+/// Takes another one in; the oldest where that has to go for it.
+fn push<T>(ring: &mut VecDeque<T>, bytes: usize, last: T) -> Option<T> {
     let most = bytes / size_of::<T>();
-    if ring.len() >= most {
-        ring.pop_front();
-    }
+    let forgotten = if ring.len() >= most { ring.pop_front() } else { None };
     // A ring that grew by doubling could take almost twice as much.
     if ring.len() == ring.capacity() {
         ring.reserve_exact((most - ring.len()).min(ring.len()).max(64));
     }
     ring.push_back(last);
+    forgotten
 }
 
 #[cfg(test)]
@@ -199,6 +217,21 @@ mod tests {
         let waiting: Vec<Seen> = recording.under_way().collect();
         let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
         assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn what_a_full_ring_has_forgotten_is_no_part_of_the_load() {
+        let mut recording = Recording::within(3 * 100 * size_of::<Seen>());
+        for number in 1..=1_000 {
+            let arrival = Nanos::from_millis(number);
+            let (op, lba) = (Op::Read, 8 * (number * 7_919 % 1_000));
+            let request = Request { id: 0, stream: 1, op, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival };
+            recording.event(&Event::Completed { request, dispatched: arrival, at: arrival + Nanos(500_000) });
+        }
+        assert_eq!(recording.known_from(), Nanos(900_500_000));
+        let load = Load::infer(recording.seen(), recording.known_from(), Nanos::from_millis(1_000));
+        let rates: Vec<f64> = load.streams().map(|stream| stream.rate).collect();
+        assert!((rates[0] / 1_000.0 - 1.0).abs() < 0.02, "one each millisecond, and not {rates:?} a second");
     }
 
     #[test]

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use client::{Client, TracePipes};
 pub use own::Own;
 pub use protocol::{Answer, AtExit, Can, Changed, Foreign, Original, Outcome, Request, Restored, Wanted};
+pub use restore::restore_alone;
 pub use server::{Listen, Options, serve};
 pub use writer::{Moment, Rules, Writer};
 

@@ -1,11 +1,15 @@
 //! Putting back: the originals, or what was there before something that did not succeed.
 
+use std::path::Path;
+
 use super::protocol::{AtExit, Outcome, Restored};
+use super::server::is_nobody_elses;
 use super::standing::{Standing, standing};
-use super::writer::{Known, Writer, checked};
+use super::writer::{Known, Rules, Writer, checked};
 use super::{ApplierError, Kind};
 use crate::attribute::{Attribute, MAX_SECTORS, SCHEDULER, State, Upheaval, all, find};
-use crate::journal::Record;
+use crate::journal::{Journal, Record};
+use crate::sysfs::{RealFiles, Sysfs};
 
 /// An attribute that is to be put back.
 #[derive(Clone, Debug)]
@@ -15,6 +19,17 @@ struct Target {
     value: String,
     /// It is somebody else's, who shall keep it when a switch of the scheduler resets it.
     theirs: bool,
+}
+
+/// Puts the originals of this journal back, of one device or of everything, where no applier runs.
+///
+/// # Errors
+/// The journal is not the caller's alone, or cannot be read.
+pub fn restore_alone(journal: &Path, device: Option<&str>) -> Result<Vec<Restored>, ApplierError> {
+    is_nobody_elses(journal)?;
+    let mut files = RealFiles;
+    let journal = Journal::open(&mut files, journal)?;
+    Writer::new(Sysfs::real(), Box::new(files), journal, Rules::default()).restore(device)
 }
 
 impl Writer {
@@ -96,7 +111,8 @@ impl Writer {
             }
             record.pending = record.original.clone().filter(|_| !record.released);
         }
-        self.store(device, records)?;
+        // Where this cannot be written, as on a full disk, the journal has the originals all the same: they must not be kept waiting.
+        let _ = self.store(device, records);
         let outcomes = self.put_back(device, records, |record| record.original.clone())?;
         records.retain(|record| {
             let failed =

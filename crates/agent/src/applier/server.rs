@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use super::client::PIPES_PER_MESSAGE;
-use super::protocol::{Answer, Outcome, Request, Restored};
+use super::protocol::{Answer, Changed, Outcome, Request, Restored, Wanted};
 use super::writer::{Moment, Rules, Writer};
 use super::{ApplierError, Kind};
 use crate::journal::Journal;
@@ -51,6 +51,8 @@ pub struct Options {
     pub stop: OwnedFd,
     /// Takes a line for the log.
     pub log: fn(&str),
+    /// Takes a line that only who looks closely wants: what came and went with a scheduler.
+    pub details: fn(&str),
 }
 
 /// Where to listen.
@@ -73,6 +75,7 @@ impl Options {
             rules: Rules::default(),
             stop,
             log: |line| eprintln!("{line}"),
+            details: |_| {},
         }
     }
 }
@@ -84,6 +87,7 @@ struct Shared {
     users: Vec<u32>,
     began: Instant,
     log: fn(&str),
+    details: fn(&str),
     connections: AtomicUsize,
     strangers: AtomicUsize,
 }
@@ -93,7 +97,7 @@ struct Shared {
 /// # Errors
 /// The socket cannot be made, or the journal cannot be used.
 pub fn serve(options: Options) -> Result<(), ApplierError> {
-    let Options { sysfs, mut files, journal, listen, users, rules, stop, log } = options;
+    let Options { sysfs, mut files, journal, listen, users, rules, stop, log, details } = options;
     is_nobody_elses(&journal)?;
     let journal = Journal::open(&mut *files, &journal)?;
     let mut writer = Writer::new(sysfs.clone(), files, journal, rules);
@@ -105,7 +109,8 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
     tell(log, "left from before", &writer.end()?);
     Instance::remove_left_behind();
     let (connections, strangers) = (AtomicUsize::new(0), AtomicUsize::new(0));
-    let shared = Arc::new(Shared { writer: Mutex::new(writer), sysfs, users, began: Instant::now(), log, connections, strangers });
+    let (writer, began) = (Mutex::new(writer), Instant::now());
+    let shared = Arc::new(Shared { writer, sysfs, users, began, log, details, connections, strangers });
     let ended = accept(&shared, &listener, stop.as_fd());
     if let Some(path) = path {
         // It may be gone already.
@@ -117,7 +122,7 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
 }
 
 /// Whoever could write to the journal's folder could make root write elsewhere, and put back what never was there.
-fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
+pub(super) fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
     let Ok(there) = fs::metadata(folder) else { return Ok(()) };
     if there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o022 == 0 {
         return Ok(());
@@ -285,10 +290,7 @@ impl<'a> Connection<'a> {
                     self.acted_on.push(wanted.device.clone());
                 }
                 let changed = writer.set(at, wanted)?;
-                for change in &changed {
-                    let (before, now) = (change.before.as_deref().unwrap_or("-"), change.now.as_deref().unwrap_or("-"));
-                    (self.shared.log)(&format!("{}: {} {before} -> {now}: {}", wanted.device, change.attribute, wanted.why));
-                }
+                tell_changes(self.shared, wanted, &changed);
                 Answer::Changed(changed)
             }
             Request::Foreign { device } => Answer::Foreign(writer.foreign(device)?),
@@ -345,6 +347,24 @@ impl<'a> Connection<'a> {
 
 fn unix_seconds() -> u64 {
     SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs())
+}
+
+/// What was set, in the log: a line for what was meant and what else changed by it. What a scheduler brought and took away is a detail.
+fn tell_changes(shared: &Shared, wanted: &Wanted, changed: &[Changed]) {
+    let is_meant = |change: &&Changed| change.wanted.is_some() || (change.before.is_some() && change.now.is_some());
+    let (meant, followed): (Vec<&Changed>, Vec<&Changed>) = changed.iter().partition(is_meant);
+    let words = |change: &&Changed| {
+        let (before, now) = (change.before.as_deref().unwrap_or("-"), change.now.as_deref().unwrap_or("-"));
+        let note = if change.note.is_empty() { String::new() } else { format!(" ({})", change.note) };
+        format!("{} {before} -> {now}{note}", change.attribute)
+    };
+    let list = |changes: &[&Changed]| changes.iter().map(words).collect::<Vec<_>>().join(", ");
+    if !meant.is_empty() {
+        (shared.log)(&format!("{}: {}: {}", wanted.device, list(&meant), wanted.why));
+    }
+    if !followed.is_empty() {
+        (shared.details)(&format!("{}: came and went with the scheduler: {}", wanted.device, list(&followed)));
+    }
 }
 
 /// What became of originals, in the log.

@@ -12,7 +12,7 @@ use super::protocol::{Changed, Wanted};
 use super::standing::{Standing, standing};
 use super::writer::{Known, Moment, Writer, whole};
 use super::{ApplierError, Kind};
-use crate::attribute::{Attribute, Owner, READ_AHEAD, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
+use crate::attribute::{Attribute, Owner, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
 use crate::journal::Record;
 
 const MINUTE: Nanos = Nanos::from_millis(60_000);
@@ -240,18 +240,26 @@ fn changes(before: &State, after: &State, plan: &Plan, stalls: &Stalls) -> Vec<C
     let differs = |attribute: &&Attribute| before.get(&attribute.name) != after.get(&attribute.name);
     let changed = |attribute: &Attribute| {
         let stall = stalls.iter().find(|(written, _)| *written == attribute);
-        let by_hand = attribute.name == WRITE_BACK_THROTTLE && stall.is_some();
+        let was_loaded = |name: &String| attribute.name == SCHEDULER && after.get(SCHEDULER) == Some(name);
+        let note = match attribute.name.as_str() {
+            WRITE_BACK_THROTTLE if stall.is_some() => SET_BY_HAND,
+            _ if before.loadable.iter().any(was_loaded) => LOADED,
+            _ => "",
+        };
         Changed {
             attribute: attribute.name.clone(),
             before: before.get(&attribute.name).map(str::to_owned),
             wanted: plan.value(attribute).map(str::to_owned),
             now: after.get(&attribute.name).map(str::to_owned),
             stall_microseconds: stall.map_or(0, |(_, microseconds)| *microseconds),
-            note: if by_hand { SET_BY_HAND.to_owned() } else { String::new() },
+            note: note.to_owned(),
         }
     };
     all().iter().filter(differs).map(changed).collect()
 }
+
+/// Putting the scheduler back does not unload it.
+const LOADED: &str = "the kernel loaded its module, which stays";
 
 /// `WBT_STATE_ON_MANUAL` and `WBT_STATE_OFF_MANUAL` are left in no way (`block/blk-wbt.c`).
 const SET_BY_HAND: &str = "the kernel takes it for set by hand from now on, and no longer turns it off under bfq by itself; that stays until the device is gone";

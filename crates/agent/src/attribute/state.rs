@@ -11,8 +11,10 @@ use crate::sysfs::{Files, Sysfs, SysfsError};
 pub struct State {
     /// Values by the attribute's name. What this kernel does not have under the scheduler in force is not there.
     pub values: BTreeMap<&'static str, String>,
-    /// The schedulers that the kernel offers for this device; empty for the machine.
+    /// The schedulers that the kernel offers for this device, those included that it would load; empty for the machine.
     pub offered: Vec<String>,
+    /// Those of the offered whose modules the kernel loads when they are written. They stay loaded.
+    pub loadable: Vec<String>,
     /// The largest request that the driver takes, in KiB, if there is a queue.
     pub largest_request_kib: Option<i64>,
     /// How many requests the driver takes at once, if it says so.
@@ -39,6 +41,8 @@ impl State {
             let Some(text) = attribute.text(files, sysfs, device)? else { continue };
             if attribute.name == SCHEDULER {
                 state.offered = offered(&text);
+                state.loadable = loadable(files, sysfs, &state.offered);
+                state.offered.extend_from_slice(&state.loadable);
             }
             state.values.insert(&attribute.name, in_force(&text).to_owned());
         }
@@ -129,6 +133,25 @@ impl Attribute {
     }
 }
 
+/// The schedulers that are modules and not loaded: the kernel loads one whose name is written (`elv_iosched_load_module`). A device that
+/// offers no scheduler at all takes none, such as one that another device stands on, so those are left out.
+fn loadable(files: &dyn Files, sysfs: &Sysfs, offered: &[String]) -> Vec<String> {
+    let missing: Vec<&str> =
+        block::KERNEL.iter().map(|spec| spec.name).filter(|name| !offered.iter().any(|known| known == name)).collect();
+    if missing.is_empty() || offered.iter().all(|known| known == NONE) {
+        return Vec::new();
+    }
+    if files.read(&sysfs.modules_disabled()).is_ok_and(|text| text == "1") {
+        return Vec::new();
+    }
+    let names = sysfs.block_modules(files).and_then(|folder| files.names(&folder).ok()).unwrap_or_default();
+    // As in bfq.ko and kyber-iosched.ko.xz.
+    let is_module = |name: &&str| {
+        names.iter().any(|file| file.split(".ko").next().map(|file| file.trim_end_matches("-iosched")) == Some(*name))
+    };
+    missing.into_iter().filter(is_module).map(str::to_owned).collect()
+}
+
 /// What stands in brackets among others, or all of the text.
 fn in_force(text: &str) -> &str {
     text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(active, _)| active)
@@ -136,4 +159,41 @@ fn in_force(text: &str) -> &str {
 
 fn offered(text: &str) -> Vec<String> {
     text.split_whitespace().map(|word| word.trim_matches(['[', ']']).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::fs;
+
+    use super::*;
+    use crate::sysfs::RealFiles;
+
+    /// What is offered, and what of it would be loaded, on a machine with these schedulers and these modules.
+    fn offers(schedulers: &str, modules: &[&str], modules_disabled: &str) -> (Vec<String>, Vec<String>) {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let path = root.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        };
+        write("sys/block/sda/queue/scheduler", schedulers);
+        write("proc/sys/kernel/osrelease", "6.1.0-99-amd64\n");
+        write("proc/sys/kernel/modules_disabled", modules_disabled);
+        modules.iter().for_each(|module| write(&format!("lib/modules/6.1.0-99-amd64/kernel/block/{module}"), ""));
+        let state = State::read(&RealFiles, &Sysfs::at(root.path()), "sda").unwrap();
+        (state.offered, state.loadable)
+    }
+
+    #[test]
+    fn schedulers_that_the_kernel_would_load_are_offered() {
+        let modules = ["bfq.ko.xz", "kyber-iosched.ko", "t10-pi.ko"];
+        let (offered, loadable) = offers("none [mq-deadline]", &modules, "0\n");
+        assert_eq!((offered.join(" "), loadable.join(" ")), ("none mq-deadline kyber bfq".to_owned(), "kyber bfq".to_owned()));
+        let nothing = |schedulers, disabled| offers(schedulers, &modules, disabled).1.is_empty();
+        assert!(nothing("[none]", "0\n"), "a device that takes no scheduler is offered none");
+        assert!(nothing("none [mq-deadline]", "1\n"), "modules may not be loaded");
+        assert!(nothing("none [mq-deadline] kyber bfq", "0\n"), "all are there");
+    }
 }

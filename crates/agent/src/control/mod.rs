@@ -117,16 +117,22 @@ pub struct Rates {
     pub requests_per_s: f64,
     /// 10^6 bytes per second.
     pub mb_per_s: f64,
-    /// Mean response time in milliseconds.
+    /// Mean response time in milliseconds; 0 where nothing was done.
     pub response_ms: f64,
-    /// p99 response time in milliseconds.
+    /// p99 response time in milliseconds; 0 where nothing was done.
     pub p99_ms: f64,
 }
 
 impl From<Latest> for Rates {
     fn from(latest: Latest) -> Rates {
-        let Latest { requests_per_s, mb_per_s, response_ms, p99_ms } = latest;
-        Rates { requests_per_s, mb_per_s, response_ms, p99_ms }
+        // The mean of a window in which nothing was done is no number, and JSON has none that is none.
+        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+        Rates {
+            requests_per_s: finite(latest.requests_per_s),
+            mb_per_s: finite(latest.mb_per_s),
+            response_ms: finite(latest.response_ms),
+            p99_ms: finite(latest.p99_ms),
+        }
     }
 }
 
@@ -143,4 +149,18 @@ pub struct Differs {
     pub now: String,
     /// Who on this machine sets it as well, in sentences.
     pub rivals: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn a_window_in_which_nothing_was_done_is_understood() {
+        let rates = Rates::from(Latest { response_ms: f64::NAN, p99_ms: f64::NAN, ..Latest::default() });
+        let read: Rates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
+        assert_eq!((read.requests_per_s, read.response_ms), (0.0, 0.0));
+    }
 }

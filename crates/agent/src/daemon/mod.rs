@@ -40,10 +40,13 @@ use crate::observe::Eyes;
 use crate::sysfs::Sysfs;
 use crate::topology::{self, Device};
 
-/// How often it is looked for devices that came or went.
+/// How often it is looked for devices that came or went, whether or not the kernel said so.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
-/// Memory for what was seen of all devices together, in MiB: it leaves enough of 64 for everything else.
-const MEMORY_MIB: i64 = 24;
+/// How long after the kernel said so: messages come in swarms.
+const SWARM: Nanos = Nanos(200_000_000);
+/// Memory for what was seen of all devices together, in MiB. A third is for requests: some 40,000, of which a trial takes a few thousand. To
+/// understand more at every question costs more processor time than the trials, where 10,000 come a second.
+const MEMORY_MIB: i64 = 8;
 /// Memory for what was seen of one device at least.
 const LEAST_MIB: i64 = 2;
 
@@ -160,6 +163,11 @@ impl Daemon {
     /// When it wants to be called next, if there is nothing to be seen before.
     pub fn next(&self) -> Nanos {
         self.devices.values().filter_map(Watched::next).fold(self.looks, Nanos::min)
+    }
+
+    /// Devices came, went or changed: looks for them soon.
+    pub fn devices_changed(&mut self, now: Moment) {
+        self.looks = self.looks.min(now.at + SWARM);
     }
 
     /// Looks at everything.

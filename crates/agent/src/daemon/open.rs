@@ -136,7 +136,8 @@ impl Hands for Applied {
     }
 
     fn resume(&mut self) -> Result<(), ApplierError> {
-        self.ask(Client::resume)
+        self.ask(Client::resume)?;
+        self.linux.begin()
     }
 
     fn restore(&mut self) -> Result<Vec<Restored>, ApplierError> {

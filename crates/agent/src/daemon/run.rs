@@ -12,6 +12,7 @@ use super::history::Entry;
 use super::{Daemon, Moment};
 use crate::control::Server;
 use crate::notify::Notify;
+use crate::topology::HotPlug;
 
 /// How long it sleeps at most: signals are only looked at in between.
 const LONGEST: Duration = Duration::from_millis(500);
@@ -22,6 +23,8 @@ const LEAST: Duration = Duration::from_millis(20);
 pub struct Beside<'a> {
     /// Who asks; nobody can if there is none.
     pub control: Option<Server>,
+    /// What says that devices come and go; without it that is noticed some seconds later.
+    pub hot_plug: Option<HotPlug>,
     /// systemd.
     pub notify: Notify,
     /// Set: end.
@@ -48,6 +51,9 @@ pub fn run(daemon: &mut Daemon, beside: &Beside, mut told: impl FnMut(&Entry) ->
     let mut lives = now().at;
     let outcome = loop {
         let moment = now();
+        if beside.hot_plug.as_ref().is_some_and(HotPlug::is_told) {
+            daemon.devices_changed(moment);
+        }
         daemon.step(moment);
         while let Some(asked) = beside.control.as_ref().and_then(Server::asked) {
             let answer = daemon.answer(now(), &asked.ask, asked.is_privileged);
@@ -74,8 +80,9 @@ fn wait(daemon: &Daemon, beside: &Beside, ends: Option<Nanos>) {
     let next = ends.map_or(daemon.next(), |ends| daemon.next().min(ends));
     let until = Duration::from_nanos((next - now().at).0).clamp(LEAST, LONGEST);
     let Ok(timeout) = Timespec::try_from(until) else { return };
+    let of_devices = daemon.watched().flat_map(|watched| watched.eyes().fds());
     let fds: Vec<_> =
-        daemon.watched().flat_map(|watched| watched.eyes().fds()).chain(beside.control.as_ref().map(Server::fd)).collect();
+        of_devices.chain(beside.control.as_ref().map(Server::fd)).chain(beside.hot_plug.as_ref().map(HotPlug::fd)).collect();
     let mut polled: Vec<PollFd> = fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();
     match poll(&mut polled, Some(&timeout)) {
         Ok(_) | Err(Errno::INTR) => {}

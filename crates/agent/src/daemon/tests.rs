@@ -372,6 +372,18 @@ fn devices_come_and_go() {
 }
 
 #[test]
+fn a_device_that_the_kernel_announces_is_found_at_once() {
+    let mut scene = Scene::new("");
+    scene.pass(6, 5);
+    plug(scene.root.path(), "sdb", &[]);
+    scene.pass(1, 5);
+    assert_eq!(scene.daemon.watched().count(), 1, "the next look is some seconds away");
+    scene.daemon.devices_changed(scene.moment());
+    scene.pass(1, 5);
+    assert_eq!(scene.daemon.watched().count(), 2);
+}
+
+#[test]
 fn what_is_left_alone_is_listed_with_the_reason() {
     let mut scene = Scene::new("[[device]]\nname = \"sdb\"\nmode = \"leave-alone\"\n");
     plug(scene.root.path(), "sdb", &[]);

@@ -14,6 +14,7 @@ use agent::daemon::{Daemon, Wants};
 use agent::metrics::{self, Metrics};
 use agent::notify::Notify;
 use agent::sysfs::Sysfs;
+use agent::topology::HotPlug;
 use anyhow::{Context as _, bail};
 use nix::unistd::{Gid, User, setgid, setgroups, setuid};
 use terminal::Failed;
@@ -36,7 +37,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    log_to_stderr();
+    log_to_stderr()?;
     let configuration = args.configured.load()?;
     let named = names(&args.devices)?;
     let user = configuration.user.as_deref().map(user).transpose()?;
@@ -72,9 +73,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         info!("nothing is tuned: the configuration says mode = \"act\" of no device, and none is named");
     }
     notify.ready(&status);
-    let beside = Beside { control: Some(control), notify, stop: terminal::interrupted(), lasts: None };
+    let beside = Beside { control: Some(control), hot_plug: hot_plug(), notify, stop: terminal::interrupted(), lasts: None };
     run_daemon(&mut daemon, &beside, |_| Ok(()))?;
     Ok(())
+}
+
+/// Listens to the kernel's messages, where that is not forbidden.
+fn hot_plug() -> Option<HotPlug> {
+    HotPlug::listen().inspect_err(|error| info!("devices that come and go are noticed some seconds later: {error}")).ok()
 }
 
 /// Fails loudly where a sandbox, or a missing applier, forbids all of the work.

@@ -34,7 +34,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    log_to_stderr();
+    log_to_stderr()?;
     terminal::outlive_interrupts();
     let configuration = args.configured.load()?;
     let users = args.user.iter().map(|user| number(user)).collect::<anyhow::Result<Vec<u32>>>()?;
@@ -49,6 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         users,
         rules: Rules { machine: configuration.may_touch_machine(), ..Rules::default() },
         log: |line| tracing::info!("{line}"),
+        details: |line| tracing::debug!("{line}"),
         ..Options::new(stop(args.ends_with_stdin)?)
     };
     let notify = Notify::from_environment().context("NOTIFY_SOCKET")?;

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use agent::configuration::{Configuration, Sources};
 use agent::sysfs::Sysfs;
 use agent::topology;
+use anyhow::Context as _;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Where the configuration is.
@@ -44,12 +45,24 @@ pub fn names(given: &[String]) -> anyhow::Result<Vec<String>> {
     given.iter().map(|one| Ok(topology::find(&sysfs, one)?.0.name)).collect()
 }
 
-/// Sends the log to standard error: with times on a terminal or in a file, without them to the journal, which has its own.
-pub fn log_to_stderr() {
+/// How much is logged, as in `debug`.
+const LOG: &str = "SEEKWISE_LOG";
+
+/// Sends the log to standard error: with times on a terminal or in a file, without them to the journal, which has its own. How much of it
+/// is what the environment variable `SEEKWISE_LOG` says.
+///
+/// # Errors
+/// It says something else than a level.
+pub fn log_to_stderr() -> anyhow::Result<()> {
     let is_journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    let format = tracing_subscriber::fmt().with_max_level(LevelFilter::INFO).with_writer(std::io::stderr).with_target(false);
+    let level = match std::env::var(LOG) {
+        Ok(said) => said.parse().ok().with_context(|| format!("{LOG}={said}: should be off, error, warn, info, debug or trace"))?,
+        Err(_) => LevelFilter::INFO,
+    };
+    let format = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false);
     // There is one already only in a test.
     let _ = if is_journal { format.without_time().with_ansi(false).try_init() } else { format.with_ansi(false).try_init() };
+    Ok(())
 }
 
 /// Whether this is root.

@@ -1,9 +1,8 @@
 //! `seekwise-agent restore`: everything back.
 
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use agent::applier::{Client, Kind, Listen, Options, Outcome, Restored, serve};
+use agent::applier::{Client, Kind, Outcome, Restored, restore_alone};
 use agent::control::{self, Answer, Ask};
 use agent::daemon::restored;
 use anyhow::Context as _;
@@ -38,7 +37,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let restored = match applier.and_then(|mut client| client.restore(args.device.as_deref())) {
                 Ok(restored) => restored,
                 // None is there, or it was ended at this moment.
-                Err(error) if error.kind == Kind::Unreachable && is_root() => without_applier(args)?,
+                Err(error) if error.kind == Kind::Unreachable && is_root() => {
+                    restore_alone(&args.journal, args.device.as_deref()).map_err(|error| Failed(error.to_string()))?
+                }
                 Err(error) => return Err(Failed(error.to_string()).into()),
             };
             outcome(&restored)?
@@ -54,31 +55,4 @@ fn outcome(restored: &[Restored]) -> anyhow::Result<Vec<String>> {
     let sentence = |one: &Restored| format!("{}: {}", one.device, self::restored(one));
     let failed: Vec<String> = restored.iter().filter(|one| matches!(one.outcome, Outcome::Failed { .. })).map(sentence).collect();
     if failed.is_empty() { Ok(restored.iter().map(sentence).collect()) } else { Err(Failed(failed.join("; ")).into()) }
-}
-
-/// An applier for just this, in a folder that nobody else can look into.
-fn without_applier(args: &Args) -> anyhow::Result<Vec<Restored>> {
-    let folder = tempfile::tempdir()?;
-    let socket = folder.path().join("applier.sock");
-    let (stop, ends) = UnixStream::pair()?;
-    let options = Options {
-        journal: args.journal.clone(),
-        listen: Listen::At(socket.clone()),
-        log: terminal::eprint_line,
-        ..Options::new(stop.into())
-    };
-    std::thread::scope(|scope| {
-        let serving = scope.spawn(|| serve(options));
-        let restored = loop {
-            match Client::connect(&socket) {
-                Ok(mut client) => break client.restore(args.device.as_deref()),
-                Err(_) if serving.is_finished() => break Ok(Vec::new()),
-                Err(_) => std::thread::sleep(std::time::Duration::from_millis(5)),
-            }
-        };
-        drop(ends);
-        let served = serving.join().map_err(|_| Failed("the applier panicked".to_owned()))?;
-        served.map_err(|error| Failed(error.to_string()))?;
-        Ok(restored.map_err(|error| Failed(error.to_string()))?)
-    })
 }

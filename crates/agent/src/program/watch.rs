@@ -11,6 +11,7 @@ use agent::daemon::{Daemon, Wants};
 use agent::metrics::Metrics;
 use agent::notify::Notify;
 use agent::sysfs::Sysfs;
+use agent::topology::HotPlug;
 use terminal::Failed;
 
 use super::{Configured, names, say};
@@ -41,7 +42,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let wants = Wants { configuration, named, mode: Some(Mode::Watch) };
     let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept);
     let lasts = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let beside = Beside { control: None, notify: Notify::default(), stop: terminal::interrupted(), lasts };
+    let beside =
+        Beside { control: None, hot_plug: HotPlug::listen().ok(), notify: Notify::default(), stop: terminal::interrupted(), lasts };
     let width = terminal::style().0;
     daemon.step(began);
     if daemon.watched().count() == 0 {

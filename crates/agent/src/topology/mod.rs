@@ -10,6 +10,7 @@
 //! Linux names what stands on a device, or on a partition of it, in its folder `holders`, and what a device stands on in `slaves`.
 
 mod find;
+mod hotplug;
 mod read;
 mod stack;
 #[cfg(test)]
@@ -21,6 +22,7 @@ use std::path::PathBuf;
 use crate::sysfs::Sysfs;
 
 pub use find::find;
+pub use hotplug::HotPlug;
 pub use stack::{Stack, stacks};
 
 /// A whole block device.

@@ -13,6 +13,7 @@ use agent::sysfs::Files;
 const EACCES: i32 = 13;
 const EINVAL: i32 = 22;
 pub const EIO: i32 = 5;
+pub const ENOSPC: i32 = 28;
 pub const EROFS: i32 = 30;
 const ENOENT: i32 = 2;
 
@@ -240,6 +241,8 @@ pub enum Fault {
     KilledIn(usize),
     /// This write fails, once.
     Fails(usize, i32),
+    /// From this write on there is no room for a file's content.
+    Full(usize),
     /// The kernel's settings cannot be written.
     Forbidden(i32),
     /// The disk is pulled out before this operation.
@@ -486,6 +489,9 @@ impl Files for Process {
 
     fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         let fate = self.write_operation()?;
+        if matches!(self.fault, Fault::Full(at) if self.count.writes() >= at) {
+            return Err(error(ENOSPC));
+        }
         let kept = if matches!(fate, Fate::Half) { bytes.len() / 2 } else { bytes.len() };
         let mut inner = self.machine.inner();
         inner.files.insert(path.to_owned(), bytes[..kept].to_vec());

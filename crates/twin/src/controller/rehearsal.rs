@@ -79,6 +79,7 @@ impl Twin {
     }
 
     fn load(&self, (from, to): (Nanos, Nanos)) -> (Load, Option<Above>) {
+        let from = from.max(self.recording.known_from());
         let under_way = |seen: &&Seen| seen.completed >= from && seen.request.arrival < to;
         let asked = || self.recording.seen().chain(self.recording.flushes());
         let waiting: Vec<Seen> = self.recording.under_way().collect();

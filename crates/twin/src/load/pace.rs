@@ -74,7 +74,7 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
     // The latest completion before each request, and how many requests have come since.
     let mut since_last = (Nanos::ZERO, 0);
     let mut least_under_way: Option<u32> = None;
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<Step> = Vec::with_capacity(seen.len());
     for (number, seen) in seen.iter().enumerate() {
         let request = &seen.request;
         let arrival = request.arrival;
@@ -195,15 +195,28 @@ fn is_paced(answered: &[(f64, f64)]) -> bool {
     waits.iter().map(likelihood).sum::<f64>() > 0.0
 }
 
-/// The rate of requests due at random, a second, at which so many of them are due before these answers have come.
+/// No stream has more requests due, a second.
+const HIGHEST_RATE: f64 = 1e6;
+
+/// The rate of requests due at random, a second, at which so many of them are due before these answers have come. Newton's method from
+/// below: the number expected is concave in the rate, so that no step goes too far, and a handful are enough for as many digits as there are.
 fn rate_of_being_late(waits: &[(f64, bool)], late: f64) -> f64 {
-    let expected = |rate: f64| waits.iter().map(|(wait_s, _)| 1.0 - (-rate * wait_s).exp()).sum::<f64>();
-    let (mut low, mut high) = (0.0, 1e6);
+    let mut rate = 0.0;
     for _ in 0..60 {
-        let middle = f64::midpoint(low, high);
-        if expected(middle) < late { low = middle } else { high = middle }
+        let (in_time, slope) = waits.iter().fold((0.0, 0.0), |(in_time, slope), (wait_s, _)| {
+            let one = (-rate * wait_s).exp();
+            (in_time + one, slope + wait_s * one)
+        });
+        let step = (late - (waits.len() as f64 - in_time)) / slope;
+        rate += step;
+        if rate.is_nan() || rate >= HIGHEST_RATE {
+            return HIGHEST_RATE;
+        }
+        if step <= 1e-12 * rate {
+            break;
+        }
     }
-    high
+    rate
 }
 
 /// How far the middle nine tenths of the values are from their mean, squared: a few long pauses must not hide the rest.
@@ -219,6 +232,17 @@ fn spread(mut values: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rate_is_the_one_at_which_so_many_are_late() {
+        for (rate, count) in [(3.0, 10), (2_500.0, 1_000), (80_000.0, 200)] {
+            let waits: Vec<(f64, bool)> = (1..=count).map(|number| (1e-5 * f64::from(number), true)).collect();
+            let late = waits.iter().map(|(wait_s, _)| 1.0 - (-rate * wait_s).exp()).sum::<f64>();
+            let found = rate_of_being_late(&waits, late);
+            assert!((found / rate - 1.0).abs() < 1e-9, "{found} and not {rate}");
+        }
+        assert_eq!(rate_of_being_late(&[(1e-3, true)], 1.0), HIGHEST_RATE, "all are late");
+    }
 
     #[test]
     fn a_clock_that_makes_up_for_a_stall_at_once_is_told_by_its_ticks() {

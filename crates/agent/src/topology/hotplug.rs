@@ -1,0 +1,69 @@
+//! Says when block devices come, go or change: the kernel's own messages, which everybody may listen to.
+//!
+//! Source: `lib/kobject_uevent.c`. A message is a head, as in `add@/devices/…/block/sda`, then lines such as `SUBSYSTEM=block`, each ended by
+//! a zero byte.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::netlink::{KOBJECT_UEVENT, SocketAddrNetlink};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, bind, recv, socket_with};
+
+/// The group that the kernel itself tells; what udev makes of it goes to another one.
+const KERNEL: u32 = 1;
+/// No message of the kernel's is longer (`UEVENT_BUFFER_SIZE`, and the head).
+const LONGEST: usize = 4 << 10;
+
+/// Listens.
+#[derive(Debug)]
+pub struct HotPlug {
+    socket: OwnedFd,
+}
+
+impl HotPlug {
+    /// From now on.
+    ///
+    /// # Errors
+    /// A sandbox forbids it.
+    pub fn listen() -> io::Result<HotPlug> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(KOBJECT_UEVENT))?;
+        bind(&socket, &SocketAddrNetlink::new(0, KERNEL))?;
+        Ok(HotPlug { socket })
+    }
+
+    /// Whether something was said of a block device since the last time. Where more was said than fits, something may have been.
+    pub fn is_told(&self) -> bool {
+        let mut message = [0; LONGEST];
+        let mut is_told = false;
+        loop {
+            match recv(&self.socket, &mut message, RecvFlags::empty()) {
+                Ok((length, _)) => is_told |= is_of_block(&message[..length]),
+                Err(Errno::INTR) => {}
+                Err(Errno::NOBUFS) => is_told = true,
+                Err(_) => return is_told,
+            }
+        }
+    }
+
+    /// What becomes readable when something is said.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn is_of_block(message: &[u8]) -> bool {
+    message.split(|&byte| byte == 0).any(|line| line == b"SUBSYSTEM=block")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_block_devices_is_told_from_the_rest() {
+        assert!(is_of_block(b"add@/devices/virtual/block/loop9\0ACTION=add\0SUBSYSTEM=block\0SEQNUM=1\0"));
+        assert!(!is_of_block(b"add@/devices/block\0ACTION=add\0SUBSYSTEM=net\0") && !is_of_block(b""));
+    }
+}

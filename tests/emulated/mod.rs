@@ -1,0 +1,126 @@
+//! An emulated disk under the real kernel, and what tests need around it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Nothing takes longer, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+pub fn agent() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
+}
+
+/// The program that emulates disks; beside this one if the workspace was built.
+pub fn seekwise() -> PathBuf {
+    agent().with_file_name("seekwise")
+}
+
+/// Whether this can run, and nothing `more` is missing; says why if not.
+pub fn can_run(more: &[(bool, &str)]) -> bool {
+    let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
+    let missing = [
+        (fs::read_to_string("/proc/self/status").is_ok_and(|status| !status.contains("Uid:\t0\t")), "root"),
+        (!opens("/dev/fuse"), "/dev/fuse"),
+        (!opens("/dev/loop-control"), "/dev/loop-control"),
+        (Command::new("losetup").arg("--version").output().is_err(), "losetup"),
+        (!seekwise().exists(), "the program seekwise beside seekwise-agent (cargo build -p seekwise)"),
+        (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
+    ];
+    match missing.iter().chain(more).find(|(is_missing, _)| *is_missing) {
+        Some((_, what)) => {
+            eprintln!("skipped: needs {what}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// Waits until this holds, and fails if it does not in time.
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+pub fn signal(process: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &process.to_string()]).status().unwrap().success(), "kill {signal} {process}");
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// An emulated disk, and somebody who reads from it.
+pub struct Disk {
+    emulator: Child,
+    reader: Child,
+    pub name: String,
+    _folder: tempfile::TempDir,
+}
+
+impl Disk {
+    pub fn new() -> Disk {
+        let folder = tempfile::tempdir().unwrap();
+        let mut emulator = Command::new(seekwise())
+            .args(["emulate", "--attach", "--with-way", "--size", "64M", "--disk", "sata7200", "--scale", "10"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
+        let place = lines.next().unwrap().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        let name = place.trim_start_matches("/dev/").to_owned();
+        let reads = format!("while dd if={place} of=/dev/null bs=4k iflag=direct status=none; do :; done");
+        let reader = Command::new("bash").args(["-c", &reads]).stderr(Stdio::null()).spawn().unwrap();
+        Disk { emulator, reader, name, _folder: folder }
+    }
+
+    pub fn queue(&self) -> PathBuf {
+        Path::new("/sys/block").join(&self.name).join("queue")
+    }
+
+    pub fn scheduler(&self) -> String {
+        let all = fs::read_to_string(self.queue().join("scheduler")).unwrap_or_default();
+        all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
+    }
+
+    /// It is gone, and whoever reads from it.
+    pub fn pull_out(&mut self) {
+        let _ = self.reader.kill();
+        let _ = self.reader.wait();
+        if matches!(self.emulator.try_wait(), Ok(None)) {
+            signal(self.emulator.id(), "-TERM");
+            let _ = self.emulator.wait();
+        }
+    }
+
+    /// What is not as it was.
+    pub fn differences(&self, before: &BTreeMap<String, String>) -> String {
+        let now = self.settings();
+        let names: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+        let differs = |name: &&&String| before.get(**name) != now.get(**name);
+        let line = |name: &String| format!("{name}: {:?} and not {:?}\n", now.get(name), before.get(name));
+        names.iter().filter(differs).map(|name| line(name)).collect()
+    }
+
+    /// Every setting of the queue, and of its scheduler.
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        let folders = [self.queue(), self.queue().join("iosched")];
+        let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        entries.filter_map(|entry| Some((entry.path().display().to_string(), fs::read_to_string(entry.path()).ok()?))).collect()
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.pull_out();
+    }
+}

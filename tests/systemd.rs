@@ -1,0 +1,231 @@
+//! The package under a real systemd: both units start with their hardening in force, and whatever systemd, dpkg or `kill` do to them, the
+//! disk ends as it should.
+//!
+//! systemd runs as the first process of namespaces of its own, over a throw-away copy of this machine's files (`systemd/boot`), and tunes
+//! an emulated disk under this machine's kernel. Needs what `agent.rs` needs, systemd, dpkg, and a cgroup2 hierarchy.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod emulated;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use emulated::{Disk, agent, can_run, text, until};
+
+const WATCHER: &str = "seekwise-agent.service";
+const APPLIER: &str = "seekwise-applier.service";
+const SOCKET: &str = "seekwise-applier.socket";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Where groups of processes are, if this machine has cgroup2 and it may be written to.
+fn groups() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let place = mounts.lines().find(|line| line.split(' ').nth(2) == Some("cgroup2"))?.split(' ').nth(1)?;
+    let group = Path::new(place).join(format!("seekwise-test-{}", std::process::id()));
+    fs::create_dir(&group).ok()?;
+    Some(group)
+}
+
+/// A machine of which only the files and the first process are its own.
+struct Booted {
+    unshare: Child,
+    first: u32,
+    group: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Booted {
+    fn new(group: PathBuf) -> Booted {
+        let folder = tempfile::tempdir().unwrap();
+        let boot = root().join("tests/systemd/boot");
+        let mut unshare = Command::new(boot).arg(folder.path()).arg(&group).stdin(Stdio::null()).spawn().unwrap();
+        let mut first = None;
+        until("there is a first process", || {
+            assert!(unshare.try_wait().unwrap().is_none(), "systemd did not boot");
+            let children = fs::read_to_string(format!("/proc/{0}/task/{0}/children", unshare.id())).unwrap_or_default();
+            first = children.split_whitespace().next().map(|process| process.parse().unwrap());
+            first.is_some()
+        });
+        let booted = Booted { unshare, first: first.unwrap(), group, _folder: folder };
+        until("it runs", || text(&booted.run(&["systemctl", "is-system-running"]).stdout).trim() == "running");
+        booted
+    }
+
+    fn run(&self, command: &[&str]) -> Output {
+        let first = self.first.to_string();
+        let namespaces = ["--mount", "--pid", "--cgroup", "--uts", "--ipc", "--target", &first, "--"];
+        Command::new("nsenter").args(namespaces).args(command).stdin(Stdio::null()).output().unwrap()
+    }
+
+    /// Standard output of a command that succeeds.
+    fn succeeds(&self, command: &[&str]) -> String {
+        let output = self.run(command);
+        assert!(output.status.success(), "{command:?}: {}{}\n{}", text(&output.stdout), text(&output.stderr), self.log());
+        text(&output.stdout)
+    }
+
+    /// What both services said.
+    fn log(&self) -> String {
+        text(&self.run(&["journalctl", "--no-pager", "--output=short-monotonic", "--unit=seekwise-*"]).stdout)
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root{path}", self.first))
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn property(&self, unit: &str, name: &str) -> String {
+        self.succeeds(&["systemctl", "show", "--value", "--property", name, unit]).trim().to_owned()
+    }
+
+    fn is_active(&self, unit: &str) -> bool {
+        self.property(unit, "ActiveState") == "active"
+    }
+
+    /// Waits until the unit runs as another process than this one.
+    fn runs_anew(&self, unit: &str, process: &str) {
+        until("it runs again", || {
+            let now = self.property(unit, "MainPID");
+            self.is_active(unit) && now != "0" && now != process
+        });
+    }
+}
+
+impl Drop for Booted {
+    fn drop(&mut self) {
+        let _ = self.unshare.kill();
+        let _ = self.unshare.wait();
+        // A group can only be removed once the last process is gone, which is soon after the first one.
+        let remove = |folder: &Path| Command::new("find").arg(folder).args(["-depth", "-type", "d", "-delete"]).output();
+        for _ in 0..100 {
+            let _ = remove(&self.group);
+            if !self.group.exists() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Builds the package of the programs that are tested, and returns its file.
+fn package(folder: &Path) -> PathBuf {
+    let mut build = Command::new(root().join("packaging/build-deb"));
+    build.arg(folder).env("PROGRAMS", agent().parent().unwrap()).env("COMPRESSION", "-Znone");
+    let built = build.output().unwrap();
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    fs::read_dir(folder).unwrap().next().unwrap().unwrap().path()
+}
+
+#[test]
+fn under_systemd_it_starts_hardened_and_whatever_ends_it_the_disk_is_as_before() {
+    let is_missing = |program: &str| Command::new(program).arg("--version").output().is_err();
+    let needs = [
+        (!Path::new("/lib/systemd/systemd").exists(), "systemd"),
+        (is_missing("dpkg-deb"), "dpkg-deb"),
+        (is_missing("nsenter"), "nsenter"),
+    ];
+    if !can_run(&needs) {
+        return;
+    }
+    let Some(group) = groups() else {
+        eprintln!("skipped: needs a cgroup2 hierarchy that may be written to");
+        return;
+    };
+    let booted = Booted::new(group);
+    let mut disk = Disk::new();
+    let (before, found) = (disk.settings(), disk.scheduler());
+    let is_as_before = |disk: &Disk| disk.settings() == before;
+    let sets_something = |disk: &Disk| until("something is set", || disk.scheduler() != found);
+
+    install(&booted, &disk.name);
+    booted.succeeds(&["systemctl", "enable", "--now", SOCKET]);
+    assert!(!booted.is_active(APPLIER) && !booted.is_active(WATCHER) && is_as_before(&disk));
+    booted.succeeds(&["systemctl", "enable", "--now", WATCHER]);
+    // `start` returned because the service said that it is ready.
+    assert_eq!(booted.property(WATCHER, "StatusText"), "tunes 1 and watches 0 devices", "{}", booted.log());
+    assert!(booted.is_active(APPLIER), "it is started when it is asked");
+    sets_something(&disk);
+    both_are_confined(&booted);
+
+    booted.succeeds(&["systemctl", "stop", WATCHER]);
+    assert!(is_as_before(&disk), "stopped:\n{}{}", disk.differences(&before), booted.log());
+    booted.succeeds(&["systemctl", "start", WATCHER]);
+    sets_something(&disk);
+    booted.succeeds(&["systemctl", "stop", APPLIER]);
+    assert!(is_as_before(&disk), "the applier stopped:\n{}{}", disk.differences(&before), booted.log());
+    // The watcher asks, and has it started.
+    sets_something(&disk);
+    booted.succeeds(&["systemctl", "restart", WATCHER, APPLIER]);
+    sets_something(&disk);
+
+    let process = booted.property(WATCHER, "MainPID");
+    booted.succeeds(&["systemctl", "kill", "--signal=KILL", WATCHER]);
+    until("the applier puts everything back after the watcher was killed", || is_as_before(&disk));
+    booted.runs_anew(WATCHER, &process);
+    sets_something(&disk);
+    let process = booted.property(APPLIER, "MainPID");
+    booted.succeeds(&["systemctl", "kill", "--signal=KILL", APPLIER]);
+    booted.runs_anew(APPLIER, &process);
+    until("the next applier puts everything back", || booted.log().contains("left from before: scheduler"));
+    sets_something(&disk);
+    let process = booted.property(WATCHER, "MainPID");
+    booted.succeeds(&["systemctl", "kill", "--signal=STOP", WATCHER]);
+    until("the watchdog ends it, and the applier puts everything back", || is_as_before(&disk));
+    booted.runs_anew(WATCHER, &process);
+    assert!(booted.log().contains("Watchdog timeout"), "{}", booted.log());
+    sets_something(&disk);
+
+    booted.succeeds(&["dpkg", "--no-triggers", "--remove", "seekwise"]);
+    assert!(is_as_before(&disk), "removed:\n{}{}", disk.differences(&before), booted.log());
+    assert!(booted.path("/var/lib/seekwise-agent").exists(), "the history stays until it is purged");
+    booted.succeeds(&["dpkg", "--no-triggers", "--purge", "seekwise"]);
+    let left = booted.succeeds(&["find", "/etc", "/run", "/usr/bin", "/usr/lib", "/usr/share", "/var/lib", "-name", "*seekwise*"]);
+    let of_this_test = format!("/etc/systemd/system/{WATCHER}.d\n");
+    assert_eq!(left, of_this_test, "purging leaves nothing behind");
+    disk.pull_out();
+}
+
+/// Installs the package, and has this disk tuned and no other touched.
+fn install(booted: &Booted, disk: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::copy(package(folder.path()), booted.path("/tmp/seekwise.deb")).unwrap();
+    booted.succeeds(&["dpkg", "--no-triggers", "--install", "/tmp/seekwise.deb"]);
+    // It goes from one scheduler to the next every second, whatever the disk is asked.
+    let device = format!("[[device]]\nname = \"{disk}\"\nmode = \"act\"\ncontroller = \"rotate:window_ms=1000\"\n");
+    let rest = "candidates = [\"kernel\"]\nchanges_per_minute = 60\n";
+    booted.write("/etc/seekwise/agent.toml.d/50-test.conf", &format!("mode = \"leave-alone\"\n\n{device}{rest}"));
+    // A minute, as it comes, is more than a test should take.
+    booted.write(&format!("/etc/systemd/system/{WATCHER}.d/test.conf"), "[Service]\nWatchdogSec=3\n");
+    booted.succeeds(&["systemctl", "daemon-reload"]);
+}
+
+/// The watcher is nobody in particular, the applier is root, and neither may do more than its unit says.
+fn both_are_confined(booted: &Booted) {
+    for (unit, is_root) in [(WATCHER, false), (APPLIER, true)] {
+        let process = booted.property(unit, "MainPID");
+        let status = fs::read_to_string(booted.path(&format!("/proc/{process}/status"))).unwrap();
+        assert_eq!(status.contains("\nUid:\t0\t"), is_root, "{unit}: {status}");
+        for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+            assert!(status.contains(line), "{unit}: {line} is missing in\n{status}");
+        }
+        let mounts = fs::read_to_string(booted.path(&format!("/proc/{process}/mounts"))).unwrap();
+        let is_read_only = |place: &str| {
+            let mount =
+                mounts.lines().rfind(|line| line.split(' ').nth(1) == Some(place)).unwrap_or_else(|| panic!("{unit}: {mounts}"));
+            mount.split(' ').nth(3).unwrap().split(',').any(|option| option == "ro")
+        };
+        assert!(is_read_only("/") && is_read_only("/sys/fs/cgroup"), "{unit}: {mounts}");
+        assert_eq!(is_read_only("/sys"), !is_root, "{unit}: {mounts}");
+    }
+}
