@@ -35,6 +35,7 @@ pub use watched::{Latest, Means, News, Standing, Watched};
 use crate::applier::{Outcome, Restored};
 use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
 use crate::control::{Answer, Ask, DeviceStatus, Differs, Status};
+use crate::learning::{Learner, Memory};
 use crate::metrics::Metrics;
 use crate::observe::Eyes;
 use crate::sysfs::Sysfs;
@@ -105,6 +106,8 @@ pub struct Daemon {
     root: PathBuf,
     wants: Wants,
     opens: Box<dyn Opens>,
+    /// What comes with the program; and with what is known of this machine.
+    shipped: Arc<Experience>,
     experience: Arc<Experience>,
     devices: BTreeMap<Identity, Watched>,
     /// Devices that are not watched, and why.
@@ -113,6 +116,9 @@ pub struct Daemon {
     /// The number of each device's latest change.
     changes: BTreeMap<String, u64>,
     metrics: Metrics,
+    /// What was learned on this machine.
+    memory: Option<Memory>,
+    learner: Option<Learner>,
     looks: Nanos,
     began: Moment,
 }
@@ -131,14 +137,39 @@ impl Daemon {
             root,
             wants,
             opens,
+            shipped: experience.clone(),
             experience,
             devices: BTreeMap::new(),
             left_alone: BTreeMap::new(),
             history,
             changes: BTreeMap::new(),
             metrics,
+            memory: None,
+            learner: None,
             looks: began.at,
             began,
+        }
+    }
+
+    /// The same, with a knowledge base: what it knows serves controllers from the beginning.
+    pub fn remembering(mut self, memory: Memory) -> Daemon {
+        self.memory = Some(memory);
+        self.recall();
+        self
+    }
+
+    /// The same, that also learns.
+    pub fn learning(self, learner: Learner) -> Daemon {
+        Daemon { learner: Some(learner), ..self }
+    }
+
+    /// Takes in what the knowledge base has. Without one that can be read it goes on with what it knows.
+    fn recall(&mut self) {
+        let Some(memory) = &self.memory else { return };
+        match memory.experience() {
+            Ok(known) if known.cases.is_empty() && known.pools.is_empty() => {}
+            Ok(known) => self.experience = Arc::new(self.shipped.and(&known)),
+            Err(error) => warn!("what was learned is not known: {error}"),
         }
     }
 
@@ -179,6 +210,21 @@ impl Daemon {
         }
         all.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
         gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
+        self.learn(now);
+    }
+
+    /// Begins and ends lessons. After one, what it brought serves all devices.
+    fn learn(&mut self, now: Moment) {
+        let Some(learner) = &mut self.learner else { return };
+        let mut devices: Vec<&mut Watched> = self.devices.values_mut().collect();
+        let errors = |name: &str| guard::errors(&self.sysfs, name);
+        let news = learner.step(now, &mut devices, &self.experience, errors);
+        let has_ended = devices.iter_mut().any(|watched| watched.lesson_ended());
+        news.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        if has_ended {
+            self.recall();
+            self.devices.values_mut().for_each(|watched| watched.know(now.at, self.experience.clone()));
+        }
     }
 
     fn look_for_devices(&mut self, now: Moment) {
@@ -321,8 +367,14 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             runs_for_s: (now.at - self.began.at).as_secs_f64(),
             devices: self.devices.values().map(device_status).collect(),
+            learning: self.learns(now),
             left_alone: self.left_alone.iter().map(|(identity, why)| (identity.name.clone(), why.clone())).collect(),
         }
+    }
+
+    /// What it learns, or why it learns nothing, as a sentence; `None` if it is not to learn.
+    pub fn learns(&self, now: Moment) -> Option<String> {
+        self.learner.as_ref().map(|learner| learner.says(now, self.devices.values()))
     }
 
     /// What is in force and is not what was wanted.
@@ -344,6 +396,7 @@ impl Daemon {
     pub fn end(&mut self, now: Moment) {
         let mut came = Vec::new();
         for (identity, watched) in &mut self.devices {
+            came.extend(watched.end_lesson(now.at, "the agent ends").into_iter().map(|one| (identity.name.clone(), one)));
             if watched.settings().exit == Exit::Restore && *watched.acts() == Acts::Yes {
                 match watched.restore(now.at) {
                     Ok(news) => came.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
@@ -357,6 +410,7 @@ impl Daemon {
 
 fn device_status(watched: &Watched) -> DeviceStatus {
     let (state, why) = match watched.acts() {
+        _ if watched.lesson().is_some() => ("learned on", None),
         Acts::Yes => ("tuned", None),
         Acts::Watches => ("watched", None),
         Acts::StoodDown(why) => ("stood down", Some(why.clone())),

@@ -139,6 +139,11 @@ impl Hands for Applied {
         self.ask(Client::resume)
     }
 
+    fn at_exit(&mut self, policy: AtExit) -> Result<(), ApplierError> {
+        self.policy = policy;
+        self.ask(|client, device| client.at_exit(device, policy))
+    }
+
     fn restore(&mut self) -> Result<Vec<Restored>, ApplierError> {
         self.ask(|client, device| client.restore(Some(device)))
     }

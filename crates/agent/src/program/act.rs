@@ -14,6 +14,7 @@ use agent::daemon::history::History;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, now, run as run_daemon};
 use agent::daemon::{Daemon, Wants};
+use agent::learning::{self, Equipment as _, Learner, Memory};
 use agent::metrics::{self, Metrics};
 use agent::notify::Notify;
 use agent::sysfs::Sysfs;
@@ -47,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let named = names(&args.devices)?;
     let user = configuration.user.as_deref().map(user).transpose()?;
     // Started before privileges are given up, and ended by the end of its standard input, whatever becomes of this process.
-    let _applier = OwnApplier::start_if_needed(args, &configuration, user.as_ref())?;
+    let _applier = OwnApplier::start_if_needed(&args.journal, &args.configured, &configuration, user.as_ref())?;
     for folder in [configuration.socket.parent(), Some(configuration.state_directory.as_path())].into_iter().flatten() {
         make(folder, user.as_ref())?;
     }
@@ -67,7 +68,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let experience = configuration.experience()?;
     let mode = (!named.is_empty()).then_some(Mode::Act);
     let wants = Wants { configuration, named, mode };
-    let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, (experience, history, metrics));
+    let memory = Memory::below(&wants.configuration.state_directory);
+    let learner = learner(&sysfs, &wants.configuration, &memory);
+    let daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, (experience, history, metrics)).remembering(memory);
+    let mut daemon = match learner {
+        Some(learner) => daemon.learning(learner),
+        None => daemon,
+    };
     daemon.step(began);
     expect_something(&daemon)?;
     let tuned = daemon.watched().filter(|watched| watched.settings().mode == Mode::Act).count();
@@ -78,13 +85,24 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         info!("nothing is tuned: the configuration says mode = \"act\" of no device, and none is named");
     }
     notify.ready(&status);
-    let beside = Beside { control: Some(control), notify, stop: terminal::interrupted(), lasts: None };
+    let beside = Beside { control: Some(control), notify, stop: terminal::interrupted(), lasts: None, monitor: None };
     run_daemon(&mut daemon, &beside, |_| Ok(()))?;
     Ok(())
 }
 
+/// What learns by the configuration's plan, if that names a scratch file.
+fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Option<Learner> {
+    let scratch = configuration.learning.scratch.clone()?;
+    let equipment = learning::Machine { sysfs: sysfs.clone(), scratch };
+    // Its filesystem may be mounted later: the daemon tunes meanwhile, and `status` says what is in the way.
+    if let Err(why) = equipment.device() {
+        warn!("learning: {why}");
+    }
+    Some(Learner::new(configuration.learning.clone(), false, Box::new(equipment), memory.clone()))
+}
+
 /// Fails loudly where a sandbox, or a missing applier, forbids all of the work.
-fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
+pub fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
     let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::daemon::history::Kind::Trouble);
     let troubles: Vec<String> = troubles.map(|entry| format!("{}: {}", entry.device, entry.why)).collect();
     if daemon.watched().count() == 0 && !troubles.is_empty() {
@@ -99,7 +117,7 @@ fn user(name: &str) -> anyhow::Result<User> {
 }
 
 /// A folder that is there only while the daemon runs as a service, or is made by its package.
-fn make(folder: &Path, user: Option<&User>) -> anyhow::Result<()> {
+pub fn make(folder: &Path, user: Option<&User>) -> anyhow::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -128,14 +146,23 @@ fn become_user(user: &User) -> anyhow::Result<()> {
 
 /// An applier that was started because none was there. Started again if it is killed: as long as something is set that is to be put back,
 /// somebody must be able to.
-struct OwnApplier {
+pub struct OwnApplier {
     /// The end of its standard input ends it; it puts back what is to be put back.
     input: Arc<Mutex<Option<ChildStdin>>>,
     watches: Option<JoinHandle<()>>,
 }
 
 impl OwnApplier {
-    fn start_if_needed(args: &Args, configuration: &Configuration, user: Option<&User>) -> anyhow::Result<Option<OwnApplier>> {
+    /// Starts one as root, if none listens where the configuration says.
+    ///
+    /// # Errors
+    /// It cannot be started, or ends at once.
+    pub fn start_if_needed(
+        journal: &Path,
+        configured: &Configured,
+        configuration: &Configuration,
+        user: Option<&User>,
+    ) -> anyhow::Result<Option<OwnApplier>> {
         let socket = &configuration.applier_socket;
         if !is_root() || Client::connect(socket).is_ok() {
             return Ok(None);
@@ -144,8 +171,8 @@ impl OwnApplier {
             make(folder, None)?;
         }
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(&args.journal);
-        if let Some(file) = args.configured.file() {
+        command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(journal);
+        if let Some(file) = configured.file() {
             command.arg("--config").arg(file);
         }
         if let Some(user) = user {

@@ -41,7 +41,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let wants = Wants { configuration, named, mode: Some(Mode::Watch) };
     let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept);
     let lasts = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let beside = Beside { control: None, notify: Notify::default(), stop: terminal::interrupted(), lasts };
+    let beside = Beside { control: None, notify: Notify::default(), stop: terminal::interrupted(), lasts, monitor: None };
     let width = terminal::style().0;
     daemon.step(began);
     if daemon.watched().count() == 0 {

@@ -7,7 +7,7 @@
 //! ```
 
 mod choice;
-mod fio;
+pub mod fio;
 pub mod fit;
 pub mod workloads;
 

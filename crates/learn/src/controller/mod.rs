@@ -64,6 +64,11 @@ pub trait Controller: Send {
         Vec::new()
     }
 
+    /// Whether it still searches for what serves the load. One that is done only watches over what it has found.
+    fn searches(&self) -> bool {
+        false
+    }
+
     /// Called if its host puts another setting in force than it decided, because that did harm which no window shows. Returns that as
     /// a decision.
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {

@@ -689,6 +689,16 @@ impl Controller for Tuner {
         self.was_refused = true;
     }
 
+    fn searches(&self) -> bool {
+        !matches!(self.phase, Phase::Keeping(_))
+    }
+
+    fn overruled(&mut self, _now: Nanos, setting: &Setting, reason: &str) -> Decision {
+        // What did harm is not to be rated by what came after it.
+        self.was_refused = matches!(self.phase, Phase::Trying { .. });
+        Decision::set(setting.clone(), reason)
+    }
+
     fn gene_pools(&self, device: &str) -> Vec<GenePool> {
         self.pools.iter().cloned().chain(self.pool(device)).collect()
     }
