@@ -29,6 +29,9 @@ pub trait Hands: Plant + Send {
     /// As [`foreign`](Hands::foreign).
     fn resume(&mut self) -> Result<(), ApplierError>;
 
+    /// Why the next settings are applied, for the journal.
+    fn because(&mut self, why: &str);
+
     /// Says what becomes of its settings when the agent ends, or is ended.
     ///
     /// # Errors

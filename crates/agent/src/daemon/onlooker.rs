@@ -85,6 +85,8 @@ impl Hands for Onlooker {
         Ok(())
     }
 
+    fn because(&mut self, _why: &str) {}
+
     fn at_exit(&mut self, _policy: AtExit) -> Result<(), ApplierError> {
         Ok(())
     }

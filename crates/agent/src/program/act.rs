@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let named = names(&args.devices)?;
     let user = configuration.user.as_deref().map(user).transpose()?;
     // Started before privileges are given up, and ended by the end of its standard input, whatever becomes of this process.
-    let _applier = OwnApplier::start_if_needed(&args.journal, &args.configured, &configuration, user.as_ref())?;
+    let _applier = OwnApplier::start_if_needed((&args.journal, false), &args.configured, &configuration, user.as_ref())?;
     for folder in [configuration.socket.parent(), Some(configuration.state_directory.as_path())].into_iter().flatten() {
         make(folder, user.as_ref())?;
     }
@@ -153,12 +153,12 @@ pub struct OwnApplier {
 }
 
 impl OwnApplier {
-    /// Starts one as root, if none listens where the configuration says.
+    /// Starts one as root, if none listens where the configuration says; with its journal there, and quiet where only its warnings are wanted.
     ///
     /// # Errors
     /// It cannot be started, or ends at once.
     pub fn start_if_needed(
-        journal: &Path,
+        (journal, is_quiet): (&Path, bool),
         configured: &Configured,
         configuration: &Configuration,
         user: Option<&User>,
@@ -172,6 +172,9 @@ impl OwnApplier {
         }
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(journal);
+        if is_quiet {
+            command.arg("--quiet");
+        }
         if let Some(file) = configured.file() {
             command.arg("--config").arg(file);
         }

@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         bail!("learning by hand tries settings, and needs root for that");
     }
     expect_no_daemon(&configuration, &device)?;
-    let _applier = OwnApplier::start_if_needed(&args.journal, &args.configured, &configuration, None)?;
+    let _applier = OwnApplier::start_if_needed((&args.journal, true), &args.configured, &configuration, None)?;
     make(&configuration.state_directory, None)?;
     let (state, began) = (configuration.state_directory.clone(), now());
     let history = History::open(&state, configuration.history).with_context(|| state.display().to_string())?;

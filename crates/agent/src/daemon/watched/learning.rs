@@ -14,6 +14,7 @@ use crate::configuration::{Exit, Settings};
 use crate::daemon::guard::Guard;
 use crate::daemon::hands::{Acts, Careful, Hands, Rate};
 use crate::daemon::history::{Entry, Kind};
+use crate::daemon::open::decided_by;
 use crate::learning::{Learned, Lesson};
 
 /// How often it is looked whether real work came, at least: it has to stop within a second.
@@ -80,6 +81,7 @@ impl Watched {
     /// The applier cannot put it back.
     pub fn begin_lesson(&mut self, now: Nanos, lesson: Lesson, errors: Option<u64>) -> Result<News, String> {
         self.hands.at_exit(AtExit::Restore).and_then(|()| self.hands.restore()).map_err(|error| error.to_string())?;
+        self.hands.because("tried while learning, under a load of the agent's own");
         self.in_force = self.hands.setting();
         self.found = self.in_force.clone();
         self.session = Some(Box::new(Session {
@@ -218,6 +220,7 @@ impl Watched {
         if let Err(error) = self.hands.restore().and_then(|_| self.hands.at_exit(policy)) {
             news.push(self.entry(Kind::Trouble, format!("cannot put back what was there before learning: {error}")));
         }
+        self.hands.because(&decided_by(&self.settings));
         self.in_force = self.hands.setting();
         match finished {
             Ok(learned) => news.extend(learned.map(|learned| self.learned(&learned))),
