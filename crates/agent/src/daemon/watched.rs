@@ -405,11 +405,13 @@ impl Watched {
 
     fn measure(&mut self, window: &Window, news: &mut Vec<News>) {
         let outcome = &window.outcome;
+        // A window in which nothing was done has no response time.
+        let known = |value: f64| if value.is_finite() { value } else { 0.0 };
         self.latest = Latest {
-            requests_per_s: outcome.rate(),
-            mb_per_s: outcome.throughput() / 1e6,
-            response_ms: 1e3 * outcome.mean_response_s,
-            p99_ms: 1e3 * outcome.p99_response_s,
+            requests_per_s: known(outcome.rate()),
+            mb_per_s: known(outcome.throughput() / 1e6),
+            response_ms: known(1e3 * outcome.mean_response_s),
+            p99_ms: known(1e3 * outcome.p99_response_s),
         };
         let score = outcome.score(&self.settings.preference);
         if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {

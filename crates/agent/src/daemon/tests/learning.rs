@@ -115,7 +115,10 @@ fn learning_begins_when_the_device_was_idle_for_long_enough() {
     school.pass(2);
     assert!(school.is_learning());
     assert!(school.says().starts_with("It learns on sda since "), "{}", school.says());
-    assert_eq!(school.scene.status().devices[0].state, "learned on");
+    let status = school.scene.status();
+    assert_eq!(status.devices[0].state, "learned on");
+    let written = serde_json::to_string(&status).unwrap();
+    assert_eq!(serde_json::from_str::<Status>(&written).unwrap(), status, "an idle device has no response times");
 }
 
 #[test]
