@@ -295,7 +295,11 @@ impl Configuration {
                     changed.rules.push(rule(&source, entry.get_ref().as_table().ok_or_else(wrong)?, entry.span().start)?);
                 }
             } else {
-                let known = OF_DEVICES.iter().map(|key| key.name).chain(OF_PROGRAM.iter().map(|key| key.name)).chain(["device", "learning"]);
+                let known = OF_DEVICES
+                    .iter()
+                    .map(|key| key.name)
+                    .chain(OF_PROGRAM.iter().map(|key| key.name))
+                    .chain(["device", "learning"]);
                 return Err((source.line(name.span().start), unknown(key, known)));
             }
         }

@@ -182,7 +182,9 @@ fn what_cannot_be_a_plan_to_learn_is_refused_with_its_line() {
     assert!(refused("[learning]\nscratch = \"here\"\n").contains(":2: scratch = \"here\": should be a path from the root"));
     let hours = refused("[learning]\n\nhours = [\"nights\"]\n");
     assert!(hours.contains(":3: hours = [\"nights\"]: 'nights' should be hours of the day, as in \"02:00-05:00\""), "{hours}");
-    assert!(refused("[learning]\ncontroller = \"seekwise\"\n").contains("seekwise does not search; genetic, ioperf, random, bayes do"));
+    assert!(
+        refused("[learning]\ncontroller = \"seekwise\"\n").contains("seekwise does not search; genetic, ioperf, random, bayes do")
+    );
     assert!(refused("[learning]\nscrach = \"/a\"\n").contains("learning: scrach: there is no such key; did you mean scratch?"));
     assert!(refused("learning = 5\n").contains("learning: should be a table below a line [learning]"));
 }

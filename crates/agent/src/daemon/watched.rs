@@ -11,9 +11,9 @@ use learn::experience::{Experience, FEWEST};
 use learn::merit::TOLERANCE;
 use learn::{Decided, Event, Setting, Steering, Window};
 
+use self::learning::Session;
 use super::guard::Guard;
 use super::hands::{Acts, Careful, Hands, Rate};
-use self::learning::Session;
 use super::history::{Entry, Kind, Promised};
 use crate::applier::Foreign;
 use crate::configuration::{Mode, Settings};

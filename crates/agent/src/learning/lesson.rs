@@ -87,13 +87,7 @@ pub struct Lesson {
 
 impl Lesson {
     /// With nothing started yet. The experience is what searches begin with.
-    pub fn new(
-        now: Moment,
-        course: Course,
-        generator: Box<dyn Generator>,
-        memory: Memory,
-        experience: Arc<Experience>,
-    ) -> Lesson {
+    pub fn new(now: Moment, course: Course, generator: Box<dyn Generator>, memory: Memory, experience: Arc<Experience>) -> Lesson {
         Lesson {
             loads: Box::new(loads(course.seed)),
             course,

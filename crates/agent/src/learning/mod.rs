@@ -172,7 +172,9 @@ impl Learner {
         };
         match watched.acts() {
             Acts::Yes => {}
-            Acts::Watches => return Err(format!("{name} is only watched; to try settings on it, the configuration says mode = \"act\"")),
+            Acts::Watches => {
+                return Err(format!("{name} is only watched; to try settings on it, the configuration says mode = \"act\""));
+            }
             Acts::StoodDown(_) => return Err(format!("the agent has stood down on {name}")),
         }
         self.is_idle(now, watched)?;

@@ -53,7 +53,9 @@ impl Scratch {
         let place = found.map_err(wrong)?;
         if place.bytes < LEAST {
             let (has, least) = (place.bytes >> 20, LEAST >> 20);
-            return Err(wrong(format!("has room for {has} MiB; {least} MiB are the least, and a hundredth of the disk would be better")));
+            return Err(wrong(format!(
+                "has room for {has} MiB; {least} MiB are the least, and a hundredth of the disk would be better"
+            )));
         }
         let device = queue_of(sysfs, number_of(&metadata)).map_err(wrong)?;
         Ok(Scratch { file, device, place })
@@ -108,7 +110,9 @@ fn of_file(file: &File, metadata: &Metadata) -> Result<Place, String> {
     let hole = if bytes == 0 { 0 } else { seek(file, SeekFrom::Hole(0)).map_err(|error| error.to_string())? };
     if hole < bytes {
         let mib = bytes.div_ceil(1 << 20);
-        return Err(format!("was never written beyond byte {hole}; write all of it: `dd if=/dev/zero of=FILE bs=1M count={mib} conv=fsync`"));
+        return Err(format!(
+            "was never written beyond byte {hole}; write all of it: `dd if=/dev/zero of=FILE bs=1M count={mib} conv=fsync`"
+        ));
     }
     Ok(Place { begins: 0, bytes })
 }
@@ -141,7 +145,9 @@ fn queue_of(sysfs: &Sysfs, number: (u32, u32)) -> Result<String, String> {
     match queues.unwrap_or_default().as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(format!("is on {}, which has no queue to tune", device.name)),
-        several => Err(format!("is on {}, which stands on several devices ({}); it is learned on one", device.name, several.join(", "))),
+        several => {
+            Err(format!("is on {}, which stands on several devices ({}); it is learned on one", device.name, several.join(", ")))
+        }
     }
 }
 

@@ -111,7 +111,11 @@ fn learning_begins_when_the_device_was_idle_for_long_enough() {
     school.work(5);
     school.pass(59);
     assert!(!school.is_learning());
-    assert!(school.says().contains("sda is idle for 59 s, and has to be for 1 min, the last was a process (1) reads"), "{}", school.says());
+    assert!(
+        school.says().contains("sda is idle for 59 s, and has to be for 1 min, the last was a process (1) reads"),
+        "{}",
+        school.says()
+    );
     school.pass(2);
     assert!(school.is_learning());
     assert!(school.says().starts_with("It learns on sda since "), "{}", school.says());
