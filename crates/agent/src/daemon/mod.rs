@@ -43,6 +43,8 @@ use crate::topology::{self, Device};
 
 /// How often it is looked for devices that came or went.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
+/// How often what searches found under real work is written down.
+const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
 /// Memory for what was seen of all devices together, in MiB: it leaves enough of 64 for everything else.
 const MEMORY_MIB: i64 = 24;
 /// Memory for what was seen of one device at least.
@@ -120,6 +122,7 @@ pub struct Daemon {
     memory: Option<Memory>,
     learner: Option<Learner>,
     looks: Nanos,
+    keeps: Nanos,
     began: Moment,
 }
 
@@ -147,6 +150,7 @@ impl Daemon {
             memory: None,
             learner: None,
             looks: began.at,
+            keeps: began.at + KEEPS_POOLS,
             began,
         }
     }
@@ -210,7 +214,21 @@ impl Daemon {
         }
         all.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
         gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
+        if now.at >= self.keeps {
+            self.keeps = now.at + KEEPS_POOLS;
+            self.keep_pools();
+        }
         self.learn(now);
+    }
+
+    /// Writes down what searches found under real work, for the next life of the daemon.
+    fn keep_pools(&self) {
+        let Some(memory) = &self.memory else { return };
+        let pools: Vec<_> =
+            self.devices.values().filter(|watched| watched.lesson().is_none()).flat_map(Watched::gene_pools).collect();
+        if let Err(error) = memory.keep_pools(&pools) {
+            warn!("what was found under real work is not kept: {error}");
+        }
     }
 
     /// Begins and ends lessons. After one, what it brought serves all devices.
@@ -394,6 +412,7 @@ impl Daemon {
 
     /// Ends it: what is to be put back is put back.
     pub fn end(&mut self, now: Moment) {
+        self.keep_pools();
         let mut came = Vec::new();
         for (identity, watched) in &mut self.devices {
             came.extend(watched.end_lesson(now.at, "the agent ends").into_iter().map(|one| (identity.name.clone(), one)));

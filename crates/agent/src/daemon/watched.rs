@@ -9,6 +9,7 @@ use block::Nanos;
 use learn::controller::{Brief, Chosen, Evidence, Promise};
 use learn::experience::{Experience, FEWEST};
 use learn::merit::TOLERANCE;
+use learn::search::GenePool;
 use learn::{Decided, Event, Setting, Steering, Window};
 
 use self::learning::Session;
@@ -240,6 +241,12 @@ impl Watched {
     /// The eyes, for whoever waits until there is something to see.
     pub fn eyes(&self) -> &dyn Eyes {
         &*self.eyes
+    }
+
+    /// What its controller's search found under real work, to be kept; nothing of a device on which nothing may be tried.
+    pub fn gene_pools(&self) -> Vec<GenePool> {
+        let pools = || self.steering.controller().gene_pools(&self.hands.identity().device);
+        if self.acts == Acts::Yes { pools() } else { Vec::new() }
     }
 
     /// When the next window ends.

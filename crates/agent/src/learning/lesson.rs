@@ -20,7 +20,7 @@ use super::strangers::{Strangers, Work};
 use crate::daemon::Moment;
 
 /// A search that verifies takes up to ten pairs of turns more than its trials (`learn::search::Tuner`), in milliseconds.
-const VERIFIES_MS: i64 = 180_000;
+const VERIFIES_MS: i64 = 200_000;
 /// A search that never ends is ended after so many seconds.
 const ENDLESS_S: u64 = 900;
 

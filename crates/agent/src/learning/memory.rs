@@ -70,6 +70,28 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Keeps what a search found under real work.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn keep_pools(&self, pools: &[GenePool]) -> Result<(), String> {
+        if pools.is_empty() {
+            return Ok(());
+        }
+        let rows: Result<Vec<_>, _> = pools.iter().map(GenePool::row).collect();
+        let rows = rows.map_err(|error| error.to_string())?;
+        let written = Knowledge::open(&self.path).and_then(|mut knowledge| {
+            let mut batch = knowledge.batch()?;
+            for row in &rows {
+                batch.model(row)?;
+            }
+            batch.commit()
+        });
+        written.map_err(|error| error.to_string())
+    }
+}
+
 impl Lived<'_> {
     /// The run, named by when it was and by its load. It has no seed: a real disk never does the same twice.
     fn run(&self) -> Run {

@@ -188,6 +188,10 @@ impl Learner {
         // A second more than the search: it is ended, and does not end by itself.
         let seconds = course.longest_s() + 60;
         let generator = self.equipment.generator(seconds).map_err(|why| self.fail(now, why))?;
+        // Its own controller begins anew afterwards.
+        if let Err(why) = self.memory.keep_pools(&watched.gene_pools()) {
+            return Err(self.fail(now, why));
+        }
         let lesson = Lesson::new(now, course, generator, self.memory.clone(), experience.clone());
         let begun = watched.begin_lesson(now.at, lesson, errors(&name)).map_err(|why| self.fail(now, why))?;
         Ok((name, begun))

@@ -95,7 +95,7 @@ fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Opt
     let scratch = configuration.learning.scratch.clone()?;
     let equipment = learning::Machine { sysfs: sysfs.clone(), scratch };
     // Its filesystem may be mounted later: the daemon tunes meanwhile, and `status` says what is in the way.
-    if let Err(why) = equipment.device() {
+    if let Err(why) = equipment.generator(1) {
         warn!("learning: {why}");
     }
     Some(Learner::new(configuration.learning.clone(), false, Box::new(equipment), memory.clone()))

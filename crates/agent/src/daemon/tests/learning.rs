@@ -215,3 +215,14 @@ fn the_end_of_the_daemon_ends_the_lesson() {
     let last = school.scene.last(Kind::Learning);
     assert!(last.why.contains("the agent ends; it is as it was found"), "{last:?}");
 }
+
+#[test]
+fn what_a_search_finds_under_real_work_is_known_in_the_next_life() {
+    let search = "controller = \"random:trials=4,child_ms=2000\"\nchanges_per_minute = 60\n";
+    let mut school = School::new(search);
+    school.work(90);
+    assert_eq!(school.scene.device.scheduler(), "kyber");
+    school.scene.daemon.end(school.scene.moment());
+    let known = Memory::below(school.scene.root.path()).experience().unwrap();
+    assert!(known.pools.iter().any(|pool| pool.members[0].setting == "kyber"), "{:?}", known.pools);
+}
