@@ -114,6 +114,10 @@ impl Load {
             format!("--runtime={seconds}"),
             format!("--randseed={}", self.seed),
         ]);
+        if depth > 1 {
+            // Who is answered is told by sectors: of two that ask for the same at once, nobody could say.
+            arguments.push("--serialize_overlap=1".to_owned());
+        }
         if kind == "randrw" {
             arguments.push(format!("--rwmixread={read_percent}"));
         }
