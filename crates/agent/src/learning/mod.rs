@@ -52,11 +52,11 @@ pub trait Equipment {
     /// It is not there, or on no device that can be tuned.
     fn device(&self) -> Result<String, String>;
 
-    /// Opens the scratch file, for loads that end by themselves after so many seconds.
+    /// Opens the scratch file, for loads on this device that end by themselves after so many seconds.
     ///
     /// # Errors
-    /// The scratch file must not be used, or there is no fio.
-    fn generator(&self, seconds: u64) -> Result<Box<dyn Generator>, String>;
+    /// The scratch file must not be used, or is on another device; or there is no fio.
+    fn generator(&self, device: &str, seconds: u64) -> Result<Box<dyn Generator>, String>;
 }
 
 /// fio, on a file of this machine.
@@ -72,9 +72,23 @@ impl Equipment for Machine {
         scratch::device_of(&self.sysfs, &self.scratch)
     }
 
-    fn generator(&self, seconds: u64) -> Result<Box<dyn Generator>, String> {
-        let Scratch { file, place, .. } = Scratch::open(&self.sysfs, &self.scratch)?;
+    fn generator(&self, device: &str, seconds: u64) -> Result<Box<dyn Generator>, String> {
+        let Scratch { file, place, device: its_own } = Scratch::open(&self.sysfs, &self.scratch)?;
+        if its_own != device {
+            return Err(format!("{}: is on {its_own}, not on {device}", self.scratch.display()));
+        }
         Ok(Box::new(Fio::new(file, place, seconds)?))
+    }
+}
+
+impl Machine {
+    /// The device that could be learned on.
+    ///
+    /// # Errors
+    /// None could, as things are, and why.
+    pub fn check(&self) -> Result<String, String> {
+        let device = self.device()?;
+        self.generator(&device, 1).map(|_| device)
     }
 }
 
@@ -101,8 +115,8 @@ impl Learner {
         Learner { plan, by_hand, equipment, memory, device: None, looks: Nanos::ZERO, waits, again: Nanos::ZERO }
     }
 
-    /// Begins a lesson where it is time for one, and ends the one that goes on where its time is over. Returns the device's number among those
-    /// given, and its news.
+    /// Begins a lesson where it is time for one, and ends the one that goes on where its time is over. Returns devices' names and their news;
+    /// `errors` are those that a device's driver has counted.
     pub fn step(
         &mut self,
         now: Moment,
@@ -185,9 +199,9 @@ impl Learner {
             // Each lesson draws other loads.
             seed: now.unix_seconds,
         };
-        // A second more than the search: it is ended, and does not end by itself.
+        // A minute more than the search: a load is ended, and does not end by itself.
         let seconds = course.longest_s() + 60;
-        let generator = self.equipment.generator(seconds).map_err(|why| self.fail(now, why))?;
+        let generator = self.equipment.generator(&name, seconds).map_err(|why| self.fail(now, why))?;
         // Its own controller begins anew afterwards.
         if let Err(why) = self.memory.keep_pools(&watched.gene_pools()) {
             return Err(self.fail(now, why));

@@ -14,7 +14,7 @@ use agent::daemon::history::History;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, now, run as run_daemon};
 use agent::daemon::{Daemon, Wants};
-use agent::learning::{self, Equipment as _, Learner, Memory};
+use agent::learning::{self, Learner, Memory};
 use agent::metrics::{self, Metrics};
 use agent::notify::Notify;
 use agent::sysfs::Sysfs;
@@ -95,7 +95,7 @@ fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Opt
     let scratch = configuration.learning.scratch.clone()?;
     let equipment = learning::Machine { sysfs: sysfs.clone(), scratch };
     // Its filesystem may be mounted later: the daemon tunes meanwhile, and `status` says what is in the way.
-    if let Err(why) = equipment.generator(1) {
+    if let Err(why) = equipment.check() {
         warn!("learning: {why}");
     }
     Some(Learner::new(configuration.learning.clone(), false, Box::new(equipment), memory.clone()))

@@ -1,7 +1,7 @@
 //! `seekwise-agent configuration`: what holds, and from where.
 
 use agent::configuration::{Configuration, Learning, vendor_file, wwid};
-use agent::learning::{Equipment as _, Machine};
+use agent::learning::Machine;
 use agent::sysfs::Sysfs;
 use agent::topology;
 
@@ -52,10 +52,10 @@ fn text(configuration: &Configuration) -> anyhow::Result<String> {
 fn learning(plan: &Learning, sysfs: Sysfs) -> Option<String> {
     let machine = Machine { sysfs, scratch: plan.scratch.clone()? };
     let scratch = machine.scratch.display();
-    if let Err(why) = machine.generator(1) {
-        return Some(format!("Nothing can be learned: {why}."));
-    }
-    let device = machine.device().unwrap_or_default();
+    let device = match machine.check() {
+        Ok(device) => device,
+        Err(why) => return Some(format!("Nothing can be learned: {why}.")),
+    };
     let hours = plan.hours.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let hours = if hours.is_empty() { "at any time".to_owned() } else { format!("in the hours {hours}") };
     let Learning { idle_minutes, controller, .. } = plan;

@@ -1,7 +1,7 @@
 //! `seekwise-agent learn`: learning mode by hand.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use agent::daemon::history::{Entry, History, Kind};
 use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, now, run as run_daemon};
 use agent::daemon::{Daemon, Wants};
-use agent::learning::{self, Fio, Learner, Memory, Scratch};
+use agent::learning::{self, Equipment as _, Learner, Memory};
 use agent::metrics::Metrics;
 use agent::notify::Notify;
 use agent::sysfs::Sysfs;
@@ -52,7 +52,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let scratch = plan.scratch.clone();
     let scratch = scratch.context("--scratch: name the file on the device, or its partition, that may be overwritten")?;
     let sysfs = Sysfs::real();
-    check(&sysfs, &device, &scratch)?;
+    let equipment = Box::new(learning::Machine { sysfs: sysfs.clone(), scratch });
+    // What is wrong with the scratch file, or missing, is said before anything begins.
+    equipment.generator(&device, 1).map_err(|why| anyhow!("--scratch: {why}"))?;
     if !is_root() {
         bail!("learning by hand tries settings, and needs root for that");
     }
@@ -62,7 +64,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let (state, began) = (configuration.state_directory.clone(), now());
     let history = History::open(&state, configuration.history).with_context(|| state.display().to_string())?;
     let (memory, opens) = (Memory::below(&state), Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket)));
-    let equipment = Box::new(learning::Machine { sysfs: sysfs.clone(), scratch });
     let learner = Learner::new(plan, true, equipment, memory.clone());
     // Nothing is decided but by what learns.
     let configuration = configuration.controlled_by(twin::controller::parse("fixed")?);
@@ -80,16 +81,6 @@ fn plan(args: &Args, configuration: &Configuration) -> Learning {
     plan.scratch = args.scratch.clone().or(plan.scratch);
     plan.controller = args.controller.clone().unwrap_or(plan.controller);
     plan
-}
-
-/// What is wrong with the scratch file, or missing, is said before anything begins.
-fn check(sysfs: &Sysfs, device: &str, path: &Path) -> anyhow::Result<()> {
-    let scratch = Scratch::open(sysfs, path).map_err(|why| anyhow!("--scratch {why}"))?;
-    if scratch.device != device {
-        bail!("--scratch {}: is on {}, not on {device}", path.display(), scratch.device);
-    }
-    Fio::new(scratch.file, scratch.place, 1).map_err(|why| anyhow!("learning: {why}"))?;
-    Ok(())
 }
 
 /// Two that set the same device would each take the other for a rival.

@@ -23,7 +23,7 @@ impl Equipment for Bench {
         Ok("sda".to_owned())
     }
 
-    fn generator(&self, _seconds: u64) -> Result<Box<dyn Generator>, String> {
+    fn generator(&self, _device: &str, _seconds: u64) -> Result<Box<dyn Generator>, String> {
         match &self.0.lock().unwrap().fails {
             Some(why) => Err(why.clone()),
             None => Ok(Box::new(self.clone())),
