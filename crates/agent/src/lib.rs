@@ -20,6 +20,7 @@ pub mod configuration;
 pub mod control;
 pub mod daemon;
 pub mod journal;
+pub mod learning;
 pub mod metrics;
 pub mod notify;
 pub mod observe;

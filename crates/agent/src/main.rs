@@ -37,8 +37,16 @@ enum Command {
     Configuration(program::configuration::Args),
     /// Explain a piece of advice or a change: what it rests on, and what every candidate promised
     Explain(program::history::ExplainArgs),
+    /// Become the program that gives a device work on its scratch file
+    #[command(hide = true, name = agent::learning::COMMAND)]
+    Generate(program::generate::Args),
     /// List what was advised, changed and put back
     History(program::history::Args),
+    /// Learn now what serves a device: give it work on a scratch file, try settings, and keep what served in the knowledge base
+    ///
+    /// As root. Stops within a second when anybody else uses the device, and goes on when nobody does. Ends on Ctrl-C, and puts everything
+    /// back. The daemon learns by itself where the configuration has a [learning] with a scratch file.
+    Learn(program::learn::Args),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),
     /// Tune a device again on which the agent has stood down because somebody else had changed a setting
@@ -64,7 +72,9 @@ fn main() -> ExitCode {
         Command::Completions(args) => manual::complete(&args, Cli::command()),
         Command::Configuration(args) => program::configuration::run(&args),
         Command::Explain(args) => program::history::explain(&args),
+        Command::Generate(args) => program::generate::run(&args),
         Command::History(args) => program::history::run(&args),
+        Command::Learn(args) => program::learn::run(&args),
         Command::Man(args) => manual::run(&args, Cli::command()),
         Command::Resume(args) => program::ask::resume(&args),
         Command::Restore(args) => program::restore::run(&args),

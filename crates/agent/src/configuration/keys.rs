@@ -9,7 +9,7 @@ use learn::{Preference, Setting, candidates};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings};
+use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings, learning};
 
 /// What is chosen among if nobody says anything.
 pub const CANDIDATES: &str = "kernel-tuned";
@@ -19,12 +19,12 @@ const MOST_ENTRIES: i64 = 100_000;
 const MOST_CHANGES: i64 = 600;
 
 /// A key of the file.
-pub struct Key<T> {
-    name: &'static str,
+pub(super) struct Key<T> {
+    pub(super) name: &'static str,
     /// As it would be written; empty if it has none.
-    default: &'static str,
-    doc: &'static str,
-    read: fn(&DeValue) -> Result<T, String>,
+    pub(super) default: &'static str,
+    pub(super) doc: &'static str,
+    pub(super) read: fn(&DeValue) -> Result<T, String>,
 }
 
 /// Something that is said of a device.
@@ -161,7 +161,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "state_directory",
         default: "\"/var/lib/seekwise-agent\"",
-        doc: "Where the history is kept.",
+        doc: "Where the history and the knowledge base are kept.",
         read: |value| {
             let path = path(value)?;
             Ok(Box::new(move |configuration| configuration.state_directory = path))
@@ -200,17 +200,17 @@ fn kernel_names() -> String {
     block::KERNEL.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", ")
 }
 
-fn text<'a>(value: &'a DeValue) -> Result<&'a str, String> {
+pub(super) fn text<'a>(value: &'a DeValue) -> Result<&'a str, String> {
     value.as_str().ok_or_else(|| "should be a text in quotes".to_owned())
 }
 
-fn texts<'a>(value: &'a DeValue) -> Result<Vec<&'a str>, String> {
+pub(super) fn texts<'a>(value: &'a DeValue) -> Result<Vec<&'a str>, String> {
     let wrong = || "should be a list of texts, as in [\"scheduler\"]".to_owned();
     let texts: Option<Vec<&str>> = value.as_array().ok_or_else(wrong)?.iter().map(|one| one.get_ref().as_str()).collect();
     texts.filter(|texts| !texts.is_empty()).ok_or_else(wrong)
 }
 
-fn number(value: &DeValue, range: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
+pub(super) fn number(value: &DeValue, range: std::ops::RangeInclusive<i64>) -> Result<i64, String> {
     let number = value.as_integer().and_then(|number| i64::from_str_radix(number.as_str(), number.radix()).ok());
     let wrong = || format!("should be a whole number from {} to {}", range.start(), range.end());
     number.filter(|number| range.contains(number)).ok_or_else(wrong)
@@ -222,7 +222,7 @@ fn one_of<T: Copy>(value: &DeValue, known: &[(&str, T)]) -> Result<T, String> {
     found.map(|(_, value)| *value).ok_or_else(|| format!("should be {}", names()))
 }
 
-fn path(value: &DeValue) -> Result<PathBuf, String> {
+pub(super) fn path(value: &DeValue) -> Result<PathBuf, String> {
     let path = PathBuf::from(text(value)?);
     if path.is_absolute() { Ok(path) } else { Err("should be a path from the root, as in \"/run/seekwise-agent\"".to_owned()) }
 }
@@ -247,25 +247,25 @@ fn is_known(pattern: &Pattern) -> Result<(), String> {
 }
 
 /// Something wrong: its line, and a sentence.
-type Wrong = (usize, String);
+pub(super) type Wrong = (usize, String);
 
 /// A file's text, to find lines in.
-struct Source<'a>(&'a str);
+pub(super) struct Source<'a>(&'a str);
 
 impl Source<'_> {
     /// The line of a byte, from 1.
-    fn line(&self, byte: usize) -> usize {
+    pub(super) fn line(&self, byte: usize) -> usize {
         self.0.as_bytes()[..byte.min(self.0.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
     }
 
     /// Reads one key.
-    fn read<T>(&self, key: &Key<T>, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue>) -> Result<T, Wrong> {
+    pub(super) fn read<T>(&self, key: &Key<T>, name: &Spanned<impl AsRef<str>>, value: &Spanned<DeValue>) -> Result<T, Wrong> {
         let written = self.0.get(value.span()).unwrap_or_default().trim();
         (key.read)(value.get_ref()).map_err(|reason| (self.line(name.span().start), format!("{} = {written}: {reason}", key.name)))
     }
 }
 
-fn find<'a, T>(keys: &'a [Key<T>], name: &str) -> Option<&'a Key<T>> {
+pub(super) fn find<'a, T>(keys: &'a [Key<T>], name: &str) -> Option<&'a Key<T>> {
     keys.iter().find(|key| key.name == name)
 }
 
@@ -285,6 +285,9 @@ impl Configuration {
                 source.read(key, name, value)?.put(&mut changed.settings);
             } else if let Some(key) = find(OF_PROGRAM, key) {
                 source.read(key, name, value)?(&mut changed);
+            } else if key == "learning" {
+                let wrong = || (source.line(name.span().start), "learning: should be a table below a line [learning]".to_owned());
+                changed.learning.add(&source, value.get_ref().as_table().ok_or_else(wrong)?)?;
             } else if key == "device" {
                 let wrong =
                     || (source.line(name.span().start), "device: should be tables, each below a line [[device]]".to_owned());
@@ -292,7 +295,11 @@ impl Configuration {
                     changed.rules.push(rule(&source, entry.get_ref().as_table().ok_or_else(wrong)?, entry.span().start)?);
                 }
             } else {
-                let known = OF_DEVICES.iter().map(|key| key.name).chain(OF_PROGRAM.iter().map(|key| key.name)).chain(["device"]);
+                let known = OF_DEVICES
+                    .iter()
+                    .map(|key| key.name)
+                    .chain(OF_PROGRAM.iter().map(|key| key.name))
+                    .chain(["device", "learning"]);
                 return Err((source.line(name.span().start), unknown(key, known)));
             }
         }
@@ -301,7 +308,7 @@ impl Configuration {
     }
 }
 
-fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
+pub(super) fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a str> + Clone) -> String {
     let near = did_you_mean(key, known.clone());
     format!("{key}: there is no such key{near}; known are {}", known.collect::<Vec<_>>().join(", "))
 }
@@ -351,5 +358,9 @@ pub fn vendor_file() -> String {
     for key in OF_RULES {
         text += &format!("#{} = {:<17} # {}\n", key.name, key.default, key.doc);
     }
-    text + "#mode = \"act\"\n"
+    text += "#mode = \"act\"\n\n# Learning mode: on a device that acts, workloads run on a scratch file while nobody needs it, and settings are tried.\n#[learning]\n";
+    for key in learning::KEYS {
+        text += &format!("# {}\n#{} = {}\n", key.doc, key.name, key.default);
+    }
+    text
 }

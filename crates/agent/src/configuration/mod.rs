@@ -13,6 +13,7 @@
 
 pub mod files;
 mod keys;
+mod learning;
 mod pattern;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use learn::{Preference, Setting};
 
 pub use files::Sources;
 pub use keys::{listen, vendor_file};
+pub use learning::{Learning, searching};
 pub use pattern::Pattern;
 
 use crate::sysfs::Sysfs;
@@ -149,7 +151,7 @@ pub struct Configuration {
     pub history: usize,
     /// Who the half that thinks runs as, if it was started as root without systemd.
     pub user: Option<String>,
-    /// Where it keeps its history.
+    /// Where it keeps its history and its knowledge base.
     pub state_directory: PathBuf,
     /// Where it is asked.
     pub socket: PathBuf,
@@ -157,6 +159,8 @@ pub struct Configuration {
     pub applier_socket: PathBuf,
     /// Where metrics are asked for; nowhere if there is nothing.
     pub metrics: Option<Listen>,
+    /// Where and when it is learned.
+    pub learning: Learning,
     /// The files that were read, the first read first.
     pub read: Vec<PathBuf>,
 }
@@ -181,6 +185,7 @@ impl Default for Configuration {
             socket: PathBuf::from("/run/seekwise-agent/agent.sock"),
             applier_socket: PathBuf::from("/run/seekwise/applier.sock"),
             metrics: None,
+            learning: Learning::default(),
             read: Vec::new(),
         }
         .with_candidates()
@@ -233,6 +238,13 @@ impl Configuration {
         let mut settings = self.settings.clone();
         about.flat_map(|rule| &rule.says).for_each(|said| said.put(&mut settings));
         settings
+    }
+
+    /// The same, where this controller decides for every device, whatever the files say.
+    pub fn controlled_by(mut self, controller: Chosen) -> Configuration {
+        let all = Some(Pattern::new("*"));
+        self.rules.push(Rule { name: all, model: None, wwid: None, says: vec![keys::Said::Controller(controller)] });
+        self
     }
 
     /// What holds for what no `[[device]]` is about.

@@ -162,3 +162,29 @@ fn a_candidate_counts_only_if_all_it_differs_in_may_be_touched() {
     assert!(settings("[\"iosched/*\"]").allows(&setting("mq-deadline"), &found));
     assert!(!scheduler_only.allows(&setting("bfq read_ahead_kb=512"), &found));
 }
+
+#[test]
+fn learning_is_off_until_a_scratch_file_is_named() {
+    assert!(load(folder(&[]).path()).learning.scratch.is_none());
+    let named = load(folder(&[("etc/seekwise/agent.toml", "[learning]\nscratch = \"/srv/scratch\"\nhours = [\"Sat,Sun 08:00-20:00\"]\nidle_minutes = 0\ncontroller = \"random:trials=4\"\n")]).path());
+    let learning = named.learning;
+    assert_eq!(learning.scratch.unwrap().to_str(), Some("/srv/scratch"));
+    assert_eq!((learning.hours[0].to_string().as_str(), learning.idle_minutes), ("Sat,Sun 08:00-20:00", 0));
+    assert_eq!(learning.controller.label(), "random:trials=4");
+}
+
+#[test]
+fn what_cannot_be_a_plan_to_learn_is_refused_with_its_line() {
+    let refused = |text: &str| {
+        let folder = folder(&[("agent.toml", text)]);
+        Configuration::load(&Sources::Only(folder.path().join("agent.toml"))).unwrap_err().to_string()
+    };
+    assert!(refused("[learning]\nscratch = \"here\"\n").contains(":2: scratch = \"here\": should be a path from the root"));
+    let hours = refused("[learning]\n\nhours = [\"nights\"]\n");
+    assert!(hours.contains(":3: hours = [\"nights\"]: 'nights' should be hours of the day, as in \"02:00-05:00\""), "{hours}");
+    assert!(
+        refused("[learning]\ncontroller = \"seekwise\"\n").contains("seekwise does not search; genetic, ioperf, random, bayes do")
+    );
+    assert!(refused("[learning]\nscrach = \"/a\"\n").contains("learning: scrach: there is no such key; did you mean scratch?"));
+    assert!(refused("learning = 5\n").contains("learning: should be a table below a line [learning]"));
+}

@@ -61,6 +61,9 @@ pub struct Status {
     pub devices: Vec<DeviceStatus>,
     /// What it does not, and why.
     pub left_alone: Vec<(String, String)>,
+    /// What it learns, or why it learns nothing; `None` if no scratch file is named.
+    #[serde(default)]
+    pub learning: Option<String>,
 }
 
 /// A device that is watched.
@@ -68,7 +71,7 @@ pub struct Status {
 pub struct DeviceStatus {
     /// Its name.
     pub device: String,
-    /// `watched`, `tuned` or `stood down`.
+    /// `watched`, `tuned`, `learned on` or `stood down`.
     pub state: String,
     /// Why, if it stood down.
     pub why: Option<String>,

@@ -6,7 +6,7 @@ use block::{Nanos, SchedulerSpec, Tunable};
 use learn::plant::{Bounds, Identity};
 use learn::{Plant, PlantError, Setting};
 
-use crate::applier::{ApplierError, Foreign, Restored};
+use crate::applier::{ApplierError, AtExit, Foreign, Restored};
 use crate::configuration::Settings;
 
 /// A device that may be tuned, or only looked at.
@@ -28,6 +28,15 @@ pub trait Hands: Plant + Send {
     /// # Errors
     /// As [`foreign`](Hands::foreign).
     fn resume(&mut self) -> Result<(), ApplierError>;
+
+    /// Why the next settings are applied, for the journal.
+    fn because(&mut self, why: &str);
+
+    /// Says what becomes of its settings when the agent ends, or is ended.
+    ///
+    /// # Errors
+    /// As [`foreign`](Hands::foreign).
+    fn at_exit(&mut self, policy: AtExit) -> Result<(), ApplierError>;
 
     /// Puts back what was there before the agent.
     ///

@@ -37,6 +37,8 @@ pub enum Kind {
     Gone,
     /// Something could not be done; the text says what.
     Trouble,
+    /// Learning began or ended, or something was learned.
+    Learning,
 }
 
 impl Kind {
@@ -53,6 +55,7 @@ impl Kind {
             Kind::Restored => "restored",
             Kind::Gone => "gone",
             Kind::Trouble => "trouble",
+            Kind::Learning => "learning",
         }
     }
 }

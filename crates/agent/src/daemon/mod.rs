@@ -35,6 +35,7 @@ pub use watched::{Latest, Means, News, Standing, Watched};
 use crate::applier::{Outcome, Restored};
 use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
 use crate::control::{Answer, Ask, DeviceStatus, Differs, Status};
+use crate::learning::{Learner, Memory};
 use crate::metrics::Metrics;
 use crate::observe::Eyes;
 use crate::sysfs::Sysfs;
@@ -44,6 +45,8 @@ use crate::topology::{self, Device};
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);
 /// How long after the kernel said so: messages come in swarms.
 const SWARM: Nanos = Nanos(200_000_000);
+/// How often what searches found under real work is written down.
+const KEEPS_POOLS: Nanos = Nanos(600_000_000_000);
 /// Memory for what was seen of all devices together, in MiB. A third is for requests: some 40,000, of which a trial takes a few thousand. To
 /// understand more at every question costs more processor time than the trials, where 10,000 come a second.
 const MEMORY_MIB: i64 = 8;
@@ -108,6 +111,8 @@ pub struct Daemon {
     root: PathBuf,
     wants: Wants,
     opens: Box<dyn Opens>,
+    /// What comes with the program; and with what is known of this machine.
+    shipped: Arc<Experience>,
     experience: Arc<Experience>,
     devices: BTreeMap<Identity, Watched>,
     /// Devices that are not watched, and why.
@@ -116,7 +121,11 @@ pub struct Daemon {
     /// The number of each device's latest change.
     changes: BTreeMap<String, u64>,
     metrics: Metrics,
+    /// What was learned on this machine.
+    memory: Option<Memory>,
+    learner: Option<Learner>,
     looks: Nanos,
+    keeps: Nanos,
     began: Moment,
 }
 
@@ -134,14 +143,40 @@ impl Daemon {
             root,
             wants,
             opens,
+            shipped: experience.clone(),
             experience,
             devices: BTreeMap::new(),
             left_alone: BTreeMap::new(),
             history,
             changes: BTreeMap::new(),
             metrics,
+            memory: None,
+            learner: None,
             looks: began.at,
+            keeps: began.at + KEEPS_POOLS,
             began,
+        }
+    }
+
+    /// The same, with a knowledge base: what it knows serves controllers from the beginning.
+    pub fn remembering(mut self, memory: Memory) -> Daemon {
+        self.memory = Some(memory);
+        self.recall();
+        self
+    }
+
+    /// The same, that also learns.
+    pub fn learning(self, learner: Learner) -> Daemon {
+        Daemon { learner: Some(learner), ..self }
+    }
+
+    /// Takes in what the knowledge base has. Without one that can be read it goes on with what it knows.
+    fn recall(&mut self) {
+        let Some(memory) = &self.memory else { return };
+        match memory.experience() {
+            Ok(known) if known.cases.is_empty() && known.pools.is_empty() => {}
+            Ok(known) => self.experience = Arc::new(self.shipped.and(&known)),
+            Err(error) => warn!("what was learned is not known: {error}"),
         }
     }
 
@@ -187,6 +222,35 @@ impl Daemon {
         }
         all.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
         gone.into_iter().for_each(|(identity, why)| self.drop_device(now, &identity, &why));
+        if now.at >= self.keeps {
+            self.keeps = now.at + KEEPS_POOLS;
+            self.keep_pools();
+        }
+        self.learn(now);
+    }
+
+    /// Writes down what searches found under real work, for the next life of the daemon.
+    fn keep_pools(&self) {
+        let Some(memory) = &self.memory else { return };
+        let pools: Vec<_> =
+            self.devices.values().filter(|watched| watched.lesson().is_none()).flat_map(Watched::gene_pools).collect();
+        if let Err(error) = memory.keep_pools(&pools) {
+            warn!("what was found under real work is not kept: {error}");
+        }
+    }
+
+    /// Begins and ends lessons. After one, what it brought serves all devices.
+    fn learn(&mut self, now: Moment) {
+        let Some(learner) = &mut self.learner else { return };
+        let mut devices: Vec<&mut Watched> = self.devices.values_mut().collect();
+        let errors = |name: &str| guard::errors(&self.sysfs, name);
+        let news = learner.step(now, &mut devices, &self.experience, errors);
+        let has_ended = devices.iter_mut().any(|watched| watched.lesson_ended());
+        news.into_iter().for_each(|(name, news)| self.tell(now, &name, news));
+        if has_ended {
+            self.recall();
+            self.devices.values_mut().for_each(|watched| watched.know(now.at, self.experience.clone()));
+        }
     }
 
     fn look_for_devices(&mut self, now: Moment) {
@@ -329,8 +393,14 @@ impl Daemon {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             runs_for_s: (now.at - self.began.at).as_secs_f64(),
             devices: self.devices.values().map(device_status).collect(),
+            learning: self.learns(now),
             left_alone: self.left_alone.iter().map(|(identity, why)| (identity.name.clone(), why.clone())).collect(),
         }
+    }
+
+    /// What it learns, or why it learns nothing, as a sentence; `None` if it is not to learn.
+    pub fn learns(&self, now: Moment) -> Option<String> {
+        self.learner.as_ref().map(|learner| learner.says(now, self.devices.values()))
     }
 
     /// What is in force and is not what was wanted.
@@ -350,8 +420,10 @@ impl Daemon {
 
     /// Ends it: what is to be put back is put back.
     pub fn end(&mut self, now: Moment) {
+        self.keep_pools();
         let mut came = Vec::new();
         for (identity, watched) in &mut self.devices {
+            came.extend(watched.end_lesson(now.at, "the agent ends").into_iter().map(|one| (identity.name.clone(), one)));
             if watched.settings().exit == Exit::Restore && *watched.acts() == Acts::Yes {
                 match watched.restore(now.at) {
                     Ok(news) => came.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
@@ -365,6 +437,7 @@ impl Daemon {
 
 fn device_status(watched: &Watched) -> DeviceStatus {
     let (state, why) = match watched.acts() {
+        _ if watched.lesson().is_some() => ("learned on", None),
         Acts::Yes => ("tuned", None),
         Acts::Watches => ("watched", None),
         Acts::StoodDown(why) => ("stood down", Some(why.clone())),

@@ -5,7 +5,7 @@ use learn::plant::{Bounds, Identity};
 use learn::{Plant, PlantError, Setting};
 
 use super::hands::Hands;
-use crate::applier::{ApplierError, Foreign, Restored};
+use crate::applier::{ApplierError, AtExit, Foreign, Restored};
 use crate::attribute::State;
 use crate::plant::in_force;
 use crate::sysfs::{RealFiles, Sysfs};
@@ -82,6 +82,12 @@ impl Hands for Onlooker {
     }
 
     fn resume(&mut self) -> Result<(), ApplierError> {
+        Ok(())
+    }
+
+    fn because(&mut self, _why: &str) {}
+
+    fn at_exit(&mut self, _policy: AtExit) -> Result<(), ApplierError> {
         Ok(())
     }
 

@@ -64,8 +64,13 @@ fn applied(sysfs: &Sysfs, applier: &Path, device: &Device, settings: &Settings) 
     let client = connected(applier, &device.name, policy)?;
     let model = device.model.as_deref().unwrap_or(&device.name);
     let mut linux = Linux::new(sysfs, &device.name, model, client, |attribute| settings.may_touch(attribute))?;
-    linux.because(&format!("decided by {}; `seekwise-agent history` says why", settings.controller.label()));
+    linux.because(&decided_by(settings));
     Ok(Applied { linux, socket: applier.to_owned(), device: device.name.clone(), policy })
+}
+
+/// What the journal says of a change while the device is tuned.
+pub(super) fn decided_by(settings: &Settings) -> String {
+    format!("decided by {}; `seekwise-agent history` says why", settings.controller.label())
 }
 
 /// A connection that has said what becomes of the device at the end.
@@ -138,6 +143,15 @@ impl Hands for Applied {
     fn resume(&mut self) -> Result<(), ApplierError> {
         self.ask(Client::resume)?;
         self.linux.begin()
+    }
+
+    fn because(&mut self, why: &str) {
+        self.linux.because(why);
+    }
+
+    fn at_exit(&mut self, policy: AtExit) -> Result<(), ApplierError> {
+        self.policy = policy;
+        self.ask(|client, device| client.at_exit(device, policy))
     }
 
     fn restore(&mut self) -> Result<Vec<Restored>, ApplierError> {

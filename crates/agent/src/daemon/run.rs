@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use block::Nanos;
+use laboratory::monitor::Monitor;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -31,6 +32,8 @@ pub struct Beside<'a> {
     pub stop: &'a AtomicBool,
     /// When it ends by itself.
     pub lasts: Option<Duration>,
+    /// Who shows how many seconds have passed.
+    pub monitor: Option<&'a dyn Monitor>,
 }
 
 /// Now.
@@ -46,6 +49,7 @@ pub fn now() -> Moment {
 /// # Errors
 /// What `told` returns; everything is put back all the same.
 pub fn run(daemon: &mut Daemon, beside: &Beside, mut told: impl FnMut(&Entry) -> std::io::Result<()>) -> std::io::Result<()> {
+    let began = now().at;
     let ends = beside.lasts.map(|lasts| now().at + Nanos(lasts.as_nanos() as u64));
     let mut last = daemon.history().entries().next_back().map_or(0, |entry| entry.number);
     let mut lives = now().at;
@@ -67,6 +71,9 @@ pub fn run(daemon: &mut Daemon, beside: &Beside, mut told: impl FnMut(&Entry) ->
         if let Some(interval) = beside.notify.interval().filter(|_| moment.at >= lives) {
             beside.notify.lives();
             lives = moment.at + Nanos(interval.as_nanos() as u64 / 2);
+        }
+        if let Some(monitor) = beside.monitor {
+            monitor.progress((moment.at - began).0 / 1_000_000_000);
         }
         wait(daemon, beside, ends);
     };

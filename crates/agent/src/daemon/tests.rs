@@ -1,5 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+mod learning;
+
 use std::fs;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
@@ -9,7 +11,7 @@ use learn::plant::{Bounds, Identity as PlantIdentity};
 use learn::{Event, Plant, PlantError, Setting};
 
 use super::*;
-use crate::applier::{ApplierError, Foreign, Kind as Trouble};
+use crate::applier::{ApplierError, AtExit, Foreign, Kind as Trouble};
 use crate::configuration::Sources;
 use crate::observe::ObserveError;
 
@@ -19,6 +21,7 @@ struct World {
     original: Setting,
     foreign: Vec<Foreign>,
     is_released: bool,
+    at_exit: AtExit,
     events: Vec<Event>,
     lost: u64,
     is_gone: bool,
@@ -35,6 +38,7 @@ impl Device {
             setting,
             foreign: Vec::new(),
             is_released: false,
+            at_exit: AtExit::default(),
             events: Vec::new(),
             lost: 0,
             is_gone: false,
@@ -51,12 +55,17 @@ impl Device {
 
     /// Reads of one process that take so long each, one after the other, between these seconds.
     fn reads(&self, from_s: u64, to_s: u64, takes_ms: u64) {
+        self.reads_of(1, from_s, to_s, takes_ms);
+    }
+
+    /// The same of this process.
+    fn reads_of(&self, stream: StreamId, from_s: u64, to_s: u64, takes_ms: u64) {
         let mut at = Nanos::from_millis(1_000 * from_s);
         let mut world = self.world();
         while at < Nanos::from_millis(1_000 * to_s) {
             let done = at + Nanos::from_millis(takes_ms);
             let (op, priority) = (Op::Read, Priority::DEFAULT);
-            let request = Request { id: 0, stream: 1, op, sync: true, priority, sectors: 8, lba: at.0 % 100_000 * 8, arrival: at };
+            let request = Request { id: 0, stream, op, sync: true, priority, sectors: 8, lba: at.0 % 100_000 * 8, arrival: at };
             world.events.push(Event::Queued(request));
             world.events.push(Event::Completed { request, dispatched: at, at: done });
             at = done;
@@ -121,6 +130,13 @@ impl Hands for Device {
         let mut world = self.world();
         (world.is_released, world.original) = (false, world.setting.clone());
         world.foreign.clear();
+        Ok(())
+    }
+
+    fn because(&mut self, _why: &str) {}
+
+    fn at_exit(&mut self, policy: AtExit) -> Result<(), ApplierError> {
+        self.world().at_exit = policy;
         Ok(())
     }
 

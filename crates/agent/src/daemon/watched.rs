@@ -1,5 +1,7 @@
 //! One device: what is seen of it goes to its controller, what that decides is done, or said, and the guard looks after both.
 
+mod learning;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -7,13 +9,16 @@ use block::Nanos;
 use learn::controller::{Brief, Chosen, Evidence, Promise};
 use learn::experience::{Experience, FEWEST};
 use learn::merit::TOLERANCE;
+use learn::search::GenePool;
 use learn::{Decided, Event, Setting, Steering, Window};
 
+use self::learning::Session;
 use super::guard::Guard;
 use super::hands::{Acts, Careful, Hands, Rate};
 use super::history::{Entry, Kind, Promised};
 use crate::applier::Foreign;
 use crate::configuration::{Mode, Settings};
+use crate::learning::{Strangers, Work};
 use crate::observe::{Eyes, ObserveError};
 
 /// How often it is asked whether somebody else has written.
@@ -24,6 +29,8 @@ const COMPARED: usize = 8;
 const MOST_THOUGHTS: usize = 4;
 /// Processor time for the first decisions about a device, in milliseconds: with a small budget it is all there only after a while again.
 const SAVED_MS: i64 = 300;
+/// Settings that are chosen among because they served a load of the device that was learned under.
+const MOST_KNOWN: usize = 16;
 /// Candidates of an entry.
 const MOST_CANDIDATES: usize = 16;
 
@@ -116,6 +123,13 @@ pub struct Watched {
     latest: Latest,
     thoughts: VecDeque<String>,
     events: Vec<Event>,
+    /// Who else but the agent asks for anything, and when somebody last did.
+    strangers: Strangers,
+    work: (Nanos, Option<Work>),
+    /// Learning goes on, and the device's own controller rests.
+    session: Option<Box<Session>>,
+    lesson_failed: bool,
+    lesson_ended: bool,
 }
 
 impl Watched {
@@ -132,7 +146,7 @@ impl Watched {
         let acts = if settings.mode == Mode::Act { Acts::Yes } else { Acts::Watches };
         let mut watched = Watched {
             name: name.to_owned(),
-            steering: Steering::new(controller(&settings, means, &experience, &found)),
+            steering: Steering::new(controller(&settings, means, &experience, &*hands)),
             lost: eyes.lost(),
             settings,
             means,
@@ -153,6 +167,11 @@ impl Watched {
             latest: Latest::default(),
             thoughts: VecDeque::new(),
             events: Vec::new(),
+            strangers: Strangers::default(),
+            work: (now, None),
+            session: None,
+            lesson_failed: false,
+            lesson_ended: false,
         };
         let what = if watched.acts == Acts::Yes { "is tuned" } else { "is watched" };
         let (label, found) = (watched.settings.controller.label(), watched.found.to_string());
@@ -224,9 +243,15 @@ impl Watched {
         &*self.eyes
     }
 
+    /// What its controller's search found under real work, to be kept; nothing of a device on which nothing may be tried.
+    pub fn gene_pools(&self) -> Vec<GenePool> {
+        let pools = || self.steering.controller().gene_pools(&self.hands.identity().device);
+        if self.acts == Acts::Yes { pools() } else { Vec::new() }
+    }
+
     /// When the next window ends.
     pub fn next(&self) -> Option<Nanos> {
-        self.steering.next_look()
+        self.session.as_ref().map_or_else(|| self.steering.next_look(), |session| session.next())
     }
 
     /// A controller that knows nothing yet begins with what is in force.
@@ -253,8 +278,7 @@ impl Watched {
     }
 
     fn start_anew(&mut self, now: Nanos) {
-        let in_force = self.hands.setting();
-        self.steering = Steering::new(controller(&self.settings, self.means, &self.experience, &in_force));
+        self.steering = Steering::new(controller(&self.settings, self.means, &self.experience, &*self.hands));
         self.start(now);
     }
 
@@ -267,6 +291,11 @@ impl Watched {
         events.clear();
         let read = self.eyes.read(&mut events);
         let mut news = Vec::new();
+        if self.session.is_some() {
+            news = self.step_session(now, &events, errors);
+            self.events = events;
+            return read.map(|()| news);
+        }
         self.see(now, &events, &mut news);
         self.events = events;
         read?;
@@ -286,6 +315,8 @@ impl Watched {
 
     fn see(&mut self, now: Nanos, events: &[Event], news: &mut Vec<News>) {
         for event in events {
+            let work = self.strangers.look(event, |stream| self.eyes.name(stream), |_| false);
+            self.work = work.map_or(self.work, |work| (now, Some(work)));
             self.guard.event(event);
             self.steering.event(event);
             self.requests += u64::from(matches!(event, Event::Completed { .. }));
@@ -294,6 +325,7 @@ impl Watched {
         if lost > self.lost {
             let why = format!("the kernel lost {} events; what is under way is not known, so it begins anew", lost - self.lost);
             self.lost = lost;
+            self.work.0 = now;
             news.push(self.entry(Kind::Trouble, why));
             self.guard.lost(now);
             self.start_anew(now);
@@ -380,11 +412,13 @@ impl Watched {
 
     fn measure(&mut self, window: &Window, news: &mut Vec<News>) {
         let outcome = &window.outcome;
+        // A window in which nothing was done has no response time.
+        let known = |value: f64| if value.is_finite() { value } else { 0.0 };
         self.latest = Latest {
-            requests_per_s: outcome.rate(),
-            mb_per_s: outcome.throughput() / 1e6,
-            response_ms: 1e3 * outcome.mean_response_s,
-            p99_ms: 1e3 * outcome.p99_response_s,
+            requests_per_s: known(outcome.rate()),
+            mb_per_s: known(outcome.throughput() / 1e6),
+            response_ms: known(1e3 * outcome.mean_response_s),
+            p99_ms: known(1e3 * outcome.p99_response_s),
         };
         let score = outcome.score(&self.settings.preference);
         if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {
@@ -501,9 +535,9 @@ impl Watched {
     /// # Errors
     /// The applier cannot.
     pub fn restore(&mut self, now: Nanos) -> Result<Vec<News>, String> {
+        let mut news = self.end_lesson(now, "the administrator has everything put back");
         let from = self.in_force.to_string();
         let restored = self.hands.restore().map_err(|error| error.to_string())?;
-        let mut news = Vec::new();
         self.finish_trial(&mut news);
         let back = restored.iter().map(super::restored).collect::<Vec<_>>().join(", ");
         let why = if restored.is_empty() { "nothing had been changed".to_owned() } else { back };
@@ -520,11 +554,10 @@ impl Watched {
 }
 
 /// The device's controller, with what may be set on it to choose among.
-fn controller(settings: &Settings, means: Means, experience: &Arc<Experience>, in_force: &Setting) -> Box<dyn learn::Controller> {
-    let allowed = settings.candidates.iter().filter(|candidate| settings.allows(candidate, in_force));
+fn controller(settings: &Settings, means: Means, experience: &Arc<Experience>, hands: &dyn Hands) -> Box<dyn learn::Controller> {
     let brief = Brief {
         preference: settings.preference,
-        candidates: allowed.cloned().collect(),
+        candidates: candidates(settings, experience, hands),
         experience: experience.clone(),
         ..Brief::default()
     };
@@ -540,6 +573,22 @@ fn controller(settings: &Settings, means: Means, experience: &Arc<Experience>, i
         }
     }
     (spec.build)(&brief, &values)
+}
+
+/// What may be set of the configuration's candidates, and of what is known to have served loads of this device best.
+fn candidates(settings: &Settings, experience: &Experience, hands: &dyn Hands) -> Vec<Setting> {
+    let (in_force, device) = (hands.setting(), hands.identity().device);
+    let pools = experience.pools.iter().rev().filter(|pool| pool.device == device);
+    let known = pools.filter_map(|pool| pool.settings().next());
+    let mut candidates: Vec<Setting> = settings.candidates.clone();
+    for setting in known {
+        let is_room = candidates.len() < settings.candidates.len() + MOST_KNOWN;
+        if is_room && setting != in_force && !candidates.contains(&setting) {
+            candidates.push(setting);
+        }
+    }
+    candidates.retain(|candidate| settings.allows(candidate, &in_force));
+    candidates
 }
 
 /// The best of what is surely better than what is in force.

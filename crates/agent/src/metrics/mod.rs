@@ -155,7 +155,7 @@ impl Metrics {
             Kind::Restored => changed(REASONS[2]),
             Kind::Refused => drop(self.refusals.get_or_create(&of).inc()),
             Kind::Conflict => drop(self.conflicts.get_or_create(&of).inc()),
-            Kind::Began | Kind::WouldSet | Kind::Resumed | Kind::Gone | Kind::Trouble => {}
+            Kind::Began | Kind::WouldSet | Kind::Resumed | Kind::Gone | Kind::Trouble | Kind::Learning => {}
         }
     }
 

@@ -11,6 +11,7 @@ use agent::daemon::history::History;
 use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, now, run as run_daemon};
 use agent::daemon::{Daemon, Wants};
+use agent::learning::{self, Learner, Memory};
 use agent::metrics::{self, Metrics};
 use agent::notify::Notify;
 use agent::sysfs::Sysfs;
@@ -18,7 +19,7 @@ use agent::topology::HotPlug;
 use anyhow::{Context as _, bail};
 use nix::unistd::{Gid, User, setgid, setgroups, setuid};
 use terminal::Failed;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{Configured, is_root, log_to_stderr, names};
 
@@ -42,7 +43,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let named = names(&args.devices)?;
     let user = configuration.user.as_deref().map(user).transpose()?;
     // Started before privileges are given up, and ended by the end of its standard input, whatever becomes of this process.
-    let _applier = own_applier(args, &configuration, user.as_ref())?;
+    let _applier = own_applier((&args.journal, false), &args.configured, &configuration, user.as_ref())?;
     for folder in [configuration.socket.parent(), Some(configuration.state_directory.as_path())].into_iter().flatten() {
         make(folder, user.as_ref())?;
     }
@@ -62,7 +63,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let experience = configuration.experience()?;
     let mode = (!named.is_empty()).then_some(Mode::Act);
     let wants = Wants { configuration, named, mode };
-    let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, (experience, history, metrics));
+    let memory = Memory::below(&wants.configuration.state_directory);
+    let learner = learner(&sysfs, &wants.configuration, &memory);
+    let daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, (experience, history, metrics)).remembering(memory);
+    let mut daemon = match learner {
+        Some(learner) => daemon.learning(learner),
+        None => daemon,
+    };
     daemon.step(began);
     expect_something(&daemon)?;
     let tuned = daemon.watched().filter(|watched| watched.settings().mode == Mode::Act).count();
@@ -73,18 +80,30 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         info!("nothing is tuned: the configuration says mode = \"act\" of no device, and none is named");
     }
     notify.ready(&status);
-    let beside = Beside { control: Some(control), hot_plug: hot_plug(), notify, stop: terminal::interrupted(), lasts: None };
+    let beside =
+        Beside { control: Some(control), hot_plug: hot_plug(), notify, stop: terminal::interrupted(), lasts: None, monitor: None };
     run_daemon(&mut daemon, &beside, |_| Ok(()))?;
     Ok(())
 }
 
 /// Listens to the kernel's messages, where that is not forbidden.
-fn hot_plug() -> Option<HotPlug> {
+pub fn hot_plug() -> Option<HotPlug> {
     HotPlug::listen().inspect_err(|error| info!("devices that come and go are noticed some seconds later: {error}")).ok()
 }
 
+/// What learns by the configuration's plan, if that names a scratch file.
+fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Option<Learner> {
+    let scratch = configuration.learning.scratch.clone()?;
+    let equipment = learning::Machine { sysfs: sysfs.clone(), scratch };
+    // Its filesystem may be mounted later: the daemon tunes meanwhile, and `status` says what is in the way.
+    if let Err(why) = equipment.check() {
+        warn!("learning: {why}");
+    }
+    Some(Learner::new(configuration.learning.clone(), false, Box::new(equipment), memory.clone()))
+}
+
 /// Fails loudly where a sandbox, or a missing applier, forbids all of the work.
-fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
+pub fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
     let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::daemon::history::Kind::Trouble);
     let troubles: Vec<String> = troubles.map(|entry| format!("{}: {}", entry.device, entry.why)).collect();
     if daemon.watched().count() == 0 && !troubles.is_empty() {
@@ -99,7 +118,7 @@ fn user(name: &str) -> anyhow::Result<User> {
 }
 
 /// A folder that is there only while the daemon runs as a service, or is made by its package.
-fn make(folder: &Path, user: Option<&User>) -> anyhow::Result<()> {
+pub fn make(folder: &Path, user: Option<&User>) -> anyhow::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
@@ -126,8 +145,16 @@ fn become_user(user: &User) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An applier where none is there, and this process may start one.
-fn own_applier(args: &Args, configuration: &Configuration, user: Option<&User>) -> anyhow::Result<Option<Own>> {
+/// An applier where none is there, and this process may start one; with its journal there, and quiet where only its warnings are wanted.
+///
+/// # Errors
+/// It cannot be started, or ends at once.
+pub fn own_applier(
+    (journal, is_quiet): (&Path, bool),
+    configured: &Configured,
+    configuration: &Configuration,
+    user: Option<&User>,
+) -> anyhow::Result<Option<Own>> {
     let socket = &configuration.applier_socket;
     if !is_root() || Client::connect(socket).is_ok() {
         return Ok(None);
@@ -136,8 +163,11 @@ fn own_applier(args: &Args, configuration: &Configuration, user: Option<&User>) 
         make(folder, None)?;
     }
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(&args.journal);
-    if let Some(file) = args.configured.file() {
+    command.arg("applier").arg("--ends-with-stdin").arg("--socket").arg(socket).arg("--journal").arg(journal);
+    if is_quiet {
+        command.arg("--quiet");
+    }
+    if let Some(file) = configured.file() {
         command.arg("--config").arg(file);
     }
     if let Some(user) = user {

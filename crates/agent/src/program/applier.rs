@@ -30,6 +30,9 @@ pub struct Args {
     /// End when standard input does: for whoever started this process
     #[arg(long)]
     ends_with_stdin: bool,
+    /// Say only what goes wrong
+    #[arg(long)]
+    quiet: bool,
 }
 
 /// Runs the command.
@@ -48,7 +51,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         listen,
         users,
         rules: Rules { machine: configuration.may_touch_machine(), ..Rules::default() },
-        log: |line| tracing::info!("{line}"),
+        log: if args.quiet { |_| {} } else { |line| tracing::info!("{line}") },
         details: |line| tracing::debug!("{line}"),
         ..Options::new(stop(args.ends_with_stdin)?)
     };

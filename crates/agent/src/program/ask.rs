@@ -73,6 +73,9 @@ fn text(status: &Status, width: Option<usize>) -> String {
         sentences.push(String::new());
         sentences.extend(device_text(device));
     }
+    if let Some(learning) = &status.learning {
+        sentences.extend([String::new(), learning.clone()]);
+    }
     if !status.left_alone.is_empty() {
         sentences.push(String::new());
         sentences.extend(status.left_alone.iter().map(|(name, why)| format!("{name} is left alone: {why}")));

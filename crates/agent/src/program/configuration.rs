@@ -1,6 +1,7 @@
 //! `seekwise-agent configuration`: what holds, and from where.
 
-use agent::configuration::{Configuration, vendor_file, wwid};
+use agent::configuration::{Configuration, Learning, vendor_file, wwid};
+use agent::learning::Machine;
 use agent::sysfs::Sysfs;
 use agent::topology;
 
@@ -43,5 +44,23 @@ fn text(configuration: &Configuration) -> anyhow::Result<String> {
             settings.preference
         ));
     }
+    sentences.extend(learning(&configuration.learning, sysfs));
     Ok(say::lines(sentences, terminal::style().0))
+}
+
+/// When and where it is learned; or why it would not be, as things are.
+fn learning(plan: &Learning, sysfs: Sysfs) -> Option<String> {
+    let machine = Machine { sysfs, scratch: plan.scratch.clone()? };
+    let scratch = machine.scratch.display();
+    let device = match machine.check() {
+        Ok(device) => device,
+        Err(why) => return Some(format!("Nothing can be learned: {why}.")),
+    };
+    let hours = plan.hours.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let hours = if hours.is_empty() { "at any time".to_owned() } else { format!("in the hours {hours}") };
+    let Learning { idle_minutes, controller, .. } = plan;
+    Some(format!(
+        "Learned is on {device}, if it acts, on {scratch}, {hours}, after {idle_minutes} idle minutes; controller {}.",
+        controller.label()
+    ))
 }

@@ -23,7 +23,7 @@ pub fn entry(entry: &Entry) -> String {
         Kind::Resumed => format!("{device}: is tuned again: {why}"),
         Kind::Restored => format!("{device}: put back: {why}"),
         Kind::Gone => format!("{device}: is not watched any more: {why}"),
-        Kind::Trouble => format!("{device}: {why}"),
+        Kind::Trouble | Kind::Learning => format!("{device}: {why}"),
     };
     printable(&what)
 }

@@ -42,8 +42,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let wants = Wants { configuration, named, mode: Some(Mode::Watch) };
     let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept);
     let lasts = args.seconds.map(|seconds| Duration::from_secs(seconds.into()));
-    let beside =
-        Beside { control: None, hot_plug: HotPlug::listen().ok(), notify: Notify::default(), stop: terminal::interrupted(), lasts };
+    let hot_plug = HotPlug::listen().ok();
+    let beside = Beside { control: None, hot_plug, notify: Notify::default(), stop: terminal::interrupted(), lasts, monitor: None };
     let width = terminal::style().0;
     daemon.step(began);
     if daemon.watched().count() == 0 {

@@ -1,0 +1,244 @@
+//! Learning on a device that is otherwise tuned: the same eyes, hands and guard, and a load and a search of the lesson's own.
+//!
+//! The bound on changes in a minute does not hold, for nobody is disturbed by them; that of the applier does.
+
+use std::sync::Arc;
+
+use block::Nanos;
+use learn::Event;
+use learn::experience::Experience;
+
+use super::{LOOKS_FOR_OTHERS, News, Watched, percent, unreleased};
+use crate::applier::{AtExit, Foreign};
+use crate::configuration::{Exit, Settings};
+use crate::daemon::guard::Guard;
+use crate::daemon::hands::{Acts, Careful, Hands, Rate};
+use crate::daemon::history::{Entry, Kind};
+use crate::daemon::open::decided_by;
+use crate::learning::{Learned, Lesson};
+
+/// How often it is looked whether real work came, at least: it has to stop within a second.
+const LOOKS_FOR_WORK: Nanos = Nanos(100_000_000);
+
+/// Why a lesson ends.
+enum Ends {
+    /// Somebody needs the device.
+    Work(String),
+    /// Something went wrong, and it is not to begin again soon.
+    Trouble(String),
+    /// Somebody else has changed a setting.
+    Foreign(Vec<Foreign>),
+}
+
+/// A lesson that goes on.
+pub struct Session {
+    lesson: Lesson,
+    /// The device's, without the bound on changes.
+    settings: Settings,
+    rate: Rate,
+    guard: Guard,
+    /// Errors that the driver had counted at the beginning.
+    errors: Option<u64>,
+    polls: Nanos,
+    looks: Nanos,
+}
+
+impl Session {
+    /// When it wants to be called next.
+    pub fn next(&self) -> Option<Nanos> {
+        self.lesson.next().map_or(Some(self.polls), |next| Some(next.min(self.polls)))
+    }
+
+    /// The plant, as what steers it in a lesson may set it.
+    fn with_care<T>(
+        &mut self,
+        hands: &mut dyn Hands,
+        found: &learn::Setting,
+        act: impl FnOnce(&mut Lesson, &mut Careful) -> T,
+    ) -> T {
+        let mut refused = None;
+        let (settings, rate) = (&self.settings, &mut self.rate);
+        let mut careful = Careful { hands, settings, found, acts: &Acts::Yes, rate, refused: &mut refused };
+        act(&mut self.lesson, &mut careful)
+    }
+}
+
+impl Watched {
+    /// For how long nobody has asked the device for anything, and who did last.
+    pub fn idle(&self, now: Nanos) -> (Nanos, Option<String>) {
+        let (last, work) = &self.work;
+        (now - *last, work.map(|work| work.text(self.eyes.name(work.stream))))
+    }
+
+    /// The lesson that goes on.
+    pub fn lesson(&self) -> Option<&Lesson> {
+        self.session.as_ref().map(|session| &session.lesson)
+    }
+
+    /// Begins to learn: what was there before the agent is in force again.
+    ///
+    /// # Errors
+    /// The applier cannot put it back.
+    pub fn begin_lesson(&mut self, now: Nanos, lesson: Lesson, errors: Option<u64>) -> Result<News, String> {
+        self.hands.at_exit(AtExit::Restore).and_then(|()| self.hands.restore()).map_err(|error| error.to_string())?;
+        self.hands.because("tried while learning, under a load of the agent's own");
+        self.in_force = self.hands.setting();
+        self.found = self.in_force.clone();
+        self.session = Some(Box::new(Session {
+            lesson,
+            settings: Settings { changes_per_minute: u32::MAX, ..self.settings.clone() },
+            rate: Rate::default(),
+            guard: Guard::new(now),
+            errors,
+            polls: now,
+            looks: now + LOOKS_FOR_OTHERS,
+        }));
+        Ok(self.entry(Kind::Learning, "it is idle: learning begins".to_owned()))
+    }
+
+    /// Whether the last lesson ended because something went wrong; said once.
+    pub fn lesson_failed(&mut self) -> bool {
+        std::mem::take(&mut self.lesson_failed)
+    }
+
+    /// Whether a lesson has ended; said once.
+    pub fn lesson_ended(&mut self) -> bool {
+        std::mem::take(&mut self.lesson_ended)
+    }
+
+    /// From now on this is what is known.
+    pub fn know(&mut self, now: Nanos, experience: Arc<Experience>) {
+        self.experience = experience;
+        self.start_anew(now);
+    }
+
+    /// A step of the lesson that goes on.
+    pub(super) fn step_session(&mut self, now: Nanos, events: &[Event], errors: Option<u64>) -> Vec<News> {
+        let Some(mut session) = self.session.take() else { return Vec::new() };
+        let mut news = Vec::new();
+        let goes_on = self.learn(&mut session, now, events, errors, &mut news);
+        self.session = Some(session);
+        match goes_on {
+            Ok(()) => {}
+            Err(Ends::Work(why)) => news.extend(self.end_lesson(now, &why)),
+            Err(Ends::Trouble(why)) => {
+                self.lesson_failed = true;
+                news.push(self.entry(Kind::Trouble, format!("learning: {why}")));
+                news.extend(self.end_lesson(now, "it cannot go on"));
+            }
+            Err(Ends::Foreign(foreign)) => {
+                news.extend(self.end_lesson(now, "somebody else has changed a setting"));
+                self.stand_down(now, &foreign, &mut news);
+            }
+        }
+        news
+    }
+
+    fn learn(
+        &mut self,
+        session: &mut Session,
+        now: Nanos,
+        events: &[Event],
+        errors: Option<u64>,
+        news: &mut Vec<News>,
+    ) -> Result<(), Ends> {
+        session.polls = now + LOOKS_FOR_WORK;
+        for event in events {
+            session.guard.event(event);
+            self.requests += u64::from(matches!(event, Event::Completed { .. }));
+            if let Some(work) = session.lesson.event(event, |stream| self.eyes.name(stream)) {
+                self.work = (now, Some(work));
+                return Err(Ends::Work(format!("real work came: {}", work.text(self.eyes.name(work.stream)))));
+            }
+        }
+        if errors > session.errors {
+            return Err(Ends::Trouble("the driver counted errors of the device".to_owned()));
+        }
+        let lost = self.eyes.lost();
+        if lost > self.lost {
+            self.lost = lost;
+            session.guard.lost(now);
+            session.lesson.give_up_load();
+        }
+        if now >= session.looks {
+            session.looks = now + LOOKS_FOR_OTHERS;
+            let foreign = self.hands.foreign().map(unreleased).map_err(|error| Ends::Trouble(error.to_string()))?;
+            if !foreign.is_empty() {
+                return Err(Ends::Foreign(foreign));
+            }
+        }
+        self.steer_lesson(session, now, errors);
+        let found = self.found.clone();
+        let learned = session.with_care(&mut *self.hands, &found, |lesson, plant| lesson.step(now, plant, &found));
+        self.see_in_force(session, now, errors);
+        news.extend(learned.map_err(Ends::Trouble)?.map(|learned| self.learned(&learned)));
+        Ok(())
+    }
+
+    /// Lets the lesson's search decide; the guard has the first word.
+    fn steer_lesson(&mut self, session: &mut Session, now: Nanos, errors: Option<u64>) {
+        let found = self.found.clone();
+        let objection = session.guard.objection(now, errors).filter(|_| self.in_force != found);
+        session.with_care(&mut *self.hands, &found, |lesson, plant| {
+            let Some(steering) = lesson.steering() else { return };
+            if let Some(objection) = objection {
+                steering.overrule(now, &found, &objection, plant);
+            }
+            steering.look(now, plant);
+        });
+        self.see_in_force(session, now, errors);
+    }
+
+    fn see_in_force(&mut self, session: &mut Session, now: Nanos, errors: Option<u64>) {
+        let in_force = self.hands.setting();
+        if in_force == self.in_force {
+            return;
+        }
+        self.in_force = in_force;
+        session.guard.changed(now, errors);
+        if self.in_force == self.found {
+            session.guard.settled();
+        }
+    }
+
+    fn learned(&self, learned: &Learned) -> News {
+        let Learned { load, setting, gain, why } = learned;
+        let entry = Entry {
+            promised_percent: gain.map(percent),
+            ..Entry::new(&self.name, Kind::Learning, &self.found.to_string(), setting, format!("under {load}: {why}"))
+        };
+        News::Entry(Box::new(entry))
+    }
+
+    /// Ends the lesson that goes on, if one does: first its load is gone, then what was found is in force again, and the device's own
+    /// controller begins anew.
+    pub fn end_lesson(&mut self, now: Nanos, why: &str) -> Vec<News> {
+        let Some(mut session) = self.session.take() else { return Vec::new() };
+        let mut news = Vec::new();
+        let finished = session.lesson.finish(&*self.hands);
+        let policy = if self.settings.exit == Exit::Keep { AtExit::Keep } else { AtExit::Restore };
+        if let Err(error) = self.hands.restore().and_then(|_| self.hands.at_exit(policy)) {
+            news.push(self.entry(Kind::Trouble, format!("cannot put back what was there before learning: {error}")));
+        }
+        self.hands.because(&decided_by(&self.settings));
+        self.in_force = self.hands.setting();
+        match finished {
+            Ok(learned) => news.extend(learned.map(|learned| self.learned(&learned))),
+            Err(error) => news.push(self.entry(Kind::Trouble, format!("what was learned is not kept: {error}"))),
+        }
+        self.lesson_ended = true;
+        let count = session.lesson.learned();
+        // Here the load is waited for: what it asked last is not to be taken for work.
+        drop(session);
+        self.events.clear();
+        let mut rest = Vec::new();
+        // A device that is gone is noticed by the next look.
+        let _ = self.eyes.read(&mut rest);
+        self.work.0 = now;
+        self.guard = Guard::new(now);
+        self.start_anew(now);
+        let loads = if count == 1 { "load" } else { "loads" };
+        news.push(self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; it is as it was found")));
+        news
+    }
+}

@@ -1,0 +1,301 @@
+//! Learning mode under the real kernel: fio works on a scratch file on an emulated disk, and whoever is killed or comes, the disk ends as it was.
+//!
+//! Needs root, /dev/fuse, loop devices, losetup, mkfs.ext4, fio and tracefs; says what is missing where it cannot run. No device is touched but the
+//! one that is made here.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// Nothing takes longer, even on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// What real work may have to wait until it has the disk as it was.
+const STOPS_WITHIN: Duration = Duration::from_secs(1);
+/// Quick trials, so that something other than what was found is in force most of the time.
+const SEARCH: &str = "random:trials=200,child_ms=1000";
+
+fn agent() -> PathBuf {
+    PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
+}
+
+/// The program that emulates disks; beside this one if the workspace was built.
+fn seekwise() -> PathBuf {
+    agent().with_file_name("seekwise")
+}
+
+/// Whether this can run; says why if not.
+fn can_run() -> bool {
+    let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
+    let runs = |program: &str, argument: &str| Command::new(program).arg(argument).output().is_ok();
+    let missing = [
+        (fs::read_to_string("/proc/self/status").is_ok_and(|status| !status.contains("Uid:\t0\t")), "root"),
+        (!opens("/dev/fuse"), "/dev/fuse"),
+        (!opens("/dev/loop-control"), "/dev/loop-control"),
+        (!runs("losetup", "--version"), "losetup"),
+        (!runs("mkfs.ext4", "-V"), "mkfs.ext4"),
+        (!runs("fio", "--version"), "fio"),
+        (!seekwise().exists(), "the program seekwise beside seekwise-agent (cargo build -p seekwise)"),
+        (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
+    ];
+    match missing.iter().find(|(is_missing, _)| *is_missing) {
+        Some((_, what)) => {
+            eprintln!("skipped: needs {what}");
+            false
+        }
+        None => true,
+    }
+}
+
+/// Waits until this holds, and fails if it does not in time.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !holds() {
+        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// An emulated disk with ext4 on it, a file to learn on, and one that somebody may read.
+struct Disk {
+    emulator: Child,
+    name: String,
+    folder: tempfile::TempDir,
+}
+
+impl Disk {
+    fn new() -> Disk {
+        let folder = tempfile::tempdir().unwrap();
+        let backing = folder.path().join("backing");
+        fs::create_dir(&backing).unwrap();
+        let mut emulator = Command::new(seekwise())
+            .args(["emulate", "--attach", "--with-way", "--size", "256M", "--disk", "sata7200", "--scale", "10"])
+            .arg(&backing)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
+        let place = lines.next().unwrap().unwrap();
+        std::thread::spawn(move || lines.for_each(drop));
+        let name = place.trim_start_matches("/dev/").to_owned();
+        let disk = Disk { emulator, name, folder };
+        fs::create_dir(disk.mounted("")).unwrap();
+        run("mkfs.ext4", &["-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &place]);
+        run("mount", &[&place, disk.mounted("").to_str().unwrap()]);
+        for (file, mib) in [("scratch", "96"), ("work", "8")] {
+            let of = format!("of={}", disk.mounted(file).display());
+            run("dd", &["if=/dev/zero", &of, "bs=1M", &format!("count={mib}"), "conv=fsync", "status=none"]);
+        }
+        disk
+    }
+
+    fn mounted(&self, file: &str) -> PathBuf {
+        self.folder.path().join("mounted").join(file)
+    }
+
+    fn scratch(&self) -> String {
+        self.mounted("scratch").display().to_string()
+    }
+
+    fn queue(&self) -> PathBuf {
+        Path::new("/sys/block").join(&self.name).join("queue")
+    }
+
+    fn scheduler(&self) -> String {
+        let all = fs::read_to_string(self.queue().join("scheduler")).unwrap_or_default();
+        all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
+    }
+
+    /// Every setting of the queue, and of its scheduler.
+    fn settings(&self) -> BTreeMap<String, String> {
+        let folders = [self.queue(), self.queue().join("iosched")];
+        let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+        entries.filter_map(|entry| Some((entry.path().display().to_string(), fs::read_to_string(entry.path()).ok()?))).collect()
+    }
+
+    /// Processes that have the scratch file open.
+    fn users_of_scratch(&self) -> Vec<u32> {
+        let scratch = self.mounted("scratch");
+        let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let uses = |process: &u32| {
+            let opened = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
+            opened.filter_map(|file| fs::read_link(file.path()).ok()).any(|path| path == scratch)
+        };
+        processes.filter(uses).collect()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let files = fs::read_dir(self.mounted("")).unwrap().flatten();
+        let mut files: Vec<String> = files.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        files.sort();
+        files
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.mounted("")).status();
+        let _ = Command::new("kill").args(["-TERM", &self.emulator.id().to_string()]).status();
+        let _ = self.emulator.wait();
+    }
+}
+
+/// A configuration in a folder of its own.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new(rest: &str) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display();
+        let text = format!(
+            "socket = \"{path}/agent.sock\"\napplier_socket = \"{path}/applier.sock\"\nstate_directory = \"{path}/state\"\n\
+             candidates = [\"kernel\"]\n{rest}"
+        );
+        fs::write(folder.path().join("agent.toml"), text).unwrap();
+        Place { folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(agent());
+        command.args(arguments).args(["--config", &self.path("agent.toml")]).stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// Starts something that goes on.
+    fn start(&self, arguments: &[&str]) -> Running {
+        let output = || OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
+        let mut command = self.command(arguments);
+        Running(command.args(["--journal", &self.path("journal")]).stdout(output()).stderr(output()).spawn().unwrap())
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+}
+
+/// Something that runs; killed if a test fails.
+struct Running(Child);
+
+impl Running {
+    fn end(mut self, signal: &str) -> std::process::ExitStatus {
+        run("kill", &[signal, &self.0.id().to_string()]);
+        self.0.wait().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn whoever_is_killed_or_comes_the_disk_ends_as_it_was_found() {
+    if !can_run() {
+        return;
+    }
+    let disk = Disk::new();
+    let (before, found, files) = (disk.settings(), disk.scheduler(), disk.files());
+    let is_as_before = || disk.settings() == before;
+    let place = Place::new("");
+    let is_learning = || disk.scheduler() != found && !disk.users_of_scratch().is_empty();
+
+    what_cannot_be_a_scratch_file_is_refused(&place, &disk);
+    assert!(is_as_before(), "what was refused has changed something");
+
+    let learning = place.start(&["learn", &disk.name, "--scratch", &disk.scratch(), "--controller", SEARCH]);
+    until("a setting is tried", is_learning);
+    let took = work_comes(&disk, &is_as_before);
+    until("it says who came", || place.log().contains("real work came: dd "));
+    assert!(took < STOPS_WITHIN, "real work had to wait for {took:?}");
+    until("it goes on when nobody works any more", is_learning);
+    assert!(learning.end("-INT").success(), "{}", place.log());
+    assert!(is_as_before() && disk.users_of_scratch().is_empty(), "{}", place.log());
+
+    let known = Command::new(seekwise()).args(["kb", "info", &place.path("state/knowledge.sqlite")]).output().unwrap();
+    assert!(text(&known.stdout).contains("gene pool on "), "{}{}", text(&known.stdout), text(&known.stderr));
+
+    the_daemon_learns_by_its_plan_until_it_is_killed(&disk, &before);
+    assert_eq!(disk.files(), files, "nothing is left but the scratch file");
+}
+
+/// Reads a file past the page cache, and says how long it takes until the disk is as it was, and fio is gone.
+fn work_comes(disk: &Disk, is_as_before: &dyn Fn() -> bool) -> Duration {
+    let from = format!("if={}", disk.mounted("work").display());
+    let mut reader = Command::new("dd").args([&from, "of=/dev/null", "bs=64k", "iflag=direct", "status=none"]).spawn().unwrap();
+    let began = Instant::now();
+    until("the disk is as it was", || is_as_before() && disk.users_of_scratch().iter().all(|user| !is_fio(*user)));
+    let took = began.elapsed();
+    assert!(reader.wait().unwrap().success());
+    took
+}
+
+fn is_fio(process: u32) -> bool {
+    fs::read_to_string(format!("/proc/{process}/comm")).is_ok_and(|name| name.trim() == "fio")
+}
+
+fn what_cannot_be_a_scratch_file_is_refused(place: &Place, disk: &Disk) {
+    let refused = |scratch: &str, words: &str| {
+        let output = place.run(&["learn", &disk.name, "--scratch", scratch, "--for", "1", "--journal", &place.path("journal")]);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{scratch}: {said}");
+        assert!(said.contains(words), "{scratch}: {words} is missing in {said}");
+    };
+    refused(&disk.mounted("missing").display().to_string(), "make it with `dd");
+    refused(&disk.mounted("work").display().to_string(), "has room for 8 MiB");
+    refused(&format!("/dev/{}", disk.name), "is in use: it is mounted");
+    let elsewhere = place.folder.path().join("scratch");
+    fs::write(&elsewhere, vec![1; 64 << 20]).unwrap();
+    // Of what is on no disk, or on another, one or the other is said.
+    refused(&elsewhere.display().to_string(), "is on ");
+    fs::remove_file(&elsewhere).unwrap();
+    let output = place.run(&["learn", &disk.name, "--scratch", &disk.scratch(), "--controller", "seekwise"]);
+    assert!(output.status.code() == Some(2) && text(&output.stderr).contains("does not search"), "{}", text(&output.stderr));
+    let without = Command::new(agent())
+        .args(["learn", &disk.name, "--scratch", &disk.scratch(), "--config", &place.path("agent.toml")])
+        .env("PATH", "/nowhere")
+        .output()
+        .unwrap();
+    assert!(without.status.code() == Some(2) && text(&without.stderr).contains("cannot run fio"), "{}", text(&without.stderr));
+}
+
+fn the_daemon_learns_by_its_plan_until_it_is_killed(disk: &Disk, before: &BTreeMap<String, String>) {
+    let plan = format!(
+        "controller = \"fixed\"\n[learning]\nscratch = \"{}\"\nidle_minutes = 0\ncontroller = \"{SEARCH}\"\n",
+        disk.scratch()
+    );
+    let place = Place::new(&plan);
+    let status = || text(&place.run(&["status"]).stdout);
+    let daemon = place.start(&["act", &disk.name]);
+    until("the daemon says why it waits", || status().contains("It does not learn: "));
+    until("it learns", || status().contains(&format!("It learns on {}", disk.name)) && disk.settings() != *before);
+    assert!(status().contains(&format!("{} is learned on.", disk.name)), "{}", status());
+    daemon.end("-KILL");
+    until("fio is gone with the daemon", || disk.users_of_scratch().is_empty());
+    until("the applier puts everything back", || disk.settings() == *before);
+}
