@@ -1,7 +1,7 @@
 //! `seekwise lab field`: the agent in charge of emulated disks under the real kernel, beside settings that stay.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -63,6 +63,9 @@ pub struct Args {
     /// Weights of merit: throughput, response time, fairness; each 1 to 3, summing to 6 or 7 [default: 2,3,1]
     #[arg(long, value_name = "T,R,F")]
     preference: Option<Preference>,
+    /// Run fio on a file of an ext4 file system on the disk, not on the disk itself
+    #[arg(long, value_name = "SIZE", num_args = 0..=1, require_equals = true, default_missing_value = "8G", value_parser = number::size)]
+    ext4: Option<u64>,
     /// Lines of the agent's configuration besides those that this command needs, such as `controller = "genetic"`
     #[arg(long, value_name = "LINE")]
     configure: Vec<String>,
@@ -136,14 +139,16 @@ fn devices(model: &Model, args: &Args, trials: &Trials) -> anyhow::Result<Device
         _ => model.name.clone(),
     };
     let device = |_| -> anyhow::Result<Box<dyn Tended>> {
-        let (emulator, path) = Emulator::start(model, BYTES, 1.0)?;
+        // An eighth more is enough for what the file system itself needs.
+        let (emulator, path) = Emulator::start(model, args.ext4.map_or(BYTES, |bytes| bytes + bytes / 8), 1.0)?;
         let mut device = BlockDevice::open(&path)?;
         device.emulator = Some(emulator);
+        let mounted = args.ext4.map(|bytes| Mounted::ext4(&path, bytes)).transpose()?;
         let place = tempfile::tempdir().context("cannot make a folder for the agent")?;
         let configuration = configuration(place.path(), &trials.preference, &args.configure);
         let file = place.path().join("agent.toml");
         fs::write(&file, configuration).with_context(|| file.display().to_string())?;
-        Ok(Box::new(Plot { agent: None, device, place }))
+        Ok(Box::new(Plot { agent: None, mounted, device, place }))
     };
     Ok(Devices { name, devices: (0..args.at_once).map(device).collect::<anyhow::Result<_>>()? })
 }
@@ -158,10 +163,52 @@ fn configuration(place: &Path, preference: &Preference, lines: &[String]) -> Str
     lines.iter().fold(own, |all, line| all + line + "\n")
 }
 
+/// A file system on a disk, with one file in it.
+struct Mounted {
+    folder: tempfile::TempDir,
+}
+
+impl Mounted {
+    /// An ext4 file system, on which the file's bytes are really written: what was never written is read from nowhere.
+    fn ext4(device: &Path, bytes: u64) -> anyhow::Result<Mounted> {
+        let run = |program: &str, arguments: &[&str], last: &Path| -> anyhow::Result<()> {
+            let output =
+                Command::new(program).args(arguments).arg(last).output().with_context(|| format!("cannot run {program}"))?;
+            ensure!(output.status.success(), "{program} failed: {}", String::from_utf8_lossy(&output.stderr).trim());
+            Ok(())
+        };
+        run("mkfs.ext4", &["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"], device)?;
+        let folder = tempfile::tempdir().context("cannot make a folder to mount on")?;
+        run("mount", &["-t", "ext4", &device.display().to_string()], folder.path())?;
+        let mounted = Mounted { folder };
+        let path = mounted.file();
+        let cannot_write = || path.display().to_string();
+        let mut file = fs::File::create(&path).with_context(cannot_write)?;
+        std::io::copy(&mut std::io::Read::take(std::io::repeat(1), bytes), &mut file).with_context(cannot_write)?;
+        file.sync_all().with_context(cannot_write)?;
+        Ok(mounted)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // As a last resort the kernel takes it away once nobody uses it any more.
+        let unmount = |lazily: &[&str]| Command::new("umount").args(lazily).arg(self.folder.path()).status();
+        if !unmount(&[]).is_ok_and(|status| status.success()) {
+            let _ = unmount(&["-l"]);
+        }
+    }
+}
+
 /// A disk, and the agent that may be in charge of it.
 struct Plot {
-    // Ends before the disk.
+    // Both end before the disk.
     agent: Option<Child>,
+    mounted: Option<Mounted>,
     device: BlockDevice,
     place: tempfile::TempDir,
 }
@@ -195,7 +242,7 @@ impl Plot {
 
 impl Real for Plot {
     fn path(&self) -> String {
-        self.device.path()
+        self.mounted.as_ref().map_or_else(|| self.device.path(), |mounted| mounted.file().display().to_string())
     }
 
     fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>> {
