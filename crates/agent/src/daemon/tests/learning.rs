@@ -162,6 +162,30 @@ fn real_work_ends_it_at_once_and_everything_is_as_it_was_found() {
 }
 
 #[test]
+fn what_somebody_else_sets_meanwhile_stays() {
+    let mut school = School::new(&format!("{AT_REST}{PLAN}"));
+    school.pass(62);
+    assert!(school.is_learning());
+    {
+        let mut world = school.scene.device.world();
+        // Nothing was tried yet, so the applier's journal knows of nothing.
+        world.setting = Setting::parse("bfq").unwrap();
+        world.original = world.setting.clone();
+    }
+    school.pass(1);
+    assert!(!school.is_learning() && school.scene.device.scheduler() == "bfq");
+    let last = school.scene.last(Kind::Learning);
+    assert!(last.why.contains("bfq is in force, and not mq-deadline as it was left"), "{last:?}");
+
+    let mut school = School::new(&format!("{AT_REST}{PLAN}"));
+    school.pass(62);
+    school.scene.device.rival("kyber");
+    school.pass(2);
+    assert!(!school.is_learning());
+    assert_eq!(school.scene.status().devices[0].state, "stood down");
+}
+
+#[test]
 fn what_was_learned_serves_the_load_when_it_comes() {
     let mut school = School::new(PLAN);
     let mut waited = 0;
@@ -213,7 +237,7 @@ fn the_end_of_the_daemon_ends_the_lesson() {
     school.scene.daemon.end(school.scene.moment());
     assert!(!school.is_learning() && school.scene.device.scheduler() == "mq-deadline");
     let last = school.scene.last(Kind::Learning);
-    assert!(last.why.contains("the agent ends; it is as it was found"), "{last:?}");
+    assert!(last.why.contains("the agent ends; mq-deadline is in force"), "{last:?}");
 }
 
 #[test]

@@ -167,6 +167,11 @@ impl Watched {
                 return Err(Ends::Foreign(foreign));
             }
         }
+        // Before anything was tried, nothing is known to be foreign.
+        let setting = self.hands.setting();
+        if setting != self.in_force {
+            return Err(Ends::Work(format!("{setting} is in force, and not {} as it was left", self.in_force)));
+        }
         self.steer_lesson(session, now, errors);
         let found = self.found.clone();
         let learned = session.with_care(&mut *self.hands, &found, |lesson, plant| lesson.step(now, plant, &found));
@@ -222,6 +227,7 @@ impl Watched {
         }
         self.hands.because(&decided_by(&self.settings));
         self.in_force = self.hands.setting();
+        self.found = self.in_force.clone();
         match finished {
             Ok(learned) => news.extend(learned.map(|learned| self.learned(&learned))),
             Err(error) => news.push(self.entry(Kind::Trouble, format!("what was learned is not kept: {error}"))),
@@ -238,7 +244,9 @@ impl Watched {
         self.guard = Guard::new(now);
         self.start_anew(now);
         let loads = if count == 1 { "load" } else { "loads" };
-        news.push(self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; it is as it was found")));
+        news.push(
+            self.entry(Kind::Learning, format!("learning ends, after {count} {loads}: {why}; {} is in force", self.in_force)),
+        );
         news
     }
 }
