@@ -1,0 +1,73 @@
+//! `seekwise lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, beside settings that stay.
+//!
+//! Needs root, /dev/fuse, loop devices, fio and ext4; says what is missing where it cannot run.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
+
+mod emulated;
+
+use std::fs;
+use std::process::{Command, Output};
+
+use emulated::{can_run, seekwise, text};
+use serde_json::Value;
+
+fn field(arguments: &[&str]) -> Output {
+    Command::new(seekwise()).args(["lab", "field"]).args(arguments).output().unwrap()
+}
+
+fn loops() -> String {
+    text(&Command::new("losetup").arg("-a").output().unwrap().stdout)
+}
+
+/// A database's pages and log, as the paper of self-learning disk scheduling has it (Table 4), in a small file.
+const DATABASE: &str = "[pages]\nrw=randrw\nrwmixread=70\nbs=8k\niodepth=16\nsize=900m\n[log]\nrw=write\nbs=8k\nsize=64m\noffset=900m\nthinktime=2ms\n";
+/// FFSB's random reads.
+const READERS: &str = "[reader]\nrw=randread\nbs=4k\nnumjobs=4\nsize=900m\n";
+
+#[test]
+fn the_agent_tends_a_disk_through_loads_that_change_and_everything_is_put_back() {
+    let lacks = |program: &str| Command::new(program).arg("--version").output().is_err();
+    if !can_run(&[(lacks("fio"), "fio"), (lacks("mkfs.ext4"), "mkfs.ext4")]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let job = |name: &str, jobs: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, jobs).unwrap();
+        path.display().to_string()
+    };
+    let mix = format!("{},{}", job("database.fio", DATABASE), job("readers.fio", READERS));
+    let before = loops();
+    let of_the_disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--ext4=1G"];
+    let of_the_load = ["--workloads", "none", "--mix", &mix, "--scheduler", "mq-deadline", "--seconds", "12", "--rounds", "1", "--json"];
+    let output = field(&[&of_the_disk[..], &of_the_load].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(loops(), before, "the disk is still there");
+    let record: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let pair = &record["pairs"][0];
+    let merit = |number: usize| pair["served"][number]["rounds"][0]["merit"].as_f64().unwrap();
+    assert_eq!((&pair["served"][0]["setting"], &pair["served"][1]["setting"]), (&"mq-deadline".into(), &"agent".into()), "{pair}");
+    // Under `none` the log waits half as long; the rest of this disk does not care. Other tests run beside this one.
+    assert!(merit(1) > merit(0) - 0.1, "the agent did harm: {pair:#}");
+    let changes = pair["changes"][0].as_array().unwrap();
+    assert!(!changes.is_empty(), "nothing that is worth a change was found: {pair:#}");
+}
+
+#[test]
+fn what_cannot_be_tried_is_refused() {
+    let refused = |arguments: &[&str]| {
+        let output = field(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    if !seekwise().exists() {
+        eprintln!("skipped: needs the program seekwise beside seekwise-agent (cargo build -p seekwise)");
+        return;
+    }
+    assert!(refused(&["--workloads", "none"]).contains("--mix says what is run"));
+    assert!(refused(&["--mix", "database"]).contains("--mix database: a mix has two workloads at least"));
+    assert!(refused(&["--workloads", "no-such"]).contains("--workloads no-such: is not known"));
+    assert!(refused(&["--scheduler", "cfq"]).contains("--scheduler cfq"));
+    assert!(refused(&["--ext4=much"]).contains("--ext4"));
+}
