@@ -59,7 +59,7 @@ mod tests {
         let ms = Nanos::from_millis;
         let part = |stream, sectors, arrival| Request {
             id: 0,
-            stream: StreamId(stream),
+            stream,
             op: Op::Read,
             sync: true,
             priority: Priority::DEFAULT,
@@ -74,8 +74,7 @@ mod tests {
         assert_eq!(calls.event(&Event::Queued(other)), Some(Event::Called(ms(2))));
         assert_eq!(calls.event(&done(first, ms(5))), None);
         assert_eq!(calls.event(&Event::Queued(second)), None);
-        let returned =
-            |stream, called, at| Some(Event::Returned { stream: StreamId(stream), op: Op::Read, bytes: 1 << 20, called, at });
+        let returned = |stream, called, at| Some(Event::Returned { stream, op: Op::Read, bytes: 1 << 20, called, at });
         assert_eq!(calls.event(&done(second, ms(9))), returned(1, ms(1), ms(9)));
         assert_eq!(calls.event(&done(other, ms(10))), returned(2, ms(2), ms(10)));
         calls.event(&Event::Queued(first));
