@@ -42,7 +42,7 @@ const GRID: [&str; 15] = [
     "bfq:slice_idle=0",
     "bfq:slice_idle=0,low_latency=0",
     "bfq:timeout_sync=500",
-    "bfq:timeout_sync=500,low_latency=0",
+    "bfq:low_latency=0,timeout_sync=500",
 ];
 
 /// How near to the best of the exhaustive search five trials are to come, in percent of it.
@@ -62,7 +62,7 @@ struct Plan {
 
 const FULL: Plan = Plan {
     searches: &[
-        "bayes:seeds=twin,trials=5,turn_ms=3000",
+        "bayes:seeds=twin,trials=5,child_ms=4000,turn_ms=3000",
         "bayes:trials=12,turn_ms=3000",
         "genetic:trials=12,turn_ms=3000",
         "genetic:fitness=twin,turn_ms=3000",
