@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context as _;
 use block::Nanos;
-use learn::{Controller, Event, Plant, Setting, Steering, Window};
+use learn::{Controller, Event, Plant, Setting, Steering};
 
 use crate::monitor::Monitor;
 use crate::truth::fio;
@@ -68,10 +68,8 @@ pub struct Steered {
     pub has_ended: bool,
     /// How long that took, in seconds.
     pub took_s: f64,
-    /// What it decided, in words, with the seconds since it began.
-    pub decided: Vec<(f64, String)>,
-    /// Its windows.
-    pub windows: Vec<Window>,
+    /// What it said of its last decision.
+    pub why: String,
     /// Bytes a second of each of the jobs that were run one after the other, where they asked for logs: seconds since it began, and rate.
     pub throughput: Vec<Vec<(f64, f64)>>,
 }
@@ -114,19 +112,15 @@ pub fn steer(
     let now = live.now();
     live.plant().apply(now, &found)?;
     live.settle()?;
-    let (mut steering, settled_s, ran) = outcome?;
-    let took_s = settled_s.unwrap_or_else(|| clock.elapsed().as_secs_f64());
-    let (decided, windows) = steering.take();
-    let began = decided.first().map_or(Nanos::ZERO, |first| first.at);
-    let last = decided.last().map_or_else(|| found.clone(), |last| (*last.to).clone());
-    let text = |one: &learn::Decided| {
-        let refused = one.refused.as_ref().map_or(String::new(), |reason| format!("; but {reason}"));
-        ((one.at - began).as_secs_f64(), format!("{}{refused}", one.why))
-    };
-    let throughput = ran.iter().map(|(begins, logs)| total(*begins, logs)).collect::<anyhow::Result<Vec<_>>>()?;
-    let has_ended = !steering.controller().searches();
-    let ends_with = if has_ended { last } else { found };
-    Ok(Steered { ends_with, has_ended, took_s, decided: decided.iter().map(text).collect(), windows, throughput })
+    let (steering, settled_s, ran) = outcome?;
+    let (has_ended, last) = (!steering.controller().searches(), steering.decided().last());
+    Ok(Steered {
+        ends_with: last.filter(|_| has_ended).map_or(found, |last| (*last.to).clone()),
+        has_ended,
+        took_s: settled_s.unwrap_or_else(|| clock.elapsed().as_secs_f64()),
+        why: last.map_or_else(String::new, |last| last.why.clone()),
+        throughput: ran.iter().map(|(begins, logs)| total(*begins, logs)).collect::<anyhow::Result<_>>()?,
+    })
 }
 
 /// Drives a controller until fio ends, or it has settled; when that was, in seconds after it began.

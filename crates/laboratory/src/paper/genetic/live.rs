@@ -160,10 +160,10 @@ mod tests {
 
     #[test]
     fn no_workload_reaches_beyond_a_small_device_or_writes_more_than_memory_holds() {
-        for workload in 0..WORKLOADS.len() {
+        for (workload, (name, _)) in WORKLOADS.iter().enumerate() {
             for size_bytes in [64 << 20, 4 << 30] {
                 let jobs = jobs(workload, size_bytes, 1.0);
-                assert!(jobs.part_bytes > 0 && 4 * jobs.part_bytes <= size_bytes, "{}: {}", WORKLOADS[workload].0, jobs.part_bytes);
+                assert!(jobs.part_bytes > 0 && 4 * jobs.part_bytes <= size_bytes, "{name}: {}", jobs.part_bytes);
                 let writes = !jobs.sections.contains("rw=read\n") && !jobs.sections.contains("rw=randread\nbs=4k\nnumjobs");
                 assert!(!writes || jobs.part_bytes <= WRITTEN_BYTES, "{}", jobs.sections);
             }

@@ -42,7 +42,7 @@ const GRID: [&str; 15] = [
     "bfq:slice_idle=0",
     "bfq:slice_idle=0,low_latency=0",
     "bfq:timeout_sync=500",
-    "bfq:timeout_sync=500,low_latency=0",
+    "bfq:low_latency=0,timeout_sync=500",
 ];
 
 /// How near to the best of the exhaustive search five trials are to come, in percent of it.
@@ -62,7 +62,7 @@ struct Plan {
 
 const FULL: Plan = Plan {
     searches: &[
-        "bayes:seeds=twin,trials=5,turn_ms=3000",
+        "bayes:seeds=twin,trials=5,child_ms=4000,turn_ms=3000",
         "bayes:trials=12,turn_ms=3000",
         "genetic:trials=12,turn_ms=3000",
         "genetic:fitness=twin,turn_ms=3000",
@@ -151,8 +151,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
         let brief = Brief { preference: Preference::new(3, 3, 1)?, seed, ..Brief::default() };
         let chosen = controller::parse(name)?.build(&brief);
         let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, crew.monitor)?;
-        let why = || steered.decided.last().map_or_else(String::new, |(_, why)| why.clone());
-        first = first.or_else(|| Some((steered.took_s, steered.has_ended, why())));
+        first = first.or(Some((steered.took_s, steered.has_ended, steered.why)));
         ends.push(steered.ends_with);
         clock.show(live);
     }
@@ -187,7 +186,7 @@ fn with_the_papers(mut table: Table, stated: &Stated) -> Table {
     let columns = ["improved", "improvement", "faster", "reduction"];
     if let Some(row) = table.rows.first_mut() {
         for (cell, column) in row.cells.iter_mut().zip(columns) {
-            *cell = cell.clone().beside(stated.number("section-6", "all", column));
+            *cell = cell.beside(stated.number("section-6", "all", column));
         }
     }
     table.method = "What each ended with after it steered the device itself, in turns with the default: the real fio’s figures. The last row is \
