@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use block::StreamId;
 use learn::Event;
 
-pub use counters::{Counters, Done, Rate, Rates, Sample};
+pub use counters::Counters;
 pub use format::Formats;
 pub use instance::{Instance, Tracefs};
 pub use recording::{Background, RecordError, Recorded, Until, record};

@@ -11,6 +11,7 @@
 mod pace;
 mod places;
 mod source;
+mod supposed;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub use pace::Pace;
 use pace::{Again, Step};
 use places::Places;
 pub use source::{Asked, Replayed};
+pub use supposed::{SupposedRequest, SupposedStream};
 
 /// What the streams would ask of any device.
 #[derive(Clone, Debug)]
