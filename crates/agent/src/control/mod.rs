@@ -84,6 +84,9 @@ pub struct DeviceStatus {
     pub requests: u64,
     /// Events that the kernel lost.
     pub lost: u64,
+    /// Why only counters are to be had; nothing where each request is seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blind: Option<String>,
     /// How it went in the latest window.
     pub latest: Rates,
 }
@@ -119,8 +122,8 @@ pub struct Rates {
     pub mb_per_s: f64,
     /// Mean response time in milliseconds.
     pub response_ms: f64,
-    /// p99 response time in milliseconds.
-    pub p99_ms: f64,
+    /// p99 response time in milliseconds; nothing where only counters are to be had.
+    pub p99_ms: Option<f64>,
 }
 
 impl From<Latest> for Rates {

@@ -143,6 +143,12 @@ impl Counted {
         Nanos::from_secs_f64(self.under_way() / self.requests_per_s().max(1e-9))
     }
 
+    /// How far off the rate of all requests is by chance, as a part of it.
+    pub fn rate_error(&self) -> f64 {
+        let of = |side: &Side| side.requests_per_s * side.rate_error;
+        of(&self.read).hypot(of(&self.write)) / self.requests_per_s().max(1e-9)
+    }
+
     /// Requests under way on average.
     pub fn under_way(&self) -> f64 {
         self.read.under_way() + self.write.under_way()

@@ -13,6 +13,7 @@
 //! computation; Sisson, Fan, Tanaka: Sequential Monte Carlo without likelihoods, PNAS 104, 2007). Every candidate is tried on all that
 //! are kept. What it promises is the mean, and its error covers how far they disagree.
 
+mod controller;
 mod counted;
 mod counter;
 mod draws;
@@ -20,6 +21,7 @@ mod ensemble;
 mod hypothesis;
 mod judgement;
 
+pub use controller::ByCounters;
 pub use counted::{Counted, Side, TooFew};
 pub use counter::Counter;
 pub use ensemble::{Ensemble, Unlike};
