@@ -18,6 +18,12 @@ impl Random {
         (scramble(self.0) >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// Around 0 with a standard deviation of 1, normally distributed (Box and Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        let (length, angle) = (self.exponential(2.0).sqrt(), std::f64::consts::TAU * self.unit());
+        length * angle.cos()
+    }
+
     /// Of this mean, as times between events that do not depend on each other.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()

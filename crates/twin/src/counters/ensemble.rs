@@ -21,7 +21,7 @@ use crate::load::Load;
 use crate::trial::{Extent, Tried};
 
 /// Hypotheses in a round.
-const MANY: usize = 96;
+const MANY: usize = 144;
 /// Rounds at most until what was counted has all its weight, the first included; and then, so that copies of one another part.
 const MOST_ROUNDS: usize = 10;
 const LAST_ROUNDS: usize = 3;
@@ -32,7 +32,7 @@ const COUNTED: f64 = 1_200.0;
 /// Such a trial lasts between these, in seconds.
 const LASTS_S: (f64, f64) = (0.05, 60.0);
 /// Hypotheses on which candidates are tried.
-const KEPT: usize = 40;
+const KEPT: usize = 48;
 
 /// How near a model comes to what a real device counts at best: no supposed device is quite like one that was made, and no supposed load
 /// like one that runs. Of rates, sizes and response times as logarithms.
@@ -42,10 +42,12 @@ const RESPONSE_OFF: f64 = 0.2;
 /// Of shares.
 const MERGED_OFF: f64 = 0.08;
 const BUSY_OFF: f64 = 0.12;
-/// What is further off than so many of these is as far as this: a hypothesis from which nothing comes is not infinitely unlikely.
-const FURTHEST: f64 = 12.0;
-/// Those kept are this far off in the mean of squares, or nothing is like what was counted.
-const UNLIKE: f64 = 4.0;
+/// What models are off has longer tails than a normal distribution: a few hypotheses would drive out all others for small faults. Student's
+/// distribution with so many degrees of freedom (Lange, Little, Taylor: Robust statistical modeling using the t distribution, J. Am.
+/// Statist. Assoc. 84, 1989).
+const FREEDOM: f64 = 4.0;
+/// Half of those kept are within so many times this, in the mean of all that is compared, or nothing is like what was counted.
+const UNLIKE: f64 = 2.0;
 
 /// No hypothesis comes near to what was counted.
 #[derive(Clone, Debug, PartialEq)]
@@ -76,8 +78,10 @@ impl fmt::Display for Unlike {
 struct Particle {
     point: Point,
     seed: u64,
-    /// Squares of what it is off, each by how far it may be, added up.
+    /// Twice the logarithm of how much less likely it makes what was counted than one that counts the same.
     off: f64,
+    /// The root of the mean square of what it is off, each by how far it may be.
+    deviates: f64,
     counted: Counted,
 }
 
@@ -194,7 +198,8 @@ impl Ensemble {
         let one = |(point, seed): (Point, u64)| {
             let hypothesis = Hypothesis::at(&point, counted, known, seed);
             let (is, requests) = would_count(&hypothesis, counted, known, in_force).unwrap_or_default();
-            (Particle { off: off(counted, &is), point, seed, counted: is }, requests)
+            let (off, deviates) = off(counted, &is);
+            (Particle { off, deviates, point, seed, counted: is }, requests)
         };
         let counted: Vec<(Particle, u64)> = points.into_par_iter().with_max_len(1).map(one).collect();
         self.requests += counted.iter().map(|(_, requests)| requests).sum::<u64>();
@@ -207,9 +212,9 @@ impl Ensemble {
     /// None is.
     pub(super) fn kept(&self) -> Result<Vec<Kept>, Unlike> {
         let count = self.particles.len() as f64;
-        let mean = self.particles.iter().map(|one| one.off).sum::<f64>() / count;
-        let features = features(&self.counted, &self.counted).len().max(1) as f64;
-        if mean / features > UNLIKE || mean.is_nan() {
+        let mut deviate: Vec<f64> = self.particles.iter().map(|one| one.deviates).collect();
+        deviate.sort_by(f64::total_cmp);
+        if deviate.get(deviate.len() / 2).is_none_or(|middle| *middle > UNLIKE) {
             let nearest = self.particles.iter().min_by(|a, b| a.off.total_cmp(&b.off)).map(|one| one.counted).unwrap_or_default();
             return Err(Unlike { nearest, counted: self.counted });
         }
@@ -271,6 +276,10 @@ fn features(counted: &Counted, is: &Counted) -> Vec<f64> {
     features
 }
 
-fn off(counted: &Counted, is: &Counted) -> f64 {
-    features(counted, is).iter().map(|one| one.clamp(-FURTHEST, FURTHEST).powi(2)).sum()
+/// How unlikely it is, and how far it is off.
+fn off(counted: &Counted, is: &Counted) -> (f64, f64) {
+    let features = features(counted, is);
+    let unlikely = features.iter().map(|one| (FREEDOM + 1.0) * (one * one / FREEDOM).ln_1p()).sum();
+    let square = features.iter().map(|one| one * one).sum::<f64>() / features.len() as f64;
+    (unlikely, square.sqrt())
 }

@@ -1,7 +1,7 @@
 //! Groups of streams that do the same, so that together they ask what was counted.
 //!
-//! What has no prior follows from the counters: requests under way are rate times response time (Little's law), so streams that wait for
-//! answers and think so long number (1 + thought / response) times as many.
+//! What has no prior follows from the counters: requests under way are rate times response time (Little's law), and as many streams that wait
+//! for answers are busy. Where there are more of them, the rest think meanwhile, for just so long that the rate is the one counted.
 
 use block::{Nanos, Op};
 
@@ -14,12 +14,16 @@ pub const DIMENSIONS: usize = 2 * (5 + 2 * 5) + 4;
 
 /// Streams of a group at most: more behave as these.
 const MOST_STREAMS: u32 = 48;
+/// Streams of which one is busy on average, at most.
+const MOST_IDLE: f64 = 48.0;
 /// A side with so small a share of the requests is left out.
 const RARE: f64 = 0.01;
 /// Sectors of a block, to which places are aligned.
 const BLOCK: u64 = 8;
 /// No request is larger, in bytes.
 const LARGEST: f64 = 4.0 * 1024.0 * 1024.0;
+/// Streams of a group differ in how fast they ask: the standard deviation of the logarithm.
+const DIFFER: f64 = 0.7;
 /// Requests of a burst at most, and the time between two of them in seconds.
 const MOST_IN_BURST: f64 = 1_024.0;
 const IN_BURST_S: f64 = 20e-6;
@@ -65,8 +69,8 @@ struct Mix {
 /// How a group comes.
 struct Manner {
     is_open: bool,
-    /// The share of the time in which a stream has nothing under way.
-    idle: f64,
+    /// Streams by requests under way: who asks seldom is there all the same.
+    more: f64,
     depth: f64,
     begin: f64,
     area: f64,
@@ -85,8 +89,8 @@ impl Mix {
             },
             // Whole files, or runs of some requests.
             run: if run < 0.6 { u32::MAX } else { (8.0 * 64f64.powf((run - 0.6) / 0.4)) as u32 },
-            smaller: reader.scaled(1.0 / 32.0, 1.0),
-            quicker: reader.scaled(1.0 / 20.0, 1.0),
+            smaller: reader.scaled(1.0 / 128.0, 1.0),
+            quicker: reader.scaled(1.0 / 20.0, 4.0),
         }
     }
 }
@@ -96,7 +100,7 @@ impl Manner {
         let (pace, idle, depth) = (reader.unit(), reader.unit(), reader.unit());
         Manner {
             is_open: pace < 0.25,
-            idle: if idle < 0.4 { 0.0 } else { (idle - 0.4) / 0.6 * 0.97 },
+            more: if idle < 0.3 { 1.0 } else { MOST_IDLE.powf((idle - 0.3) / 0.7) },
             depth: if depth < 0.6 { 1.0 } else { 64f64.powf((depth - 0.6) / 0.4) },
             begin: reader.unit(),
             area: reader.scaled(1e-4, 1.0),
@@ -176,10 +180,12 @@ fn parts(side: &Side, mix: &Mix, manners: &[Manner; 2], capacity_sectors: u64) -
 /// Streams that read, so many requests a second with this response time.
 fn group(side: &Side, manner: &Manner, run: u32, capacity_sectors: u64) -> Group {
     let (per_s, response_s) = (side.requests_per_s.max(1e-3), side.response_s);
-    let slots = (side.under_way() / (1.0 - manner.idle)).max(1.0);
+    // Streams by the clock need not have anything under way.
+    let least = if manner.is_open { 0.0 } else { side.under_way() };
+    let slots = (least.max(1.0) * manner.more).max(1.0);
     let depth = manner.depth.min(slots).round().max(1.0);
     let streams = (slots / depth).round().clamp(1.0, MOST_STREAMS.into());
-    let after_s = if manner.is_open || (depth > 1.0 && manner.idle > 0.0) {
+    let after_s = if manner.is_open || (depth > 1.0 && manner.more > 1.0) {
         streams / per_s
     } else if depth > 1.0 {
         0.0
@@ -220,6 +226,8 @@ impl Group {
         let apart = self.area / u64::from(self.streams.max(1));
         let mut place = self.begin + u64::from(number) * apart / BLOCK * BLOCK;
         let mut left = self.run;
+        // Some ask faster than others, all of them as fast as was counted: the mean of their rates stays.
+        let slower = if self.streams > 1 { (DIFFER * random.normal() + DIFFER * DIFFER / 2.0).exp() } else { 1.0 };
         let mut made = Vec::with_capacity(requests);
         let mut written = 0;
         for count in 0..requests as u32 {
@@ -237,7 +245,7 @@ impl Group {
                 sync: op == Op::Read || self.sync,
                 sectors,
                 lba: place,
-                after: self.after(count, random),
+                after: self.after(count, slower, random),
             });
             place += u64::from(sectors);
             written += u32::from(op == Op::Write);
@@ -249,13 +257,13 @@ impl Group {
         SupposedStream { pace: self.pace, depth: self.depth, requests: made }
     }
 
-    fn after(&self, count: u32, random: &mut Random) -> Nanos {
+    fn after(&self, count: u32, slower: f64, random: &mut Random) -> Nanos {
         let seconds = if self.burst > 1 && count % self.burst != 0 {
             IN_BURST_S
         } else if self.burst > 1 {
             self.after_s
         } else {
-            random.exponential(self.after_s)
+            random.exponential(slower * self.after_s)
         };
         Nanos::from_secs_f64(seconds)
     }
