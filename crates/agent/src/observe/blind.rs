@@ -106,7 +106,7 @@ pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
             nr_requests: number(NR_REQUESTS).unwrap_or(256),
         },
         rotational,
-        depth: of_driver.into_iter().chain(tags).min(),
+        depth: of_driver.into_iter().chain(tags).min().filter(|_| !is_front),
         write_cache: says("queue/write_cache").filter(|_| !is_front).map(|text| text == "write back"),
     }
 }
@@ -147,7 +147,8 @@ mod tests {
         assert_eq!((bounds.capacity_sectors, bounds.nr_requests, bounds.limits.max_sectors), (4_096, 64, 1_024));
         assert_eq!(bounds.limits.merges, Merges::WithLast);
         let front = Device { kind: Kind::Virtual, ..device.clone() };
-        assert_eq!((known(&sysfs, &front).rotational, known(&sysfs, &front).write_cache), (None, None));
+        let found = known(&sysfs, &front);
+        assert_eq!((found.rotational, found.depth, found.write_cache), (None, None, None));
         let mut eyes = BlindEyes::open(&sysfs, &device, "it is tested".to_owned()).unwrap();
         let (mut events, mut samples) = (Vec::new(), Vec::new());
         eyes.read(&mut events).unwrap();

@@ -1,6 +1,9 @@
-//! Counts events as the kernel counts requests (Linux `block/blk-mq.c`, `block/genhd.c`).
+//! Counts events as the kernel counts requests (Linux `block/blk-mq.c`, `block/genhd.c`): from when they got room in the queue, so that what
+//! processes wait for that is in no counter.
 
-use block::{Nanos, Op};
+use std::collections::BTreeMap;
+
+use block::{Nanos, Op, StreamId};
 use learn::Event;
 use learn::counters::{Done, Sample};
 
@@ -12,6 +15,8 @@ pub struct Counter {
     last: Nanos,
     /// The request that completed last, as far as it is known: parts that were merged complete together, one after the other.
     open: Option<Open>,
+    /// Requests under way that had to wait for room, and until when.
+    had_to_wait: BTreeMap<(StreamId, u64, Nanos), Nanos>,
 }
 
 /// A request whose parts may not all have been told of yet.
@@ -29,28 +34,32 @@ struct Open {
 impl Counter {
     /// At zero. The queue splits what is larger than `max_sectors`.
     pub fn new(max_sectors: u32) -> Counter {
-        Counter { counted: Sample::default(), max_sectors: max_sectors.max(1), last: Nanos::ZERO, open: None }
+        Counter {
+            counted: Sample::default(),
+            max_sectors: max_sectors.max(1),
+            last: Nanos::ZERO,
+            open: None,
+            had_to_wait: BTreeMap::new(),
+        }
     }
 
     /// Takes an event in.
     pub fn event(&mut self, event: &Event) {
         match *event {
             Event::Queued(request) => {
+                // It is told of when it has room.
+                if self.last > request.arrival {
+                    self.had_to_wait.insert((request.stream, request.lba, request.arrival), self.last);
+                }
                 self.until(request.arrival);
                 self.counted.under_way += 1;
             }
             Event::Completed { request, dispatched, at } => {
                 self.until(at);
                 self.counted.under_way = self.counted.under_way.saturating_sub(1);
-                let part = Open {
-                    op: request.op,
-                    dispatched,
-                    at,
-                    from: request.lba,
-                    end: request.end(),
-                    arrival: request.arrival,
-                    parts: 1,
-                };
+                let had_to_wait = self.had_to_wait.remove(&(request.stream, request.lba, request.arrival));
+                let arrival = had_to_wait.unwrap_or(request.arrival);
+                let part = Open { op: request.op, dispatched, at, from: request.lba, end: request.end(), arrival, parts: 1 };
                 match &mut self.open {
                     Some(open) if open.takes(&part) => {
                         (open.from, open.end) = (open.from.min(part.from), open.end.max(part.end));
@@ -137,6 +146,17 @@ mod tests {
         let sample = counter.sample(MS(50));
         assert_eq!(sample.read, Done { requests: 2, merged: 1, sectors: 24, waited: MS(10 + 17) });
         assert_eq!((sample.flush.requests, sample.flush.waited, sample.busy, sample.under_way), (1, MS(5), MS(20), 0));
+    }
+
+    #[test]
+    fn what_waits_for_room_is_counted_from_when_it_has_some() {
+        let mut counter = Counter::new(2_560);
+        let (first, second) = (request(0, 8, MS(0)), request(640, 8, MS(1)));
+        counter.event(&Event::Queued(first));
+        counter.event(&Event::Completed { request: first, dispatched: MS(0), at: MS(10) });
+        counter.event(&Event::Queued(second));
+        counter.event(&Event::Completed { request: second, dispatched: MS(10), at: MS(15) });
+        assert_eq!(counter.sample(MS(20)).read.waited, MS(10 + 5));
     }
 
     #[test]

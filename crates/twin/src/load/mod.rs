@@ -39,6 +39,8 @@ struct Stream {
     steps: Vec<Step>,
     again: Again,
     places: Places,
+    /// What it waits for room in the queue counts: nothing of that was seen, so nobody would think that it thought meanwhile.
+    waits_for_room: bool,
 }
 
 impl Load {
@@ -59,7 +61,7 @@ impl Load {
             let (steps, again) = pace::steps(&seen, from, to);
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
             let places = Places::new(asked, id, &begins);
-            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places })
+            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places, waits_for_room: false })
         });
         Load { streams: streams.collect(), span: to - from }
     }

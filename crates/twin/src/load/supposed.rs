@@ -79,6 +79,6 @@ impl SupposedStream {
             .collect();
         let thought = self.requests.first().map_or(Nanos::ZERO, |first| first.after);
         let again = Again { pause: Nanos::ZERO, thought, least_under_way: most };
-        Stream { id, pace: self.pace, steps, again, places: Places::new(asked.iter(), id, begins) }
+        Stream { id, pace: self.pace, steps, again, places: Places::new(asked.iter(), id, begins), waits_for_room: true }
     }
 }

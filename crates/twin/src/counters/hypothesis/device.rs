@@ -19,8 +19,8 @@ const TURNS: [(f64, f64); 4] = [(4.0, 1.0), (6.0, 1.5), (60e3 / 7_200.0, 4.0), (
 /// Levels and disks of arrays.
 const SHAPES: [((u32, usize), f64); 6] =
     [((0, 2), 1.0), ((0, 4), 1.0), ((1, 2), 1.5), ((10, 4), 1.5), ((5, 3), 1.0), ((5, 5), 1.5)];
-/// Depths of queues, where sysfs does not say: none, SATA's, SCSI's.
-const DEPTHS: [(u32, f64); 3] = [(1, 1.0), (8, 0.5), (32, 2.0)];
+/// Depths of queues, where sysfs does not say: no queue, a short one, SATA's, and more than is ever full.
+const DEPTHS: [(u32, f64); 4] = [(1, 1.0), (4, 0.5), (32, 2.0), (128, 1.0)];
 /// Command queueing that is worth the name reorders; drives of cheap makers, and controllers, may not.
 const REORDERS: f64 = 0.8;
 

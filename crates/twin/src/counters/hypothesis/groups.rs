@@ -10,7 +10,7 @@ use crate::counters::draws::{Random, Reader};
 use crate::load::{Pace, SupposedRequest, SupposedStream};
 
 /// Numbers that are read: of reads and of writes each a mix and two groups, and what only writes have.
-pub const DIMENSIONS: usize = 2 * (5 + 2 * 5) + 4;
+pub const DIMENSIONS: usize = 2 * (5 + 2 * 6) + 4;
 
 /// Streams of a group at most: more behave as these.
 const MOST_STREAMS: u32 = 48;
@@ -71,6 +71,8 @@ struct Manner {
     is_open: bool,
     /// Streams by requests under way: who asks seldom is there all the same.
     more: f64,
+    /// The rest do not think: they wait for room in the queue, which is in no counter.
+    waits: bool,
     depth: f64,
     begin: f64,
     area: f64,
@@ -102,6 +104,7 @@ impl Manner {
             is_open: pace < 0.25,
             more: if idle < 0.3 { 1.0 } else { MOST_IDLE.powf((idle - 0.3) / 0.7) },
             depth: if depth < 0.6 { 1.0 } else { 64f64.powf((depth - 0.6) / 0.4) },
+            waits: reader.happens(0.25),
             begin: reader.unit(),
             area: reader.scaled(1e-4, 1.0),
         }
@@ -185,7 +188,9 @@ fn group(side: &Side, manner: &Manner, run: u32, capacity_sectors: u64) -> Group
     let slots = (least.max(1.0) * manner.more).max(1.0);
     let depth = manner.depth.min(slots).round().max(1.0);
     let streams = (slots / depth).round().clamp(1.0, MOST_STREAMS.into());
-    let after_s = if manner.is_open || (depth > 1.0 && manner.more > 1.0) {
+    let after_s = if manner.waits && !manner.is_open {
+        0.0
+    } else if manner.is_open || (depth > 1.0 && manner.more > 1.0) {
         streams / per_s
     } else if depth > 1.0 {
         0.0
