@@ -210,13 +210,13 @@ impl Ensemble {
     ///
     /// # Errors
     /// None is.
-    pub(super) fn kept(&self) -> Result<Vec<Kept>, Unlike> {
+    pub(super) fn kept(&self) -> Result<Vec<Kept>, Box<Unlike>> {
         let count = self.particles.len() as f64;
         let mut deviate: Vec<f64> = self.particles.iter().map(|one| one.deviates).collect();
         deviate.sort_by(f64::total_cmp);
         if deviate.get(deviate.len() / 2).is_none_or(|middle| *middle > UNLIKE) {
             let nearest = self.particles.iter().min_by(|a, b| a.off.total_cmp(&b.off)).map(|one| one.counted).unwrap_or_default();
-            return Err(Unlike { nearest, counted: self.counted });
+            return Err(Box::new(Unlike { nearest, counted: self.counted }));
         }
         let step = count / KEPT as f64;
         let chosen = (0..KEPT.min(self.particles.len())).map(|number| &self.particles[(number as f64 * step.max(1.0)) as usize]);

@@ -5,7 +5,7 @@ mod groups;
 
 use std::sync::Arc;
 
-use block::{Nanos, Op};
+use block::Nanos;
 use learn::plant::Bounds;
 use sim::profile::{DeviceProfile, ProfileError};
 
@@ -74,7 +74,7 @@ impl Hypothesis {
     }
 
     /// The share of its requests for which this is so.
-    pub(super) fn share(&self, of: impl Fn(&Group) -> bool) -> f64 {
+    fn share(&self, of: impl Fn(&Group) -> bool) -> f64 {
         let all: f64 = self.groups.iter().map(|group| group.per_s).sum();
         // Zero of nothing, and not minus zero.
         self.groups.iter().filter(|group| of(group)).fold(0.0, |sum, group| sum + group.per_s) / all.max(1e-9)
@@ -88,11 +88,5 @@ impl Hypothesis {
     /// The share of its requests that wait for answers.
     pub fn waits(&self) -> f64 {
         self.share(|group| group.pace != Pace::Open)
-    }
-
-    /// The share of its requests that are reads.
-    pub fn reads(&self) -> f64 {
-        let all: f64 = self.groups.iter().map(|group| group.per_s).sum();
-        self.groups.iter().map(|group| group.per_s * group.share_of(Op::Read)).sum::<f64>() / all.max(1e-9)
     }
 }

@@ -69,7 +69,7 @@ impl Judges<'_> {
     ///
     /// # Errors
     /// No hypothesis comes near to what was counted.
-    pub fn judge(&self, ensemble: &Ensemble) -> Result<Judgement, Unlike> {
+    pub fn judge(&self, ensemble: &Ensemble) -> Result<Judgement, Box<Unlike>> {
         let kept = ensemble.kept()?;
         let found: Vec<(&Kept, Tried)> =
             kept.par_iter().with_max_len(1).filter_map(|one| Some((one, self.tried(one, self.in_force)?))).collect();

@@ -216,11 +216,6 @@ fn group(side: &Side, manner: &Manner, run: u32, capacity_sectors: u64) -> Group
 }
 
 impl Group {
-    /// The share of its requests that do this.
-    pub fn share_of(&self, op: Op) -> f64 {
-        if op == Op::Read { self.reads } else { 1.0 - self.reads }
-    }
-
     /// Its streams, each with so many requests.
     pub fn made(&self, requests: usize, random: &mut Random) -> Vec<SupposedStream> {
         (0..self.streams).map(|number| self.stream(number, requests.max(2 * self.burst as usize), random)).collect()
@@ -263,7 +258,7 @@ impl Group {
     }
 
     fn after(&self, count: u32, slower: f64, random: &mut Random) -> Nanos {
-        let seconds = if self.burst > 1 && count % self.burst != 0 {
+        let seconds = if self.burst > 1 && !count.is_multiple_of(self.burst) {
             IN_BURST_S
         } else if self.burst > 1 {
             self.after_s
