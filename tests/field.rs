@@ -40,7 +40,8 @@ fn the_agent_tends_a_disk_through_loads_that_change_and_everything_is_put_back()
     let mix = format!("{},{}", job("database.fio", DATABASE), job("readers.fio", READERS));
     let before = loops();
     let of_the_disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--ext4=1G"];
-    let of_the_load = ["--workloads", "none", "--mix", &mix, "--scheduler", "mq-deadline", "--seconds", "12", "--rounds", "1", "--json"];
+    let of_the_load =
+        ["--workloads", "none", "--mix", &mix, "--scheduler", "mq-deadline", "--seconds", "12", "--rounds", "1", "--json"];
     let output = field(&[&of_the_disk[..], &of_the_load].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(loops(), before, "the disk is still there");

@@ -15,6 +15,7 @@
 
 pub mod candidates;
 pub mod controller;
+pub mod counters;
 pub mod description;
 pub mod device;
 pub mod event;

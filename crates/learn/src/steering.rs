@@ -6,6 +6,7 @@ use std::sync::Arc;
 use block::Nanos;
 
 use crate::controller::{Controller, Decision, Evidence};
+use crate::counters::Sample;
 use crate::event::Event;
 use crate::plant::Plant;
 use crate::setting::Setting;
@@ -86,6 +87,11 @@ impl Steering {
         self.extractor.event(event);
         self.tally.event(event);
         self.is_due |= self.extent.requests.is_some_and(|requests| self.extractor.requests() >= requests);
+    }
+
+    /// Hands on a look at the counters, where there are no events.
+    pub fn counted(&mut self, sample: &Sample) {
+        self.controller.counted(sample);
     }
 
     /// When [`look`](Steering::look) is due if no event arrives first; a past time means now.

@@ -9,6 +9,7 @@
 
 pub mod advice;
 pub mod comparison;
+pub mod counting;
 pub mod device_model;
 pub mod exam;
 pub mod explain;

@@ -1,16 +1,17 @@
 //! `seekwise advise`: the setting to use for a load, what it would bring, and how sure that is.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use agent::advice::Watched;
+use agent::advice::{ASKED_FOR, Watched, of_counters, unseen};
 use agent::plant;
 use agent::sysfs::Sysfs;
 use agent::topology::Device;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use laboratory::Monitor;
 use laboratory::advice::{Wanted, advise};
-use laboratory::comparison::regime;
+use laboratory::comparison::{Experiment, regime};
 use laboratory::pool::Crew;
+use report::advice::Advice;
 
 use crate::experiment;
 use crate::number;
@@ -35,6 +36,9 @@ pub struct Args {
     /// How long a block device is watched [default: 30]
     #[arg(long, value_name = "N", value_parser = number::within::<u32>(1..=86_400, "seconds"))]
     seconds: Option<u32>,
+    /// Look at a block device's counters alone, as where its requests may not be seen
+    #[arg(long)]
+    counters: bool,
     /// What there is to choose from: `kernel` (today's Linux), `kernel-tuned` (in tuned variants, too), `classic`, `paper`, `all`, or
     /// settings such as `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times [default:
     /// kernel-tuned]
@@ -62,7 +66,16 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut in_force = regime::scheduler(args.scheduler.as_deref().unwrap_or(regime::FOUND))?;
     let mut experiment = args.load.experiment(args.disk.as_deref());
     let terminal = Terminal::default();
-    let watched = match capture::named(&experiment.load) {
+    let named = capture::named(&experiment.load);
+    if let Some(name) = &named {
+        let device = capture::device(name)?;
+        if let Some(why) = args.counters.then(|| ASKED_FOR.to_owned()).or_else(|| unseen(&Sysfs::real(), &device)) {
+            return by_counters(&args, name, &device, why, &terminal);
+        }
+    } else if args.counters {
+        bail!("--counters: is for a block device, and {} is none", experiment.load.display());
+    }
+    let watched = match named {
         Some(name) => Some(watch(&name, args.seconds.unwrap_or(WATCHED_SECONDS), &terminal)?),
         None if args.seconds.is_some() => {
             bail!("--seconds: is how long a block device is watched, and {} is none", experiment.load.display())
@@ -82,10 +95,27 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     if let Some((device, watched)) = &watched {
         watched.describe(device, "told otherwise", &mut advice);
     }
-    if let Some(html) = &args.html {
+    shown(&advice, args.html.as_deref(), args.json)
+}
+
+/// Advice about a device whose requests are not seen.
+fn by_counters(args: &Args, name: &str, device: &Device, why: String, terminal: &Terminal) -> anyhow::Result<()> {
+    for (given, option) in [(args.disk.is_some(), "--disk"), (args.scheduler.is_some(), "--scheduler")] {
+        ensure!(!given, "{option}: a device is judged from its counters as it is, under what it has");
+    }
+    let candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates.clone() };
+    let experiment = Experiment { candidates, ..args.load.experiment(None) };
+    let lasts = capture::seconds(args.seconds.unwrap_or(WATCHED_SECONDS));
+    let chosen = (&*experiment.candidates()?, experiment.preference.unwrap_or_default());
+    let advice = of_counters((&Sysfs::real(), device), name, (lasts, why), chosen, terminal)?;
+    shown(&advice, args.html.as_deref(), args.json)
+}
+
+fn shown(advice: &Advice, html: Option<&Path>, as_json: bool) -> anyhow::Result<()> {
+    if let Some(html) = html {
         report::record::replace(html, advice.html().as_bytes()).with_context(|| html.display().to_string())?;
     }
-    let text = if args.json { advice.to_json()? } else { advice.text(terminal::style().0) };
+    let text = if as_json { advice.to_json()? } else { advice.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }
 

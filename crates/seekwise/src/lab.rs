@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use laboratory::exam::ceiling::Ceiling;
+use laboratory::exam::counting::Counting;
 use laboratory::exam::{self, Exam};
 use laboratory::pool::Crew;
 use laboratory::worlds::Which;
@@ -23,6 +24,8 @@ pub enum Command {
     Twin(TwinArgs),
     /// Put the agent in charge of emulated disks under the real kernel and the real fio, beside settings that stay
     Field(field::Args),
+    /// Compare what counters alone promise of settings with real runs
+    Counters(CountersArgs),
     /// List the three worlds: training (learning), validation (design choices) and test (reported results)
     Worlds,
 }
@@ -103,6 +106,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Exam(args) => examine(&args),
         Command::Twin(args) => ask_the_twin(&args),
         Command::Field(args) => field::run(&args),
+        Command::Counters(args) => count(&args),
         Command::Worlds => Ok(terminal::print(&exam::worlds_text()?)?),
     }
 }
@@ -169,6 +173,41 @@ fn ask_the_twin(args: &TwinArgs) -> anyhow::Result<()> {
         Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick, fits_device: args.fit_device, candidates };
     let terminal = Terminal::default();
     let report = ceiling.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;
+    let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}
+
+/// Arguments of `seekwise lab counters`.
+#[derive(clap::Args)]
+pub struct CountersArgs {
+    /// First seed for drawing loads and devices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
+    seeds: u32,
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Run fewer and shorter loads
+    #[arg(long)]
+    quick: bool,
+    /// What there is to choose from: `kernel`, `kernel-tuned`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
+    /// several times [default: kernel]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+    /// Print JSON, with every setting's promise and gain
+    #[arg(long)]
+    json: bool,
+}
+
+fn count(args: &CountersArgs) -> anyhow::Result<()> {
+    let CountersArgs { seed, seeds, quick: is_quick, .. } = *args;
+    let counting = Counting { seed, seeds, world: args.world.which(), is_quick, candidates: args.candidates.clone() };
+    let terminal = Terminal::default();
+    let report = counting.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;
     let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }

@@ -142,7 +142,7 @@ pub(crate) const NR_REQUESTS: &str = "nr_requests";
 
 /// Whether a trial tells what this would bring: it knows the block layer alone, so but for the room in the queue tunables of the host
 /// must be as they are. Nobody knows what room there was before the setting in force changed it.
-fn can_be_tried(setting: &Setting, in_force: &Setting) -> bool {
+pub(crate) fn can_be_tried(setting: &Setting, in_force: &Setting) -> bool {
     let others = |setting: &Setting| setting.host.iter().filter(|(name, _)| name != NR_REQUESTS).cloned().collect::<Vec<_>>();
     let has_room = |setting: &Setting| setting.host.iter().any(|(name, _)| name == NR_REQUESTS);
     others(setting) == others(in_force) && (has_room(setting) || !has_room(in_force))
@@ -181,7 +181,8 @@ impl Stage<'_> {
         Some(Tried { requests: tried.requests + again.requests, ..again })
     }
 
-    fn within(
+    /// A trial of this extent, whatever comes of it.
+    pub fn within(
         &self,
         (setting, from): (&Setting, Option<&Setting>),
         build: Build,
@@ -351,7 +352,7 @@ fn variation<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
 }
 
 /// A scheduler with its defaults, or a tuning of one that is no candidate with its defaults.
-fn is_first(candidates: &[Setting], setting: &Setting) -> bool {
+pub(crate) fn is_first(candidates: &[Setting], setting: &Setting) -> bool {
     let plain = Setting::of(setting.spec);
     *setting == plain || !candidates.contains(&plain)
 }

@@ -13,6 +13,7 @@
 pub mod above;
 pub mod ask;
 pub mod controller;
+pub mod counters;
 pub mod device;
 pub mod load;
 pub mod recording;

@@ -1,5 +1,6 @@
 //! Advice for people who want no daemon: what to set on a device, what it would bring, and files that set it.
 
+mod counted;
 mod files;
 mod watched;
 
@@ -12,14 +13,18 @@ use learn::{Preference, Setting};
 use report::advice::Advice;
 use serde::Serialize;
 
+pub use counted::of_counters;
 pub use files::{sysctl, tuned, udev};
-pub use watched::{Watched, captured, to_store};
+pub use watched::{Watched, captured, to_store, unseen};
 
 use crate::configuration::wwid;
 use crate::daemon::history::id;
 use crate::plant;
 use crate::sysfs::Sysfs;
 use crate::topology::Device;
+
+/// Why no request is seen where that is how it is wanted.
+pub const ASKED_FOR: &str = "it is asked for counters alone";
 
 /// A piece of advice.
 #[derive(Clone, Debug, Serialize)]
@@ -65,13 +70,25 @@ impl Asks {
     }
 }
 
-/// Watches a device for so long, as root, and judges what it was asked.
+/// Watches a device for so long, and judges what it was asked: where its requests may not be seen, or `by_counters`, from counters alone.
 ///
 /// # Errors
 /// It has no queue, cannot be observed, or was asked nothing.
-pub fn of_device(sysfs: &Sysfs, device: &Device, lasts: Nanos, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
+pub fn of_device(
+    sysfs: &Sysfs,
+    device: &Device,
+    (lasts, by_counters): (Nanos, bool),
+    asks: &Asks,
+    crew: Crew,
+) -> anyhow::Result<Piece> {
     let name = &device.name;
     ensure!(device.size_sectors > 0, "{name}: holds nothing: no medium is in it, or nothing is attached to it");
+    if let Some(why) = by_counters.then(|| ASKED_FOR.to_owned()).or_else(|| unseen(sysfs, device)) {
+        // Tunables of the host are not judged.
+        let of_queue: Vec<Setting> = asks.candidates.iter().filter(|one| one.host.is_empty()).cloned().collect();
+        let advice = of_counters((sysfs, device), name, (lasts, why), (&of_queue, asks.preference), crew.monitor)?;
+        return Ok(piece(name, wwid(sysfs, name), advice));
+    }
     let in_force = plant::in_force(sysfs, name);
     let program = format!("seekwise-agent {}", env!("CARGO_PKG_VERSION"));
     let watched = Watched::of((sysfs, device), name, lasts, &program, crew.monitor)?;

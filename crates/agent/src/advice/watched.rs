@@ -36,10 +36,7 @@ impl Watched {
         program: &str,
         monitor: &dyn Monitor,
     ) -> anyhow::Result<Watched> {
-        if !device.has_queue {
-            let below = if device.below.is_empty() { String::new() } else { format!("; it stands on {}", device.below.join(", ")) };
-            bail!("{given}: has no queue in which requests wait, and so no scheduler{below}");
-        }
+        expect_queue(device, given)?;
         let cannot_keep = "cannot keep what the device is asked";
         let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
         let out = file.reopen().context(cannot_keep)?;
@@ -75,6 +72,26 @@ impl Watched {
             advice.notes.push(format!("The kernel lost {} events: requests are missing.", self.recorded.lost));
         }
     }
+}
+
+/// Whether requests wait there.
+///
+/// # Errors
+/// They do not.
+pub fn expect_queue(device: &Device, given: &str) -> anyhow::Result<()> {
+    if !device.has_queue {
+        let below = if device.below.is_empty() { String::new() } else { format!("; it stands on {}", device.below.join(", ")) };
+        bail!("{given}: has no queue in which requests wait, and so no scheduler{below}");
+    }
+    Ok(())
+}
+
+/// Why a device's requests cannot be seen; `None` if they can.
+pub fn unseen(sysfs: &Sysfs, device: &Device) -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some(format!("the kernel tells only root what {} is asked", device.name));
+    }
+    Tracepoints::open(sysfs, device).err().map(|error| error.to_string())
 }
 
 /// Begins our own store of a device's requests, which `program` records.

@@ -87,6 +87,9 @@ pub struct DeviceStatus {
     pub requests: u64,
     /// Events that the kernel lost.
     pub lost: u64,
+    /// Why only counters are to be had; nothing where each request is seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blind: Option<String>,
     /// How it went in the latest window.
     pub latest: Rates,
 }
@@ -122,8 +125,8 @@ pub struct Rates {
     pub mb_per_s: f64,
     /// Mean response time in milliseconds; 0 where nothing was done.
     pub response_ms: f64,
-    /// p99 response time in milliseconds; 0 where nothing was done.
-    pub p99_ms: f64,
+    /// p99 response time in milliseconds, 0 where nothing was done; nothing where only counters are to be had.
+    pub p99_ms: Option<f64>,
 }
 
 impl From<Latest> for Rates {
@@ -134,7 +137,7 @@ impl From<Latest> for Rates {
             requests_per_s: finite(latest.requests_per_s),
             mb_per_s: finite(latest.mb_per_s),
             response_ms: finite(latest.response_ms),
-            p99_ms: finite(latest.p99_ms),
+            p99_ms: latest.p99_ms.map(finite),
         }
     }
 }

@@ -9,6 +9,7 @@
 //! ```
 //! Everything here is told what time it is, so tests need no patience.
 
+mod counted;
 mod guard;
 mod hands;
 pub mod history;
@@ -452,6 +453,7 @@ fn device_status(watched: &Watched) -> DeviceStatus {
         thoughts: watched.thoughts().map(str::to_owned).collect(),
         requests: watched.requests(),
         lost: watched.lost(),
+        blind: watched.eyes().blind().map(|blind| blind.why.clone()),
         latest: watched.latest().into(),
     }
 }

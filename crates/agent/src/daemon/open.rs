@@ -8,9 +8,10 @@ use learn::Event;
 use super::hands::Hands;
 use super::onlooker::Onlooker;
 use super::{Opened, Opens};
+use crate::advice::ASKED_FOR;
 use crate::applier::{ApplierError, AtExit, Client, Foreign, Kind, Restored};
 use crate::configuration::{Exit, Mode, Settings};
-use crate::observe::{Eyes, ObserveError, Tracepoints};
+use crate::observe::{BlindEyes, Eyes, ObserveError, Tracepoints};
 use crate::plant::Linux;
 use crate::sysfs::Sysfs;
 use crate::topology::Device;
@@ -19,19 +20,40 @@ use crate::topology::Device;
 pub struct Machine {
     sysfs: Sysfs,
     applier: PathBuf,
+    /// Requests are not looked at, whether they may be or not.
+    by_counters: bool,
 }
 
 impl Machine {
     /// With an applier at this socket.
     pub fn new(sysfs: Sysfs, applier: &Path) -> Machine {
-        Machine { sysfs, applier: applier.to_owned() }
+        Machine { sysfs, applier: applier.to_owned(), by_counters: false }
     }
 
-    /// Eyes over the applier's pipes, or one's own.
+    /// The same by counters alone, where `only` they are wanted.
+    pub fn by_counters(self, only: bool) -> Machine {
+        Machine { by_counters: only, ..self }
+    }
+
+    /// Eyes over the applier's pipes, or one's own; where neither may be had, counters.
     ///
     /// # Errors
-    /// Neither the applier nor the kernel gives any.
+    /// Neither the applier nor the kernel gives any, and there are no counters either.
     pub fn eyes(&self, device: &Device) -> Result<Box<dyn Eyes>, String> {
+        let refused = match self.by_counters {
+            true => ASKED_FOR.to_owned(),
+            false => match self.seeing(device) {
+                Ok(eyes) => return Ok(eyes),
+                Err(reason) => reason,
+            },
+        };
+        match BlindEyes::open(&self.sysfs, device, refused.clone()) {
+            Ok(blind) => Ok(Box::new(blind)),
+            Err(error) => Err(format!("{refused}; nor can its counters: {error}")),
+        }
+    }
+
+    fn seeing(&self, device: &Device) -> Result<Box<dyn Eyes>, String> {
         let lent = Lent::new(&self.sysfs, &self.applier, device);
         let lent = match lent {
             Ok(lent) => return Ok(Box::new(lent)),

@@ -208,6 +208,10 @@ struct Scene {
 impl Scene {
     /// With this configuration. The controller goes from one scheduler to the next every two seconds, unless it says otherwise.
     fn new(configuration: &str) -> Scene {
+        Scene::with(configuration, |device| Box::new(Opener(device)))
+    }
+
+    fn with(configuration: &str, opens: impl Fn(Device) -> Box<dyn Opens>) -> Scene {
         let root = tempfile::tempdir().unwrap();
         plug(root.path(), "sda", &[]);
         let file = root.path().join("agent.toml");
@@ -215,7 +219,7 @@ impl Scene {
         fs::write(&file, format!("candidates = [\"kernel\"]\n{usual}{configuration}")).unwrap();
         let wants = Wants { configuration: Configuration::load(&Sources::Only(file)).unwrap(), named: Vec::new(), mode: None };
         let (device, metrics) = (Device::new(), Metrics::new());
-        let opens = Box::new(Opener(device.clone()));
+        let opens = opens(device.clone());
         let began = Moment { at: Nanos::ZERO, unix_seconds: 1_000 };
         let kept = (Arc::default(), History::in_memory(100), metrics.clone());
         let daemon = Daemon::new(began, (Sysfs::at(root.path()), root.path().to_owned()), wants, opens, kept);
@@ -408,4 +412,73 @@ fn what_is_left_alone_is_listed_with_the_reason() {
     let status = scene.status();
     assert_eq!(status.devices.len(), 1);
     assert_eq!(status.left_alone, [("sdc".to_owned(), "sdc is read-only".to_owned())]);
+}
+
+/// Eyes that see counters and no request.
+struct Dim {
+    device: Device,
+    blind: crate::observe::Blind,
+    sample: learn::counters::Sample,
+}
+
+impl Eyes for Dim {
+    fn read(&mut self, _: &mut Vec<Event>) -> Result<(), ObserveError> {
+        Ok(())
+    }
+
+    fn lost(&self) -> u64 {
+        0
+    }
+
+    fn name(&self, _: StreamId) -> Option<&str> {
+        None
+    }
+
+    fn fds(&self) -> Vec<std::os::fd::BorrowedFd<'_>> {
+        Vec::new()
+    }
+
+    fn blind(&self) -> Option<&crate::observe::Blind> {
+        Some(&self.blind)
+    }
+
+    fn samples(&mut self, out: &mut Vec<learn::counters::Sample>) {
+        for event in self.device.world().events.drain(..) {
+            let Event::Completed { request, at, .. } = event else { continue };
+            self.sample.at = at;
+            self.sample.read.requests += 1;
+            self.sample.read.sectors += u64::from(request.sectors);
+            self.sample.read.waited += at - request.arrival;
+            self.sample.busy += at - request.arrival;
+        }
+        out.push(self.sample);
+    }
+}
+
+struct Dimmed(Device);
+
+impl Opens for Dimmed {
+    fn open(&mut self, _: &topology::Device, _: &Settings, _: Nanos) -> Result<Opened, String> {
+        let known =
+            twin::counters::Known { bounds: self.0.bounds(), rotational: Some(true), depth: Some(32), write_cache: Some(true) };
+        let blind = crate::observe::Blind { why: "the kernel is locked down".to_owned(), known };
+        Ok((Box::new(self.0.clone()), Box::new(Dim { device: self.0.clone(), blind, sample: learn::counters::Sample::default() })))
+    }
+}
+
+#[test]
+fn where_no_request_is_seen_it_goes_by_counters_and_says_what_it_cannot_know() {
+    let mut scene = Scene::with("controller = \"seekwise\"", |device| Box::new(Dimmed(device)));
+    scene.pass(27, 5);
+    let began = scene.last(Kind::Began);
+    for word in ["by counters alone", "the kernel is locked down", "neither streams, nor their order, nor the slowest requests"] {
+        assert!(began.why.contains(word), "{word}: {}", began.why);
+    }
+    let status = scene.status();
+    let device = &status.devices[0];
+    assert_eq!((device.requests, device.latest.p99_ms), (27 * 200, None));
+    assert_eq!(device.latest.response_ms, 5.0);
+    assert_eq!(device.blind.as_deref(), Some("the kernel is locked down"));
+    assert!(device.thoughts.iter().any(|thought| thought.contains("hypotheses")), "{:?}", device.thoughts);
+    assert_eq!(scene.device.scheduler(), "mq-deadline");
 }

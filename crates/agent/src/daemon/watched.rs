@@ -11,15 +11,18 @@ use learn::experience::{Experience, FEWEST};
 use learn::merit::TOLERANCE;
 use learn::search::GenePool;
 use learn::{Decided, Event, Setting, Steering, Window};
+use twin::counters::ByCounters;
 
 use self::learning::Session;
+use super::counted::Tally;
 use super::guard::Guard;
 use super::hands::{Acts, Careful, Hands, Rate};
 use super::history::{Entry, Kind, Promised};
 use crate::applier::Foreign;
 use crate::configuration::{Mode, Settings};
 use crate::learning::{Strangers, Work};
-use crate::observe::{Eyes, ObserveError};
+use crate::observe::blind::CANNOT_KNOW;
+use crate::observe::{Blind, Eyes, ObserveError};
 
 /// How often it is asked whether somebody else has written.
 const LOOKS_FOR_OTHERS: Nanos = Nanos(1_000_000_000);
@@ -86,8 +89,8 @@ pub struct Latest {
     pub mb_per_s: f64,
     /// Mean response time, in milliseconds.
     pub response_ms: f64,
-    /// p99 response time, in milliseconds.
-    pub p99_ms: f64,
+    /// p99 response time, in milliseconds; `None` where only counters are to be had.
+    pub p99_ms: Option<f64>,
 }
 
 /// What is measured of a change.
@@ -121,6 +124,7 @@ pub struct Watched {
     requests: u64,
     looks: Nanos,
     latest: Latest,
+    tally: Tally,
     thoughts: VecDeque<String>,
     events: Vec<Event>,
     /// Who else but the agent asks for anything, and when somebody last did.
@@ -146,7 +150,7 @@ impl Watched {
         let acts = if settings.mode == Mode::Act { Acts::Yes } else { Acts::Watches };
         let mut watched = Watched {
             name: name.to_owned(),
-            steering: Steering::new(controller(&settings, means, &experience, &*hands)),
+            steering: Steering::new(controller(&settings, means, &experience, &*hands, eyes.blind())),
             lost: eyes.lost(),
             settings,
             means,
@@ -165,6 +169,7 @@ impl Watched {
             requests: 0,
             looks: now + LOOKS_FOR_OTHERS,
             latest: Latest::default(),
+            tally: Tally::default(),
             thoughts: VecDeque::new(),
             events: Vec::new(),
             strangers: Strangers::default(),
@@ -175,7 +180,11 @@ impl Watched {
         };
         let what = if watched.acts == Acts::Yes { "is tuned" } else { "is watched" };
         let (label, found) = (watched.settings.controller.label(), watched.found.to_string());
-        let began = Entry::new(name, Kind::Began, &found, &found, format!("{what} by {label}"));
+        let by = match watched.eyes.blind() {
+            None => label,
+            Some(blind) => format!("counters alone ({}; {CANNOT_KNOW})", blind.why),
+        };
+        let began = Entry::new(name, Kind::Began, &found, &found, format!("{what} by {by}"));
         let news = vec![News::Entry(Box::new(began))];
         watched.start(now);
         (watched, news)
@@ -278,7 +287,8 @@ impl Watched {
     }
 
     fn start_anew(&mut self, now: Nanos) {
-        self.steering = Steering::new(controller(&self.settings, self.means, &self.experience, &*self.hands));
+        let controller = controller(&self.settings, self.means, &self.experience, &*self.hands, self.eyes.blind());
+        self.steering = Steering::new(controller);
         self.start(now);
     }
 
@@ -321,6 +331,7 @@ impl Watched {
             self.steering.event(event);
             self.requests += u64::from(matches!(event, Event::Completed { .. }));
         }
+        self.count(news);
         let lost = self.eyes.lost();
         if lost > self.lost {
             let why = format!("the kernel lost {} events; what is under way is not known, so it begins anew", lost - self.lost);
@@ -329,6 +340,21 @@ impl Watched {
             news.push(self.entry(Kind::Trouble, why));
             self.guard.lost(now);
             self.start_anew(now);
+        }
+    }
+
+    /// Takes in what was counted, where single requests are not seen.
+    fn count(&mut self, news: &mut Vec<News>) {
+        let mut samples = Vec::new();
+        self.eyes.samples(&mut samples);
+        for sample in &samples {
+            self.steering.counted(sample);
+            let Some(counted) = self.tally.take(sample, &self.settings.preference) else { continue };
+            self.requests += counted.requests;
+            self.latest = counted.latest;
+            if let Some(score) = counted.score {
+                self.scored(score, news);
+            }
         }
     }
 
@@ -411,6 +437,9 @@ impl Watched {
     }
 
     fn measure(&mut self, window: &Window, news: &mut Vec<News>) {
+        if self.eyes.blind().is_some() {
+            return;
+        }
         let outcome = &window.outcome;
         // A window in which nothing was done has no response time.
         let known = |value: f64| if value.is_finite() { value } else { 0.0 };
@@ -418,12 +447,17 @@ impl Watched {
             requests_per_s: known(outcome.rate()),
             mb_per_s: known(outcome.throughput() / 1e6),
             response_ms: known(1e3 * outcome.mean_response_s),
-            p99_ms: known(1e3 * outcome.p99_response_s),
+            p99_ms: Some(known(1e3 * outcome.p99_response_s)),
         };
         let score = outcome.score(&self.settings.preference);
         if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {
             return;
         }
+        self.scored(score, news);
+    }
+
+    /// A window, or a second, under what is in force is this good.
+    fn scored(&mut self, score: f64, news: &mut Vec<News>) {
         if self.scores.len() >= COMPARED {
             self.scores.pop_front();
         }
@@ -553,14 +587,23 @@ impl Watched {
     }
 }
 
-/// The device's controller, with what may be set on it to choose among.
-fn controller(settings: &Settings, means: Means, experience: &Arc<Experience>, hands: &dyn Hands) -> Box<dyn learn::Controller> {
+/// The device's controller, with what may be set on it to choose among. Where no request is seen it is the one that goes by counters.
+fn controller(
+    settings: &Settings,
+    means: Means,
+    experience: &Arc<Experience>,
+    hands: &dyn Hands,
+    blind: Option<&Blind>,
+) -> Box<dyn learn::Controller> {
     let brief = Brief {
         preference: settings.preference,
         candidates: candidates(settings, experience, hands),
         experience: experience.clone(),
         ..Brief::default()
     };
+    if let Some(Blind { known, .. }) = blind {
+        return Box::new(ByCounters::new(&brief, known, means.budget_permille));
+    }
     let Chosen { spec, values } = &settings.controller;
     let mut values = values.clone();
     for (value, tunable) in values.iter_mut().zip(spec.tunables) {

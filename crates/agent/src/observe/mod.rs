@@ -7,6 +7,7 @@
 //! ```
 //! Times are `CLOCK_MONOTONIC`. Sectors are the whole disk's: the kernel maps those of partitions before it tells of a request.
 
+pub mod blind;
 mod counters;
 #[cfg(test)]
 mod fixtures;
@@ -25,14 +26,17 @@ use std::path::{Path, PathBuf};
 
 use block::StreamId;
 use learn::Event;
+use learn::counters::Sample;
 
-pub use counters::{Counters, Done, Rate, Rates, Sample};
+pub use blind::{Blind, BlindEyes};
+pub use counters::Counters;
 pub use format::Formats;
 pub use instance::{Instance, Tracefs};
 pub use recording::{Background, RecordError, Recorded, Until, record, wait};
 pub use tracepoints::Tracepoints;
+pub(crate) use tracepoints::now;
 
-/// Something that sees each request of a device.
+/// Something that sees each request of a device, or where that is not allowed its counters.
 pub trait Eyes: Send {
     /// Appends what happened since the last call, in order of time. What happened in the last milliseconds may come with the next call.
     ///
@@ -49,6 +53,17 @@ pub trait Eyes: Send {
 
     /// What becomes readable when there is much to read: for `poll`, with a timeout, because little does not wake anybody.
     fn fds(&self) -> Vec<BorrowedFd<'_>>;
+
+    /// Why it sees no requests but [samples](Eyes::samples) of counters, and what is known of the device all the same; `None` if it sees
+    /// requests.
+    fn blind(&self) -> Option<&Blind> {
+        None
+    }
+
+    /// Appends the looks at the counters since the last call, where there are no events.
+    fn samples(&mut self, out: &mut Vec<Sample>) {
+        let _ = out;
+    }
 }
 
 /// Why a device cannot be observed.

@@ -32,6 +32,9 @@ pub struct Args {
     /// The journal of the applier that is started where none runs
     #[arg(long, value_name = "DIR", default_value = "/var/lib/seekwise")]
     journal: std::path::PathBuf,
+    /// Go by the counters alone, as where single requests may not be seen
+    #[arg(long)]
+    counters: bool,
     #[command(flatten)]
     configured: Configured,
 }
@@ -59,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         metrics::serve(listen, metrics.clone()).with_context(|| format!("metrics = {listen:?}"))?;
     }
     let (sysfs, began) = (Sysfs::real(), now());
-    let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket));
+    let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket).by_counters(args.counters));
     let experience = configuration.experience()?;
     let mode = (!named.is_empty()).then_some(Mode::Act);
     let wants = Wants { configuration, named, mode };

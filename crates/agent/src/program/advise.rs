@@ -26,6 +26,9 @@ pub struct Args {
     /// The scheduler that was in force when the recording was made [default: mq-deadline]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     scheduler: Option<String>,
+    /// Look at the device's counters alone, as where its requests may not be seen
+    #[arg(long)]
+    counters: bool,
     /// Print JSON
     #[arg(long, conflicts_with = "to")]
     json: bool,
@@ -53,6 +56,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let crew = Crew::new(&monitor, None);
     let path = PathBuf::from(&args.what);
     let piece = if is_recording(&path) {
+        if args.counters {
+            bail!("--counters: is for a device; a recording has requests");
+        }
         let in_force = regime::scheduler(args.scheduler.as_deref().unwrap_or(regime::FOUND))?;
         let settings = configuration.for_all();
         let asks = Asks { candidates: settings.candidates.clone(), preference: settings.preference };
@@ -65,7 +71,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let (device, _) = topology::find(&sysfs, &args.what)?;
         let settings = configuration.settings(&device, wwid(&sysfs, &device.name).as_deref());
         let asks = Asks { candidates: settings.candidates, preference: settings.preference };
-        of_device(&sysfs, &device, Nanos::from_secs_f64(args.seconds.into()), &asks, crew)?
+        let lasts = Nanos::from_secs_f64(args.seconds.into());
+        of_device(&sysfs, &device, (lasts, args.counters), &asks, crew)?
     };
     Ok(terminal::print(&text(&piece, args)?)?)
 }

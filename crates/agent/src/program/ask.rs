@@ -1,6 +1,7 @@
 //! `status`, `verify` and `resume`: what the daemon is asked.
 
 use agent::control::{self, Answer, Ask, DeviceStatus, Differs, Status};
+use agent::observe::blind::CANNOT_KNOW;
 use anyhow::{Context as _, bail};
 use report::number::{grouped, three_digits};
 use report::promises::with_error;
@@ -90,14 +91,19 @@ fn device_text(device: &DeviceStatus) -> Vec<String> {
     sentences
         .extend(device.why.as_ref().map(|why| format!("It stood down: {why}. `seekwise-agent resume {name}` has it tuned again.")));
     sentences.push(format!(
-        "Latest window: {} requests/s, {} MB/s, mean response {} ms, p99 {} ms. Seen so far: {} requests, {} events lost.",
+        "Latest window: {} requests/s, {} MB/s, mean response {} ms, p99 {}. Seen so far: {} requests, {}.",
         three_digits(latest.requests_per_s),
         three_digits(latest.mb_per_s),
         three_digits(latest.response_ms),
-        three_digits(latest.p99_ms),
+        latest.p99_ms.map_or_else(|| "not known".to_owned(), |ms| format!("{} ms", three_digits(ms))),
         grouped(device.requests),
-        grouped(device.lost)
+        if device.blind.is_some() {
+            "each of them only as a number".to_owned()
+        } else {
+            format!("{} events lost", grouped(device.lost))
+        }
     ));
+    sentences.extend(device.blind.as_ref().map(|why| format!("It goes by counters alone: {why}; {CANNOT_KNOW}.")));
     sentences.extend(device.advice.as_ref().map(|advice| {
         let gain = match (advice.gain_percent, advice.error_percent) {
             (Some(gain), Some(error)) => format!(", which promises {}", with_error(gain, error)),

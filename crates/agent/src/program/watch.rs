@@ -25,6 +25,9 @@ pub struct Args {
     /// End after so many seconds [default: on Ctrl-C]
     #[arg(long = "for", value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=31_536_000))]
     seconds: Option<u32>,
+    /// Look at the counters alone, as where single requests may not be seen
+    #[arg(long)]
+    counters: bool,
     /// Print JSON, a line for each thing that happens
     #[arg(long)]
     json: bool,
@@ -37,7 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let configuration = args.configured.load()?;
     let named = names(&args.devices)?;
     let (sysfs, began) = (Sysfs::real(), now());
-    let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket));
+    let opens = Box::new(Machine::new(sysfs.clone(), &configuration.applier_socket).by_counters(args.counters));
     let kept = (Arc::default(), History::in_memory(configuration.history), Metrics::new());
     let wants = Wants { configuration, named, mode: Some(Mode::Watch) };
     let mut daemon = Daemon::new(began, (sysfs, "/".into()), wants, opens, kept);
@@ -67,7 +70,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         };
         let seen = report::number::grouped(watched.requests());
         let thoughts: Vec<&str> = watched.thoughts().collect();
-        format!("{}: {seen} requests seen; {advice}; it thought lately: {}", watched.name(), thoughts.join("; then: "))
+        let how = if watched.eyes().blind().is_some() { "counted" } else { "seen" };
+        format!("{}: {seen} requests {how}; {advice}; it thought lately: {}", watched.name(), thoughts.join("; then: "))
     });
     Ok(terminal::print(&say::lines(sentences, width))?)
 }

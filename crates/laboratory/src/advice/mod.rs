@@ -7,6 +7,7 @@
 //! The brain is that of the controller `seekwise`; here it has the whole recording and no budget.
 
 mod asked;
+pub mod counted;
 mod linux;
 mod observed;
 mod phases;

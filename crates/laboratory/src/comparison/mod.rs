@@ -109,7 +109,7 @@ impl Experiment {
     ///
     /// # Errors
     /// One of them is no setting.
-    pub(crate) fn candidates(&self) -> anyhow::Result<Vec<Setting>> {
+    pub fn candidates(&self) -> anyhow::Result<Vec<Setting>> {
         regime::candidates(&self.candidates)
     }
 

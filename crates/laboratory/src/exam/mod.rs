@@ -9,6 +9,7 @@
 //! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
 
 pub mod ceiling;
+pub mod counting;
 mod cross_validation;
 mod marks;
 mod memory;

@@ -23,6 +23,7 @@ pub use rotate::Rotate;
 pub use round_robin::RoundRobin;
 
 use crate::candidates;
+use crate::counters::Sample;
 use crate::event::Event;
 use crate::experience::Experience;
 use crate::model::Model;
@@ -48,6 +49,11 @@ pub trait Controller: Send {
     fn event(&mut self, event: &Event) -> bool {
         let _ = event;
         false
+    }
+
+    /// Called for each look at the counters of a plant whose single requests cannot be seen. A plant that tells of events tells of none.
+    fn counted(&mut self, sample: &Sample) {
+        let _ = sample;
     }
 
     /// Decides the setting from the end of this window on.

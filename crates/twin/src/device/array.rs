@@ -70,7 +70,8 @@ pub fn better(disk: &hdd::Estimate, accesses: &[Access]) -> Option<Array> {
 }
 
 impl Array {
-    fn of(disk: &hdd::Estimate, number: u32, disks: usize, unit: u64, accesses: usize) -> Option<Array> {
+    /// An array of this level with so many disks like this one, which holds what it holds; `None` if there is no such array.
+    pub fn of(disk: &hdd::Estimate, number: u32, disks: usize, unit: u64, accesses: usize) -> Option<Array> {
         let level = level(number)?;
         // What an array of disks of 2^30 sectors holds says how large its disks are.
         let whole = ArrayLayout::new(level, disks, unit, 1 << 30).ok()?;

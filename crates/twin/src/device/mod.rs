@@ -17,6 +17,7 @@ mod refine;
 mod replay;
 mod residual;
 mod seek;
+mod supposed;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use self::findings::Finding;
 use self::limits::Limit;
 pub use self::refine::MOST as MOST_REPLAYED;
 pub use self::residual::Residual;
+pub use self::supposed::{SupposedDevice, SupposedDisk, SupposedFlash};
 use crate::Seen;
 
 /// Fewer accesses tell nothing that the prior does not.

@@ -11,6 +11,7 @@
 mod pace;
 mod places;
 mod source;
+mod supposed;
 
 use std::collections::BTreeMap;
 
@@ -21,6 +22,7 @@ pub use pace::Pace;
 use pace::{Again, Step};
 use places::Places;
 pub use source::{Asked, Replayed};
+pub use supposed::{SupposedRequest, SupposedStream};
 
 /// What the streams would ask of any device.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ struct Stream {
     places: Places,
     /// Whether it still asked when what was seen ended.
     goes_on: bool,
+    /// What it waits for room in the queue counts: nothing of that was seen, so nobody would think that it thought meanwhile.
+    waits_for_room: bool,
 }
 
 /// A stream goes on if it asked within this share of the time, the last.
@@ -64,7 +68,7 @@ impl Load {
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
             let places = Places::new(asked, id, &begins);
             let goes_on = seen.iter().any(|seen| seen.completed > to || seen.request.arrival >= lately);
-            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places, goes_on })
+            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places, goes_on, waits_for_room: false })
         });
         Load { streams: streams.collect(), span: to - from }
     }

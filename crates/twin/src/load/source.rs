@@ -131,9 +131,10 @@ impl Source for Replayed<'_> {
         let lba = going.stream.places.lba(number, step.sectors, going.issued / count, self.capacity_sectors);
         going.issued += 1;
         // A clock goes on while the queue has no room; a process that waits for room does not.
-        let arrival = if going.stream.pace == Pace::Open { at } else { now };
-        (going.last_issue, going.is_announced) = (arrival, false);
-        going.last_transfer = if step.is_flush() { going.last_transfer } else { arrival };
+        let issued = if going.stream.pace == Pace::Open { at } else { now };
+        (going.last_issue, going.is_announced) = (issued, false);
+        going.last_transfer = if step.is_flush() { going.last_transfer } else { issued };
+        let arrival = if going.stream.waits_for_room { at } else { issued };
         let stream = going.stream.id;
         self.announce(index);
         // Measures draw a sample by these numbers, so no two are the same.

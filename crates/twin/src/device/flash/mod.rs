@@ -1,6 +1,7 @@
 //! Flash from times: what a page takes to read and to program, how many work at once, and what takes writes before them.
 
 mod folded;
+mod supposed;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
 use folded::Folded;
+pub use supposed::{SMALL_FLASH, supposed};
 
 use super::access::Access;
 use super::findings::Finding;
@@ -182,10 +184,15 @@ impl Estimate {
 
     /// The device for replays, which takes little memory.
     pub fn folded(&self) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
-        if self.capacity <= FOLDED {
+        self.folded_to(FOLDED)
+    }
+
+    /// The same in so many sectors.
+    pub fn folded_to(&self, sectors: u64) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
+        if self.capacity <= sectors {
             return Ok(self.profile()?.device());
         }
-        let inner = Estimate { capacity: FOLDED, ..self.clone() }.profile()?.device();
+        let inner = Estimate { capacity: sectors, ..self.clone() }.profile()?.device();
         Ok(Arc::new(Folded { inner, capacity: self.capacity }))
     }
 

@@ -226,6 +226,22 @@ impl Memory {
         }
     }
 
+    /// What a drive is supposed to have, told by nothing. `sector_ms`: of the media.
+    pub fn supposed((write_cache, segments): (bool, u32), overhead_ms: f64, sector_ms: f64) -> Memory {
+        let hit_ms = overhead_ms * OF_HIT;
+        Memory {
+            write_cache: Told { value: write_cache, accesses: 0 },
+            reads_ahead: Told { value: true, accesses: 0 },
+            segments: Told { value: segments, accesses: 0 },
+            overhead_ms,
+            hit_ms,
+            early_ms: hit_ms,
+            timed: 0,
+            bus_sector_ms: sector_ms / BUS_TO_MEDIA,
+            from_memory: None,
+        }
+    }
+
     /// Whether reads told the rate of the bus.
     pub fn bus_is_told(&self) -> bool {
         self.from_memory.is_some()

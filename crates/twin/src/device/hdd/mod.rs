@@ -6,6 +6,7 @@
 mod memory;
 mod queue;
 mod specification;
+mod supposed;
 mod tracks;
 mod turn;
 
@@ -23,6 +24,7 @@ use super::refine::{Move, refine_with, scaled};
 use super::seek::{self, Band, Curve, Waits, Way};
 use memory::{FromMemory, Hits, Memory};
 use queue::Queue;
+pub use supposed::supposed;
 use tracks::Tracks;
 use turn::Turn;
 

@@ -1,0 +1,67 @@
+//! Advice about a device whose requests may not be seen.
+
+use std::time::Duration;
+
+use anyhow::bail;
+use block::Nanos;
+use laboratory::Monitor;
+use laboratory::advice::counted::{Wanted, advise};
+use learn::counters::Sample;
+use learn::{Preference, Setting};
+use report::advice::Advice;
+
+use super::watched::expect_queue;
+use crate::observe::blind::{BlindEyes, CANNOT_KNOW};
+use crate::observe::{Eyes as _, now};
+use crate::plant;
+use crate::sysfs::Sysfs;
+use crate::topology::Device;
+
+/// How long is slept between looks: a key that is pressed should end it soon.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Looks at a device's counters for so long, as any user, and judges what they tell. `why` its requests cannot be seen; `given` is what the
+/// user calls it.
+///
+/// # Errors
+/// It has no queue or no counters, was asked nothing, or the work was interrupted.
+pub fn of_counters(
+    (sysfs, device): (&Sysfs, &Device),
+    given: &str,
+    (lasts, why): (Nanos, String),
+    (candidates, preference): (&[Setting], Preference),
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Advice> {
+    expect_queue(device, given)?;
+    let in_force = plant::in_force(sysfs, &device.name);
+    if let Some(setting) = candidates.iter().find(|setting| !setting.host.is_empty()) {
+        bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
+    }
+    let mut eyes = BlindEyes::open(sysfs, device, why.clone())?;
+    let samples = looked_at(&mut eyes, lasts, monitor)?;
+    let Some(blind) = eyes.blind() else { bail!("{given}: its counters are not there any more") };
+    let name = device.name.clone();
+    let known = &blind.known;
+    let mut advice = advise(&Wanted { name, samples: &samples, known, in_force: &in_force, candidates, preference }, monitor)?;
+    advice.notes.push(format!("Single requests were not seen: {why}."));
+    advice.notes.push(format!("What cannot be known: {CANNOT_KNOW}."));
+    Ok(advice)
+}
+
+fn looked_at(eyes: &mut BlindEyes, lasts: Nanos, monitor: &dyn Monitor) -> anyhow::Result<Vec<Sample>> {
+    let (began, mut samples, mut none) = (now(), Vec::new(), Vec::new());
+    monitor.begin(lasts.as_secs_f64() as u64, "looking at its counters, seconds:");
+    loop {
+        monitor.check()?;
+        eyes.read(&mut none)?;
+        eyes.samples(&mut samples);
+        let passed = now() - began;
+        monitor.progress(passed.as_secs_f64() as u64);
+        if passed >= lasts {
+            break;
+        }
+        std::thread::sleep(NAP);
+    }
+    monitor.end();
+    Ok(samples)
+}

@@ -1,0 +1,217 @@
+//! What samples of counters say of the time in which the device was busy.
+
+use std::fmt;
+
+use block::Nanos;
+use learn::counters::{Rate, Rates, Sample};
+use learn::experience::FEWEST;
+
+/// So much of the time must have enough requests.
+const LEAST_S: f64 = 2.0;
+
+/// What was counted of one kind of request while the device was busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Side {
+    /// Requests per second, merged ones as one.
+    pub requests_per_s: f64,
+    /// The share of those that were asked which were merged into others.
+    pub merged_share: f64,
+    /// The mean size in bytes, after merging.
+    pub mean_bytes: f64,
+    /// From queued to completed, in the mean.
+    pub response_s: f64,
+    /// How far off the rate is by chance, as a part of it: from how it varied.
+    pub rate_error: f64,
+    /// The same of the response time.
+    pub response_error: f64,
+}
+
+impl Side {
+    /// Requests per second as they were asked, before any was merged.
+    pub fn asked_per_s(&self) -> f64 {
+        self.requests_per_s / (1.0 - self.merged_share).max(0.01)
+    }
+
+    /// Their mean size in bytes.
+    pub fn asked_bytes(&self) -> f64 {
+        self.mean_bytes * (1.0 - self.merged_share).max(0.01)
+    }
+
+    /// Under way on average (Little's law).
+    pub fn under_way(&self) -> f64 {
+        self.requests_per_s * self.response_s
+    }
+}
+
+/// What was counted while the device was busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counted {
+    /// How long that was, in seconds.
+    pub busy_s: f64,
+    /// And how long it was looked at.
+    pub lasts_s: f64,
+    /// Requests in that time, merged ones as one.
+    pub requests: u64,
+    /// Reads.
+    pub read: Side,
+    /// Writes.
+    pub write: Side,
+    /// Flushes of the write cache per second.
+    pub flushes_per_s: f64,
+    /// The share of that time in which anything was under way.
+    pub busy_share: f64,
+    /// How far requests per second varied from sample to sample, as a part of their mean.
+    pub varies: f64,
+}
+
+/// Hardly any time had enough requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TooFew {
+    /// How much, in seconds.
+    pub busy_s: f64,
+    /// Of how much.
+    pub lasts_s: f64,
+}
+
+impl fmt::Display for TooFew {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TooFew { busy_s, lasts_s } = self;
+        write!(f, "only {busy_s:.0} of {lasts_s:.0} s had {FEWEST} requests a second, so hardly any two of them met")
+    }
+}
+
+impl Counted {
+    /// Of samples, one after the other.
+    ///
+    /// # Errors
+    /// The device was hardly busy.
+    pub fn of(samples: &[Sample]) -> Result<Counted, TooFew> {
+        let rates: Vec<Rates> = samples.windows(2).map(|pair| pair[1].since(&pair[0])).collect();
+        let seconds = |rates: &Rates| rates.lasts.as_secs_f64();
+        let lasts_s: f64 = rates.iter().map(seconds).sum();
+        let of_all = |rates: &Rates| rates.read.requests_per_s + rates.write.requests_per_s;
+        let busy: Vec<&Rates> = rates.iter().filter(|rates| of_all(rates) >= FEWEST as f64).collect();
+        let busy_s: f64 = busy.iter().map(|rates| seconds(rates)).sum();
+        if busy_s < LEAST_S {
+            return Err(TooFew { busy_s, lasts_s });
+        }
+        let mean = |of: &dyn Fn(&Rates) -> f64| busy.iter().map(|rates| of(rates) * seconds(rates)).sum::<f64>() / busy_s;
+        let side = |of: fn(&Rates) -> Rate| side(&busy.iter().map(|rates| (of(rates), seconds(rates))).collect::<Vec<_>>());
+        let per_s = mean(&of_all);
+        Ok(Counted {
+            busy_s,
+            lasts_s,
+            requests: (per_s * busy_s).round() as u64,
+            read: side(|rates| rates.read),
+            write: side(|rates| rates.write),
+            flushes_per_s: mean(&|rates| rates.flush.requests_per_s),
+            busy_share: mean(&|rates| rates.busy_share),
+            varies: mean(&|rates| (of_all(rates) - per_s).powi(2)).sqrt() / per_s,
+        })
+    }
+
+    /// Of all that was done between two samples, busy or not.
+    pub(super) fn between(earlier: &Sample, later: &Sample) -> Counted {
+        let rates = later.since(earlier);
+        let seconds = rates.lasts.as_secs_f64();
+        let requests = (rates.read.requests_per_s + rates.write.requests_per_s) * seconds;
+        Counted {
+            busy_s: seconds,
+            lasts_s: seconds,
+            requests: requests.round() as u64,
+            read: side(&[(rates.read, seconds)]),
+            write: side(&[(rates.write, seconds)]),
+            flushes_per_s: rates.flush.requests_per_s,
+            busy_share: rates.busy_share,
+            varies: 0.0,
+        }
+    }
+
+    /// Requests per second, merged ones as one.
+    pub fn requests_per_s(&self) -> f64 {
+        self.read.requests_per_s + self.write.requests_per_s
+    }
+
+    /// 10^6 bytes per second.
+    pub fn mb_per_s(&self) -> f64 {
+        let of = |side: &Side| side.requests_per_s * side.mean_bytes / 1e6;
+        of(&self.read) + of(&self.write)
+    }
+
+    /// The mean response time of all.
+    pub fn response(&self) -> Nanos {
+        Nanos::from_secs_f64(self.under_way() / self.requests_per_s().max(1e-9))
+    }
+
+    /// How far off the rate of all requests is by chance, as a part of it.
+    pub fn rate_error(&self) -> f64 {
+        let of = |side: &Side| side.requests_per_s * side.rate_error;
+        of(&self.read).hypot(of(&self.write)) / self.requests_per_s().max(1e-9)
+    }
+
+    /// Requests under way on average.
+    pub fn under_way(&self) -> f64 {
+        self.read.under_way() + self.write.under_way()
+    }
+}
+
+/// The mean over times of these lengths, in seconds.
+fn side(rates: &[(Rate, f64)]) -> Side {
+    let whole: f64 = rates.iter().map(|(_, seconds)| seconds).sum();
+    let requests = |(rate, seconds): &(Rate, f64)| rate.requests_per_s * seconds;
+    let all: f64 = rates.iter().map(requests).sum();
+    if all <= 0.0 {
+        return Side::default();
+    }
+    let merged: f64 = rates.iter().map(|one| requests(one) * one.0.merged_share / (1.0 - one.0.merged_share).max(1e-6)).sum();
+    let response = |rate: &Rate| rate.mean_response.map_or(0.0, Nanos::as_secs_f64);
+    let of_each = |of: &dyn Fn(&Rate) -> f64| rates.iter().map(|one| requests(one) * of(&one.0)).sum::<f64>() / all;
+    let (per_s, response_s) = (all / whole, of_each(&response));
+    // Of a mean of as many samples; fewer than three tell nothing of how they vary.
+    let error = |square: f64, mean: f64| if rates.len() < 3 { 0.0 } else { (square / rates.len() as f64).sqrt() / mean.max(1e-12) };
+    let rate_square = rates.iter().map(|(rate, seconds)| (rate.requests_per_s - per_s).powi(2) * seconds).sum::<f64>() / whole;
+    let response_square = of_each(&|rate| (response(rate) - response_s).powi(2));
+    Side {
+        requests_per_s: per_s,
+        merged_share: merged / (merged + all),
+        mean_bytes: of_each(&|rate| rate.mean_bytes.unwrap_or(0.0)),
+        response_s,
+        rate_error: error(rate_square, per_s),
+        response_error: error(response_square, response_s),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use learn::counters::Done;
+
+    use super::*;
+
+    #[test]
+    fn seconds_in_which_little_was_asked_do_not_count() {
+        let mut sample = Sample::default();
+        let mut samples = vec![sample];
+        for second in 0..10_u64 {
+            let requests = if second < 4 { 100 + 20 * (second % 2) } else { 1 };
+            sample.at = Nanos::from_millis(1_000 * (second + 1));
+            sample.busy += Nanos::from_millis(5 * requests);
+            let Done { requests: before, merged, sectors, waited } = sample.read;
+            sample.read = Done {
+                requests: before + requests,
+                merged: merged + requests,
+                sectors: sectors + 8 * requests,
+                waited: waited + Nanos::from_millis(10 * requests),
+            };
+            samples.push(sample);
+        }
+        let Ok(counted) = Counted::of(&samples) else { panic!("four seconds were busy") };
+        assert_eq!((counted.busy_s, counted.lasts_s, counted.requests), (4.0, 10.0, 440));
+        let read = counted.read;
+        assert_eq!((read.requests_per_s, read.merged_share, read.mean_bytes), (110.0, 0.5, 4_096.0));
+        assert_eq!((read.asked_per_s(), read.asked_bytes()), (220.0, 2_048.0));
+        assert!((read.response_s - 0.01).abs() < 1e-9 && (read.under_way() - 1.1).abs() < 1e-9, "{read:?}");
+        assert!((read.rate_error - 10.0 / 110.0 / 2.0).abs() < 1e-9, "{read:?}");
+        assert_eq!(counted.write, Side::default());
+        assert_eq!(Counted::of(&samples[4..]), Err(TooFew { busy_s: 0.0, lasts_s: 6.0 }));
+    }
+}

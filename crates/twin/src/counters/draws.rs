@@ -1,0 +1,136 @@
+//! Draws from a prior, as a point of the unit cube: what lies near in it is alike, so that what is nearly right can be moved.
+
+use sim::scramble::scramble;
+
+/// Numbers between 0 and 1 from a seed.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Different seeds give different numbers.
+    pub fn new(seed: u64) -> Random {
+        Random(scramble(seed ^ 0x9e37_79b9_7f4a_7c15))
+    }
+
+    /// The next number, at least 0 and below 1.
+    pub fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        (scramble(self.0) >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Around 0 with a standard deviation of 1, normally distributed (Box and Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        let (length, angle) = (self.exponential(2.0).sqrt(), std::f64::consts::TAU * self.unit());
+        length * angle.cos()
+    }
+
+    /// Of this mean, as times between events that do not depend on each other.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+}
+
+/// A point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point(Vec<f64>);
+
+impl Point {
+    /// Anywhere.
+    pub fn drawn(dimensions: usize, random: &mut Random) -> Point {
+        Point((0..dimensions).map(|_| random.unit()).collect())
+    }
+
+    /// Another one: some of its numbers are moved, a few drawn anew. As likely to be reached from there as that is from here.
+    pub fn moved(&self, random: &mut Random) -> Point {
+        const MOVED: f64 = 0.25;
+        const ANEW: f64 = 0.05;
+        const STEP: f64 = 0.25;
+        let moved = |value: &f64| {
+            let (chosen, by) = (random.unit(), random.unit());
+            if chosen < ANEW {
+                by
+            } else if chosen < ANEW + MOVED {
+                reflected(value + STEP * (2.0 * by - 1.0))
+            } else {
+                *value
+            }
+        };
+        Point(self.0.iter().map(moved).collect())
+    }
+
+    /// Its numbers, one after the other.
+    pub fn reader(&self) -> Reader<'_> {
+        Reader(self.0.iter())
+    }
+}
+
+fn reflected(value: f64) -> f64 {
+    let value = value.abs();
+    (if value > 1.0 { 2.0 - value } else { value }).min(1.0 - f64::EPSILON)
+}
+
+/// Reads a point. Every hypothesis reads all numbers, used or not, so that each has a meaning of its own.
+pub struct Reader<'a>(std::slice::Iter<'a, f64>);
+
+impl Reader<'_> {
+    /// The next number; a point that is too short goes on with its middle.
+    pub fn unit(&mut self) -> f64 {
+        self.0.next().copied().unwrap_or(0.5)
+    }
+
+    /// With this probability.
+    pub fn happens(&mut self, probability: f64) -> bool {
+        self.unit() < probability
+    }
+
+    /// Between these, evenly by its logarithm.
+    pub fn scaled(&mut self, least: f64, most: f64) -> f64 {
+        least * (most / least).powf(self.unit())
+    }
+
+    /// About this much; its logarithm has this standard deviation, and is spread as a logistic distribution.
+    pub fn about(&mut self, usual: f64, deviation: f64) -> f64 {
+        let unit = self.unit().clamp(1e-3, 1.0 - 1e-3);
+        usual * (deviation * 3f64.sqrt() / std::f64::consts::PI * (unit / (1.0 - unit)).ln()).exp()
+    }
+
+    /// One of these, by weight.
+    pub fn one_of<T: Copy>(&mut self, of: &[(T, f64)]) -> Option<T> {
+        let mut left = self.unit() * of.iter().map(|(_, weight)| weight).sum::<f64>();
+        for &(value, weight) in of {
+            left -= weight;
+            if left < 0.0 {
+                return Some(value);
+            }
+        }
+        of.last().map(|(value, _)| *value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_moved_many_times_lies_everywhere_as_often() {
+        let mut random = Random::new(1);
+        let mut point = Point::drawn(1, &mut random);
+        let mut counts = [0_u32; 10];
+        for _ in 0..20_000 {
+            point = point.moved(&mut random);
+            counts[(point.reader().unit() * 10.0) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (1_700..2_300).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn about_is_spread_by_its_deviation_and_one_of_by_weights() {
+        let mut random = Random::new(2);
+        let logarithms: Vec<f64> =
+            (0..20_000).map(|_| Point::drawn(1, &mut random).reader().about(8.0, 0.5).ln() - 8f64.ln()).collect();
+        let square = logarithms.iter().map(|value| value * value).sum::<f64>() / 20_000.0;
+        assert!((square.sqrt() - 0.5).abs() < 0.03, "{}", square.sqrt());
+        let heads = (0..10_000).filter(|_| Point::drawn(1, &mut random).reader().one_of(&[(1, 3.0), (2, 1.0)]) == Some(1)).count();
+        assert!((7_300..7_700).contains(&heads), "{heads}");
+    }
+}

@@ -1,0 +1,285 @@
+//! Hypotheses that reproduce what was counted.
+//!
+//! They are drawn from the prior, and moved in rounds: each round weighs what was counted a little heavier, drops those that are far
+//! from it, doubles those that are near, and moves all of them by steps that leave the distribution as it is (Del Moral, Doucet, Jasra:
+//! Sequential Monte Carlo samplers, J. R. Statist. Soc. B 68, 2006). Everything random comes from a seed.
+
+use std::fmt;
+use std::sync::Arc;
+
+use block::{Limits, Nanos};
+use learn::{Event, Setting};
+use rayon::prelude::*;
+use sim::profile::DeviceProfile;
+
+use super::counted::{Counted, Side};
+use super::counter::Counter;
+use super::draws::{Point, Random};
+use super::hypothesis::{DIMENSIONS, Hypothesis, Known};
+use crate::ask::Stage;
+use crate::load::Load;
+use crate::trial::{Extent, Tried};
+
+/// Hypotheses in a round.
+const MANY: usize = 144;
+/// Rounds at most until what was counted has all its weight, the first included; and then, so that copies of one another part.
+const MOST_ROUNDS: usize = 10;
+const LAST_ROUNDS: usize = 3;
+/// A round weighs so much heavier that so many of them still count, as a share.
+const COUNT: f64 = 0.5;
+/// Requests of a trial that is only counted.
+const COUNTED: f64 = 1_200.0;
+/// Such a trial lasts between these, in seconds.
+const LASTS_S: (f64, f64) = (0.05, 60.0);
+/// Hypotheses on which candidates are tried.
+const KEPT: usize = 48;
+
+/// How near a model comes to what a real device counts at best: no supposed device is quite like one that was made, and no supposed load
+/// like one that runs. Of rates, sizes and response times as logarithms.
+const RATE_OFF: f64 = 0.12;
+const SIZE_OFF: f64 = 0.15;
+const RESPONSE_OFF: f64 = 0.2;
+/// Of shares.
+const MERGED_OFF: f64 = 0.08;
+const BUSY_OFF: f64 = 0.12;
+/// What models are off has longer tails than a normal distribution: a few hypotheses would drive out all others for small faults. Student's
+/// distribution with so many degrees of freedom (Lange, Little, Taylor: Robust statistical modeling using the t distribution, J. Am.
+/// Statist. Assoc. 84, 1989).
+const FREEDOM: f64 = 4.0;
+/// Half of those kept are within so many times this, in the mean of all that is compared, or nothing is like what was counted.
+const UNLIKE: f64 = 2.0;
+
+/// No hypothesis comes near to what was counted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unlike {
+    /// What the nearest would have counted.
+    pub nearest: Counted,
+    /// What was counted.
+    pub counted: Counted,
+}
+
+impl fmt::Display for Unlike {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = |counted: &Counted| {
+            let response_ms = counted.response().as_millis_f64();
+            format!("{:.0} requests/s of {:.3} ms, {:.0}% busy", counted.requests_per_s(), response_ms, 100.0 * counted.busy_share)
+        };
+        write!(
+            f,
+            "no load on any device that was supposed counts like it: the nearest has {} and not {}",
+            text(&self.nearest),
+            text(&self.counted)
+        )
+    }
+}
+
+/// A hypothesis, and how far it is off.
+#[derive(Clone, Debug)]
+struct Particle {
+    point: Point,
+    seed: u64,
+    /// Twice the logarithm of how much less likely it makes what was counted than one that counts the same.
+    off: f64,
+    /// The root of the mean square of what it is off, each by how far it may be.
+    deviates: f64,
+    counted: Counted,
+}
+
+/// Hypotheses on their way to what was counted.
+pub struct Ensemble {
+    counted: Counted,
+    known: Known,
+    in_force: Setting,
+    particles: Vec<Particle>,
+    random: Random,
+    /// How much of its weight what was counted has so far.
+    weight: f64,
+    rounds: usize,
+    last_rounds: usize,
+    requests: u64,
+}
+
+/// A hypothesis that was kept, ready to be tried.
+pub(super) struct Kept {
+    /// What is supposed.
+    pub hypothesis: Hypothesis,
+    /// The device.
+    pub device: Arc<dyn DeviceProfile>,
+    /// The load.
+    pub load: Load,
+}
+
+impl Ensemble {
+    /// Before its first round. What was counted was served under `in_force`.
+    pub fn new(counted: &Counted, known: &Known, in_force: &Setting, seed: u64) -> Ensemble {
+        Ensemble {
+            counted: *counted,
+            known: known.clone(),
+            in_force: in_force.clone(),
+            particles: Vec::new(),
+            random: Random::new(seed),
+            weight: 0.0,
+            rounds: 0,
+            last_rounds: 0,
+            requests: 0,
+        }
+    }
+
+    /// Whether it is as near as it gets.
+    pub fn is_done(&self) -> bool {
+        self.last_rounds >= LAST_ROUNDS || self.rounds >= MOST_ROUNDS + LAST_ROUNDS
+    }
+
+    /// Requests that were simulated.
+    pub fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    /// One round, on all cores.
+    pub fn round(&mut self) {
+        if self.rounds == 0 {
+            let drawn: Vec<(Point, u64)> =
+                (0..MANY).map(|number| (Point::drawn(DIMENSIONS, &mut self.random), number as u64)).collect();
+            self.particles = self.counted_all(drawn);
+        } else {
+            if self.weight < 1.0 {
+                self.weigh();
+            }
+            let moved: Vec<(Point, u64)> =
+                self.particles.iter().map(|particle| (particle.point.moved(&mut self.random), particle.seed)).collect();
+            let moved = self.counted_all(moved);
+            let weight = self.weight;
+            for (particle, other) in self.particles.iter_mut().zip(moved) {
+                // Metropolis: the prior is even over the cube, and steps are as likely back as forth.
+                if self.random.unit() < (weight * (particle.off - other.off) / 2.0).exp() {
+                    *particle = other;
+                }
+            }
+        }
+        self.rounds += 1;
+        self.last_rounds += usize::from(self.weight >= 1.0);
+    }
+
+    /// Weighs what was counted heavier, and draws as many anew, by their weights.
+    fn weigh(&mut self) {
+        let weights = |more: f64| -> Vec<f64> {
+            let least = self.particles.iter().map(|one| one.off).fold(f64::INFINITY, f64::min);
+            self.particles.iter().map(|one| (-more * (one.off - least) / 2.0).exp()).collect()
+        };
+        let left = 1.0 - self.weight;
+        let mut more = left;
+        if counting(&weights(left)) < COUNT {
+            let (mut low, mut high) = (0.0, left);
+            for _ in 0..40 {
+                let middle = (low + high) / 2.0;
+                if counting(&weights(middle)) < COUNT { high = middle } else { low = middle }
+            }
+            more = low;
+        }
+        let weights = weights(more);
+        self.weight = if more >= left { 1.0 } else { self.weight + more };
+        let whole: f64 = weights.iter().sum();
+        let count = self.particles.len();
+        let begin = self.random.unit();
+        let (mut reached, mut sum, mut drawn) = (0, weights[0], Vec::with_capacity(count));
+        for number in 0..count {
+            let at = (begin + number as f64) / count as f64 * whole;
+            while sum < at && reached + 1 < count {
+                reached += 1;
+                sum += weights[reached];
+            }
+            drawn.push(self.particles[reached].clone());
+        }
+        self.particles = drawn;
+    }
+
+    fn counted_all(&mut self, points: Vec<(Point, u64)>) -> Vec<Particle> {
+        let (counted, known, in_force) = (&self.counted, &self.known, &self.in_force);
+        let one = |(point, seed): (Point, u64)| {
+            let hypothesis = Hypothesis::at(&point, counted, known, seed);
+            let (is, requests) = would_count(&hypothesis, counted, known, in_force).unwrap_or_default();
+            let (off, deviates) = off(counted, &is);
+            (Particle { off, deviates, point, seed, counted: is }, requests)
+        };
+        let counted: Vec<(Particle, u64)> = points.into_par_iter().with_max_len(1).map(one).collect();
+        self.requests += counted.iter().map(|(_, requests)| requests).sum::<u64>();
+        counted.into_iter().map(|(particle, _)| particle).collect()
+    }
+
+    /// Those that are near, evenly drawn: each as likely as any other.
+    ///
+    /// # Errors
+    /// None is.
+    pub(super) fn kept(&self) -> Result<Vec<Kept>, Box<Unlike>> {
+        let count = self.particles.len() as f64;
+        let mut deviate: Vec<f64> = self.particles.iter().map(|one| one.deviates).collect();
+        deviate.sort_by(f64::total_cmp);
+        if deviate.get(deviate.len() / 2).is_none_or(|middle| *middle > UNLIKE) {
+            let nearest = self.particles.iter().min_by(|a, b| a.off.total_cmp(&b.off)).map(|one| one.counted).unwrap_or_default();
+            return Err(Box::new(Unlike { nearest, counted: self.counted }));
+        }
+        let step = count / KEPT as f64;
+        let chosen = (0..KEPT.min(self.particles.len())).map(|number| &self.particles[(number as f64 * step.max(1.0)) as usize]);
+        Ok(chosen
+            .filter_map(|one| {
+                let hypothesis = Hypothesis::at(&one.point, &self.counted, &self.known, one.seed);
+                let device = hypothesis.profile(&self.known).ok()?;
+                Some(Kept { load: hypothesis.load(&self.counted), device, hypothesis })
+            })
+            .collect())
+    }
+}
+
+/// The share of weights that count (Kong, Liu, Wong: Sequential imputations, J. Am. Statist. Assoc. 89, 1994).
+fn counting(weights: &[f64]) -> f64 {
+    let (sum, squares) = weights.iter().fold((0.0, 0.0), |(sum, squares), weight| (sum + weight, squares + weight * weight));
+    sum * sum / squares.max(f64::MIN_POSITIVE) / weights.len() as f64
+}
+
+/// What would be counted of a hypothesis, and the requests that it took.
+fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, in_force: &Setting) -> Option<(Counted, u64)> {
+    let (device, load) = (hypothesis.profile(known).ok()?, hypothesis.load(counted));
+    let per_s = counted.read.asked_per_s() + counted.write.asked_per_s();
+    let lasts = Nanos::from_secs_f64((COUNTED / per_s).clamp(LASTS_S.0, LASTS_S.1));
+    let extent = Extent::lasting(lasts, 2 * COUNTED as u64);
+    let stage = Stage { device: &*device, bounds: known.bounds, load: &load, above: None, extent };
+    let mut counter = Counter::new(known.bounds.limits.max_sectors);
+    let mut first = None;
+    let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);
+    let Tried { until, requests, .. } = stage.within((in_force, None), &build, extent, &mut |event: &Event| {
+        if first.is_none() && event.at() >= extent.settles {
+            first = Some(counter.sample(event.at()));
+        }
+        counter.event(event);
+    })?;
+    let first = first?;
+    (until > first.at).then(|| (Counted::between(&first, &counter.sample(until)), requests))
+}
+
+/// What is compared: how far off each is, by how far it may be.
+fn features(counted: &Counted, is: &Counted) -> Vec<f64> {
+    let mut features = Vec::new();
+    let ln = |is: f64, was: f64| (is.max(1e-12) / was.max(1e-12)).ln();
+    let all = counted.requests_per_s();
+    for (was, is) in [(&counted.read, &is.read), (&counted.write, &is.write)] {
+        let Side { requests_per_s, .. } = *was;
+        if requests_per_s <= 0.02 * all {
+            continue;
+        }
+        let with = |off: f64, error: f64| off.hypot(error);
+        features.push(ln(is.requests_per_s, requests_per_s) / with(RATE_OFF, was.rate_error));
+        features.push(ln(is.response_s, was.response_s) / with(RESPONSE_OFF, was.response_error));
+        features.push(ln(is.mean_bytes, was.mean_bytes) / SIZE_OFF);
+        features.push((is.merged_share - was.merged_share) / MERGED_OFF);
+    }
+    features.push((is.busy_share - counted.busy_share) / BUSY_OFF);
+    features
+}
+
+/// How unlikely it is, and how far it is off.
+fn off(counted: &Counted, is: &Counted) -> (f64, f64) {
+    let features = features(counted, is);
+    let unlikely = features.iter().map(|one| (FREEDOM + 1.0) * (one * one / FREEDOM).ln_1p()).sum();
+    let square = features.iter().map(|one| one * one).sum::<f64>() / features.len() as f64;
+    (unlikely, square.sqrt())
+}

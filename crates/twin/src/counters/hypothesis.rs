@@ -1,0 +1,92 @@
+//! A load on a device that may have been counted: streams by the rates that were counted, everything else from a prior.
+
+mod device;
+mod groups;
+
+use std::sync::Arc;
+
+use block::Nanos;
+use learn::plant::Bounds;
+use sim::profile::{DeviceProfile, ProfileError};
+
+use self::groups::Group;
+use super::counted::Counted;
+use super::draws::{Point, Random, Reader};
+use crate::device::SupposedDevice;
+use crate::load::{Load, Pace};
+
+/// Numbers of a point.
+pub(super) const DIMENSIONS: usize = device::DIMENSIONS + groups::DIMENSIONS;
+/// Requests of a load, about, before its streams begin again.
+const OF_A_LOAD: usize = 2_000;
+
+/// What is known of a device without watching it: what sysfs says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// What its queue allows, and its size.
+    pub bounds: Bounds,
+    /// Whether the kernel takes it for a disk that turns; `None` where it says nothing of it. Virtual machines and USB often say it wrong.
+    pub rotational: Option<bool>,
+    /// Requests that it takes at once; `None` if that is not said.
+    pub depth: Option<u32>,
+    /// Whether it reports writes before they are safe; `None` if that is not said.
+    pub write_cache: Option<bool>,
+}
+
+/// A load and a device.
+#[derive(Clone, Debug)]
+pub struct Hypothesis {
+    /// The device.
+    pub device: SupposedDevice,
+    groups: Vec<Group>,
+    seed: u64,
+}
+
+impl Hypothesis {
+    /// The one at this point.
+    pub(super) fn at(point: &Point, counted: &Counted, known: &Known, seed: u64) -> Hypothesis {
+        let mut reader: Reader = point.reader();
+        let device = device::at(&mut reader, known);
+        let groups = groups::at(&mut reader, counted, known.bounds.capacity_sectors);
+        Hypothesis { device, groups, seed }
+    }
+
+    /// The device, ready to be built.
+    ///
+    /// # Errors
+    /// There can be no such device.
+    pub fn profile(&self, known: &Known) -> Result<Arc<dyn DeviceProfile>, ProfileError> {
+        self.device.profile(known.bounds.capacity_sectors)
+    }
+
+    /// The load.
+    pub fn load(&self, counted: &Counted) -> Load {
+        let mut random = Random::new(self.seed);
+        let streams: usize = self.groups.iter().map(|group| group.streams as usize).sum();
+        let each = (OF_A_LOAD / streams.max(1)).max(16);
+        let made: Vec<_> = self.groups.iter().flat_map(|group| group.made(each, &mut random)).collect();
+        Load::supposed(&made, Nanos::from_secs_f64(counted.busy_s))
+    }
+
+    /// Streams.
+    pub fn streams(&self) -> u32 {
+        self.groups.iter().map(|group| group.streams).sum()
+    }
+
+    /// The share of its requests for which this is so.
+    fn share(&self, of: impl Fn(&Group) -> bool) -> f64 {
+        let all: f64 = self.groups.iter().map(|group| group.per_s).sum();
+        // Zero of nothing, and not minus zero.
+        self.groups.iter().filter(|group| of(group)).fold(0.0, |sum, group| sum + group.per_s) / all.max(1e-9)
+    }
+
+    /// The share of its requests that go on where others of their stream ended.
+    pub fn in_order(&self) -> f64 {
+        self.share(|group| group.run > 1)
+    }
+
+    /// The share of its requests that wait for answers.
+    pub fn waits(&self) -> f64 {
+        self.share(|group| group.pace != Pace::Open)
+    }
+}

@@ -1,0 +1,75 @@
+//! The prior of devices: what was sold, narrowed by what sysfs says.
+
+use crate::counters::draws::Reader;
+use crate::device::{SupposedDevice, SupposedDisk, SupposedFlash};
+
+use super::Known;
+
+/// Numbers that it reads.
+pub const DIMENSIONS: usize = 18;
+
+/// The flag that says whether something turns is right so often: it is set by hand, by drivers that do not know, and by hypervisors.
+const FLAG_IS_RIGHT: f64 = 0.9;
+/// The same of the write cache.
+const CACHE_IS_RIGHT: f64 = 0.9;
+/// So many of what looks like a disk are arrays behind a controller.
+const ARRAYS: f64 = 0.15;
+/// Turns in ms, with how usual they are: 15,000, 10,000, 7,200 and 5,400 a minute.
+const TURNS: [(f64, f64); 4] = [(4.0, 1.0), (6.0, 1.5), (60e3 / 7_200.0, 4.0), (60e3 / 5_400.0, 2.0)];
+/// Levels and disks of arrays.
+const SHAPES: [((u32, usize), f64); 6] =
+    [((0, 2), 1.0), ((0, 4), 1.0), ((1, 2), 1.5), ((10, 4), 1.5), ((5, 3), 1.0), ((5, 5), 1.5)];
+/// Depths of queues, where sysfs does not say: no queue, a short one, SATA's, and more than is ever full.
+const DEPTHS: [(u32, f64); 4] = [(1, 1.0), (4, 0.5), (32, 2.0), (128, 1.0)];
+/// Command queueing that is worth the name reorders; drives of cheap makers, and controllers, may not.
+const REORDERS: f64 = 0.8;
+
+/// The device at a point. Seeks and times are those that the twin takes as usual where it fits one and nothing tells
+/// (`device::hdd`, `device::flash`).
+pub fn at(reader: &mut Reader, known: &Known) -> SupposedDevice {
+    let is_disk = reader.happens(match known.rotational {
+        Some(true) => FLAG_IS_RIGHT,
+        Some(false) => 1.0 - FLAG_IS_RIGHT,
+        None => 0.5,
+    });
+    let write_cache = reader.happens(match known.write_cache {
+        Some(true) => CACHE_IS_RIGHT,
+        Some(false) => 1.0 - CACHE_IS_RIGHT,
+        None => 0.6,
+    });
+    let drawn_depth = reader.one_of(&DEPTHS).unwrap_or(1);
+    let depth = known.depth.unwrap_or(drawn_depth).clamp(1, 1_024);
+    let disk = disk(reader, write_cache, depth);
+    let flash = flash(reader, write_cache, depth);
+    if is_disk { SupposedDevice::Disk(disk) } else { SupposedDevice::Flash(flash) }
+}
+
+fn disk(reader: &mut Reader, write_cache: bool, depth: u32) -> SupposedDisk {
+    let is_array = reader.happens(ARRAYS);
+    let shape = reader.one_of(&SHAPES);
+    SupposedDisk {
+        array: shape.filter(|_| is_array),
+        turn_ms: reader.one_of(&TURNS).unwrap_or(8.33),
+        short_ms: reader.about(2.0, 0.4),
+        long_ms: reader.about(9.0, 0.3),
+        faster: reader.about(1.0, 0.4),
+        overhead_ms: reader.scaled(0.05, 0.8),
+        segments: reader.scaled(4.0, 64.0).round() as u32,
+        reorders: reader.happens(REORDERS),
+        write_cache,
+        depth,
+    }
+}
+
+fn flash(reader: &mut Reader, write_cache: bool, depth: u32) -> SupposedFlash {
+    let buffer_pages = reader.scaled(64.0, 8_192.0).round() as u32;
+    SupposedFlash {
+        read_us: reader.scaled(15.0, 200.0),
+        program_us: reader.scaled(150.0, 2_500.0),
+        overhead_us: reader.scaled(3.0, 150.0),
+        dies: reader.scaled(2.0, 64.0).round() as u32,
+        buffer_pages: if write_cache { buffer_pages } else { 0 },
+        is_on_pcie: reader.happens(0.5),
+        depth,
+    }
+}

@@ -1,0 +1,29 @@
+//! Where single requests may not be watched: what counters allow to be said of the settings.
+//!
+//! ```text
+//! samples ─▶ Counted: rates, sizes, merges, times ─┐  compared with what each would have counted
+//! sysfs ───▶ Known: kind, size, depth ─────────────┤
+//!                                                  ▼
+//!   prior ─▶ hypotheses: streams, order, places, pace, device ─▶ those that reproduce the counters ─▶ every candidate ─▶ promises
+//!            (Hypothesis)                       (Ensemble)                                       (Judgement)
+//! ```
+//! Counters do not say whether accesses are random, how many streams there are, nor whether these wait for answers. Many loads on many
+//! devices count alike, and they do not agree on what serves them best. So no load is inferred: hypotheses are drawn, each is run under
+//! the setting in force and counted as the kernel counts, and those that come near to what was counted are kept (approximate Bayesian
+//! computation; Sisson, Fan, Tanaka: Sequential Monte Carlo without likelihoods, PNAS 104, 2007). Every candidate is tried on all that
+//! are kept. What it promises is the mean, and its error covers how far they disagree.
+
+mod controller;
+mod counted;
+mod counter;
+mod draws;
+mod ensemble;
+mod hypothesis;
+mod judgement;
+
+pub use controller::ByCounters;
+pub use counted::{Counted, Side, TooFew};
+pub use counter::Counter;
+pub use ensemble::{Ensemble, Unlike};
+pub use hypothesis::{Hypothesis, Known};
+pub use judgement::{Judgement, Judges};
