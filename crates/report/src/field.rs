@@ -191,7 +191,7 @@ impl Field {
 fn harm(pairs: &[&Pair]) -> String {
     let count = |figure: Figure, is: fn(&Gain) -> bool| {
         let gains = pairs.iter().filter_map(|pair| pair.gain(pair.agent()?, figure));
-        gains.filter(|gain| is(gain)).count()
+        gains.filter(is).count()
     };
     let worst = |figure: Figure| {
         let gains = pairs.iter().filter_map(|pair| Some((pair, pair.gain(pair.agent()?, figure)?)));

@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_window_in_which_nothing_was_done_is_understood() {
-        let rates = Rates::from(Latest { response_ms: f64::NAN, p99_ms: f64::NAN, ..Latest::default() });
+        let rates = Rates::from(Latest { response_ms: f64::NAN, p99_ms: Some(f64::NAN), ..Latest::default() });
         let read: Rates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
         assert_eq!((read.requests_per_s, read.response_ms), (0.0, 0.0));
     }
