@@ -93,6 +93,7 @@ fn random_workloads_are_searched_on_a_real_device_beside_every_setting_of_a_grid
 }
 
 #[test]
+#[ignore = "a minute and more of real time; its parts are tested beside random workloads"]
 fn a_pair_of_workloads_is_steered_on_a_real_device_and_its_throughput_drawn() {
     if !can_run() {
         return;
