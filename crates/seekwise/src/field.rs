@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use laboratory::comparison::regime;
 use laboratory::field::{Devices, Load, Tended, Trials};
 use laboratory::truth::workloads::{self, WORKLOADS};
-use laboratory::truth::{BYTES, Model, Real, version};
+use laboratory::truth::{BYTES, Model, Real, expect_of_linux, version};
 use learn::{Preference, Setting};
 use nix::sys::signal::{Signal, kill};
 use report::field::{Field, SCHEMA};
@@ -127,6 +127,7 @@ fn trials(args: &Args) -> anyhow::Result<Trials> {
         }
     }
     for setting in &settings {
+        expect_of_linux(setting)?;
         regime::expect_settable(setting, &LIVE.map(str::to_owned)).with_context(|| format!("--scheduler {setting}"))?;
     }
     let (seconds, preference) = (f64::from(args.seconds), args.preference.unwrap_or_default());

@@ -40,6 +40,10 @@ impl Machine {
     /// # Errors
     /// Neither the applier nor the kernel gives any, and there are no counters either.
     pub fn eyes(&self, device: &Device) -> Result<Box<dyn Eyes>, String> {
+        // A loop device that was detached is still there, and its counters with it.
+        if device.size_sectors == 0 {
+            return Err("it is empty".to_owned());
+        }
         let refused = match self.by_counters {
             true => ASKED_FOR.to_owned(),
             false => match self.seeing(device) {

@@ -145,12 +145,7 @@ impl Question {
     /// A scheduler that Linux does not have or that cannot be scaled, or jobs whose times cannot be read.
     pub fn check(&self) -> anyhow::Result<()> {
         for setting in &self.settings {
-            let known = block::KERNEL.iter().map(|spec| spec.name);
-            ensure!(
-                known.clone().any(|name| name == setting.spec.name),
-                "--scheduler {setting}: Linux has no such scheduler; it has {}",
-                known.collect::<Vec<_>>().join(", ")
-            );
+            expect_of_linux(setting)?;
             ensure!(
                 self.is_unscaled() || can_be_scaled(setting),
                 "--scheduler {setting}: the times in bfq's code cannot be scaled; leave it or --scale out"
@@ -324,6 +319,20 @@ pub(crate) fn jobs(device: &str, workload: &Workload, seconds: f64, round: u32, 
         round + 1,
         workload.scaled(scale)?
     ))
+}
+
+/// Checks that today's Linux has a setting's scheduler.
+///
+/// # Errors
+/// It has not.
+pub fn expect_of_linux(setting: &Setting) -> anyhow::Result<()> {
+    let known = block::KERNEL.iter().map(|spec| spec.name);
+    ensure!(
+        known.clone().any(|name| name == setting.spec.name),
+        "--scheduler {setting}: Linux has no such scheduler; it has {}",
+        known.collect::<Vec<_>>().join(", ")
+    );
+    Ok(())
 }
 
 /// bfq has times in its code that no tunable reaches.
