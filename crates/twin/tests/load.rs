@@ -157,3 +157,40 @@ fn a_candidate_that_is_many_times_as_fast_is_judged_though_its_requests_are_used
     assert_eq!(best.setting.spec.name, "anticipatory", "{text:?}");
     assert!(best.throughput > 10.0 * f64::from(answer.in_force.throughput), "{text:?}");
 }
+
+#[test]
+fn what_takes_over_meets_at_once_the_streams_that_began_one_after_another() {
+    let reader =
+        |number: u64| format!("[reader-{number}]\nrw=read\nbs=128k\noffset={}g\nstartdelay={}ms\n", 3 * number, 700 * number);
+    let jobs: String = (0..4).map(reader).collect();
+    let Observer(recording, slots) = observed(&jobs, "mq-deadline", Some(4));
+    let profile = sim::profile::load("sata7200").unwrap();
+    let in_force = Setting::parse("mq-deadline").unwrap();
+    let gain = |comes| {
+        let question = Question {
+            recording: &recording,
+            from: Nanos::ZERO,
+            to: TO,
+            measured: slots.served(0.0, TO.as_secs_f64()).unwrap(),
+            device: &profile.device(),
+            knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+            in_force: &in_force,
+            default: &in_force,
+            candidates: &["mq-deadline", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
+            bounds: Bounds {
+                capacity_sectors: profile.capacity_sectors(),
+                limits: QueueSettings::default().limits(),
+                nr_requests: 256,
+            },
+            preference: Preference::default(),
+            requests: 200_000,
+            unsure: 1.0,
+            comes,
+        };
+        let answer = question.ask().unwrap();
+        answer.promises.iter().find(|promise| promise.setting.spec.name == "bfq").unwrap().gain
+    };
+    // bfq serves queues together that began together, and waits for none of them; those that began apart have turns.
+    let (before, now) = (gain(Comes::Before), gain(Comes::Now));
+    assert!(before > now + 0.2, "{before} from the beginning, {now} in the middle");
+}
