@@ -5,6 +5,9 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+#[allow(dead_code, reason = "its disk is another one, with a file system")]
+mod emulated;
+
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader};
@@ -12,61 +15,22 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// Nothing takes longer, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+use emulated::{agent, seekwise, text, until};
+
 /// What real work may have to wait until it has the disk as it was.
 const STOPS_WITHIN: Duration = Duration::from_secs(1);
 /// Quick trials, so that something other than what was found is in force most of the time.
 const SEARCH: &str = "random:trials=200,child_ms=1000";
 
-fn agent() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_seekwise-agent"))
-}
-
-/// The program that emulates disks; beside this one if the workspace was built.
-fn seekwise() -> PathBuf {
-    agent().with_file_name("seekwise")
-}
-
 /// Whether this can run; says why if not.
 fn can_run() -> bool {
-    let opens = |path: &str| OpenOptions::new().read(true).write(true).open(path).is_ok();
-    let runs = |program: &str, argument: &str| Command::new(program).arg(argument).output().is_ok();
-    let missing = [
-        (fs::read_to_string("/proc/self/status").is_ok_and(|status| !status.contains("Uid:\t0\t")), "root"),
-        (!opens("/dev/fuse"), "/dev/fuse"),
-        (!opens("/dev/loop-control"), "/dev/loop-control"),
-        (!runs("losetup", "--version"), "losetup"),
-        (!runs("mkfs.ext4", "-V"), "mkfs.ext4"),
-        (!runs("fio", "--version"), "fio"),
-        (!seekwise().exists(), "the program seekwise beside seekwise-agent (cargo build -p seekwise)"),
-        (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
-    ];
-    match missing.iter().find(|(is_missing, _)| *is_missing) {
-        Some((_, what)) => {
-            eprintln!("skipped: needs {what}");
-            false
-        }
-        None => true,
-    }
-}
-
-/// Waits until this holds, and fails if it does not in time.
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !holds() {
-        assert!(begin.elapsed() < PATIENCE, "waited in vain: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    let lacks = |program: &str, argument: &str| Command::new(program).arg(argument).output().is_err();
+    emulated::can_run(&[(lacks("mkfs.ext4", "-V"), "mkfs.ext4"), (lacks("fio", "--version"), "fio")])
 }
 
 fn run(program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {}", text(&output.stderr));
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// An emulated disk with ext4 on it, a file to learn on, and one that somebody may read.

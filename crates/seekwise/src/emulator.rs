@@ -8,6 +8,34 @@ use anyhow::Context as _;
 use laboratory::truth::Model;
 use nix::sys::signal::Signal;
 
+use crate::experiment::QueuePolicyArgument;
+use crate::number;
+
+/// Which disks are emulated.
+#[derive(clap::Args)]
+pub struct Emulated {
+    /// The disk that is emulated: a profile's name (`seekwise disk list`) or file, or an array of disks such as
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with a queue of 4 in order, sata7200 with a queue of 32 that it
+    /// sorts, and sd-card]
+    #[arg(long, value_name = "NAME|FILE|ARRAY")]
+    pub disk: Option<String>,
+    /// Number of requests the disk accepts at once; 4 at least, for Linux takes no fewer [default: the profile's]
+    #[arg(long, value_name = "REQUESTS", requires = "disk", value_parser = number::within::<u32>(4..=1024, "requests"))]
+    queue_depth: Option<u32>,
+    /// The order in which the disk serves queued requests [default: the profile's]
+    #[arg(long, value_enum, requires = "disk")]
+    queue_policy: Option<QueuePolicyArgument>,
+}
+
+impl Emulated {
+    /// The one that is named, or those that stand for what people have.
+    pub fn models(&self) -> Vec<Model> {
+        let Some(disk) = &self.disk else { return Model::usual() };
+        let (queue_depth, queue_policy) = (self.queue_depth, self.queue_policy.map(Into::into));
+        vec![Model { name: disk.clone(), disk: disk.clone(), queue_depth, queue_policy }]
+    }
+}
+
 /// `seekwise emulate --attach`, which takes everything down when it ends.
 pub struct Emulator {
     child: Child,

@@ -17,8 +17,7 @@ use report::promises::signed;
 use serde::Deserialize;
 
 use crate::block_device::{BlockDevice, LIVE, missing};
-use crate::emulator::Emulator;
-use crate::experiment::QueuePolicyArgument;
+use crate::emulator::{Emulated, Emulator};
 use crate::live::agent_program;
 use crate::number;
 use terminal::{self, Terminal};
@@ -29,17 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Arguments of `seekwise lab field`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The disk that is emulated: a profile's name (`seekwise disk list`) or file, or an array of disks such as
-    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with a queue of 4 in order, sata7200 with a queue of 32 that it
-    /// sorts, and sd-card]
-    #[arg(long, value_name = "NAME|FILE|ARRAY")]
-    disk: Option<String>,
-    /// Number of requests the disk accepts at once; 4 at least, for Linux takes no fewer [default: the profile's]
-    #[arg(long, value_name = "REQUESTS", requires = "disk", value_parser = number::within::<u32>(4..=1024, "requests"))]
-    queue_depth: Option<u32>,
-    /// The order in which the disk serves queued requests [default: the profile's]
-    #[arg(long, value_enum, requires = "disk")]
-    queue_policy: Option<QueuePolicyArgument>,
+    #[command(flatten)]
+    emulated: Emulated,
     /// Disks of each kind that run at once. Each takes processor time; flash more than hard disks
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = number::within::<u16>(1..=64, "disks"))]
     at_once: u16,
@@ -82,13 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
     agent_program()?;
     let fio = version()?;
-    let models = match &args.disk {
-        Some(disk) => {
-            let (queue_depth, queue_policy) = (args.queue_depth, args.queue_policy.map(Into::into));
-            vec![Model { name: disk.clone(), disk: disk.clone(), queue_depth, queue_policy }]
-        }
-        None => Model::usual(),
-    };
+    let models = args.emulated.models();
     let terminal = Terminal::default();
     let devices = models.iter().map(|model| devices(model, args, &trials)).collect::<anyhow::Result<Vec<_>>>()?;
     let pairs = trials.run(devices, &terminal)?;

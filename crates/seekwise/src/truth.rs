@@ -14,8 +14,7 @@ use learn::Setting;
 use report::truth::{Agreement, SCHEMA, Truth};
 
 use crate::block_device::{BlockDevice, LIVE, missing};
-use crate::emulator::Emulator;
-use crate::experiment::QueuePolicyArgument;
+use crate::emulator::{Emulated, Emulator};
 use crate::number;
 use crate::output::check_page;
 use terminal::{self, Terminal};
@@ -23,17 +22,8 @@ use terminal::{self, Terminal};
 /// Arguments of `seekwise truth`.
 #[derive(clap::Args)]
 pub struct Args {
-    /// The disk that is emulated: a profile's name (`seekwise disk list`) or file, or an array of disks such as
-    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: sata7200 with a queue of 4 in order, sata7200 with a queue of 32 that it
-    /// sorts, and sd-card, one after the other]
-    #[arg(long, value_name = "NAME|FILE|ARRAY")]
-    disk: Option<String>,
-    /// Number of requests the disk accepts at once; 4 at least, for Linux takes no fewer [default: the profile's]
-    #[arg(long, value_name = "REQUESTS", requires = "disk", value_parser = number::within::<u32>(4..=1024, "requests"))]
-    queue_depth: Option<u32>,
-    /// The order in which the disk serves queued requests [default: the profile's]
-    #[arg(long, value_enum, requires = "disk")]
-    queue_policy: Option<QueuePolicyArgument>,
+    #[command(flatten)]
+    emulated: Emulated,
     /// A scheduler, optionally with tunables of its own and the host's (`mq-deadline:fifo_batch=1 read_ahead_kb=512`), or the set `kernel`;
     /// may be given several times [default: kernel, and settings of single tunables with the workloads that show what they do]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
@@ -79,13 +69,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
     let question = question(args)?;
     question.check()?;
-    let models = match &args.disk {
-        Some(disk) => {
-            let (queue_depth, queue_policy) = (args.queue_depth, args.queue_policy.map(Into::into));
-            vec![Model { name: disk.clone(), disk: disk.clone(), queue_depth, queue_policy }]
-        }
-        None => Model::usual(),
-    };
+    let models = args.emulated.models();
     let missing = missing(args.device.is_none());
     ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
     let fio = version()?;
@@ -96,7 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(path) => {
             let mut device = BlockDevice::open(path)?;
             // The fitted profile is there as long as its file.
-            let (model, _file) = match (&args.disk, &models[0]) {
+            let (model, _file) = match (&args.emulated.disk, &models[0]) {
                 (Some(_), model) => (model.clone(), None),
                 (None, _) => fitted(&mut device, crew)?,
             };

@@ -284,6 +284,8 @@ pub struct Seekwise {
     trust: BTreeMap<&'static str, Trust>,
     waiting: BTreeMap<StreamId, Waiting>,
     is_settling: bool,
+    /// The load is one that is remembered, and so is what serves it.
+    is_known: bool,
     /// No window was looked at yet.
     is_new: bool,
 }
@@ -319,6 +321,7 @@ impl Seekwise {
             trust: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_settling: false,
+            is_known: false,
             is_new: true,
         }
     }
@@ -483,7 +486,9 @@ impl Seekwise {
         self.trust.values_mut().for_each(|trust| trust.too_high = 0.0);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
-        match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
+        let recalled = self.recall(&self.load.newest());
+        self.is_known = recalled.is_some();
+        match recalled.filter(|arm| *arm != self.in_force) {
             Some(arm) => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.put(now, arm, why)
@@ -671,6 +676,18 @@ impl Seekwise {
         Some(Decision { expected_gain, ..self.put(now, arm, why) })
     }
 
+    /// What was chosen for another load has no claim on this one if the twin does not reproduce what it gives: back to what was found, under which
+    /// the twin is asked again.
+    fn go_back_unknown(&mut self, now: Nanos) -> Option<Decision> {
+        let has_claim = self.in_force == self.default || self.is_known || self.arms[self.default].measured.is_some();
+        (self.off.is_some() && !has_claim).then(|| {
+            let setting = &self.arms[self.default].setting;
+            let why = format!("another load, and the twin does not reproduce it under {}: back to {setting}", self.setting());
+            self.asks = now + WINDOW;
+            self.put(now, self.default, why)
+        })
+    }
+
     fn evidence_of(&self, answer: &Answer) -> Evidence {
         let mut seen = Vec::new();
         for stream in answer.streams.iter().take(MOST_STREAMS) {
@@ -850,7 +867,7 @@ impl Controller for Seekwise {
                 self.asks = now + (now - self.load.from).max(WINDOW);
                 self.decide_by(answer, now, plant)
             }
-            Err(reason) => match self.decide_by_promises(now) {
+            Err(reason) => match self.decide_by_promises(now).or_else(|| self.go_back_unknown(now)) {
                 Some(decision) => decision,
                 None => Decision::keep(format!("no advice of the twin: {reason}")),
             },
@@ -941,6 +958,21 @@ mod tests {
         controller.begin_load(Nanos::ZERO, Nanos::ZERO);
         let later = controller.trusted(&promise("cfq:quantum=32", 0.4), true);
         assert!(later.gain == 0.4 && later.error > 0.2, "under another load it may be right, and is less sure: {later:?}");
+    }
+
+    #[test]
+    fn what_was_chosen_for_another_load_goes_where_the_twin_does_not_know_this_one() {
+        let (second, cfq) = (Nanos::from_millis(1_000), Setting::parse("cfq").unwrap());
+        let mut controller = knowing(&[]);
+        controller.default = controller.in_force;
+        controller.in_force = controller.arm_of(&cfq).unwrap();
+        assert!(controller.go_back_unknown(second).is_none(), "the twin knows it");
+        controller.off = Some(second);
+        controller.is_known = true;
+        assert!(controller.go_back_unknown(second).is_none(), "it is remembered what serves it");
+        controller.is_known = false;
+        assert!(controller.go_back_unknown(second).is_some_and(|decision| decision.why.ends_with("under cfq: back to deadline")));
+        assert!(controller.go_back_unknown(second).is_none(), "it is back");
     }
 
     #[test]
