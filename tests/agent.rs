@@ -11,44 +11,14 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
 
-use emulated::{Disk, agent, can_run, signal, text, until};
-
-/// A configuration in a folder of its own.
-struct Place {
-    folder: tempfile::TempDir,
-}
+use emulated::{Disk, Place, agent, can_run, signal, text, until};
 
 impl Place {
-    fn new(rest: &str) -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().display();
-        let text = format!(
-            "socket = \"{path}/agent.sock\"\napplier_socket = \"{path}/applier.sock\"\nstate_directory = \"{path}/state\"\n\
-             metrics = \"unix:{path}/metrics.sock\"\n{rest}"
-        );
-        fs::write(folder.path().join("agent.toml"), text).unwrap();
-        Place { folder }
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(agent());
-        command.args(arguments).args(["--config", &self.path("agent.toml")]).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
     /// Starts the daemon for this device and waits until it answers.
     fn act(&self, device: &str) -> Daemon {
         let log = fs::File::create(self.path("log")).unwrap();
@@ -59,10 +29,6 @@ impl Place {
             self.run(&["status"]).status.success()
         });
         Daemon { child }
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 
     fn status(&self) -> Value {
@@ -244,7 +210,7 @@ fn what_is_wrong_on_the_command_line_or_in_the_configuration_is_refused() {
 #[test]
 fn a_journal_of_garbage_is_named_kept_and_harms_nothing() {
     let place = Place::new("");
-    let journal = place.folder.path().join("journal");
+    let journal = Path::new(&place.path("journal")).to_owned();
     fs::create_dir(&journal).unwrap();
     fs::set_permissions(&journal, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
     let device = fs::read_dir("/sys/block").unwrap().next().unwrap().unwrap().file_name().into_string().unwrap();

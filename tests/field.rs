@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-#[allow(dead_code, reason = "no disk is made here: the program makes its own")]
 mod emulated;
 
 use std::fs;

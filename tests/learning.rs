@@ -5,20 +5,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
-#[allow(dead_code, reason = "its disk is another one, with a file system")]
 mod emulated;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use emulated::{agent, seekwise, text, until};
+use emulated::{Place, agent, seekwise, text, until};
 
 /// What real work may have to wait until it has the disk as it was.
 const STOPS_WITHIN: Duration = Duration::from_secs(1);
+/// What is chosen from.
+const KERNEL: &str = "candidates = [\"kernel\"]\n";
 /// Quick trials, so that something other than what was found is in force most of the time.
 const SEARCH: &str = "random:trials=200,child_ms=1000";
 
@@ -118,46 +119,12 @@ impl Drop for Disk {
     }
 }
 
-/// A configuration in a folder of its own.
-struct Place {
-    folder: tempfile::TempDir,
-}
-
 impl Place {
-    fn new(rest: &str) -> Place {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().display();
-        let text = format!(
-            "socket = \"{path}/agent.sock\"\napplier_socket = \"{path}/applier.sock\"\nstate_directory = \"{path}/state\"\n\
-             candidates = [\"kernel\"]\n{rest}"
-        );
-        fs::write(folder.path().join("agent.toml"), text).unwrap();
-        Place { folder }
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(agent());
-        command.args(arguments).args(["--config", &self.path("agent.toml")]).stdin(Stdio::null());
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
-    }
-
     /// Starts something that goes on.
     fn start(&self, arguments: &[&str]) -> Running {
         let output = || OpenOptions::new().create(true).append(true).open(self.path("log")).unwrap();
         let mut command = self.command(arguments);
         Running(command.args(["--journal", &self.path("journal")]).stdout(output()).stderr(output()).spawn().unwrap())
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 }
 
@@ -186,7 +153,7 @@ fn whoever_is_killed_or_comes_the_disk_ends_as_it_was_found() {
     let disk = Disk::new();
     let (before, found, files) = (disk.settings(), disk.scheduler(), disk.files());
     let is_as_before = || disk.settings() == before;
-    let place = Place::new("");
+    let place = Place::new(KERNEL);
     let is_learning = || disk.scheduler() != found && !disk.users_of_scratch().is_empty();
 
     what_cannot_be_a_scratch_file_is_refused(&place, &disk);
@@ -233,7 +200,7 @@ fn what_cannot_be_a_scratch_file_is_refused(place: &Place, disk: &Disk) {
     refused(&disk.mounted("missing").display().to_string(), "make it with `dd");
     refused(&disk.mounted("work").display().to_string(), "has room for 8 MiB");
     refused(&format!("/dev/{}", disk.name), "is in use: it is mounted");
-    let elsewhere = place.folder.path().join("scratch");
+    let elsewhere = PathBuf::from(place.path("scratch"));
     fs::write(&elsewhere, vec![1; 64 << 20]).unwrap();
     // Of what is on no disk, or on another, one or the other is said.
     refused(&elsewhere.display().to_string(), "is on ");
@@ -253,7 +220,7 @@ fn the_daemon_learns_by_its_plan_until_it_is_killed(disk: &Disk, before: &BTreeM
         "controller = \"fixed\"\n[learning]\nscratch = \"{}\"\nidle_minutes = 0\ncontroller = \"{SEARCH}\"\n",
         disk.scratch()
     );
-    let place = Place::new(&plan);
+    let place = Place::new(&format!("{KERNEL}{plan}"));
     let status = || text(&place.run(&["status"]).stdout);
     let daemon = place.start(&["act", &disk.name]);
     until("the daemon says why it waits", || status().contains("It does not learn: "));

@@ -1,10 +1,12 @@
 //! An emulated disk under the real kernel, and what tests need around it.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Nothing takes longer, even on a busy machine.
@@ -122,5 +124,41 @@ impl Disk {
 impl Drop for Disk {
     fn drop(&mut self) {
         self.pull_out();
+    }
+}
+
+/// A configuration in a folder of its own, with everything that belongs to the agent.
+pub struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    pub fn new(rest: &str) -> Place {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().display();
+        let text = format!(
+            "socket = \"{path}/agent.sock\"\napplier_socket = \"{path}/applier.sock\"\nstate_directory = \"{path}/state\"\n\
+             metrics = \"unix:{path}/metrics.sock\"\n{rest}"
+        );
+        fs::write(folder.path().join("agent.toml"), text).unwrap();
+        Place { folder }
+    }
+
+    pub fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(agent());
+        command.args(arguments).args(["--config", &self.path("agent.toml")]).stdin(Stdio::null());
+        command
+    }
+
+    pub fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.path("log")).unwrap_or_default()
     }
 }

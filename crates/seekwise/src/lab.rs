@@ -25,7 +25,7 @@ pub enum Command {
     /// Put the agent in charge of emulated disks under the real kernel and the real fio, beside settings that stay
     Field(field::Args),
     /// Compare what counters alone promise of settings with real runs
-    Counters(CountersArgs),
+    Counters(Questions),
     /// List the three worlds: training (learning), validation (design choices) and test (reported results)
     Worlds,
 }
@@ -137,49 +137,9 @@ fn examine(args: &Args) -> anyhow::Result<()> {
     Ok(terminal::print(&text)?)
 }
 
-/// Arguments of `seekwise lab twin`.
+/// What promises are asked of, and how they are shown.
 #[derive(clap::Args)]
-pub struct TwinArgs {
-    /// First seed for drawing loads and devices
-    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
-    seed: u64,
-    /// Number of seeds
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
-    seeds: u32,
-    #[command(flatten)]
-    world: WorldArgs,
-    /// Run fewer and shorter loads
-    #[arg(long)]
-    quick: bool,
-    /// Replay on a device that is fitted to the times of the recorded requests, not on its true model
-    #[arg(long)]
-    fit_device: bool,
-    /// What the twin ranks: `kernel`, `kernel-tuned`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
-    /// times [default: kernel]
-    #[arg(long, value_name = "SET|SETTING[;...]")]
-    candidates: Vec<String>,
-    /// Number of runs at once [default: one per core]
-    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
-    threads: Option<u16>,
-    /// Print JSON instead of the table, with every setting's promise and measurement
-    #[arg(long)]
-    json: bool,
-}
-
-fn ask_the_twin(args: &TwinArgs) -> anyhow::Result<()> {
-    let world = args.world.which();
-    let candidates = args.candidates.clone();
-    let ceiling =
-        Ceiling { seed: args.seed, seeds: args.seeds, world, is_quick: args.quick, fits_device: args.fit_device, candidates };
-    let terminal = Terminal::default();
-    let report = ceiling.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;
-    let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
-    Ok(terminal::print(&text)?)
-}
-
-/// Arguments of `seekwise lab counters`.
-#[derive(clap::Args)]
-pub struct CountersArgs {
+pub struct Questions {
     /// First seed for drawing loads and devices
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
     seed: u64,
@@ -198,16 +158,36 @@ pub struct CountersArgs {
     /// Number of runs at once [default: one per core]
     #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
     threads: Option<u16>,
-    /// Print JSON, with every setting's promise and gain
+    /// Print JSON instead of the table, with every setting's promise and what came of it
     #[arg(long)]
     json: bool,
 }
 
-fn count(args: &CountersArgs) -> anyhow::Result<()> {
-    let CountersArgs { seed, seeds, quick: is_quick, .. } = *args;
+/// Arguments of `seekwise lab twin`.
+#[derive(clap::Args)]
+pub struct TwinArgs {
+    #[command(flatten)]
+    questions: Questions,
+    /// Replay on a device that is fitted to the times of the recorded requests, not on its true model
+    #[arg(long)]
+    fit_device: bool,
+}
+
+fn ask_the_twin(args: &TwinArgs) -> anyhow::Result<()> {
+    let Questions { seed, seeds, quick: is_quick, threads, json, .. } = args.questions;
+    let (world, candidates) = (args.questions.world.which(), args.questions.candidates.clone());
+    let ceiling = Ceiling { seed, seeds, world, is_quick, fits_device: args.fit_device, candidates };
+    let terminal = Terminal::default();
+    let report = ceiling.measure(Crew::new(&terminal, threads.map(usize::from)))?;
+    let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}
+
+fn count(args: &Questions) -> anyhow::Result<()> {
+    let Questions { seed, seeds, quick: is_quick, threads, json, .. } = *args;
     let counting = Counting { seed, seeds, world: args.world.which(), is_quick, candidates: args.candidates.clone() };
     let terminal = Terminal::default();
-    let report = counting.measure(Crew::new(&terminal, args.threads.map(usize::from)))?;
-    let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
+    let report = counting.measure(Crew::new(&terminal, threads.map(usize::from)))?;
+    let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
     Ok(terminal::print(&text)?)
 }

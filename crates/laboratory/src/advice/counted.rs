@@ -2,10 +2,10 @@
 
 use learn::counters::Sample;
 use learn::{Preference, Setting};
-use report::advice::{Advice, SCHEMA, Verdict};
+use report::advice::{Advice, Verdict};
 use twin::counters::{Counted, Ensemble, Judgement, Judges, Known};
 
-use super::{leave_alone, linux, text_with_error};
+use super::{leave_alone, linux, nothing_known, text_with_error};
 use crate::comparison::{percent, promise as on_record};
 use crate::monitor::Monitor;
 
@@ -35,26 +35,8 @@ pub fn advise(wanted: &Wanted, monitor: &dyn Monitor) -> anyhow::Result<Advice> 
         (Some(first), Some(last)) => (last.at - first.at).as_secs_f64(),
         _ => 0.0,
     };
-    let mut advice = Advice {
-        schema: SCHEMA,
-        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
-        load: format!("{name}, counted for {lasts_s:.0} s"),
-        source: "counters alone".to_owned(),
-        is_simulated: false,
-        requests: 0,
-        lasts_s,
-        busy_s: 0.0,
-        in_force: in_force.to_string(),
-        preference: preference.to_string(),
-        verdict: leave_alone(in_force, String::new()),
-        candidates: Vec::new(),
-        measured: Vec::new(),
-        phases: Vec::new(),
-        device: Vec::new(),
-        sure: Vec::new(),
-        udev: linux::rule(in_force, in_force, None),
-        notes: Vec::new(),
-    };
+    let load = format!("{name}, counted for {lasts_s:.0} s");
+    let mut advice = nothing_known(load, "counters alone".to_owned(), lasts_s, (in_force, &preference.to_string()));
     let counted = match Counted::of(samples) {
         Ok(counted) => counted,
         Err(error) => {

@@ -128,26 +128,12 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
         None => "times as recorded".to_owned(),
         Some((_, world)) => format!("run on {} in the simulator", world.device()),
     };
-    let mut advice = Advice {
-        schema: SCHEMA,
-        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
-        load: name(&experiment.load),
-        source,
-        is_simulated: run.is_some(),
-        requests: observed.seen.len() as u64,
-        lasts_s: observed.lasts().as_secs_f64(),
-        busy_s: phases.iter().map(|phase| phase.seconds() as f64).sum(),
-        in_force: in_force.to_string(),
-        preference: preference.to_string(),
-        verdict: leave_alone(in_force, String::new()),
-        candidates: Vec::new(),
-        measured: Vec::new(),
-        phases: Vec::new(),
-        device: Vec::new(),
-        sure: Vec::new(),
-        udev: linux::rule(in_force, in_force, None),
-        notes: observed.notes.clone(),
-    };
+    let lasts_s = observed.lasts().as_secs_f64();
+    let mut advice = nothing_known(name(&experiment.load), source, lasts_s, (in_force, &preference.to_string()));
+    advice.is_simulated = run.is_some();
+    advice.requests = observed.seen.len() as u64;
+    advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
+    advice.notes.clone_from(&observed.notes);
     if phases.is_empty() {
         let why = format!("no second has {FEWEST} requests, so hardly any two of them meet, and no scheduler has a choice.");
         advice.verdict = leave_alone(in_force, why);
@@ -217,6 +203,30 @@ fn name(path: &Path) -> String {
     let is_shipped = shipped::find(&path.to_string_lossy()).is_some();
     let name = if is_shipped { path.as_os_str() } else { path.file_name().unwrap_or(path.as_os_str()) };
     name.to_string_lossy().into_owned()
+}
+
+/// Advice before anything was found out of a load, which is to leave alone what is in force.
+fn nothing_known(load: String, source: String, lasts_s: f64, (in_force, preference): (&Setting, &str)) -> Advice {
+    Advice {
+        schema: SCHEMA,
+        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+        load,
+        source,
+        is_simulated: false,
+        requests: 0,
+        lasts_s,
+        busy_s: 0.0,
+        in_force: in_force.to_string(),
+        preference: preference.to_owned(),
+        verdict: leave_alone(in_force, String::new()),
+        candidates: Vec::new(),
+        measured: Vec::new(),
+        phases: Vec::new(),
+        device: Vec::new(),
+        sure: Vec::new(),
+        udev: linux::rule(in_force, in_force, None),
+        notes: Vec::new(),
+    }
 }
 
 fn leave_alone(in_force: &Setting, why: String) -> Verdict {

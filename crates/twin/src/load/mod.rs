@@ -67,7 +67,8 @@ impl Load {
             let (steps, again) = pace::steps(&seen, from, to);
             let asked = seen.iter().map(|seen| &seen.request).filter(|request| request.arrival >= from);
             let places = Places::new(asked, id, &begins);
-            let goes_on = seen.iter().any(|seen| seen.completed > to || seen.request.arrival >= lately);
+            // The latest first: they tell.
+            let goes_on = seen.iter().rev().any(|seen| seen.completed > to || seen.request.arrival >= lately);
             (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places, goes_on, waits_for_room: false })
         });
         Load { streams: streams.collect(), span: to - from }
