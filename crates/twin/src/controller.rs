@@ -486,9 +486,7 @@ impl Seekwise {
         self.trust.values_mut().for_each(|trust| trust.too_high = 0.0);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
-        let recalled = self.recall(&self.load.newest());
-        self.is_known = recalled.is_some();
-        match recalled.filter(|arm| *arm != self.in_force) {
+        match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
             Some(arm) => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
                 self.put(now, arm, why)
@@ -507,7 +505,9 @@ impl Seekwise {
     fn recall(&mut self, point: &Point) -> Option<usize> {
         let past = self.past.iter().map(|(past, arm)| (load_distance(past, point), *arm));
         let nearest = past.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
-        nearest.map(|(_, arm)| arm).or_else(|| self.recall_known(point))
+        let recalled = nearest.map(|(_, arm)| arm).or_else(|| self.recall_known(point));
+        self.is_known = recalled.is_some();
+        recalled
     }
 
     /// Of known loads like this one, what served them better than what is in force, by more than chance; what did worse is not tried.
