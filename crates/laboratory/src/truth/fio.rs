@@ -11,8 +11,8 @@ use serde_json::Value;
 use super::workloads::writes;
 use crate::monitor::Monitor;
 
-/// How much longer than its jobs fio may take.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How much longer than its jobs fio may take: before it ends, all that the page cache holds back is written, gigabytes to a slow disk.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// fio's version, as it says it.
 ///
