@@ -4,11 +4,14 @@
 //!            ┌───────────── another load ◀────────────────────────────────┐
 //!            ▼                                                            │
 //!  watching: what was found, for some seconds ──▶ trying ──▶ verifying ──▶ keeping
-//!   fingerprint, pattern, yardstick          a window each,   in turns     the better
-//!                                            or in the twin
+//!   fingerprint, pattern, yardstick │        a window each,   in turns     the better
+//!                                   │        or in the twin      ▲
+//!                                   └─ what is known to serve ───┘
 //! ```
 //! * *Watching* gives the load's fingerprint. Of a load like it that was met before, here or in the knowledge base, the gene pool is
 //!   re-introduced: the search begins with what served that one.
+//! * *What is known* comes first. What served the loads that are known of this device better than what was found, the nearer a load the more
+//!   it tells, is verified before anything is tried at random: of what many trials taught, a few turns are enough to see it is no worse here.
 //! * *Trying.* Each genome serves the plant for a window; or the twin says how it would serve. Both cost the same number of trials. Where
 //!   trials on the plant are few, the twin ranks first: what it finds best of each scheduler is tried first.
 //! * *Verifying.* The best of many noisy trials is rarely as good as it looked. It and what was found serve in turns, and it stays only if
@@ -65,6 +68,10 @@ const CHECKED: usize = 16;
 const LEAST_GAIN: f64 = 0.005;
 /// Settings that are verified, one after the other, until one is better than what was found.
 const CHALLENGERS: usize = 2;
+/// Said of the first of what is known.
+const KNOWN: &str = "what served other loads of this device";
+/// Known loads from which on it is known what other loads gain.
+const FEWEST_KNOWN: f64 = 3.0;
 /// Gene pools of a run that are kept.
 const MOST_POOLS: usize = 64;
 /// Settings of a pool, or of known loads, that a search begins with.
@@ -125,7 +132,7 @@ struct Yardstick {
     streams: f64,
 }
 
-/// The mean of scores.
+/// The score over some windows, or turns.
 #[derive(Clone, Copy, Debug)]
 struct Scores {
     mean: f64,
@@ -133,9 +140,15 @@ struct Scores {
 }
 
 impl Scores {
-    /// `None` of fewer than two.
-    fn of<'a>(windows: impl Iterator<Item = &'a Window>, preference: &Preference) -> Option<Scores> {
-        let scores: Vec<f64> = windows.map(|window| window.outcome.score(preference)).collect();
+    /// Of all windows as one: a mean of their scores would be the lower the shorter they are. `None` of fewer than two.
+    fn of<'a>(windows: impl Iterator<Item = &'a Window> + Clone, preference: &Preference) -> Option<Scores> {
+        let scores: Vec<f64> = windows.clone().map(|window| window.outcome.score(preference)).collect();
+        let whole = Served::of(windows.map(|window| &window.outcome))?;
+        Some(Scores { mean: whole.score(preference), ..Scores::of_turns(&scores)? })
+    }
+
+    /// The mean of some scores; `None` of fewer than two.
+    fn of_turns(scores: &[f64]) -> Option<Scores> {
         let count = scores.len() as f64;
         let mean = scores.iter().sum::<f64>() / count;
         let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / (count - 1.0);
@@ -148,10 +161,52 @@ impl Scores {
     }
 }
 
+/// A gain, as a difference of scores, and its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Gain {
+    mean: f64,
+    error: f64,
+}
+
+impl Gain {
+    /// With what else is known of it: the mean of both, each with the weight of its precision.
+    fn with(&self, other: &Gain) -> Gain {
+        let precision = |gain: &Gain| gain.error.max(1e-6).powi(-2);
+        let (one, two) = (precision(self), precision(other));
+        Gain { mean: (self.mean * one + other.mean * two) / (one + two), error: (one + two).sqrt().recip() }
+    }
+
+    /// Of gains that are known with these weights, what another one is to be expected to be; `None` of fewer than [`FEWEST_KNOWN`].
+    fn expected(known: &[(f64, f64)]) -> Option<Gain> {
+        let whole: f64 = known.iter().map(|(weight, _)| weight).sum();
+        // So many that weigh alike would tell as much.
+        let count = whole.powi(2) / known.iter().map(|(weight, _)| weight.powi(2)).sum::<f64>();
+        let mean = known.iter().map(|(weight, gain)| weight * gain).sum::<f64>() / whole;
+        let spread = known.iter().map(|(weight, gain)| weight * (gain - mean).powi(2)).sum::<f64>() / whole;
+        let error = (spread * count / (count - 1.0) * (1.0 + 1.0 / count)).sqrt();
+        (count >= FEWEST_KNOWN && error.is_finite()).then_some(Gain { mean, error })
+    }
+}
+
+/// A setting that is to be verified, and what is expected of it if that is known of other loads.
+#[derive(Clone, Debug)]
+struct Challenger {
+    setting: Setting,
+    expected: Option<Gain>,
+}
+
+impl Challenger {
+    /// Of which only trials tell.
+    fn tried(setting: Setting) -> Challenger {
+        Challenger { setting, expected: None }
+    }
+}
+
 /// A verification.
 #[derive(Clone, Debug)]
 struct Duel {
     best: Setting,
+    expected: Option<Gain>,
     /// Turns that were begun.
     turns: usize,
     is_settling: bool,
@@ -165,14 +220,49 @@ fn is_bests_turn(turn: usize) -> bool {
 }
 
 impl Duel {
-    /// The mean gain of the best over what was found, and its standard error, over pairs that are whole.
-    fn gain(&self) -> Option<(usize, f64, f64)> {
+    /// The mean gain of the best over what was found, over pairs that are whole, and how many these are.
+    fn gain(&self) -> Option<(usize, Gain)> {
         let gains: Vec<f64> = self.scores[0].iter().zip(&self.scores[1]).map(|(best, found)| best - found).collect();
         let count = gains.len() as f64;
         let mean = gains.iter().sum::<f64>() / count;
         let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        (gains.len() > 1).then(|| (gains.len(), mean, (variance / count).sqrt()))
+        (gains.len() > 1).then(|| (gains.len(), Gain { mean, error: (variance / count).sqrt() }))
     }
+
+    /// What comes of it after so many pairs; `None` where that is not sure yet.
+    fn verdict(&self, pairs: usize, measured: Gain) -> Option<Verdict> {
+        let is_last = pairs >= PAIRS.1;
+        let sure = measured.error * SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
+        let is_better = match self.expected {
+            // A gain that comes slowly, as that of memory, shows less in turns than it is: what was swapped or written under one setting is
+            // there under the other. So what served other loads better stays unless it does harm, or as much as says the contrary was measured.
+            Some(expected) if measured.mean + sure >= 0.0 => {
+                let gain = expected.with(&measured);
+                let is_better = measured.mean > 0.0 || gain.mean > LEAST_GAIN;
+                return (measured.mean > 0.0 || is_last).then_some(if is_better {
+                    Verdict::Better(gain)
+                } else {
+                    Verdict::NotBetter
+                });
+            }
+            Some(_) => false,
+            None => measured.mean > LEAST_GAIN.max(sure),
+        };
+        if is_better {
+            return Some(Verdict::Better(measured));
+        }
+        let is_hopeless = measured.mean.is_nan() || measured.mean + sure < LEAST_GAIN;
+        (is_hopeless || is_last).then_some(Verdict::NotBetter)
+    }
+}
+
+/// What comes of a verification.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Verdict {
+    /// By so much.
+    Better(Gain),
+    /// Or not for sure.
+    NotBetter,
 }
 
 enum Phase {
@@ -192,6 +282,13 @@ enum Phase {
     },
     Verifying(Duel),
     Keeping(Kept),
+}
+
+/// A load that something better is searched for: when it was watched, and what it asks.
+#[derive(Clone, Copy, Debug)]
+struct Quarry {
+    span: (Nanos, Nanos),
+    pattern: Pattern,
 }
 
 /// What serves a load after its search.
@@ -220,7 +317,9 @@ pub struct Tuner {
     yardstick: Option<Yardstick>,
     /// Every trial of the load, in order.
     tried: Vec<(Setting, Rated)>,
-    challengers: VecDeque<Setting>,
+    challengers: VecDeque<Challenger>,
+    /// What is to be searched for, until that is begun.
+    to_search: Option<Quarry>,
     pools: Vec<GenePool>,
     loads: u64,
     began: Nanos,
@@ -248,6 +347,7 @@ impl Tuner {
             yardstick: None,
             tried: Vec::new(),
             challengers: VecDeque::new(),
+            to_search: None,
             pools: Vec::new(),
             loads: 0,
             began: Nanos::ZERO,
@@ -354,31 +454,72 @@ impl Tuner {
         known.into_iter().filter_map(|(_, name)| Setting::parse(name).ok()).collect()
     }
 
-    /// Begins to search for what serves the load that was watched.
-    fn search(&mut self, windows: Vec<(Window, Option<Fingerprint>)>, now: Nanos, plant: &dyn Plant) -> Decision {
+    /// What served the known loads of this device better than what was found did, the most promising first: the best of each scheduler, then
+    /// the second best of each. The nearer a load is, the more it tells; but each tells of the device.
+    fn expected(&self, device: &str, point: &Point) -> Vec<Challenger> {
+        let (found, columns) = (self.found.to_string(), Columns::of(&self.experience.features));
+        let cases = self.experience.cases.iter().filter(|case| case.device == device);
+        let mut known: Vec<Vec<(f64, f64)>> = vec![Vec::new(); self.experience.settings.len()];
+        for case in cases.filter(|case| self.experience.settings.get(case.under) == Some(&found)) {
+            let theirs = columns.point(|column| case.features.get(column).copied().flatten().map(f64::from));
+            let weight = (1.0 + load_distance(&theirs, point) / ANOTHER).recip();
+            let ranked = case.ranked(&self.preference);
+            let Some(under) = ranked.get(case.under).copied().flatten() else { continue };
+            for (known, score) in known.iter_mut().zip(ranked) {
+                known.extend(score.map(|score| (weight, score - under)));
+            }
+        }
+        let named = self.experience.settings.iter().zip(&known).filter(|(name, _)| **name != found);
+        let expected = named.filter_map(|(name, known)| Some((Setting::parse(name).ok()?, Gain::expected(known)?)));
+        let mut better: Vec<(Setting, Gain)> = expected.filter(|(_, gain)| gain.mean > LEAST_GAIN).collect();
+        better.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
+        let ranking: Vec<Setting> = better.iter().map(|(setting, _)| setting.clone()).collect();
+        let gain = |setting: &Setting| better.iter().find(|(other, _)| other == setting).map(|(_, gain)| *gain);
+        let first = best_of_each_scheduler_first(&ranking).take(CHALLENGERS);
+        first.map(|setting| Challenger { setting: setting.clone(), expected: gain(setting) }).collect()
+    }
+
+    /// Begins to find what serves the load that was watched.
+    fn find(&mut self, windows: Vec<(Window, Option<Fingerprint>)>, now: Nanos, plant: &dyn Plant) -> Decision {
         let Some(yardstick) = self.watched(&windows) else {
             self.phase = Phase::Watching(Vec::new());
             return Decision::keep("nothing was done");
         };
-        let pattern = yardstick.pattern;
+        let (among_cases, pattern) = (yardstick.among_cases, yardstick.pattern);
         self.tried = vec![(self.found.clone(), yardstick.rated)];
         self.yardstick = Some(yardstick);
+        let quarry = Quarry { span: (windows[1].0.from, now), pattern };
+        self.to_search = Some(quarry);
+        self.challengers = self.expected(&plant.identity().device, &among_cases).into();
+        if self.challengers.is_empty() {
+            self.search(quarry, Some(windows), plant)
+        } else {
+            self.next_challenger(KNOWN.to_owned(), plant)
+        }
+    }
+
+    /// Begins to search. Of windows that are still at hand the twin may ask for more.
+    fn search(&mut self, quarry: Quarry, windows: Option<Vec<(Window, Option<Fingerprint>)>>, plant: &dyn Plant) -> Decision {
+        let Quarry { span, pattern } = quarry;
+        self.to_search = None;
         let mut said = None;
         if let Some(rehearsal) = &mut self.rehearsal {
-            match rehearsal.prepare((windows[1].0.from, now), &self.found, plant) {
+            match rehearsal.prepare(span, &self.found, plant) {
                 Ok(facts) if self.rules.asks == Asks::Ranking => return self.rank(facts, pattern, plant),
                 Ok(facts) => return self.rehearse(facts, pattern, plant),
-                Err(reason) if windows.len() < WATCHED_FOR_TWIN + WATCHED_LONGER => {
-                    self.phase = Phase::Watching(windows);
-                    return Decision::keep(format!("the twin cannot tell yet: {reason}"));
+                Err(reason) => {
+                    if let Some(windows) = windows.filter(|windows| windows.len() < WATCHED_FOR_TWIN + WATCHED_LONGER) {
+                        self.phase = Phase::Watching(windows);
+                        return Decision::keep(format!("the twin cannot tell yet: {reason}"));
+                    }
+                    said = Some(format!("the twin cannot tell ({reason}): tried on the plant"));
                 }
-                Err(reason) => said = Some(format!("the twin cannot tell ({reason}): tried on the plant")),
             }
         }
         let space = self.space(plant, false);
         let (seeds, known) = self.seeds(&space, &plant.identity().device);
         self.begin_trials(space, seeds, pattern);
-        self.next_trial(said.or(known).unwrap_or_else(|| "a load that is not known".to_owned()))
+        self.next_trial(said.or(known).unwrap_or_else(|| "a load that is not known".to_owned()), plant)
     }
 
     fn start(&self, space: &Space, seeds: Vec<Genome>, pattern: Pattern) -> Box<dyn Search> {
@@ -397,7 +538,7 @@ impl Tuner {
     fn rehearse(&mut self, facts: Vec<(String, String)>, pattern: Pattern, plant: &dyn Plant) -> Decision {
         let (known, spent) = self.search_in_twin(facts, pattern, plant, self.rules.trials.max(1));
         let said = known.map_or(String::new(), |known| format!("{known}; "));
-        self.prove(format!("{said}{spent} trials in the twin"))
+        self.prove(format!("{said}{spent} trials in the twin"), plant)
     }
 
     /// A search in the twin: what it tried is in `tried`. What was known of the load, and how many trials there were.
@@ -448,21 +589,21 @@ impl Tuner {
     }
 
     /// The twin's best is put in force at once, to be compared with what was watched: one change in place of many turns.
-    fn prove(&mut self, said: String) -> Decision {
+    fn prove(&mut self, said: String, plant: &dyn Plant) -> Decision {
         let evidence = self.evidence();
         self.find_challengers();
         match self.challengers.pop_front() {
-            Some(best) => {
+            Some(Challenger { setting: best, .. }) => {
                 self.phase = Phase::Proving { best: best.clone(), windows: Vec::new(), is_settling: true };
                 Decision::set(best, said)
             }
-            None => self.next_challenger(said),
+            None => self.next_challenger(said, plant),
         }
         .resting_on(evidence)
     }
 
     /// A window of what the twin chose.
-    fn proved(&mut self, window: &Window) -> Decision {
+    fn proved(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
         let Phase::Proving { best, windows, is_settling } = &mut self.phase else { return Decision::keep("") };
         if std::mem::take(is_settling) {
             return Decision::keep("what was queued and written before settles");
@@ -473,29 +614,29 @@ impl Tuner {
         }
         let (best, windows) = (best.clone(), std::mem::take(windows));
         if self.rate(&windows).is_none_or(|rated| rated.starves()) {
-            return self.next_challenger(format!("a stream starves under {best}"));
+            return self.next_challenger(format!("a stream starves under {best}"), plant);
         }
         let now = Scores::of(windows.iter(), &self.preference);
         let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
-        let Some((gain, error)) = gain else { return self.next_challenger(format!("{best}: nothing was done")) };
+        let Some((gain, error)) = gain else { return self.next_challenger(format!("{best}: nothing was done"), plant) };
         let came = format!("{best} is {} than {} was, give or take {:.0}%", percent(gain), self.found, 100.0 * error);
         if gain > LEAST_GAIN.max(SURE * error) {
             return self.keep(best, gain, format!("{came}: it stays"));
         }
         // Where it is no worse for sure, turns tell.
         if gain >= -SURE * error {
-            self.challengers.push_front(best);
+            self.challengers.push_front(Challenger::tried(best));
         }
-        self.next_challenger(came)
+        self.next_challenger(came, plant)
     }
 
     /// The next genome's turn.
-    fn next_trial(&mut self, said: String) -> Decision {
+    fn next_trial(&mut self, said: String, plant: &dyn Plant) -> Decision {
         let Phase::Trying { batch, rated, spent, .. } = &self.phase else { return Decision::keep(said) };
         let next = self.space.as_ref().zip(batch.get(rated.len())).map(|(space, genome)| space.setting(genome));
         match next {
             Some(setting) => Decision::set(setting, format!("{said}; trial {}", spent + 1)),
-            None => self.challenge(said),
+            None => self.challenge(said, plant),
         }
     }
 
@@ -522,10 +663,10 @@ impl Tuner {
             *batch = search.ask();
         }
         if self.rules.trials > 0 && *spent >= self.rules.trials {
-            return self.challenge(said).resting_on(self.evidence());
+            return self.challenge(said, plant).resting_on(self.evidence());
         }
         let is_new_batch = rated.is_empty();
-        let decision = self.next_trial(said);
+        let decision = self.next_trial(said, plant);
         if is_new_batch { decision.resting_on(self.evidence()) } else { decision }
     }
 
@@ -557,27 +698,33 @@ impl Tuner {
     }
 
     /// The search is over: its best settings challenge what was found.
-    fn challenge(&mut self, said: String) -> Decision {
+    fn challenge(&mut self, said: String, plant: &dyn Plant) -> Decision {
         self.find_challengers();
         let evidence = self.evidence();
-        self.next_challenger(said).resting_on(evidence)
+        self.next_challenger(said, plant).resting_on(evidence)
     }
 
     /// The best settings, as far as they are better than what was found.
     fn find_challengers(&mut self) {
         let best = self.ranking().into_iter().take_while(|(setting, ..)| **setting != self.found);
         let promising = best.filter(|(_, rated, ..)| !rated.starves()).map(|(setting, ..)| setting.clone());
-        self.challengers = promising.take(CHALLENGERS).collect();
+        self.challengers = promising.take(CHALLENGERS).map(Challenger::tried).collect();
     }
 
-    fn next_challenger(&mut self, said: String) -> Decision {
-        match self.challengers.pop_front() {
-            Some(best) => {
-                let why = format!("{said}; {best} and {} serve in turns", self.found);
-                self.phase = Phase::Verifying(Duel { best: best.clone(), turns: 0, is_settling: true, scores: Default::default() });
+    /// The next one's turns; without one what was found stays, unless it was not yet searched for anything better.
+    fn next_challenger(&mut self, said: String, plant: &dyn Plant) -> Decision {
+        match (self.challengers.pop_front(), self.to_search) {
+            (Some(Challenger { setting: best, expected }), _) => {
+                let hope = expected.map_or_else(String::new, |gain| {
+                    format!(", to be expected {}, give or take {:.0}%,", percent(gain.mean), 100.0 * gain.error)
+                });
+                let why = format!("{said}; {best}{hope} and {} serve in turns", self.found);
+                let scores = Default::default();
+                self.phase = Phase::Verifying(Duel { best: best.clone(), expected, turns: 0, is_settling: true, scores });
                 Decision::set(best, why)
             }
-            None => self.keep(self.found.clone(), 0.0, format!("{said}; {} stays: nothing is better for sure", self.found)),
+            (None, Some(quarry)) => self.search(quarry, None, plant),
+            (None, None) => self.keep(self.found.clone(), 0.0, format!("{said}; {} stays: nothing is better for sure", self.found)),
         }
     }
 
@@ -589,7 +736,7 @@ impl Tuner {
     }
 
     /// A turn, or its beginning, is over.
-    fn verified(&mut self, window: &Window) -> Decision {
+    fn verified(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
         let is_starving = self.rate(std::slice::from_ref(window)).is_none_or(|rated| rated.starves());
         let Phase::Verifying(duel) = &mut self.phase else { return Decision::keep("") };
         if duel.is_settling {
@@ -599,7 +746,7 @@ impl Tuner {
         let is_best = is_bests_turn(duel.turns);
         if is_best && is_starving {
             let said = format!("a stream starves under {}", duel.best);
-            return self.next_challenger(said);
+            return self.next_challenger(said, plant);
         }
         duel.scores[usize::from(!is_best)].push(window.outcome.score(&self.preference));
         duel.turns += 1;
@@ -607,25 +754,27 @@ impl Tuner {
         let best = duel.best.clone();
         let next = if is_bests_turn(duel.turns) { best.clone() } else { self.found.clone() };
         let is_whole = duel.turns % 2 == 0;
-        let Some((pairs, gain, error)) = duel.gain().filter(|(pairs, ..)| is_whole && *pairs >= PAIRS.0) else {
+        let Some((pairs, measured)) = duel.gain().filter(|(pairs, _)| is_whole && *pairs >= PAIRS.0) else {
             return Decision::set(next, "the other one’s turn");
         };
         let came = format!(
             "{best} was {} than {}, give or take {:.0}%, in {pairs} pairs of turns",
-            percent(gain),
+            percent(measured.mean),
             self.found,
-            100.0 * error
+            100.0 * measured.error
         );
-        let sure = SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
-        let is_hopeless = gain.is_nan() || gain + sure * error < LEAST_GAIN;
-        if gain > LEAST_GAIN.max(sure * error) {
-            let why = format!("{came}: it stays");
-            return self.keep(best, gain, why);
+        match duel.verdict(pairs, measured) {
+            Some(Verdict::Better(gain)) => {
+                // What was watched at first may have been a load that only began, in a memory that was empty.
+                if let Some((yardstick, scores)) = self.yardstick.as_mut().zip(Scores::of_turns(&duel.scores[1])) {
+                    yardstick.scores = scores;
+                }
+                let why = format!("{came}: it stays");
+                self.keep(best, gain.mean, why)
+            }
+            Some(Verdict::NotBetter) => self.next_challenger(came, plant),
+            None => Decision::set(next, came + ": not sure yet"),
         }
-        if is_hopeless || pairs >= PAIRS.1 {
-            return self.next_challenger(came);
-        }
-        Decision::set(next, came + ": not sure yet")
     }
 
     /// A window of what is kept.
@@ -645,9 +794,9 @@ impl Tuner {
         let now = Scores::of(std::mem::take(&mut kept.windows).iter(), &self.preference);
         let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
         match (gain, &self.kept) {
-            (Some((gain, error)), Some((setting, _))) if gain < -error && *setting != self.found => {
-                self.challengers = VecDeque::from([setting.clone()]);
-                self.next_challenger(format!("{} than what was found", percent(gain)))
+            (Some((gain, error)), Some((setting, _))) if gain < -SURE * error && *setting != self.found => {
+                self.challengers = VecDeque::from([Challenger::tried(setting.clone())]);
+                self.next_challenger(format!("{} than what was found", percent(gain)), plant)
             }
             _ => Decision::keep("kept"),
         }
@@ -662,6 +811,7 @@ impl Tuner {
         (self.kept, self.yardstick, self.began) = (None, None, now);
         self.tried.clear();
         self.challengers.clear();
+        self.to_search = None;
         self.facts.clear();
         self.loads += 1;
         self.phase = Phase::Watching(Vec::new());
@@ -742,15 +892,15 @@ impl Controller for Tuner {
                     return Decision::keep("watching");
                 }
                 let windows = std::mem::take(windows);
-                self.search(windows, window.to, plant)
+                self.find(windows, window.to, plant)
             }
             Phase::Trying { is_settling, .. } if *is_settling => {
                 *is_settling = false;
-                self.next_trial("what the twin ranked is tried".to_owned())
+                self.next_trial("what the twin ranked is tried".to_owned(), plant)
             }
             Phase::Trying { .. } => self.tried(window, fingerprint.as_ref(), plant),
-            Phase::Proving { .. } => self.proved(window),
-            Phase::Verifying(_) => self.verified(window),
+            Phase::Proving { .. } => self.proved(window, plant),
+            Phase::Verifying(_) => self.verified(window, plant),
             Phase::Keeping(_) => self.kept(window, fingerprint.as_ref(), plant),
         }
     }
@@ -804,6 +954,41 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
+
+    #[test]
+    fn what_near_loads_gained_is_expected_more_than_what_far_ones_did() {
+        let alike = Gain::expected(&[(1.0, 0.1), (1.0, 0.2), (1.0, 0.3)]).unwrap();
+        // The spread of another one, and that of the mean of three.
+        assert!((alike.mean - 0.2).abs() < 1e-12 && (alike.error - 0.1 * (1.0 + 1.0 / 3.0_f64).sqrt()).abs() < 1e-12, "{alike:?}");
+        let near = Gain::expected(&[(1.0, 0.3), (1.0, 0.3), (1.0, 0.3), (0.5, -0.1), (0.5, -0.1)]).unwrap();
+        assert!(near.mean > 0.19 && near.error > 0.1, "{near:?}");
+        assert_eq!(Gain::expected(&[(1.0, 0.3), (1.0, 0.3), (0.1, 0.3)]), None, "two loads and a bit");
+        assert_eq!(Gain::expected(&[]), None);
+    }
+
+    #[test]
+    fn what_served_other_loads_stays_unless_turns_say_that_it_does_harm() {
+        let duel = |expected| Duel {
+            best: Setting::of(block::ALL[0]),
+            expected,
+            turns: 0,
+            is_settling: false,
+            scores: Default::default(),
+        };
+        let known = duel(Some(Gain { mean: 0.1, error: 0.1 }));
+        let measured = |mean: f64, error: f64| Gain { mean, error };
+        assert!(matches!(known.verdict(3, measured(0.001, 0.05)), Some(Verdict::Better(gain)) if gain.mean > 0.0));
+        assert_eq!(known.verdict(3, measured(-0.01, 0.05)), None);
+        assert!(matches!(known.verdict(5, measured(-0.01, 0.05)), Some(Verdict::Better(_))));
+        assert_eq!(known.verdict(5, measured(-0.02, 0.01)), Some(Verdict::NotBetter), "that says more than other loads do");
+        assert_eq!(known.verdict(3, measured(-0.2, 0.05)), Some(Verdict::NotBetter));
+        let unknown = duel(None);
+        assert_eq!(unknown.verdict(3, measured(0.01, 0.05)), None);
+        assert_eq!(unknown.verdict(5, measured(0.01, 0.05)), Some(Verdict::NotBetter));
+        assert_eq!(unknown.verdict(3, measured(0.2, 0.05)), Some(Verdict::Better(measured(0.2, 0.05))));
+        assert_eq!(unknown.verdict(3, measured(f64::NAN, 0.05)), Some(Verdict::NotBetter));
+        assert_eq!(known.verdict(3, measured(f64::NAN, 0.05)), Some(Verdict::NotBetter));
+    }
 
     #[test]
     fn the_first_of_a_ranking_are_the_best_of_each_scheduler() {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use block::Nanos;
 use learn::controller::Brief;
-use learn::experience::{Experience, Served};
+use learn::description::names;
+use learn::experience::{Case, Experience, Served};
 use learn::search::{Asks, GenePool, Genetic, Rated, Rehearsal, Rules, Search, Start, Tuner};
 use learn::{Event, Plant, Setting, Steering};
 
@@ -22,8 +23,12 @@ fn rig(trials: u32) -> Rig {
 
 /// One that knows these pools from the knowledge base.
 fn knowing(trials: u32, pools: Vec<GenePool>) -> Rig {
-    let experience = Arc::new(Experience { pools, ..Experience::default() });
-    let brief = Brief { experience, ..candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]) };
+    experienced(trials, Experience { pools, ..Experience::default() })
+}
+
+fn experienced(trials: u32, experience: Experience) -> Rig {
+    let brief =
+        Brief { experience: Arc::new(experience), ..candidates(&["deadline", "cfq", "anticipatory", "noop", "sstf", "clook"]) };
     Rig::steered(Steering::new(Box::new(Tuner::new(&brief, rules(trials), None))), "deadline", &[])
 }
 
@@ -180,6 +185,44 @@ fn a_gene_pool_of_an_earlier_run_comes_back_from_a_row_of_the_knowledge_base() {
         rig.run(*load, 6.5, &faster("sstf"));
         assert!(!rig.said("re-introduced"), "{}", rig.minutes());
     }
+}
+
+/// Loads unlike any other, on this device, which cfq served half as fast again as what was in force, clook less so.
+fn lived(device: &str) -> Experience {
+    let served = |throughput| Some(Served { throughput, response_s: 1e4 / throughput, fairness: 1.0, starves: false });
+    let mut experience = Experience::new(names(), ["deadline", "cfq", "clook"].map(str::to_owned).to_vec());
+    experience.cases = [1.4e6, 1.5e6, 1.6e6, 1.5e6]
+        .into_iter()
+        .map(|cfq| Case {
+            workload: "another".to_owned(),
+            device: device.to_owned(),
+            under: 0,
+            features: vec![None; names().len()],
+            results: vec![served(1e6), served(cfq), served(1.2e6)],
+        })
+        .collect();
+    experience
+}
+
+#[test]
+fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() {
+    let mut rig = experienced(12, lived("none"));
+    rig.run(SCATTERED, 60.0, &faster("cfq"));
+    assert!(
+        rig.said("what served other loads of this device; cfq, to be expected") && rig.in_force() == "cfq",
+        "{}",
+        rig.minutes()
+    );
+    assert!(!rig.said("trial 1"), "{}", rig.minutes());
+    // Where it does harm, the next that is known has its turns, then whatever the search finds.
+    let mut rig = experienced(12, lived("none"));
+    let speed = |setting: &Setting| (if ["cfq", "clook"].contains(&setting.spec.name) { 5_000 } else { 4_000 }, 0);
+    rig.run(SCATTERED, 200.0, &speed);
+    assert!(rig.said("clook, to be expected") && rig.said("trial 12"), "{}", rig.minutes());
+    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
+    let mut elsewhere = experienced(12, lived("another"));
+    elsewhere.run(SCATTERED, 10.0, &faster("cfq"));
+    assert!(elsewhere.said("trial 1") && !elsewhere.said("other loads"), "{}", elsewhere.minutes());
 }
 
 #[test]

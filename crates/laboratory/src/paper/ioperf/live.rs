@@ -9,13 +9,13 @@
 
 use std::fmt::Write as _;
 
+use learn::Setting;
 use learn::controller::Brief;
 use learn::search::ioperf::Pattern;
-use learn::{Preference, Setting};
 use report::paper::{Bar, Cell, Replication, Row, Table};
 use twin::controller;
 
-use super::machine::{Got, pattern};
+use super::machine::{Got, pattern, preference};
 use super::results::{self, worst};
 use super::searches::{Case, Searched};
 use super::title;
@@ -147,8 +147,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
     clock.show(live);
     let (mut ends, mut first) = (Vec::new(), None);
     for name in plan.searches {
-        // The paper's fitness is bytes by latency, and asks nothing of fairness.
-        let brief = Brief { preference: Preference::new(3, 3, 1)?, seed, ..Brief::default() };
+        let brief = Brief { preference: preference()?, seed, ..Brief::default() };
         let chosen = controller::parse(name)?.build(&brief);
         let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, crew.monitor)?;
         first = first.or(Some((steered.took_s, steered.has_ended, steered.why)));

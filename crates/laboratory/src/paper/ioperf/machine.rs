@@ -1,14 +1,16 @@
 //! The machine of the paper: what a pattern of access gets on it.
 
+use std::sync::Arc;
+
 use block::Nanos;
 use learn::controller::{Brief, Fixed};
-use learn::experience::{Served, WINDOW};
+use learn::experience::{Experience, Served, WINDOW};
 use learn::search::ioperf::Pattern;
 use learn::{Controller, Preference, Setting};
 use sim::host::HostSettings;
 use sim::workload::random::Mix;
 
-use crate::bench::Bench;
+use crate::bench::{Bench, Observed};
 use crate::chance;
 use crate::monitor::Monitor;
 use crate::world::{Device, World};
@@ -50,10 +52,16 @@ impl Kernel {
     /// # Errors
     /// As [`default`](Kernel::default).
     pub fn brief(&self, seed: u64) -> anyhow::Result<Brief> {
+        self.brief_of(seed, Arc::default())
+    }
+
+    /// The same, with what was learned.
+    ///
+    /// # Errors
+    /// As [`default`](Kernel::default).
+    pub fn brief_of(&self, seed: u64, experience: Arc<Experience>) -> anyhow::Result<Brief> {
         let candidates = self.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
-        // The paper's fitness is bytes by latency, and asks nothing of fairness.
-        let preference = Preference::new(3, 3, 1)?;
-        Ok(Brief { preference, candidates, seed, ..Brief::default() })
+        Ok(Brief { preference: preference()?, candidates, seed, experience, ..Brief::default() })
     }
 }
 
@@ -99,9 +107,28 @@ fn job_file(pattern: &Pattern, seconds: u64) -> String {
     )
 }
 
+/// The paper's fitness is bytes by latency, and asks nothing of fairness.
+///
+/// # Errors
+/// Never, for these weights.
+pub fn preference() -> anyhow::Result<Preference> {
+    Ok(Preference::new(3, 3, 1)?)
+}
+
+/// What knowledge of this machine goes by.
+///
+/// # Errors
+/// Never, for a disk that there is.
+pub fn device() -> anyhow::Result<String> {
+    Ok(world()?.device())
+}
+
+fn world() -> anyhow::Result<World> {
+    Ok(World { host: HostSettings::parse(HOST)?, ..Device::parse(DISK)?.world()? })
+}
+
 fn bench(pattern: &Pattern, seconds: u64, seed: u64) -> anyhow::Result<Bench> {
-    let world = World { host: HostSettings::parse(HOST)?, ..Device::parse(DISK)?.world()? };
-    Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world, seed)
+    Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world()?, seed)
 }
 
 /// What a pattern gets under a setting for so many seconds: the paper's Simulator.
@@ -116,8 +143,7 @@ pub fn simulate(
     seed: u64,
     monitor: &dyn Monitor,
 ) -> anyhow::Result<Got> {
-    let watcher = Box::new(Fixed::new(setting.clone(), WINDOW));
-    let observed = bench(pattern, seconds, seed)?.run(default, watcher, false, monitor)?;
+    let observed = observe(pattern, default, setting, seconds, seed, monitor)?;
     let settles = Nanos::from_secs_f64(SETTLES_S.min(seconds / 3) as f64);
     let windows = observed.steered.steering().windows().iter().filter(|window| window.from >= settles);
     let served = Served::of(windows.map(|window| &window.outcome));
@@ -128,6 +154,22 @@ pub fn simulate(
         Some(served) => Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning },
         None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, positioning: None },
     })
+}
+
+/// A run of a pattern under a setting, as it can be remembered.
+///
+/// # Errors
+/// It was interrupted.
+pub fn observe(
+    pattern: &Pattern,
+    default: &Setting,
+    setting: &Setting,
+    seconds: u64,
+    seed: u64,
+    monitor: &dyn Monitor,
+) -> anyhow::Result<Observed> {
+    let watcher = Box::new(Fixed::new(setting.clone(), WINDOW));
+    bench(pattern, seconds, seed)?.run(default, watcher, false, monitor)
 }
 
 /// What a controller has in force after so many seconds of a workload, and when it last changed anything, in seconds.

@@ -183,7 +183,7 @@ pub fn bars(suffix: &str, searched: Option<&Searched>) -> Vec<Bar> {
     let (gains, slower) = searched.map(|searched| searched.against_default(0)).unwrap_or_default();
     let (throughput, latency) = (Better::of(&gains), Better::of(&negated(&slower)));
     let kernel = searched.map_or("", |searched| searched.kernel.as_str());
-    let by = searched.and_then(|searched| searched.names.first()).map_or(OURS, String::as_str);
+    let by = searched.and_then(|searched| searched.names.first().cloned()).unwrap_or_else(|| OURS.name());
     let of = |value: Option<f64>| vec![(format!("{by} on {kernel}"), value)];
     let count = format!(", {} workloads", gains.len());
     let bar = |id: &str, about: &str, bound: f64, value: Option<f64>| {

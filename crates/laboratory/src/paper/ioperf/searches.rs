@@ -1,29 +1,52 @@
 //! The paper's question put to every search: what does it end with, on workloads that nothing was tuned on?
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use learn::Setting;
 use learn::search::ioperf::Pattern;
 use twin::controller;
 
-use super::Plan;
 use super::machine::{Got, Kernel, pattern, simulate, steer};
+use super::{Plan, lessons};
 use crate::pool::Crew;
 
-/// Controllers, as a person types them. The first is the one that bars are judged by; `trials` and the length of one are the same for all.
-pub const CONTROLLERS: [&str; 9] = [
+/// A search that is compared.
+pub struct Contestant {
+    /// As a person types it.
+    pub typed: &'static str,
+    /// It begins with what was learned before.
+    pub knows: bool,
+}
+
+/// The searches. The first is the one that bars are judged by; `trials` and the length of one are the same for all.
+const CONTESTANTS: [Contestant; 10] = [
     OURS,
-    "bayes:seeds=twin",
-    "bayes:fitness=twin",
-    "genetic",
-    "genetic:fitness=twin",
-    "ioperf:evaluation_ms=2000",
-    "ioperf:fitness=twin",
-    "random",
-    "random:fitness=twin",
+    knowing_nothing("genetic"),
+    knowing_nothing("ioperf:evaluation_ms=2000"),
+    knowing_nothing("bayes"),
+    knowing_nothing("random"),
+    knowing_nothing("genetic:fitness=twin"),
+    knowing_nothing("ioperf:fitness=twin"),
+    knowing_nothing("bayes:fitness=twin"),
+    knowing_nothing("random:fitness=twin"),
+    knowing_nothing("bayes:seeds=twin"),
 ];
-/// The one that bars are judged by: that which did best on workloads of another seed than the default one.
-pub const OURS: &str = "bayes";
+/// As many of them, which try nothing in the twin, are in a quick run.
+const QUICK: usize = 5;
+/// The one that bars are judged by. Its turns are long, for what memory gains comes slowly.
+pub const OURS: Contestant = Contestant { typed: "ioperf:evaluation_ms=2000,turn_ms=20000", knows: true };
+
+const fn knowing_nothing(typed: &'static str) -> Contestant {
+    Contestant { typed, knows: false }
+}
+
+impl Contestant {
+    /// What it is called.
+    pub fn name(&self) -> String {
+        if self.knows { format!("{} after learning", self.typed) } else { self.typed.to_owned() }
+    }
+}
 
 /// A workload: what each ended with gets, beside the default.
 pub struct Case {
@@ -49,18 +72,23 @@ impl Searched {
     /// # Errors
     /// It was interrupted.
     pub fn run(plan: Plan, kernel: &Kernel, crew: Crew) -> anyhow::Result<Searched> {
+        let contestants = &CONTESTANTS[..if plan.is_quick { QUICK } else { CONTESTANTS.len() }];
         let default = kernel.default()?;
+        let learned = Arc::new(lessons::learn(plan, kernel, crew)?);
         let patterns: Vec<Pattern> = (0..plan.workloads).map(|number| pattern("ioperf search", plan.seed, number)).collect();
-        let constants: Vec<&str> = kernel.schedulers.iter().copied().filter(|name| *name != kernel.found).collect();
+        let schedulers = kernel.schedulers.iter().filter(|name| **name != kernel.found).map(|name| Setting::parse(name));
+        let mut constants: Vec<Setting> = schedulers.collect::<Result<_, _>>()?;
+        constants.extend(lessons::best_constant(&learned)?);
         let steered: Vec<(usize, usize)> =
-            (0..patterns.len()).flat_map(|load| (0..CONTROLLERS.len()).map(move |under| (load, under))).collect();
+            (0..patterns.len()).flat_map(|load| (0..contestants.len()).map(move |under| (load, under))).collect();
         let ends = crew.map(&format!("searching, {}", kernel.name), &steered, |&(load, under)| {
-            let brief = kernel.brief(plan.seed.wrapping_add(load as u64))?;
-            let chosen = controller::parse(CONTROLLERS[under])?.build(&brief);
+            let contestant = &contestants[under];
+            let experience = if contestant.knows { learned.clone() } else { Arc::default() };
+            let brief = kernel.brief_of(plan.seed.wrapping_add(load as u64), experience)?;
+            let chosen = controller::parse(contestant.typed)?.build(&brief);
             steer(&patterns[load], &default, chosen, plan.search_s, load as u64, crew.monitor)
         })?;
-        let fixed = (0..patterns.len()).flat_map(|load| constants.iter().map(move |name| (load, Setting::parse(name))));
-        let fixed = fixed.map(|(load, setting)| Ok((load, setting?))).collect::<anyhow::Result<Vec<_>>>()?;
+        let fixed = (0..patterns.len()).flat_map(|load| constants.iter().map(move |setting| (load, setting.clone())));
         let ended = steered.iter().map(|(load, _)| *load).zip(ends);
         let every: Vec<(usize, Setting)> =
             ended.chain(fixed).chain((0..patterns.len()).map(|load| (load, default.clone()))).collect();
@@ -75,7 +103,7 @@ impl Searched {
         })?;
         let got: BTreeMap<&(usize, String), Got> = runs.into_iter().map(|(key, _)| key).zip(got).collect();
         let of = |load: usize, setting: &Setting| got.get(&(load, setting.to_string())).copied();
-        let names = CONTROLLERS.iter().chain(&constants).map(|name| (*name).to_owned()).collect();
+        let names = contestants.iter().map(Contestant::name).chain(constants.iter().map(Setting::to_string)).collect();
         let mut cases = Vec::new();
         for load in 0..patterns.len() {
             let all = every.iter().filter(|(of_load, _)| *of_load == load);
