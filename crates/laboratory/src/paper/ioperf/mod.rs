@@ -84,13 +84,13 @@ impl Plan {
             test_s: 300,
             lessons: 24,
             lesson_s: 60,
-            bred: 160,
+            bred: 240,
             workloads: 100,
             search_s: 600,
             seed,
         };
         if is_quick {
-            Plan { generations: 3, tests: 8, test_s: 60, lessons: 8, lesson_s: 30, bred: 48, workloads: 6, ..full }
+            Plan { generations: 3, tests: 8, test_s: 60, lessons: 6, lesson_s: 60, bred: 80, workloads: 6, ..full }
         } else {
             full
         }
@@ -168,8 +168,9 @@ fn setup(plan: Plan) -> Vec<(String, String)> {
         (
             "Learning",
             format!(
-                "Before the searches, as in the learning mode that the paper plans: {} workloads of their own, {} settings in {} s each; the best \
-                 four of each scheduler are remembered beside the default. What served these loads better than the default, the nearer the \
+                "Before the searches, as in the learning mode that the paper plans: {} workloads of their own, {} settings on each for {} s; every \
+                 gene by itself, the best of each together, and a Bayesian search from there. The best four of each scheduler are remembered beside \
+                 the default. What served these loads better than the default, the nearer the \
                  more it counts, is verified in turns with it before anything else is tried.",
                 plan.lessons, plan.bred, plan.lesson_s
             ),
