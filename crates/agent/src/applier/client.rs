@@ -2,6 +2,7 @@
 
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,9 @@ use super::protocol::{Answer, AtExit, Can, Changed, Foreign, Original, Request, 
 use super::{ApplierError, Kind};
 use crate::observe::Formats;
 
-/// How long an answer may take. A switch of the scheduler waits for all requests at the device, and a slow disk may hold many.
-const DEADLINE: Duration = Duration::from_secs(30);
+/// How long an answer may take. A switch of the scheduler waits for all requests at the device: two thousand large ones are half a minute's
+/// work of a hard disk. As long as the kernel waits before it calls a task hung.
+const DEADLINE: Duration = Duration::from_secs(120);
 /// Pipes in one message (`SCM_MAX_FD`); who has more processors gets them in several.
 pub(super) const PIPES_PER_MESSAGE: usize = 253;
 /// No answer is longer: the formats of a dozen events take some 30 KiB.
@@ -26,6 +28,7 @@ const LONGEST_ANSWER: usize = 4 << 20;
 pub struct Client {
     socket: PathBuf,
     stream: UnixStream,
+    deadline: Duration,
 }
 
 /// The opened pipes of a trace, and what is needed to read it.
@@ -47,7 +50,7 @@ impl Client {
         let unreachable = |error| ApplierError::new(Kind::Unreachable, format_args!("{}: {error}{hint}", socket.display()));
         let stream = UnixStream::connect(socket).map_err(unreachable)?;
         stream.set_write_timeout(Some(DEADLINE)).map_err(unreachable)?;
-        Ok(Client { socket: socket.to_owned(), stream })
+        Ok(Client { socket: socket.to_owned(), stream, deadline: DEADLINE })
     }
 
     /// Proves that what may be set on a device, or on the [machine](crate::attribute::MACHINE), can be written and read back: writes the
@@ -170,7 +173,10 @@ impl Client {
         let mut line = serde_json::to_vec(request).map_err(|error| ApplierError::new(Kind::Refused, error))?;
         line.push(b'\n');
         self.stream.write_all(&line).map_err(|error| self.lost(error))?;
-        let (line, pipes) = self.receive()?;
+        let (line, pipes) = self.receive().inspect_err(|_| {
+            // What comes too late would be taken for the answer to the next question. The applier sees its client leave.
+            let _ = self.stream.shutdown(Shutdown::Both);
+        })?;
         let misunderstood = |error| {
             let socket = self.socket.display();
             ApplierError::new(
@@ -186,13 +192,13 @@ impl Client {
 
     /// An answer's line, and the pipes that came with it.
     fn receive(&self) -> Result<(Vec<u8>, Vec<OwnedFd>), ApplierError> {
-        let until = Instant::now() + DEADLINE;
+        let until = Instant::now() + self.deadline;
         let (mut line, mut pipes) = (Vec::new(), Vec::new());
         let mut buffer = vec![0; 64 << 10];
         while line.last() != Some(&b'\n') {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || line.len() > LONGEST_ANSWER {
-                return Err(self.lost(format_args!("no answer within {} s", DEADLINE.as_secs())));
+                return Err(self.lost(format_args!("no answer within {} s", self.deadline.as_secs())));
             }
             self.stream.set_read_timeout(Some(left)).map_err(|error| self.lost(error))?;
             let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PIPES_PER_MESSAGE))];
@@ -221,5 +227,34 @@ impl Client {
 
     fn unexpected(&self, answer: &Answer) -> ApplierError {
         ApplierError::new(Kind::Refused, format_args!("{}: this is no answer to what was asked: {answer:?}", self.socket.display()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::io::{BufRead, BufReader};
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_never_taken_for_another() {
+        let (stream, other) = UnixStream::pair().unwrap();
+        let applier = thread::spawn(move || {
+            let mut asked = BufReader::new(other.try_clone().unwrap()).lines();
+            asked.next().unwrap().unwrap();
+            thread::sleep(Duration::from_millis(300));
+            // It may be noticed already that nobody waits for it.
+            let _ = (&other).write_all(b"{\"changed\":[]}\n");
+            asked.next().is_none()
+        });
+        let mut client = Client { socket: PathBuf::from("socket"), stream, deadline: Duration::from_millis(50) };
+        let late = client.set("sda", &[], "").unwrap_err();
+        assert!(late.kind == Kind::Unreachable && late.message.contains("no answer within"), "{late}");
+        thread::sleep(Duration::from_millis(400));
+        assert_eq!(client.set("sda", &[], "").unwrap_err().kind, Kind::Unreachable);
+        assert!(applier.join().unwrap(), "its client left");
     }
 }

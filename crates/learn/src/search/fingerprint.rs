@@ -12,6 +12,9 @@ use crate::window::Window;
 /// Fewer calls tell too little: a share of reads would be off by chance as much as another load's.
 const FEWEST_CALLS: u64 = 50;
 
+/// The same of reads in order, of those that reach the device: where most calls write or are served by memory, a window has a handful of them.
+const FEWEST_READS: f64 = 50.0;
+
 /// A window's description by [`names`], and where it lies.
 #[derive(Clone, Debug)]
 pub(super) struct Fingerprint {
@@ -27,6 +30,31 @@ pub(super) struct Calls {
     done: u64,
     bytes: u64,
     streams: BTreeSet<StreamId>,
+    in_order: InOrder,
+}
+
+/// The share of reads in order, over as many windows as it takes to tell.
+#[derive(Clone, Copy, Debug, Default)]
+struct InOrder {
+    /// What is known of it.
+    share: Option<f64>,
+    /// Reads since then, and those of them that were in order.
+    reads: f64,
+    of_them: f64,
+}
+
+impl InOrder {
+    fn window(&mut self, window: &Window) {
+        let value = |name: &str| window.features.get(name).filter(|value| !value.is_nan());
+        let Some((share, of_reads)) = value("sequential_read_share").zip(value("read_share")) else { return };
+        let reads = of_reads * window.outcome.requests as f64;
+        self.reads += reads;
+        self.of_them += share * reads;
+        // The first few are better than nothing.
+        if self.reads >= FEWEST_READS || self.share.is_none() && self.reads > 0.0 {
+            *self = InOrder { share: Some(self.of_them / self.reads), ..InOrder::default() };
+        }
+    }
 }
 
 impl Calls {
@@ -41,6 +69,7 @@ impl Calls {
 
     /// The fingerprint of the window that ends here; `None` where calls are seen, but too few so far: they count with those of the next.
     pub fn close(&mut self, window: &Window) -> Option<Fingerprint> {
+        self.in_order.window(window);
         if window.outcome.calls.is_some() && self.done < FEWEST_CALLS {
             return None;
         }
@@ -58,9 +87,9 @@ impl Calls {
             put("size_mean_bytes", self.bytes as f64 / done);
             put("streams", self.streams.len() as f64);
             put("sync_share", f64::NAN);
-            put("sequential_share", window.features.get("sequential_read_share").unwrap_or(f64::NAN));
+            put("sequential_share", self.in_order.share.unwrap_or(f64::NAN));
         }
-        *self = Calls::default();
+        *self = Calls { in_order: self.in_order, ..Calls::default() };
         let point = Columns::described().point(|column| row.get(column).copied());
         Some(Fingerprint { row, point })
     }

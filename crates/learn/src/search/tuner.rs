@@ -71,7 +71,7 @@ const CHALLENGERS: usize = 2;
 /// Said of the first of what is known.
 const KNOWN: &str = "what served other loads of this device";
 /// Known loads from which on it is known what other loads gain.
-const FEWEST_KNOWN: f64 = 3.0;
+const FEWEST_KNOWN: usize = 3;
 /// Gene pools of a run that are kept.
 const MOST_POOLS: usize = 64;
 /// Settings of a pool, or of known loads, that a search begins with.
@@ -176,7 +176,8 @@ impl Gain {
         Gain { mean: (self.mean * one + other.mean * two) / (one + two), error: (one + two).sqrt().recip() }
     }
 
-    /// Of gains that are known with these weights, what another one is to be expected to be; `None` of fewer than [`FEWEST_KNOWN`].
+    /// Of gains that are known with these weights, what another one is to be expected to be; `None` of fewer than [`FEWEST_KNOWN`]. Where one
+    /// weighs most of all, its spread is not known, and the error is large.
     fn expected(known: &[(f64, f64)]) -> Option<Gain> {
         let whole: f64 = known.iter().map(|(weight, _)| weight).sum();
         // So many that weigh alike would tell as much.
@@ -184,7 +185,7 @@ impl Gain {
         let mean = known.iter().map(|(weight, gain)| weight * gain).sum::<f64>() / whole;
         let spread = known.iter().map(|(weight, gain)| weight * (gain - mean).powi(2)).sum::<f64>() / whole;
         let error = (spread * count / (count - 1.0) * (1.0 + 1.0 / count)).sqrt();
-        (count >= FEWEST_KNOWN && error.is_finite()).then_some(Gain { mean, error })
+        (known.len() >= FEWEST_KNOWN && error.is_finite()).then_some(Gain { mean, error })
     }
 }
 
@@ -962,7 +963,9 @@ mod tests {
         assert!((alike.mean - 0.2).abs() < 1e-12 && (alike.error - 0.1 * (1.0 + 1.0 / 3.0_f64).sqrt()).abs() < 1e-12, "{alike:?}");
         let near = Gain::expected(&[(1.0, 0.3), (1.0, 0.3), (1.0, 0.3), (0.5, -0.1), (0.5, -0.1)]).unwrap();
         assert!(near.mean > 0.19 && near.error > 0.1, "{near:?}");
-        assert_eq!(Gain::expected(&[(1.0, 0.3), (1.0, 0.3), (0.1, 0.3)]), None, "two loads and a bit");
+        let one = Gain::expected(&[(1.0, 0.3), (0.01, 0.1), (0.01, 0.1)]).unwrap();
+        assert!(one.mean > 0.29 && one.error > 0.1, "one load is most of what is known: {one:?}");
+        assert_eq!(Gain::expected(&[(1.0, 0.3), (1.0, 0.3)]), None, "two loads");
         assert_eq!(Gain::expected(&[]), None);
     }
 
