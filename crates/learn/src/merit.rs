@@ -37,6 +37,57 @@ pub fn score(preference: &Preference, bytes_per_s: f64, response_s: f64, fairnes
     throughput * ln(bytes_per_s) - response * ln(response_s) + fair * ln(fairness)
 }
 
+/// A score as the requests in sight tell it.
+///
+/// A queue has so many tags. What a process has to ask while it waits for one is not seen. So the fewer tags a setting has, the shorter its
+/// response times look.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scored {
+    /// The score.
+    pub score: f64,
+    /// Requests that somebody waited for, in the mean over time.
+    pub depth: f64,
+    /// They took nearly all tags of the queue, so there may be more.
+    pub is_hidden: bool,
+}
+
+/// Who finds so much of a queue taken in the mean finds all of it taken often.
+const FULL: f64 = 0.9;
+
+impl Scored {
+    /// A score under which so many requests waited in a queue of so many tags.
+    pub fn of(score: f64, depth: f64, tags: u32) -> Scored {
+        Scored { score, depth, is_hidden: depth >= FULL * f64::from(tags) }
+    }
+
+    /// A score of which it is not known how much it rests on.
+    pub fn plain(score: f64) -> Scored {
+        Scored { score, depth: 0.0, is_hidden: false }
+    }
+
+    /// The mean of some; `None` of none.
+    pub fn mean(all: impl IntoIterator<Item = Scored>) -> Option<Scored> {
+        let (mut count, mut score, mut depth, mut hidden) = (0.0, 0.0, 0.0, 0.0);
+        for scored in all {
+            (count, score, depth) = (count + 1.0, score + scored.score, depth + scored.depth);
+            hidden += f64::from(u8::from(scored.is_hidden));
+        }
+        (count > 0.0).then(|| Scored { score: score / count, depth: depth / count, is_hidden: 2.0 * hidden > count })
+    }
+
+    /// By how much it is better than another, with as much of the load in sight. By Little's law a response time is that of as many requests
+    /// as wait: those of the other, where they are more and this one's queue could not hold them.
+    pub fn over(&self, other: &Scored, preference: &Preference) -> f64 {
+        self.beside(other, preference) - other.beside(self, preference)
+    }
+
+    fn beside(&self, other: &Scored, preference: &Preference) -> f64 {
+        let [_, of_response, _] = preference.weights();
+        let more = if self.is_hidden && self.depth > 0.0 { (other.depth / self.depth).max(1.0) } else { 1.0 };
+        self.score - of_response * more.ln()
+    }
+}
+
 /// What streams had: by stream the number of its requests and their p99 response time in seconds.
 pub type Tails = BTreeMap<StreamId, Tail>;
 
@@ -85,6 +136,24 @@ pub fn ranked(settings: impl IntoIterator<Item = (f64, bool)>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_with_fewer_tags_hides_what_waits_for_one() {
+        let preference = Preference::default();
+        let [throughput, response, _] = preference.weights();
+        let scored = |score: f64, depth: f64, is_hidden: bool| Scored { score, depth, is_hidden };
+        // The same throughput with half as many requests in sight looks twice as fast.
+        let (few, many) = (scored(response * 2.0_f64.ln(), 5.0, true), scored(0.0, 10.0, true));
+        assert!(few.over(&many, &preference).abs() < 1e-9 && many.over(&few, &preference).abs() < 1e-9);
+        // A tenth more is a tenth more in both.
+        let tenth = (throughput + response) * 1.1_f64.ln();
+        assert!((scored(tenth + few.score, 5.0, true).over(&many, &preference) - tenth).abs() < 1e-9);
+        // Where nobody waits for a tag, fewer requests wait because they are done sooner.
+        assert!((scored(few.score, 5.0, false).over(&many, &preference) - few.score).abs() < 1e-9);
+        let mean = Scored::mean([few, many, Scored::plain(0.0)]).unwrap();
+        assert!(mean.is_hidden && (mean.depth - 5.0).abs() < 1e-9);
+        assert_eq!(Scored::mean([]), None);
+    }
 
     fn tails(tails: &[(u64, f64)]) -> Tails {
         tails.iter().enumerate().map(|(stream, &(requests, p99_s))| (stream as StreamId, Tail { requests, p99_s })).collect()

@@ -30,10 +30,11 @@ use block::{KnowledgeStore, Nanos, StreamId, Tunable, Unit};
 use learn::controller::{ALL, Brief, Chosen, ChosenError, ControllerSpec, Evidence, Promise};
 use learn::description::describe;
 use learn::experience::{Experience, FEWEST, Served, WINDOW};
-use learn::merit::{self, TOLERANCE};
+use learn::merit::{self, Scored, TOLERANCE};
 use learn::sched;
 use learn::similarity::{ANOTHER, Columns, Point, load_distance};
 use learn::watched::WatchedLoad;
+use learn::window::depth;
 use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
 use sim::profile::DeviceProfile;
 
@@ -137,14 +138,14 @@ impl Arm {
 /// A score that was measured.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
-    score: f64,
+    scored: Scored,
     variance: f64,
 }
 
 impl Measured {
     /// The difference of two scores, and its standard error. Loads drift meanwhile.
-    fn over(&self, other: &Measured) -> (f64, f64) {
-        (self.score - other.score, (self.variance + other.variance + DRIFT * DRIFT).sqrt())
+    fn over(&self, other: &Measured, preference: &Preference) -> (f64, f64) {
+        (self.scored.over(&other.scored, preference), (self.variance + other.variance + DRIFT * DRIFT).sqrt())
     }
 }
 
@@ -284,6 +285,8 @@ pub struct Seekwise {
     trust: BTreeMap<&'static str, Trust>,
     waiting: BTreeMap<StreamId, Waiting>,
     is_settling: bool,
+    /// The queue's tags under what is in force, once it was asked for them.
+    tags: Option<u32>,
     /// The load is one that is remembered, and so is what serves it.
     is_known: bool,
     /// No window was looked at yet.
@@ -321,6 +324,7 @@ impl Seekwise {
             trust: BTreeMap::new(),
             waiting: BTreeMap::new(),
             is_settling: false,
+            tags: None,
             is_known: false,
             is_new: true,
         }
@@ -354,6 +358,7 @@ impl Seekwise {
 
     fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
         self.is_settling = true;
+        self.tags = None;
         self.evidence = now;
         self.in_force = arm;
         self.changes.push_back(now);
@@ -383,7 +388,7 @@ impl Seekwise {
     }
 
     /// How the load was served by what is in force, so far.
-    fn measure(&self, now: Nanos) -> Option<Measured> {
+    fn measure(&self, now: Nanos, tags: u32) -> Option<Measured> {
         let slots: Vec<&WindowOutcome> = self.slots.between(self.evidence.as_secs_f64(), now.as_secs_f64()).collect();
         let score =
             |slots: &mut dyn Iterator<Item = &WindowOutcome>| Served::of(slots).map(|served| served.score(&self.preference));
@@ -400,21 +405,22 @@ impl Seekwise {
         // Of one second that does not show: response times vary by as much as they are long.
         let requests: u64 = slots.iter().map(|slot| slot.requests).sum();
         let variance = if scores.len() < 2 { 1.0 / requests.max(1) as f64 } else { (count - 1.0) / count * squares };
-        whole.is_finite().then_some(Measured { score: whole, variance })
+        let scored = Scored::of(whole, depth(slots.iter().copied()), tags);
+        whole.is_finite().then_some(Measured { scored, variance })
     }
 
     /// Goes by what was measured: to what served the load better, or on with what is in force; `None` where the twin may be asked.
-    fn compare(&mut self, now: Nanos) -> Option<Decision> {
+    fn compare(&mut self, now: Nanos, tags: u32) -> Option<Decision> {
         let seconds = (now - self.evidence).as_secs_f64();
         let pending = self.pending.clone();
-        let measured = self.measure(now);
+        let measured = self.measure(now, tags);
         self.arms[self.in_force].measured = measured.or(self.arms[self.in_force].measured);
         let Some(measured) = measured.filter(|_| seconds >= JUDGED_S.0) else {
             return pending.map(|_| Decision::keep(format!("waiting for what comes of {}", self.setting())));
         };
         let others = self.arms.iter().enumerate().filter(|(arm, other)| *arm != self.in_force && other.again != NEVER);
         let gains = others.filter_map(|(arm, other)| {
-            let (gain, error) = other.measured?.over(&measured);
+            let (gain, error) = other.measured?.over(&measured, &self.preference);
             let is_sure = gain > TOLERANCE.max(SURE * error);
             let is_missed = pending
                 .as_ref()
@@ -424,7 +430,7 @@ impl Seekwise {
         });
         if let Some((arm, gain)) = gains.max_by(|a, b| a.1.total_cmp(&b.1)) {
             let promised = pending.map_or(String::new(), |pending| {
-                let came = self.arms[pending.from].measured.map_or(0.0, |from| measured.over(&from).0);
+                let came = self.arms[pending.from].measured.map_or(0.0, |from| measured.over(&from, &self.preference).0);
                 self.note(&pending.promise, came);
                 format!(", {} was promised", percent(pending.promise.gain))
             });
@@ -435,7 +441,7 @@ impl Seekwise {
             return Some(self.put(now, arm, format!("{was} is {} than {is} was{promised}: back to {is}", percent(-gain))));
         }
         let pending = pending?;
-        let (gain, error) = measured.over(&self.arms[pending.from].measured?);
+        let (gain, error) = measured.over(&self.arms[pending.from].measured?, &self.preference);
         let came = format!(
             "{} than {}, give or take {:.0}%; {} was promised",
             percent(gain),
@@ -654,7 +660,7 @@ impl Seekwise {
     /// What is in force is not as the twin says, but it knew the load before, and something untried was promised more than came.
     fn decide_by_promises(&mut self, now: Nanos) -> Option<Decision> {
         let (then, promises) = self.promised.as_ref().filter(|(then, _)| *then != self.in_force)?;
-        let (came, _) = self.arms[self.in_force].measured?.over(&self.arms[*then].measured?);
+        let (came, _) = self.arms[self.in_force].measured?.over(&self.arms[*then].measured?, &self.preference);
         let unsure = self.kept.unsure(KEPT_BEFORE);
         let more = promises.iter().filter_map(|promise| {
             let arm = self.arm_of(&promise.setting)?;
@@ -856,7 +862,8 @@ impl Controller for Seekwise {
                 return decision;
             }
         }
-        if let Some(decision) = self.compare(now) {
+        let tags = *self.tags.get_or_insert_with(|| plant.bounds().nr_requests);
+        if let Some(decision) = self.compare(now, tags) {
             return decision;
         }
         if now < self.asks {
@@ -879,7 +886,7 @@ impl Controller for Seekwise {
             self.arms[arm].again = NEVER;
         }
         self.in_force = self.pending.take().map_or(self.default, |pending| pending.from);
-        self.is_settling = false;
+        (self.is_settling, self.tags) = (false, None);
     }
 
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {

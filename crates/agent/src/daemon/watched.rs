@@ -8,8 +8,9 @@ use std::sync::Arc;
 use block::Nanos;
 use learn::controller::{Brief, Chosen, Evidence, Promise};
 use learn::experience::{Experience, FEWEST};
-use learn::merit::TOLERANCE;
+use learn::merit::{Scored, TOLERANCE};
 use learn::search::GenePool;
+use learn::window::depth;
 use learn::{Decided, Event, Setting, Steering, Window};
 use twin::counters::ByCounters;
 
@@ -95,8 +96,8 @@ pub struct Latest {
 
 /// What is measured of a change.
 struct Trial {
-    before: f64,
-    after: Vec<f64>,
+    before: Scored,
+    after: Vec<Scored>,
 }
 
 /// A device that is watched.
@@ -116,7 +117,9 @@ pub struct Watched {
     /// What the controller takes to be in force.
     in_force: Setting,
     standing: Option<Standing>,
-    scores: VecDeque<f64>,
+    scores: VecDeque<Scored>,
+    /// The queue's tags under the setting that it was last asked for them.
+    tags: Option<(Setting, u32)>,
     trial: Option<Trial>,
     lost: u64,
     /// What is wrong with the applier, if something is.
@@ -164,6 +167,7 @@ impl Watched {
             found,
             standing: None,
             scores: VecDeque::new(),
+            tags: None,
             trial: None,
             trouble: None,
             requests: 0,
@@ -353,7 +357,7 @@ impl Watched {
             self.requests += counted.requests;
             self.latest = counted.latest;
             if let Some(score) = counted.score {
-                self.scored(score, news);
+                self.scored(Scored::plain(score), news);
             }
         }
     }
@@ -389,7 +393,7 @@ impl Watched {
                     self.guard.settled();
                 }
                 self.finish_trial(news);
-                let before = mean(self.scores.iter().copied());
+                let before = Scored::mean(self.scores.iter().copied());
                 self.trial = before.map(|before| Trial { before, after: Vec::new() });
                 self.scores.clear();
                 news.push(News::Entry(Box::new(told(&self.name, kind, &decided, &decided.to.to_string()))));
@@ -453,11 +457,24 @@ impl Watched {
         if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {
             return;
         }
-        self.scored(score, news);
+        let tags = self.tags();
+        self.scored(Scored::of(score, depth([outcome]), tags), news);
+    }
+
+    /// Requests that the queue takes under what is in force.
+    fn tags(&mut self) -> u32 {
+        match &self.tags {
+            Some((setting, tags)) if *setting == self.in_force => *tags,
+            _ => {
+                let tags = self.hands.bounds().nr_requests;
+                self.tags = Some((self.in_force.clone(), tags));
+                tags
+            }
+        }
     }
 
     /// A window, or a second, under what is in force is this good.
-    fn scored(&mut self, score: f64, news: &mut Vec<News>) {
+    fn scored(&mut self, score: Scored, news: &mut Vec<News>) {
         if self.scores.len() >= COMPARED {
             self.scores.pop_front();
         }
@@ -474,8 +491,8 @@ impl Watched {
         let Some(Trial { before, after }) = self.trial.take() else { return };
         // In the first window requests are served that were queued under the setting before; one alone is long.
         let settling = usize::from(after.len() > 1);
-        if let Some(after) = mean(after.into_iter().skip(settling)) {
-            news.push(News::Measured(percent(after - before)));
+        if let Some(after) = Scored::mean(after.into_iter().skip(settling)) {
+            news.push(News::Measured(percent(after.over(&before, &self.settings.preference))));
         }
     }
 
@@ -672,10 +689,4 @@ fn promised(promise: &Promise) -> Promised {
 /// A difference of scores in percent.
 fn percent(gain: f64) -> f64 {
     100.0 * gain.exp_m1()
-}
-
-/// The mean; `None` of nothing.
-fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let (count, sum) = values.fold((0u32, 0.0), |(count, sum), value| (count + 1, sum + value));
-    (count > 0).then(|| sum / f64::from(count))
 }

@@ -8,8 +8,8 @@
 //!                                   │        or in the twin      ▲
 //!                                   └─ what is known to serve ───┘
 //! ```
-//! * *Watching* gives the load's fingerprint. Of a load like it that was met before, here or in the knowledge base, the gene pool is
-//!   re-introduced: the search begins with what served that one.
+//! * *Watching* gives the load's fingerprint. What was kept for a load like it in this run is in force at once; of one that was met in vain, or
+//!   is in the knowledge base, the gene pool is re-introduced: the search begins with what served that one.
 //! * *What is known* comes first. What served the loads that are known of this device better than what was found, the nearer a load the more
 //!   it tells, is verified before anything is tried at random: of what many trials taught, a few turns are enough to see it is no worse here.
 //! * *Trying.* Each genome serves the plant for a window; or the twin says how it would serve. Both cost the same number of trials. Where
@@ -189,6 +189,14 @@ impl Gain {
     }
 }
 
+/// A load of this run, and what was found to serve it better than what was found in force, by so much.
+#[derive(Clone, Debug)]
+struct Met {
+    point: Point,
+    setting: Setting,
+    gain: f64,
+}
+
 /// A setting that is to be verified, and what is expected of it if that is known of other loads.
 #[derive(Clone, Debug)]
 struct Challenger {
@@ -322,6 +330,7 @@ pub struct Tuner {
     /// What is to be searched for, until that is begun.
     to_search: Option<Quarry>,
     pools: Vec<GenePool>,
+    met: Vec<Met>,
     loads: u64,
     began: Nanos,
     /// What the search said of itself last.
@@ -350,6 +359,7 @@ impl Tuner {
             challengers: VecDeque::new(),
             to_search: None,
             pools: Vec::new(),
+            met: Vec::new(),
             loads: 0,
             began: Nanos::ZERO,
             facts: Vec::new(),
@@ -486,9 +496,15 @@ impl Tuner {
             self.phase = Phase::Watching(Vec::new());
             return Decision::keep("nothing was done");
         };
-        let (among_cases, pattern) = (yardstick.among_cases, yardstick.pattern);
+        let (point, among_cases, pattern) = (yardstick.point, yardstick.among_cases, yardstick.pattern);
         self.tried = vec![(self.found.clone(), yardstick.rated)];
         self.yardstick = Some(yardstick);
+        let near = self.met.iter().map(|met| (load_distance(&met.point, &point), met)).filter(|(apart, _)| *apart < ANOTHER);
+        if let Some((_, Met { setting, gain, .. })) = near.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            let (setting, gain) = (setting.clone(), *gain);
+            let why = format!("a load that was met before, which {setting} served better");
+            return self.keep(setting, gain, why);
+        }
         let quarry = Quarry { span: (windows[1].0.from, now), pattern };
         self.to_search = Some(quarry);
         self.challengers = self.expected(&plant.identity().device, &among_cases).into();
@@ -808,6 +824,14 @@ impl Tuner {
         self.pools.extend(self.pool(&plant.identity().device));
         if self.pools.len() > MOST_POOLS {
             self.pools.remove(0);
+        }
+        if let Some(((setting, gain), yardstick)) = self.kept.take().filter(|(_, gain)| *gain > 0.0).zip(self.yardstick.as_ref()) {
+            let point = yardstick.point;
+            self.met.retain(|met| load_distance(&met.point, &point) >= ANOTHER);
+            self.met.push(Met { point, setting, gain });
+            if self.met.len() > MOST_POOLS {
+                self.met.remove(0);
+            }
         }
         (self.kept, self.yardstick, self.began) = (None, None, now);
         self.tried.clear();

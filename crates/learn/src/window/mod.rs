@@ -21,7 +21,7 @@ use block::Nanos;
 pub use arrival::{History, PREVIOUS, Previous, REQUEST_FEATURES, RequestFeatures};
 pub use extractor::Extractor;
 pub use features::{FEATURES, Features};
-pub use outcome::{Calls, Tally, WindowOutcome};
+pub use outcome::{Calls, Tally, WindowOutcome, depth};
 pub use page::features_page;
 pub use table::Feature;
 

@@ -86,6 +86,17 @@ impl WindowOutcome {
     }
 }
 
+/// Requests that somebody waited for in these windows, in the mean over time (Little's law). None where calls are seen: these are told in full.
+pub fn depth<'a>(outcomes: impl IntoIterator<Item = &'a WindowOutcome>) -> f64 {
+    let (mut waited_s, mut lasted_s) = (0.0, 0.0);
+    for outcome in outcomes {
+        let is_told = outcome.calls.is_none() && outcome.waited_for > 0;
+        waited_s += if is_told { outcome.waited_s * outcome.waited_for as f64 } else { 0.0 };
+        lasted_s += outcome.duration.as_secs_f64();
+    }
+    if lasted_s > 0.0 { waited_s / lasted_s } else { 0.0 }
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Progress {
     response_s: f64,

@@ -70,7 +70,7 @@ fn what_looked_better_by_luck_does_not_pass_the_turns() {
 }
 
 #[test]
-fn a_gene_pool_comes_back_with_its_workload() {
+fn what_was_kept_for_a_workload_comes_back_with_it() {
     let mut rig = rig(12);
     let run = |rig: &mut Rig, load: Load, best: &'static str| rig.run(load, 110.0, &faster(best));
     run(&mut rig, SCATTERED, "cfq");
@@ -78,9 +78,12 @@ fn a_gene_pool_comes_back_with_its_workload() {
     run(&mut rig, WRITING, "sstf");
     assert_eq!(rig.in_force(), "sstf", "{}", rig.minutes());
     assert!(!rig.said("re-introduced"), "{}", rig.minutes());
-    run(&mut rig, SCATTERED, "cfq");
+    rig.run(SCATTERED, 15.0, &faster("cfq"));
     assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
-    assert!(rig.said("a load like one that was met before: 4 of its gene pool are re-introduced"), "{}", rig.minutes());
+    assert!(rig.said("a load that was met before, which cfq served better"), "{}", rig.minutes());
+    // Where it no longer serves it better, that shows.
+    rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
+    assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
     let controller = rig.steering.controller();
     let pools = controller.gene_pools("none");
     assert_eq!(pools.len(), 3);
