@@ -61,7 +61,7 @@ impl Kernel {
     /// As [`default`](Kernel::default).
     pub fn brief_of(&self, seed: u64, experience: Arc<Experience>) -> anyhow::Result<Brief> {
         let candidates = self.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
-        Ok(Brief { preference: preference()?, candidates, seed, experience, ..Brief::default() })
+        Ok(Brief { preference: preference()?, candidates, seed, experience })
     }
 }
 
