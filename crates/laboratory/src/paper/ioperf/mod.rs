@@ -90,7 +90,7 @@ impl Plan {
             seed,
         };
         if is_quick {
-            Plan { generations: 3, tests: 8, test_s: 60, lessons: 6, lesson_s: 60, bred: 80, workloads: 6, ..full }
+            Plan { generations: 3, tests: 8, test_s: 60, lessons: 4, lesson_s: 60, bred: 80, workloads: 6, search_s: 480, ..full }
         } else {
             full
         }
