@@ -125,7 +125,7 @@ fn run(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Resul
 }
 
 /// How a run was served, without its first third, in which caches fill and schedulers that learn still do.
-fn served(windows: &[Window]) -> Option<Served> {
+pub fn served(windows: &[Window]) -> Option<Served> {
     let judged = &windows[windows.len() / 3..];
     Served::of(judged.iter().map(|window| &window.outcome))
 }

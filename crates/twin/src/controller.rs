@@ -285,8 +285,8 @@ pub struct Seekwise {
     trust: BTreeMap<&'static str, Trust>,
     waiting: BTreeMap<StreamId, Waiting>,
     is_settling: bool,
-    /// The queue's tags under what is in force, once it was asked for them.
-    tags: Option<u32>,
+    /// The queue's tags under the arm that it was last asked for them.
+    tags: Option<(usize, u32)>,
     /// The load is one that is remembered, and so is what serves it.
     is_known: bool,
     /// No window was looked at yet.
@@ -358,7 +358,6 @@ impl Seekwise {
 
     fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
         self.is_settling = true;
-        self.tags = None;
         self.evidence = now;
         self.in_force = arm;
         self.changes.push_back(now);
@@ -862,7 +861,8 @@ impl Controller for Seekwise {
                 return decision;
             }
         }
-        let tags = *self.tags.get_or_insert_with(|| plant.bounds().nr_requests);
+        let asked = self.tags.filter(|(arm, _)| *arm == self.in_force);
+        let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.in_force, plant.bounds().nr_requests)));
         if let Some(decision) = self.compare(now, tags) {
             return decision;
         }
@@ -886,7 +886,7 @@ impl Controller for Seekwise {
             self.arms[arm].again = NEVER;
         }
         self.in_force = self.pending.take().map_or(self.default, |pending| pending.from);
-        (self.is_settling, self.tags) = (false, None);
+        self.is_settling = false;
     }
 
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {

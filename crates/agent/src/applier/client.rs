@@ -172,8 +172,8 @@ impl Client {
     fn ask_for_pipes(&mut self, request: &Request) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
         let mut line = serde_json::to_vec(request).map_err(|error| ApplierError::new(Kind::Refused, error))?;
         line.push(b'\n');
-        self.stream.write_all(&line).map_err(|error| self.lost(error))?;
-        let (line, pipes) = self.receive().inspect_err(|_| {
+        let exchanged = (&self.stream).write_all(&line).map_err(|error| self.lost(error)).and_then(|()| self.receive());
+        let (line, pipes) = exchanged.inspect_err(|_| {
             // What comes too late would be taken for the answer to the next question. The applier sees its client leave.
             let _ = self.stream.shutdown(Shutdown::Both);
         })?;

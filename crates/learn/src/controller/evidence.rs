@@ -37,10 +37,15 @@ impl Promise {
     /// The gain that is to be expected after this much was measured, with this standard error: the mean of both, each with the weight
     /// of its precision.
     pub fn with(&self, measured: f64, error: f64) -> f64 {
-        let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
-        let (promised_by, measured_by) = (precision(self.error), precision(error));
-        (self.gain * promised_by + measured * measured_by) / (promised_by + measured_by)
+        by_precision((self.gain, self.error), (measured, error))
     }
+}
+
+/// The mean of two values, each with the weight of its precision: the second of each pair is its standard error.
+pub(crate) fn by_precision(one: (f64, f64), other: (f64, f64)) -> f64 {
+    let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
+    let (of_one, of_other) = (precision(one.1), precision(other.1));
+    (one.0 * of_one + other.0 * of_other) / (of_one + of_other)
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use block::{Nanos, SettingError, Tunable, Unit};
 
 pub use classified::Classified;
+pub(crate) use evidence::by_precision;
 pub use evidence::{Evidence, Promise};
 pub use fixed::Fixed;
 pub use per_request::PerRequest;

@@ -30,7 +30,7 @@ use block::Nanos;
 use super::fingerprint::{Calls, Fingerprint};
 use super::ioperf::Pattern;
 use super::{GenePool, Genome, Rated, Rehearsal, Search, Space, Start};
-use crate::controller::{Brief, Evidence, Promise};
+use crate::controller::{Brief, Evidence, Promise, by_precision};
 use crate::description::describe;
 use crate::experience::{Experience, Served};
 use crate::merit;
@@ -68,8 +68,6 @@ const CHECKED: usize = 16;
 const LEAST_GAIN: f64 = 0.005;
 /// Settings that are verified, one after the other, until one is better than what was found.
 const CHALLENGERS: usize = 2;
-/// Said of the first of what is known.
-const KNOWN: &str = "what served other loads of this device";
 /// Known loads from which on it is known what other loads gain.
 const FEWEST_KNOWN: usize = 3;
 /// Gene pools of a run that are kept.
@@ -126,66 +124,51 @@ struct Yardstick {
     row: Vec<f64>,
     pattern: Pattern,
     /// Its windows' scores: how many, their mean and its standard error.
-    scores: Scores,
+    scores: Estimate,
     /// The longest wait in seconds, and the least number of streams that asked in a window.
     longest_s: f64,
     streams: f64,
 }
 
-/// The score over some windows, or turns.
-#[derive(Clone, Copy, Debug)]
-struct Scores {
+/// A score, or a gain as a difference of scores, and its standard error.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Estimate {
     mean: f64,
     error: f64,
 }
 
-impl Scores {
+impl Estimate {
     /// Of all windows as one: a mean of their scores would be the lower the shorter they are. `None` of fewer than two.
-    fn of<'a>(windows: impl Iterator<Item = &'a Window> + Clone, preference: &Preference) -> Option<Scores> {
+    fn of<'a>(windows: impl Iterator<Item = &'a Window> + Clone, preference: &Preference) -> Option<Estimate> {
         let scores: Vec<f64> = windows.clone().map(|window| window.outcome.score(preference)).collect();
         let whole = Served::of(windows.map(|window| &window.outcome))?;
-        Some(Scores { mean: whole.score(preference), ..Scores::of_turns(&scores)? })
+        Some(Estimate { mean: whole.score(preference), ..Estimate::of_values(&scores)? })
     }
 
-    /// The mean of some scores; `None` of fewer than two.
-    fn of_turns(scores: &[f64]) -> Option<Scores> {
-        let count = scores.len() as f64;
-        let mean = scores.iter().sum::<f64>() / count;
-        let variance = scores.iter().map(|score| (score - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        (scores.len() > 1).then(|| Scores { mean, error: (variance / count).sqrt() })
+    /// The mean of some; `None` of fewer than two.
+    fn of_values(values: &[f64]) -> Option<Estimate> {
+        let count = values.len() as f64;
+        let mean = values.iter().sum::<f64>() / count;
+        let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        (values.len() > 1).then(|| Estimate { mean, error: (variance / count).sqrt() })
     }
 
-    /// The difference from others, and its standard error. Loads drift meanwhile.
-    fn over(&self, other: &Scores) -> (f64, f64) {
-        (self.mean - other.mean, (self.error.powi(2) + other.error.powi(2) + DRIFT.powi(2)).sqrt())
-    }
-}
-
-/// A gain, as a difference of scores, and its standard error.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Gain {
-    mean: f64,
-    error: f64,
-}
-
-impl Gain {
-    /// With what else is known of it: the mean of both, each with the weight of its precision.
-    fn with(&self, other: &Gain) -> Gain {
-        let precision = |gain: &Gain| gain.error.max(1e-6).powi(-2);
-        let (one, two) = (precision(self), precision(other));
-        Gain { mean: (self.mean * one + other.mean * two) / (one + two), error: (one + two).sqrt().recip() }
+    /// The difference from another. Loads drift meanwhile.
+    fn over(&self, other: &Estimate) -> Estimate {
+        let error = (self.error.powi(2) + other.error.powi(2) + DRIFT.powi(2)).sqrt();
+        Estimate { mean: self.mean - other.mean, error }
     }
 
     /// Of gains that are known with these weights, what another one is to be expected to be; `None` of fewer than [`FEWEST_KNOWN`]. Where one
     /// weighs most of all, its spread is not known, and the error is large.
-    fn expected(known: &[(f64, f64)]) -> Option<Gain> {
+    fn expected(known: &[(f64, f64)]) -> Option<Estimate> {
         let whole: f64 = known.iter().map(|(weight, _)| weight).sum();
         // So many that weigh alike would tell as much.
         let count = whole.powi(2) / known.iter().map(|(weight, _)| weight.powi(2)).sum::<f64>();
         let mean = known.iter().map(|(weight, gain)| weight * gain).sum::<f64>() / whole;
         let spread = known.iter().map(|(weight, gain)| weight * (gain - mean).powi(2)).sum::<f64>() / whole;
         let error = (spread * count / (count - 1.0) * (1.0 + 1.0 / count)).sqrt();
-        (known.len() >= FEWEST_KNOWN && error.is_finite()).then_some(Gain { mean, error })
+        (known.len() >= FEWEST_KNOWN && error.is_finite()).then_some(Estimate { mean, error })
     }
 }
 
@@ -201,7 +184,7 @@ struct Met {
 #[derive(Clone, Debug)]
 struct Challenger {
     setting: Setting,
-    expected: Option<Gain>,
+    expected: Option<Estimate>,
 }
 
 impl Challenger {
@@ -215,7 +198,7 @@ impl Challenger {
 #[derive(Clone, Debug)]
 struct Duel {
     best: Setting,
-    expected: Option<Gain>,
+    expected: Option<Estimate>,
     /// Turns that were begun.
     turns: usize,
     is_settling: bool,
@@ -229,39 +212,28 @@ fn is_bests_turn(turn: usize) -> bool {
 }
 
 impl Duel {
-    /// The mean gain of the best over what was found, over pairs that are whole, and how many these are.
-    fn gain(&self) -> Option<(usize, Gain)> {
+    /// The gain of the best over what was found, over pairs that are whole, and how many these are.
+    fn gain(&self) -> Option<(usize, Estimate)> {
         let gains: Vec<f64> = self.scores[0].iter().zip(&self.scores[1]).map(|(best, found)| best - found).collect();
-        let count = gains.len() as f64;
-        let mean = gains.iter().sum::<f64>() / count;
-        let variance = gains.iter().map(|gain| (gain - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        (gains.len() > 1).then(|| (gains.len(), Gain { mean, error: (variance / count).sqrt() }))
+        Some((gains.len(), Estimate::of_values(&gains)?))
     }
 
     /// What comes of it after so many pairs; `None` where that is not sure yet.
-    fn verdict(&self, pairs: usize, measured: Gain) -> Option<Verdict> {
+    fn verdict(&self, pairs: usize, measured: Estimate) -> Option<Verdict> {
         let is_last = pairs >= PAIRS.1;
         let sure = measured.error * SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
-        let is_better = match self.expected {
+        let Estimate { mean, error } = measured;
+        let (gain, is_better, is_worse) = match self.expected {
             // A gain that comes slowly, as that of memory, shows less in turns than it is: what was swapped or written under one setting is
             // there under the other. So what served other loads better stays unless it does harm, or as much as says the contrary was measured.
-            Some(expected) if measured.mean + sure >= 0.0 => {
-                let gain = expected.with(&measured);
-                let is_better = measured.mean > 0.0 || gain.mean > LEAST_GAIN;
-                return (measured.mean > 0.0 || is_last).then_some(if is_better {
-                    Verdict::Better(gain)
-                } else {
-                    Verdict::NotBetter
-                });
+            Some(expected) => {
+                let gain = by_precision((expected.mean, expected.error), (mean, error));
+                let does_harm = mean.is_nan() || mean + sure < 0.0;
+                (gain, !does_harm && (mean > 0.0 || is_last && gain > LEAST_GAIN), does_harm)
             }
-            Some(_) => false,
-            None => measured.mean > LEAST_GAIN.max(sure),
+            None => (mean, mean > LEAST_GAIN.max(sure), mean.is_nan() || mean + sure < LEAST_GAIN),
         };
-        if is_better {
-            return Some(Verdict::Better(measured));
-        }
-        let is_hopeless = measured.mean.is_nan() || measured.mean + sure < LEAST_GAIN;
-        (is_hopeless || is_last).then_some(Verdict::NotBetter)
+        if is_better { Some(Verdict::Better(gain)) } else { (is_worse || is_last).then_some(Verdict::NotBetter) }
     }
 }
 
@@ -269,7 +241,7 @@ impl Duel {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     /// By so much.
-    Better(Gain),
+    Better(f64),
     /// Or not for sure.
     NotBetter,
 }
@@ -414,7 +386,7 @@ impl Tuner {
             row: judged.iter().rev().find_map(|(_, fingerprint)| Some(fingerprint.as_ref()?.row.clone())).unwrap_or_default(),
             pattern: Pattern::of(&last.features),
             longest_s: outcomes().map(|outcome| outcome.max_response_s).fold(0.0, f64::max),
-            scores: Scores::of(judged.iter().map(|(window, _)| window), &self.preference)?,
+            scores: Estimate::of(judged.iter().map(|(window, _)| window), &self.preference)?,
             streams: judged.iter().map(|(window, _)| streams(window)).fold(f64::INFINITY, f64::min),
         })
     }
@@ -446,20 +418,24 @@ impl Tuner {
         (seeds, said)
     }
 
+    /// The cases of this device: how far each is from a load, the setting under which it was seen, and the gains over that of all settings.
+    fn lived(&self, device: &str, point: &Point) -> impl Iterator<Item = (f64, usize, Vec<Option<f64>>)> {
+        let columns = Columns::of(&self.experience.features);
+        self.experience.cases.iter().filter(move |case| case.device == device).filter_map(move |case| {
+            let theirs = columns.point(|column| case.features.get(column).copied().flatten().map(f64::from));
+            let ranked = case.ranked(&self.preference);
+            let under = ranked.get(case.under).copied().flatten()?;
+            let gains = ranked.into_iter().map(|score| Some(score? - under)).collect();
+            Some((load_distance(&theirs, point), case.under, gains))
+        })
+    }
+
     /// What served known loads like this one best, of the cases of this device.
     fn known(&self, device: &str, point: &Point) -> Vec<Setting> {
-        let columns = Columns::of(&self.experience.features);
-        let cases = self.experience.cases.iter().filter(|case| case.device == device);
-        let alike = cases.filter(|case| {
-            let theirs = columns.point(|column| case.features.get(column).copied().flatten().map(f64::from));
-            load_distance(&theirs, point) < ANOTHER
-        });
         let mut known: Vec<(f64, &String)> = Vec::new();
-        for case in alike {
-            let ranked = case.ranked(&self.preference);
-            let under = ranked.get(case.under).copied().flatten();
-            let gains = self.experience.settings.iter().zip(ranked).filter_map(|(name, score)| Some((score? - under?, name)));
-            known.extend(gains.filter(|(gain, _)| *gain > merit::TOLERANCE));
+        for (_, _, gains) in self.lived(device, point).filter(|(apart, ..)| *apart < ANOTHER) {
+            let named = self.experience.settings.iter().zip(gains).filter_map(|(name, gain)| Some((gain?, name)));
+            known.extend(named.filter(|(gain, _)| *gain > merit::TOLERANCE));
         }
         known.sort_by(|a, b| b.0.total_cmp(&a.0));
         known.into_iter().filter_map(|(_, name)| Setting::parse(name).ok()).collect()
@@ -468,21 +444,17 @@ impl Tuner {
     /// What served the known loads of this device better than what was found did, the most promising first: the best of each scheduler, then
     /// the second best of each. The nearer a load is, the more it tells; but each tells of the device.
     fn expected(&self, device: &str, point: &Point) -> Vec<Challenger> {
-        let (found, columns) = (self.found.to_string(), Columns::of(&self.experience.features));
-        let cases = self.experience.cases.iter().filter(|case| case.device == device);
+        let found = self.found.to_string();
         let mut known: Vec<Vec<(f64, f64)>> = vec![Vec::new(); self.experience.settings.len()];
-        for case in cases.filter(|case| self.experience.settings.get(case.under) == Some(&found)) {
-            let theirs = columns.point(|column| case.features.get(column).copied().flatten().map(f64::from));
-            let weight = (1.0 + load_distance(&theirs, point) / ANOTHER).recip();
-            let ranked = case.ranked(&self.preference);
-            let Some(under) = ranked.get(case.under).copied().flatten() else { continue };
-            for (known, score) in known.iter_mut().zip(ranked) {
-                known.extend(score.map(|score| (weight, score - under)));
+        for (apart, under, gains) in self.lived(device, point) {
+            if self.experience.settings.get(under) == Some(&found) {
+                let weight = (1.0 + apart / ANOTHER).recip();
+                known.iter_mut().zip(gains).for_each(|(known, gain)| known.extend(gain.map(|gain| (weight, gain))));
             }
         }
         let named = self.experience.settings.iter().zip(&known).filter(|(name, _)| **name != found);
-        let expected = named.filter_map(|(name, known)| Some((Setting::parse(name).ok()?, Gain::expected(known)?)));
-        let mut better: Vec<(Setting, Gain)> = expected.filter(|(_, gain)| gain.mean > LEAST_GAIN).collect();
+        let expected = named.filter_map(|(name, known)| Some((Setting::parse(name).ok()?, Estimate::expected(known)?)));
+        let mut better: Vec<(Setting, Estimate)> = expected.filter(|(_, gain)| gain.mean > LEAST_GAIN).collect();
         better.sort_by(|a, b| b.1.mean.total_cmp(&a.1.mean));
         let ranking: Vec<Setting> = better.iter().map(|(setting, _)| setting.clone()).collect();
         let gain = |setting: &Setting| better.iter().find(|(other, _)| other == setting).map(|(_, gain)| *gain);
@@ -511,7 +483,7 @@ impl Tuner {
         if self.challengers.is_empty() {
             self.search(quarry, Some(windows), plant)
         } else {
-            self.next_challenger(KNOWN.to_owned(), plant)
+            self.next_challenger("what served other loads of this device".to_owned(), plant)
         }
     }
 
@@ -633,9 +605,11 @@ impl Tuner {
         if self.rate(&windows).is_none_or(|rated| rated.starves()) {
             return self.next_challenger(format!("a stream starves under {best}"), plant);
         }
-        let now = Scores::of(windows.iter(), &self.preference);
+        let now = Estimate::of(windows.iter(), &self.preference);
         let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
-        let Some((gain, error)) = gain else { return self.next_challenger(format!("{best}: nothing was done"), plant) };
+        let Some(Estimate { mean: gain, error }) = gain else {
+            return self.next_challenger(format!("{best}: nothing was done"), plant);
+        };
         let came = format!("{best} is {} than {} was, give or take {:.0}%", percent(gain), self.found, 100.0 * error);
         if gain > LEAST_GAIN.max(SURE * error) {
             return self.keep(best, gain, format!("{came}: it stays"));
@@ -783,11 +757,11 @@ impl Tuner {
         match duel.verdict(pairs, measured) {
             Some(Verdict::Better(gain)) => {
                 // What was watched at first may have been a load that only began, in a memory that was empty.
-                if let Some((yardstick, scores)) = self.yardstick.as_mut().zip(Scores::of_turns(&duel.scores[1])) {
+                if let Some((yardstick, scores)) = self.yardstick.as_mut().zip(Estimate::of_values(&duel.scores[1])) {
                     yardstick.scores = scores;
                 }
                 let why = format!("{came}: it stays");
-                self.keep(best, gain.mean, why)
+                self.keep(best, gain, why)
             }
             Some(Verdict::NotBetter) => self.next_challenger(came, plant),
             None => Decision::set(next, came + ": not sure yet"),
@@ -808,10 +782,10 @@ impl Tuner {
             return Decision::keep("kept");
         }
         kept.checked *= 2;
-        let now = Scores::of(std::mem::take(&mut kept.windows).iter(), &self.preference);
+        let now = Estimate::of(std::mem::take(&mut kept.windows).iter(), &self.preference);
         let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
         match (gain, &self.kept) {
-            (Some((gain, error)), Some((setting, _))) if gain < -SURE * error && *setting != self.found => {
+            (Some(Estimate { mean: gain, error }), Some((setting, _))) if gain < -SURE * error && *setting != self.found => {
                 self.challengers = VecDeque::from([Challenger::tried(setting.clone())]);
                 self.next_challenger(format!("{} than what was found", percent(gain)), plant)
             }
@@ -982,15 +956,15 @@ mod tests {
 
     #[test]
     fn what_near_loads_gained_is_expected_more_than_what_far_ones_did() {
-        let alike = Gain::expected(&[(1.0, 0.1), (1.0, 0.2), (1.0, 0.3)]).unwrap();
+        let alike = Estimate::expected(&[(1.0, 0.1), (1.0, 0.2), (1.0, 0.3)]).unwrap();
         // The spread of another one, and that of the mean of three.
         assert!((alike.mean - 0.2).abs() < 1e-12 && (alike.error - 0.1 * (1.0 + 1.0 / 3.0_f64).sqrt()).abs() < 1e-12, "{alike:?}");
-        let near = Gain::expected(&[(1.0, 0.3), (1.0, 0.3), (1.0, 0.3), (0.5, -0.1), (0.5, -0.1)]).unwrap();
+        let near = Estimate::expected(&[(1.0, 0.3), (1.0, 0.3), (1.0, 0.3), (0.5, -0.1), (0.5, -0.1)]).unwrap();
         assert!(near.mean > 0.19 && near.error > 0.1, "{near:?}");
-        let one = Gain::expected(&[(1.0, 0.3), (0.01, 0.1), (0.01, 0.1)]).unwrap();
+        let one = Estimate::expected(&[(1.0, 0.3), (0.01, 0.1), (0.01, 0.1)]).unwrap();
         assert!(one.mean > 0.29 && one.error > 0.1, "one load is most of what is known: {one:?}");
-        assert_eq!(Gain::expected(&[(1.0, 0.3), (1.0, 0.3)]), None, "two loads");
-        assert_eq!(Gain::expected(&[]), None);
+        assert_eq!(Estimate::expected(&[(1.0, 0.3), (1.0, 0.3)]), None, "two loads");
+        assert_eq!(Estimate::expected(&[]), None);
     }
 
     #[test]
@@ -1002,9 +976,9 @@ mod tests {
             is_settling: false,
             scores: Default::default(),
         };
-        let known = duel(Some(Gain { mean: 0.1, error: 0.1 }));
-        let measured = |mean: f64, error: f64| Gain { mean, error };
-        assert!(matches!(known.verdict(3, measured(0.001, 0.05)), Some(Verdict::Better(gain)) if gain.mean > 0.0));
+        let known = duel(Some(Estimate { mean: 0.1, error: 0.1 }));
+        let measured = |mean: f64, error: f64| Estimate { mean, error };
+        assert!(matches!(known.verdict(3, measured(0.001, 0.05)), Some(Verdict::Better(gain)) if gain > 0.0));
         assert_eq!(known.verdict(3, measured(-0.01, 0.05)), None);
         assert!(matches!(known.verdict(5, measured(-0.01, 0.05)), Some(Verdict::Better(_))));
         assert_eq!(known.verdict(5, measured(-0.02, 0.01)), Some(Verdict::NotBetter), "that says more than other loads do");
@@ -1012,7 +986,7 @@ mod tests {
         let unknown = duel(None);
         assert_eq!(unknown.verdict(3, measured(0.01, 0.05)), None);
         assert_eq!(unknown.verdict(5, measured(0.01, 0.05)), Some(Verdict::NotBetter));
-        assert_eq!(unknown.verdict(3, measured(0.2, 0.05)), Some(Verdict::Better(measured(0.2, 0.05))));
+        assert_eq!(unknown.verdict(3, measured(0.2, 0.05)), Some(Verdict::Better(0.2)));
         assert_eq!(unknown.verdict(3, measured(f64::NAN, 0.05)), Some(Verdict::NotBetter));
         assert_eq!(known.verdict(3, measured(f64::NAN, 0.05)), Some(Verdict::NotBetter));
     }

@@ -1,15 +1,12 @@
 //! The paper's two stages in turn: a generation is bred on evaluations of its individuals, then tested on random workloads.
 
 use learn::Setting;
+use learn::search::Genome;
 use learn::search::ioperf::{Converter, Optimizer, POPULATION, Pattern, fitness};
-use learn::search::{Genome, Space};
 
 use super::Plan;
-use super::machine::{Got, Kernel, pattern, simulate};
+use super::machine::{Got, Kernel, Run, pattern};
 use crate::pool::Crew;
-
-/// The tunables of the host in the chromosome.
-const HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
 
 /// A workload under what the population has for it, and under the default.
 pub struct Test {
@@ -43,8 +40,7 @@ impl Evolution {
     /// It was interrupted.
     pub fn run(plan: Plan, crew: Crew) -> anyhow::Result<Evolution> {
         let kernel = Kernel::OF_THE_PAPER;
-        let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
-        let space = Space::new(&brief.candidates, false, sim::host::TUNABLES.iter().filter(|tunable| HOST.contains(&tunable.name)));
+        let (default, space) = (kernel.default()?, kernel.space(false)?);
         let mut optimizer = Optimizer::new(Converter::new(space.clone()), POPULATION, plan.seed);
         let Plan { generations, tests, evaluation_s, test_s, .. } = plan;
         let mut all = Vec::new();
@@ -52,7 +48,8 @@ impl Evolution {
             let unrated: Vec<(Pattern, Genome)> = optimizer.unrated().collect();
             let what = format!("evaluating generation {} of {generations}", generation + 1);
             let rated = crew.map(&what, &unrated, |(pattern, genome)| {
-                simulate(pattern, &default, &space.setting(genome), evaluation_s, plan.seed, crew.monitor)
+                let run = Run { pattern, default: &default, seconds: evaluation_s, seed: plan.seed };
+                run.simulate(&space.setting(genome), crew.monitor)
             })?;
             let fitness: Vec<f64> = unrated
                 .iter()
@@ -66,8 +63,9 @@ impl Evolution {
                 let pattern = pattern("ioperf test", plan.seed, number);
                 let solution = optimizer.solution(&pattern).map(|one| space.setting(&one.genome));
                 let solution: Setting = solution.unwrap_or_else(|| default.clone());
-                let run = |setting: &Setting| simulate(&pattern, &default, setting, test_s, number as u64, crew.monitor);
-                Ok(Test { generation, pattern, ours: run(&solution)?, default: run(&default)? })
+                let run = Run { pattern: &pattern, default: &default, seconds: test_s, seed: number as u64 };
+                let (ours, default) = (run.simulate(&solution, crew.monitor)?, run.simulate(&default, crew.monitor)?);
+                Ok(Test { generation, pattern, ours, default })
             })?;
             all.extend(tested);
             optimizer.breed();

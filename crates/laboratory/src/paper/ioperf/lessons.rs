@@ -16,13 +16,11 @@ use learn::search::{Bayes, Genome, Rated, Search, Space, Start};
 use learn::{Preference, Setting, Window};
 
 use super::Plan;
-use super::machine::{self, Kernel, observe, pattern};
+use super::machine::{self, Kernel, Run, pattern};
 use crate::bench::{Observed, tails};
-use crate::gather::cases_of;
+use crate::gather::{cases_of, served};
 use crate::pool::Crew;
 
-/// The tunables of the host that are genes, as in the paper.
-const HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
 /// Settings of each scheduler that are remembered of every workload.
 const REMEMBERED: usize = 4;
 /// The places of its range at which a gene is tried by itself.
@@ -34,8 +32,7 @@ const PLACES: [f64; 4] = [0.0, 0.25, 0.75, 1.0];
 /// It was interrupted.
 pub fn learn(plan: Plan, kernel: &Kernel, crew: Crew) -> anyhow::Result<Experience> {
     let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
-    let host = sim::host::TUNABLES.iter().filter(|tunable| HOST.contains(&tunable.name));
-    let space = Space::new(&brief.candidates, true, host);
+    let space = kernel.space(true)?;
     let mut school = School::new(plan, kernel, default.clone(), crew)?;
     let mut seeds: Vec<Genome> = std::iter::once(&default).chain(&brief.candidates).filter_map(|it| space.genome(it)).collect();
     school.rate(&space, &seeds)?;
@@ -102,8 +99,7 @@ impl<'a> School<'a> {
             crew,
         };
         let every: Vec<usize> = (0..plan.lessons).collect();
-        school.standard =
-            crew.map(&school.says(), &every, |&number| Ok(served(&school.run(number, number, &school.default)?)))?;
+        school.standard = crew.map(&school.says(), &every, |&number| school.served(number, &school.default))?;
         Ok(school)
     }
 
@@ -112,7 +108,13 @@ impl<'a> School<'a> {
     }
 
     fn run(&self, number: usize, seed: usize, setting: &Setting) -> anyhow::Result<Observed> {
-        observe(&self.patterns[number], &self.default, setting, self.plan.lesson_s, seed as u64, self.crew.monitor)
+        let (pattern, seconds) = (&self.patterns[number], self.plan.lesson_s);
+        Run { pattern, default: &self.default, seconds, seed: seed as u64 }.observe(setting, self.crew.monitor)
+    }
+
+    /// How a setting serves a workload.
+    fn served(&self, number: usize, setting: &Setting) -> anyhow::Result<Option<Served>> {
+        Ok(served(self.run(number, number, setting)?.steered.steering().windows()))
     }
 
     /// Runs what was not run before.
@@ -128,8 +130,7 @@ impl<'a> School<'a> {
         let each: Vec<(usize, &Setting)> =
             new.values().flat_map(|setting| (0..count).map(move |number| (number, setting))).collect();
         let got = self.crew.map(&self.says(), &each, |&(number, setting)| {
-            let ran = served(&self.run(number, number, setting)?);
-            Ok(ran.zip(self.standard[number]).map(|(ran, standard)| relative(&ran, &standard)))
+            Ok(self.served(number, setting)?.zip(self.standard[number]).map(|(ran, standard)| relative(&ran, &standard)))
         })?;
         let rated: Vec<Option<Rated>> = got.chunks(count).map(mean).collect();
         self.rated.extend(new.into_iter().zip(rated).map(|((name, setting), rated)| (name, (setting, rated))));
@@ -203,12 +204,6 @@ fn relative(ran: &Served, standard: &Served) -> Served {
     }
 }
 
-/// How a run was served, without its first third, in which caches fill.
-fn served(ran: &Observed) -> Option<Served> {
-    let windows = ran.steered.steering().windows();
-    Served::of(windows[windows.len() / 3..].iter().map(|window| &window.outcome))
-}
-
 /// Geometric means; `None` if nothing was done in any of them.
 fn mean(all: &[Option<Served>]) -> Option<Rated> {
     let all: Vec<Served> = all.iter().copied().collect::<Option<_>>()?;
@@ -231,10 +226,11 @@ fn mean(all: &[Option<Served>]) -> Option<Rated> {
 /// Never, for settings that were written by this program.
 pub fn best_constant(learned: &Experience) -> anyhow::Result<Option<Setting>> {
     let preference = machine::preference()?;
-    let total = |place: usize| -> f64 {
-        let scores = learned.cases.iter().map(|case| case.ranked(&preference).get(place).copied().flatten());
-        scores.map(|score| score.unwrap_or(f64::NEG_INFINITY)).sum()
-    };
-    let best = (0..learned.settings.len()).max_by(|a, b| total(*a).total_cmp(&total(*b)));
+    let mut totals = vec![0.0; learned.settings.len()];
+    for case in &learned.cases {
+        let scores = case.ranked(&preference).into_iter().map(|score| score.unwrap_or(f64::NEG_INFINITY));
+        totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
+    }
+    let best = (0..totals.len()).max_by(|a, b| totals[*a].total_cmp(&totals[*b]));
     Ok(best.filter(|best| *best > 0).map(|best| Setting::parse(&learned.settings[best])).transpose()?)
 }

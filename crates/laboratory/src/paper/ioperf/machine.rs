@@ -5,6 +5,7 @@ use std::sync::Arc;
 use block::Nanos;
 use learn::controller::{Brief, Fixed};
 use learn::experience::{Experience, Served, WINDOW};
+use learn::search::Space;
 use learn::search::ioperf::Pattern;
 use learn::{Controller, Preference, Setting};
 use sim::host::HostSettings;
@@ -18,6 +19,8 @@ use crate::world::{Device, World};
 /// See the setup of the page.
 const DISK: &str = "sata7200@1";
 const HOST: &str = "memory_mib=512,swap_mib=1024,anonymous_mib=128";
+/// The tunables of the host in the chromosome.
+const GENES_OF_HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
 /// Of the beginning of a run so many seconds are not judged: files are opened, memory is empty.
 const SETTLES_S: u64 = 10;
 
@@ -62,6 +65,15 @@ impl Kernel {
     pub fn brief_of(&self, seed: u64, experience: Arc<Experience>) -> anyhow::Result<Brief> {
         let candidates = self.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
         Ok(Brief { preference: preference()?, candidates, seed, experience })
+    }
+
+    /// The genes: which scheduler, its tunables if `tunes` is set, and the paper's tunables of the host.
+    ///
+    /// # Errors
+    /// As [`default`](Kernel::default).
+    pub fn space(&self, tunes: bool) -> anyhow::Result<Space> {
+        let host = sim::host::TUNABLES.iter().filter(|tunable| GENES_OF_HOST.contains(&tunable.name));
+        Ok(Space::new(&self.brief(0)?.candidates, tunes, host))
     }
 }
 
@@ -127,66 +139,61 @@ fn world() -> anyhow::Result<World> {
     Ok(World { host: HostSettings::parse(HOST)?, ..Device::parse(DISK)?.world()? })
 }
 
-fn bench(pattern: &Pattern, seconds: u64, seed: u64) -> anyhow::Result<Bench> {
-    Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world()?, seed)
+/// A run of a pattern on the machine.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// What is asked.
+    pub pattern: &'a Pattern,
+    /// What is in force at the beginning.
+    pub default: &'a Setting,
+    /// How long.
+    pub seconds: u64,
+    /// Of its requests.
+    pub seed: u64,
 }
 
-/// What a pattern gets under a setting for so many seconds: the paper's Simulator.
-///
-/// # Errors
-/// It was interrupted.
-pub fn simulate(
-    pattern: &Pattern,
-    default: &Setting,
-    setting: &Setting,
-    seconds: u64,
-    seed: u64,
-    monitor: &dyn Monitor,
-) -> anyhow::Result<Got> {
-    let observed = observe(pattern, default, setting, seconds, seed, monitor)?;
-    let settles = Nanos::from_secs_f64(SETTLES_S.min(seconds / 3) as f64);
-    let windows = observed.steered.steering().windows().iter().filter(|window| window.from >= settles);
-    let served = Served::of(windows.map(|window| &window.outcome));
-    let (tally, busy_s) = (observed.outcome.tally, observed.outcome.busy.as_secs_f64());
-    let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
-    let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
-    Ok(match served {
-        Some(served) => Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning },
-        None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, positioning: None },
-    })
-}
+impl Run<'_> {
+    fn steered(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
+        let Run { pattern, default, seconds, seed } = *self;
+        let bench = Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world()?, seed)?;
+        bench.run(default, controller, false, monitor)
+    }
 
-/// A run of a pattern under a setting, as it can be remembered.
-///
-/// # Errors
-/// It was interrupted.
-pub fn observe(
-    pattern: &Pattern,
-    default: &Setting,
-    setting: &Setting,
-    seconds: u64,
-    seed: u64,
-    monitor: &dyn Monitor,
-) -> anyhow::Result<Observed> {
-    let watcher = Box::new(Fixed::new(setting.clone(), WINDOW));
-    bench(pattern, seconds, seed)?.run(default, watcher, false, monitor)
-}
+    /// Under a setting, as it can be remembered.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn observe(&self, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
+        self.steered(Box::new(Fixed::new(setting.clone(), WINDOW)), monitor)
+    }
 
-/// What a controller has in force after so many seconds of a workload, and when it last changed anything, in seconds.
-///
-/// # Errors
-/// It was interrupted.
-pub fn steer(
-    pattern: &Pattern,
-    default: &Setting,
-    controller: Box<dyn Controller>,
-    seconds: u64,
-    seed: u64,
-    monitor: &dyn Monitor,
-) -> anyhow::Result<Setting> {
-    let observed = bench(pattern, seconds, seed)?.run(default, controller, false, monitor)?;
-    let last = observed.steered.steering().decided().last().map(|decided| (*decided.to).clone());
-    Ok(last.unwrap_or_else(|| default.clone()))
+    /// What the pattern gets under a setting: the paper's Simulator.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn simulate(&self, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Got> {
+        let observed = self.observe(setting, monitor)?;
+        let settles = Nanos::from_secs_f64(SETTLES_S.min(self.seconds / 3) as f64);
+        let windows = observed.steered.steering().windows().iter().filter(|window| window.from >= settles);
+        let served = Served::of(windows.map(|window| &window.outcome));
+        let (tally, busy_s) = (observed.outcome.tally, observed.outcome.busy.as_secs_f64());
+        let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
+        let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
+        Ok(match served {
+            Some(served) => Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning },
+            None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, positioning: None },
+        })
+    }
+
+    /// What a controller has in force at the end.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn steer(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Setting> {
+        let observed = self.steered(controller, monitor)?;
+        let last = observed.steered.steering().decided().last().map(|decided| (*decided.to).clone());
+        Ok(last.unwrap_or_else(|| self.default.clone()))
+    }
 }
 
 #[cfg(test)]
@@ -206,8 +213,8 @@ mod tests {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             pool.install(|| {
                 let controller = controller::parse(name).unwrap().build(&kernel.brief(3).unwrap());
-                let bench = bench(&pattern, 12, 1).unwrap();
-                let observed = bench.run(&kernel.default().unwrap(), controller, false, &Quiet::default()).unwrap();
+                let run = Run { pattern: &pattern, default: &kernel.default().unwrap(), seconds: 12, seed: 1 };
+                let observed = run.steered(controller, &Quiet::default()).unwrap();
                 format!("{:?}", observed.steered.steering().decided())
             })
         };

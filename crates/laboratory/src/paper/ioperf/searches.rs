@@ -7,7 +7,7 @@ use learn::Setting;
 use learn::search::ioperf::Pattern;
 use twin::controller;
 
-use super::machine::{Got, Kernel, pattern, simulate, steer};
+use super::machine::{Got, Kernel, Run, pattern};
 use super::{Plan, lessons};
 use crate::pool::Crew;
 
@@ -76,6 +76,7 @@ impl Searched {
         let default = kernel.default()?;
         let learned = Arc::new(lessons::learn(plan, kernel, crew)?);
         let patterns: Vec<Pattern> = (0..plan.workloads).map(|number| pattern("ioperf search", plan.seed, number)).collect();
+        let run = |load: usize, seconds| Run { pattern: &patterns[load], default: &default, seconds, seed: load as u64 };
         let schedulers = kernel.schedulers.iter().filter(|name| **name != kernel.found).map(|name| Setting::parse(name));
         let mut constants: Vec<Setting> = schedulers.collect::<Result<_, _>>()?;
         constants.extend(lessons::best_constant(&learned)?);
@@ -86,7 +87,7 @@ impl Searched {
             let experience = if contestant.knows { learned.clone() } else { Arc::default() };
             let brief = kernel.brief_of(plan.seed.wrapping_add(load as u64), experience)?;
             let chosen = controller::parse(contestant.typed)?.build(&brief);
-            steer(&patterns[load], &default, chosen, plan.search_s, load as u64, crew.monitor)
+            run(load, plan.search_s).steer(chosen, crew.monitor)
         })?;
         let fixed = (0..patterns.len()).flat_map(|load| constants.iter().map(move |setting| (load, setting.clone())));
         let ended = steered.iter().map(|(load, _)| *load).zip(ends);
@@ -99,7 +100,7 @@ impl Searched {
         }
         let runs: Vec<(&(usize, String), &&Setting)> = runs.iter().collect();
         let got = crew.map(&format!("settings by themselves, {}", kernel.name), &runs, |((load, _), setting)| {
-            simulate(&patterns[*load], &default, setting, plan.test_s, *load as u64, crew.monitor)
+            run(*load, plan.test_s).simulate(setting, crew.monitor)
         })?;
         let got: BTreeMap<&(usize, String), Got> = runs.into_iter().map(|(key, _)| key).zip(got).collect();
         let of = |load: usize, setting: &Setting| got.get(&(load, setting.to_string())).copied();
