@@ -284,10 +284,11 @@ mod tests {
     }
 
     /// What is seen of these pages.
+    /// All that happened: a machine that has just begun takes what is said of later for the future.
     fn seen(formats: &Formats, pages: [Vec<Page>; 2]) -> Vec<Event> {
         let (_root, mut eyes) = eyes(formats, pages);
         let mut events = Vec::new();
-        eyes.read(&mut events).unwrap();
+        eyes.finish(&mut events).unwrap();
         events
     }
 
