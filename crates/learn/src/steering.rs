@@ -145,6 +145,11 @@ impl Steering {
         &self.decided
     }
 
+    /// What the controller leaves in force if it ends now.
+    pub fn left(&self) -> Option<Setting> {
+        self.controller.leaves().or(self.setting.as_deref()).cloned()
+    }
+
     /// Every window so far.
     pub fn windows(&self) -> &[Window] {
         &self.windows

@@ -419,17 +419,22 @@ impl Daemon {
         found
     }
 
-    /// Ends it: what is to be put back is put back.
+    /// Ends it: what is to be put back is put back, and what stays is what was chosen, not what is only on trial.
     pub fn end(&mut self, now: Moment) {
         self.keep_pools();
         let mut came = Vec::new();
         for (identity, watched) in &mut self.devices {
             came.extend(watched.end_lesson(now.at, "the agent ends").into_iter().map(|one| (identity.name.clone(), one)));
-            if watched.settings().exit == Exit::Restore && *watched.acts() == Acts::Yes {
-                match watched.restore(now.at) {
-                    Ok(news) => came.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
-                    Err(reason) => warn!(device = identity.name, "cannot put back what was there before: {reason}"),
-                }
+            if *watched.acts() != Acts::Yes {
+                continue;
+            }
+            let news = match watched.settings().exit {
+                Exit::Keep => Ok(watched.leave(now.at)),
+                Exit::Restore => watched.restore(now.at),
+            };
+            match news {
+                Ok(news) => came.extend(news.into_iter().map(|one| (identity.name.clone(), one))),
+                Err(reason) => warn!(device = identity.name, "cannot put back what was there before: {reason}"),
             }
         }
         came.into_iter().for_each(|(name, news)| self.tell(now, &name, news));

@@ -294,6 +294,18 @@ fn what_is_to_be_kept_at_the_end_is_kept() {
 }
 
 #[test]
+fn what_is_only_on_trial_is_not_kept_at_the_end() {
+    let mut scene = Scene::new("mode = \"act\"\nexit = \"keep\"\ncontroller = \"random:child_ms=1000\"\nchanges_per_minute = 60");
+    while scene.device.scheduler() == "mq-deadline" {
+        scene.pass(1, 5);
+        assert!(scene.now_s < 60, "nothing is tried");
+    }
+    scene.daemon.end(scene.moment());
+    assert_eq!(scene.device.scheduler(), "mq-deadline");
+    assert!(scene.last(Kind::Set).why.contains("only on trial"));
+}
+
+#[test]
 fn a_rival_makes_it_stand_down_until_it_is_told_otherwise() {
     let mut scene = Scene::new("mode = \"act\"");
     fs::create_dir_all(scene.root.path().join("etc/udev/rules.d")).unwrap();

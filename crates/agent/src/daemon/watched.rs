@@ -602,6 +602,16 @@ impl Watched {
         self.start_anew(now);
         Ok(news)
     }
+
+    /// The agent ends and what is set stays: the controller says what is to be in force in place of what is only on trial.
+    pub fn leave(&mut self, now: Nanos) -> Vec<News> {
+        let mut news = Vec::new();
+        if let Some(left) = self.steering.left().filter(|left| *left != self.in_force) {
+            let why = "the agent ends, and what is only on trial does not stay";
+            self.steer(now, None, Kind::Set, &mut news, |steering, plant| steering.overrule(now, &left, why, plant));
+        }
+        news
+    }
 }
 
 /// The device's controller, with what may be set on it to choose among. Where no request is seen it is the one that goes by counters.

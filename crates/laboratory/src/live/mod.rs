@@ -115,7 +115,7 @@ pub fn steer(
     let (steering, settled_s, ran) = outcome?;
     let (has_ended, last) = (!steering.controller().searches(), steering.decided().last());
     Ok(Steered {
-        ends_with: last.filter(|_| has_ended).map_or(found, |last| (*last.to).clone()),
+        ends_with: steering.left().unwrap_or(found),
         has_ended,
         took_s: settled_s.unwrap_or_else(|| clock.elapsed().as_secs_f64()),
         why: last.map_or_else(String::new, |last| last.why.clone()),

@@ -76,6 +76,11 @@ pub trait Controller: Send {
         false
     }
 
+    /// What it would leave in force if it had to end now, if it is not what is in force: what is only on trial is nobody's choice.
+    fn leaves(&self) -> Option<&Setting> {
+        None
+    }
+
     /// Called if its host puts another setting in force than it decided, because that did harm which no window shows. Returns that as
     /// a decision.
     fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {

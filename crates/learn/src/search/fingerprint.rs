@@ -12,7 +12,8 @@ use crate::window::Window;
 /// Fewer calls tell too little: a share of reads would be off by chance as much as another load's.
 const FEWEST_CALLS: u64 = 50;
 
-/// The same of reads in order, of those that reach the device: where most calls write or are served by memory, a window has a handful of them.
+/// The same of reads in order. Of calls that read, too: a large one is many reads of the device, most of which are in order, and a dozen of those
+/// calls are off by chance as much as another load.
 const FEWEST_READS: f64 = 50.0;
 
 /// A window's description by [`names`], and where it lies.
@@ -36,11 +37,13 @@ pub(super) struct Calls {
 /// The share of reads in order, over as many windows as it takes to tell.
 #[derive(Clone, Copy, Debug, Default)]
 struct InOrder {
-    /// What is known of it.
-    share: Option<f64>,
+    /// What enough reads told last.
+    known: Option<f64>,
     /// Reads since then, and those of them that were in order.
     reads: f64,
     of_them: f64,
+    /// Calls that read since then.
+    calls: u64,
 }
 
 impl InOrder {
@@ -50,10 +53,16 @@ impl InOrder {
         let reads = of_reads * window.outcome.requests as f64;
         self.reads += reads;
         self.of_them += share * reads;
-        // The first few are better than nothing.
-        if self.reads >= FEWEST_READS || self.share.is_none() && self.reads > 0.0 {
-            *self = InOrder { share: Some(self.of_them / self.reads), ..InOrder::default() };
+        let asked = if window.outcome.calls.is_some() { self.calls as f64 } else { self.reads };
+        if self.reads.min(asked) >= FEWEST_READS {
+            *self = InOrder { known: Some(self.of_them / self.reads), ..InOrder::default() };
         }
+    }
+
+    /// What is known; before that the first few are better than nothing.
+    fn share(&self) -> Option<f64> {
+        let of_few = || (self.reads > 0.0).then(|| self.of_them / self.reads);
+        self.known.or_else(of_few)
     }
 }
 
@@ -61,6 +70,7 @@ impl Calls {
     pub fn event(&mut self, event: &Event) {
         if let Event::Returned { stream, op, bytes, .. } = event {
             self.reads += u64::from(*op == Op::Read);
+            self.in_order.calls += u64::from(*op == Op::Read);
             self.done += 1;
             self.bytes += bytes;
             self.streams.insert(*stream);
@@ -87,7 +97,7 @@ impl Calls {
             put("size_mean_bytes", self.bytes as f64 / done);
             put("streams", self.streams.len() as f64);
             put("sync_share", f64::NAN);
-            put("sequential_share", self.in_order.share.unwrap_or(f64::NAN));
+            put("sequential_share", self.in_order.share().unwrap_or(f64::NAN));
         }
         *self = Calls { in_order: self.in_order, ..Calls::default() };
         let point = Columns::described().point(|column| row.get(column).copied());

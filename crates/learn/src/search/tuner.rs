@@ -56,14 +56,17 @@ const SETTLES: Nanos = Nanos::from_millis(4_000);
 const PROVED: usize = 8;
 /// Pairs of turns after which a verification may end, and after which it has to.
 const PAIRS: (usize, usize) = (3, 5);
-/// By how many standard errors a mean of 3, 4, … pairs is significant: Student's t, 95% on one side.
+/// By how many standard errors a mean of 3, 4, … pairs is significant: Student's t, 95% on one side; and one of many.
 const SURE_OF_PAIRS: [f64; 3] = [2.92, 2.35, 2.13];
+const SURE_OF_MANY: f64 = 1.645;
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
 /// What two spans of a load differ by, whatever serves it.
 const DRIFT: f64 = 0.01;
 /// What is kept is compared with what was found after so many windows, and again after twice as many.
 const CHECKED: usize = 16;
+/// Tunables of the host that work at once. What the others bring, those of memory, shows after minutes, and turns are too short for it.
+const AT_ONCE: [&str; 2] = ["nr_requests", "read_ahead_kb"];
 /// A gain below this is not worth a change.
 const LEAST_GAIN: f64 = 0.005;
 /// Settings that are verified, one after the other, until one is better than what was found.
@@ -153,6 +156,12 @@ impl Estimate {
         (values.len() > 1).then(|| Estimate { mean, error: (variance / count).sqrt() })
     }
 
+    /// The same thing told by two that know nothing of each other.
+    fn with(&self, other: &Estimate) -> Estimate {
+        let mean = by_precision((self.mean, self.error), (other.mean, other.error));
+        Estimate { mean, error: self.error * other.error / self.error.hypot(other.error).max(f64::MIN_POSITIVE) }
+    }
+
     /// The difference from another. Loads drift meanwhile.
     fn over(&self, other: &Estimate) -> Estimate {
         let error = (self.error.powi(2) + other.error.powi(2) + DRIFT.powi(2)).sqrt();
@@ -177,7 +186,7 @@ impl Estimate {
 struct Met {
     point: Point,
     setting: Setting,
-    gain: f64,
+    gain: Estimate,
 }
 
 /// A setting that is to be verified, and what is expected of it if that is known of other loads.
@@ -199,6 +208,8 @@ impl Challenger {
 struct Duel {
     best: Setting,
     expected: Option<Estimate>,
+    /// Turns are too short for all that tells the two apart.
+    is_slow: bool,
     /// Turns that were begun.
     turns: usize,
     is_settling: bool,
@@ -212,26 +223,44 @@ fn is_bests_turn(turn: usize) -> bool {
 }
 
 impl Duel {
+    fn new(challenger: Challenger, found: &Setting) -> Duel {
+        let Challenger { setting: best, expected } = challenger;
+        let slow = |setting: &Setting| {
+            setting.host.iter().filter(|(name, _)| !AT_ONCE.contains(&name.as_str())).cloned().collect::<Vec<_>>()
+        };
+        let is_slow = slow(&best) != slow(found);
+        Duel { best, expected, is_slow, turns: 0, is_settling: true, scores: Default::default() }
+    }
+
     /// The gain of the best over what was found, over pairs that are whole, and how many these are.
     fn gain(&self) -> Option<(usize, Estimate)> {
         let gains: Vec<f64> = self.scores[0].iter().zip(&self.scores[1]).map(|(best, found)| best - found).collect();
         Some((gains.len(), Estimate::of_values(&gains)?))
     }
 
+    /// Whether what is known so far is for the best: of other loads, and turns have not said the contrary.
+    fn is_likely(&self) -> bool {
+        let turns = self.gain().filter(|(pairs, _)| *pairs >= PAIRS.0);
+        self.expected.is_some() && turns.is_none_or(|(_, measured)| measured.mean > 0.0)
+    }
+
     /// What comes of it after so many pairs; `None` where that is not sure yet.
     fn verdict(&self, pairs: usize, measured: Estimate) -> Option<Verdict> {
         let is_last = pairs >= PAIRS.1;
-        let sure = measured.error * SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
         let Estimate { mean, error } = measured;
-        let (gain, is_better, is_worse) = match self.expected {
-            // A gain that comes slowly, as that of memory, shows less in turns than it is: what was swapped or written under one setting is
-            // there under the other. So what served other loads better stays unless it does harm, or as much as says the contrary was measured.
+        let sure_of = SURE_OF_PAIRS.get(pairs - PAIRS.0).copied().unwrap_or(SURE);
+        let sure = error * sure_of;
+        let (gain, is_better, is_worse) = match &self.expected {
+            // What other loads of the device gained stays unless turns say that it does harm, or as much as tells the contrary. How far a few
+            // pairs differ tells little of how far they may be off; and of a gain that comes slowly they tell nothing: what was swapped or
+            // written under one setting is there under the other.
             Some(expected) => {
-                let gain = by_precision((expected.mean, expected.error), (mean, error));
+                let few = Estimate { mean, error: error * sure_of / SURE_OF_MANY };
+                let gain = if self.is_slow { *expected } else { expected.with(&few) };
                 let does_harm = mean.is_nan() || mean + sure < 0.0;
-                (gain, !does_harm && (mean > 0.0 || is_last && gain > LEAST_GAIN), does_harm)
+                (gain, !does_harm && (mean > 0.0 || is_last && gain.mean > LEAST_GAIN), does_harm)
             }
-            None => (mean, mean > LEAST_GAIN.max(sure), mean.is_nan() || mean + sure < LEAST_GAIN),
+            None => (measured, mean > LEAST_GAIN.max(sure), mean.is_nan() || mean + sure < LEAST_GAIN),
         };
         if is_better { Some(Verdict::Better(gain)) } else { (is_worse || is_last).then_some(Verdict::NotBetter) }
     }
@@ -241,7 +270,7 @@ impl Duel {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Verdict {
     /// By so much.
-    Better(f64),
+    Better(Estimate),
     /// Or not for sure.
     NotBetter,
 }
@@ -276,6 +305,8 @@ struct Quarry {
 struct Kept {
     load: WatchedLoad,
     is_settling: bool,
+    /// By how much turns have just shown it to be better: what was found would have that much less than the first windows have.
+    proved: Option<f64>,
     /// The windows since it was compared with what was found, and how many there are to be before it is again.
     windows: Vec<Window>,
     checked: usize,
@@ -292,8 +323,8 @@ pub struct Tuner {
     phase: Phase,
     calls: Calls,
     found: Setting,
-    /// What serves the load now, and by how much it is known to be better than what was found.
-    kept: Option<(Setting, f64)>,
+    /// What serves the load now, and by how much it is known to be better than what was found, if it is anything else.
+    kept: Option<(Setting, Option<Estimate>)>,
     space: Option<Space>,
     yardstick: Option<Yardstick>,
     /// Every trial of the load, in order.
@@ -475,7 +506,7 @@ impl Tuner {
         if let Some((_, Met { setting, gain, .. })) = near.min_by(|a, b| a.0.total_cmp(&b.0)) {
             let (setting, gain) = (setting.clone(), *gain);
             let why = format!("a load that was met before, which {setting} served better");
-            return self.keep(setting, gain, why);
+            return self.keep(setting, Some(gain), why);
         }
         let quarry = Quarry { span: (windows[1].0.from, now), pattern };
         self.to_search = Some(quarry);
@@ -612,7 +643,7 @@ impl Tuner {
         };
         let came = format!("{best} is {} than {} was, give or take {:.0}%", percent(gain), self.found, 100.0 * error);
         if gain > LEAST_GAIN.max(SURE * error) {
-            return self.keep(best, gain, format!("{came}: it stays"));
+            return self.keep(best, Some(Estimate { mean: gain, error }), format!("{came}: it stays"));
         }
         // Where it is no worse for sure, turns tell.
         if gain >= -SURE * error {
@@ -705,25 +736,28 @@ impl Tuner {
     /// The next one's turns; without one what was found stays, unless it was not yet searched for anything better.
     fn next_challenger(&mut self, said: String, plant: &dyn Plant) -> Decision {
         match (self.challengers.pop_front(), self.to_search) {
-            (Some(Challenger { setting: best, expected }), _) => {
-                let hope = expected.map_or_else(String::new, |gain| {
+            (Some(challenger), _) => {
+                let duel = Duel::new(challenger, &self.found);
+                let hope = duel.expected.map_or_else(String::new, |gain| {
                     format!(", to be expected {}, give or take {:.0}%,", percent(gain.mean), 100.0 * gain.error)
                 });
-                let why = format!("{said}; {best}{hope} and {} serve in turns", self.found);
-                let scores = Default::default();
-                self.phase = Phase::Verifying(Duel { best: best.clone(), expected, turns: 0, is_settling: true, scores });
+                let why = format!("{said}; {}{hope} and {} serve in turns", duel.best, self.found);
+                let best = duel.best.clone();
+                self.phase = Phase::Verifying(duel);
                 Decision::set(best, why)
             }
             (None, Some(quarry)) => self.search(quarry, None, plant),
-            (None, None) => self.keep(self.found.clone(), 0.0, format!("{said}; {} stays: nothing is better for sure", self.found)),
+            (None, None) => {
+                self.keep(self.found.clone(), None, format!("{said}; {} stays: nothing is better for sure", self.found))
+            }
         }
     }
 
-    fn keep(&mut self, setting: Setting, gain: f64, why: String) -> Decision {
+    fn keep(&mut self, setting: Setting, gain: Option<Estimate>, why: String) -> Decision {
         self.kept = Some((setting.clone(), gain));
         let load = WatchedLoad::new(self.began);
-        self.phase = Phase::Keeping(Kept { load, is_settling: true, windows: Vec::new(), checked: CHECKED });
-        Decision { expected_gain: (gain > 0.0).then_some(gain), ..Decision::set(setting, why) }
+        self.phase = Phase::Keeping(Kept { load, is_settling: true, proved: None, windows: Vec::new(), checked: CHECKED });
+        Decision { expected_gain: gain.map(|gain| gain.mean), ..Decision::set(setting, why) }
     }
 
     /// A turn, or its beginning, is over.
@@ -756,12 +790,11 @@ impl Tuner {
         );
         match duel.verdict(pairs, measured) {
             Some(Verdict::Better(gain)) => {
-                // What was watched at first may have been a load that only began, in a memory that was empty.
-                if let Some((yardstick, scores)) = self.yardstick.as_mut().zip(Estimate::of_values(&duel.scores[1])) {
-                    yardstick.scores = scores;
+                let decision = self.keep(best, Some(gain), format!("{came}: it stays"));
+                if let Phase::Keeping(kept) = &mut self.phase {
+                    kept.proved = Some(gain.mean);
                 }
-                let why = format!("{came}: it stays");
-                self.keep(best, gain, why)
+                decision
             }
             Some(Verdict::NotBetter) => self.next_challenger(came, plant),
             None => Decision::set(next, came + ": not sure yet"),
@@ -781,13 +814,20 @@ impl Tuner {
         if kept.windows.len() < kept.checked {
             return Decision::keep("kept");
         }
-        kept.checked *= 2;
         let now = Estimate::of(std::mem::take(&mut kept.windows).iter(), &self.preference);
-        let gain = now.zip(self.yardstick.as_ref()).map(|(now, yardstick)| now.over(&yardstick.scores));
-        match (gain, &self.kept) {
-            (Some(Estimate { mean: gain, error }), Some((setting, _))) if gain < -SURE * error && *setting != self.found => {
-                self.challengers = VecDeque::from([Challenger::tried(setting.clone())]);
-                self.next_challenger(format!("{} than what was found", percent(gain)), plant)
+        let Some((now, yardstick)) = now.zip(self.yardstick.as_mut()) else { return Decision::keep("kept") };
+        // What was watched at first may have been a load that only began, in a memory that was empty; and turns are longer than windows, in
+        // which streams are served less alike.
+        if let Some(gain) = kept.proved.take() {
+            yardstick.scores = Estimate { mean: now.mean - gain, ..now };
+            return Decision::keep("kept");
+        }
+        kept.checked *= 2;
+        let gain = now.over(&yardstick.scores);
+        match &self.kept {
+            Some((setting, expected)) if gain.mean < -SURE * gain.error && *setting != self.found => {
+                self.challengers = VecDeque::from([Challenger { setting: setting.clone(), expected: *expected }]);
+                self.next_challenger(format!("{} than what was found", percent(gain.mean)), plant)
             }
             _ => Decision::keep("kept"),
         }
@@ -799,7 +839,8 @@ impl Tuner {
         if self.pools.len() > MOST_POOLS {
             self.pools.remove(0);
         }
-        if let Some(((setting, gain), yardstick)) = self.kept.take().filter(|(_, gain)| *gain > 0.0).zip(self.yardstick.as_ref()) {
+        let kept = self.kept.take().and_then(|(setting, gain)| Some((setting, gain?)));
+        if let Some(((setting, gain), yardstick)) = kept.zip(self.yardstick.as_ref()) {
             let point = yardstick.point;
             self.met.retain(|met| load_distance(&met.point, &point) >= ANOTHER);
             self.met.push(Met { point, setting, gain });
@@ -864,7 +905,7 @@ impl Controller for Tuner {
 
     fn extent(&self) -> Extent {
         let time = match &self.phase {
-            Phase::Proving { is_settling: true, .. } => self.settles(),
+            Phase::Proving { is_settling: true, .. } | Phase::Keeping(Kept { is_settling: true, .. }) => self.settles(),
             Phase::Watching(_) | Phase::Proving { .. } | Phase::Keeping(_) | Phase::Trying { is_settling: true, .. } => LOOK,
             Phase::Trying { .. } => self.rules.child,
             Phase::Verifying(duel) if duel.is_settling => self.settles(),
@@ -910,6 +951,14 @@ impl Controller for Tuner {
 
     fn searches(&self) -> bool {
         !matches!(self.phase, Phase::Keeping(_))
+    }
+
+    fn leaves(&self) -> Option<&Setting> {
+        Some(match &self.phase {
+            Phase::Keeping(_) => &self.kept.as_ref()?.0,
+            Phase::Verifying(duel) if duel.is_likely() => &duel.best,
+            Phase::Watching(_) | Phase::Trying { .. } | Phase::Proving { .. } | Phase::Verifying(_) => &self.found,
+        })
     }
 
     fn overruled(&mut self, _now: Nanos, setting: &Setting, reason: &str) -> Decision {
@@ -969,24 +1018,28 @@ mod tests {
 
     #[test]
     fn what_served_other_loads_stays_unless_turns_say_that_it_does_harm() {
-        let duel = |expected| Duel {
-            best: Setting::of(block::ALL[0]),
-            expected,
-            turns: 0,
-            is_settling: false,
-            scores: Default::default(),
-        };
+        let found = Setting::of(block::ALL[0]);
+        let duel = |expected| Duel::new(Challenger { setting: found.clone(), expected }, &found);
         let known = duel(Some(Estimate { mean: 0.1, error: 0.1 }));
         let measured = |mean: f64, error: f64| Estimate { mean, error };
-        assert!(matches!(known.verdict(3, measured(0.001, 0.05)), Some(Verdict::Better(gain)) if gain > 0.0));
+        assert!(matches!(known.verdict(3, measured(0.001, 0.05)), Some(Verdict::Better(gain)) if gain.mean > 0.0));
         assert_eq!(known.verdict(3, measured(-0.01, 0.05)), None);
         assert!(matches!(known.verdict(5, measured(-0.01, 0.05)), Some(Verdict::Better(_))));
         assert_eq!(known.verdict(5, measured(-0.02, 0.01)), Some(Verdict::NotBetter), "that says more than other loads do");
         assert_eq!(known.verdict(3, measured(-0.2, 0.05)), Some(Verdict::NotBetter));
+        let of_memory = Challenger { setting: Setting::parse("noop swappiness=0").unwrap(), expected: known.expected };
+        let slow = Duel::new(of_memory, &found);
+        assert_eq!(slow.verdict(3, measured(-0.02, 0.01)), None);
+        assert_eq!(
+            slow.verdict(5, measured(-0.02, 0.01)),
+            Some(Verdict::Better(Estimate { mean: 0.1, error: 0.1 })),
+            "turns are too short"
+        );
+        assert_eq!(slow.verdict(5, measured(-0.03, 0.01)), Some(Verdict::NotBetter), "it does harm");
         let unknown = duel(None);
         assert_eq!(unknown.verdict(3, measured(0.01, 0.05)), None);
         assert_eq!(unknown.verdict(5, measured(0.01, 0.05)), Some(Verdict::NotBetter));
-        assert_eq!(unknown.verdict(3, measured(0.2, 0.05)), Some(Verdict::Better(0.2)));
+        assert_eq!(unknown.verdict(3, measured(0.2, 0.05)), Some(Verdict::Better(measured(0.2, 0.05))));
         assert_eq!(unknown.verdict(3, measured(f64::NAN, 0.05)), Some(Verdict::NotBetter));
         assert_eq!(known.verdict(3, measured(f64::NAN, 0.05)), Some(Verdict::NotBetter));
     }

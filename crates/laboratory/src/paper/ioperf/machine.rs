@@ -185,14 +185,13 @@ impl Run<'_> {
         })
     }
 
-    /// What a controller has in force at the end.
+    /// What a controller leaves in force at the end.
     ///
     /// # Errors
     /// It was interrupted.
     pub fn steer(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Setting> {
         let observed = self.steered(controller, monitor)?;
-        let last = observed.steered.steering().decided().last().map(|decided| (*decided.to).clone());
-        Ok(last.unwrap_or_else(|| self.default.clone()))
+        Ok(observed.steered.steering().left().unwrap_or_else(|| self.default.clone()))
     }
 }
 
