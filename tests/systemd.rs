@@ -8,6 +8,7 @@
 
 mod emulated;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -186,6 +187,8 @@ fn under_systemd_it_starts_hardened_and_whatever_ends_it_the_disk_is_as_before()
     assert!(booted.log().contains("Watchdog timeout"), "{}", booted.log());
     sets_something(&disk);
 
+    it_learns_in_its_sandbox(&booted, &mut disk, &before);
+
     booted.succeeds(&["dpkg", "--no-triggers", "--remove", "seekwise"]);
     assert!(is_as_before(&disk), "removed:\n{}{}", disk.differences(&before), booted.log());
     assert!(booted.path("/var/lib/seekwise-agent").exists(), "the history stays until it is purged");
@@ -208,6 +211,39 @@ fn install(booted: &Booted, disk: &str) {
     // A minute, as it comes, is more than a test should take.
     booted.write(&format!("/etc/systemd/system/{WATCHER}.d/test.conf"), "[Service]\nWatchdogSec=3\n");
     booted.succeeds(&["systemctl", "daemon-reload"]);
+}
+
+/// As the administrator's page has it: a scratch file that belongs to the service, a drop-in that lets it write there, and fio in the sandbox.
+fn it_learns_in_its_sandbox(booted: &Booted, disk: &mut Disk, before: &BTreeMap<String, String>) {
+    if Command::new("fio").arg("--version").output().is_err() || Command::new("mkfs.ext4").arg("-V").output().is_err() {
+        eprintln!("learning is left out: needs fio and mkfs.ext4");
+        return;
+    }
+    disk.rest();
+    let device = format!("/dev/{}", disk.name);
+    let number = fs::read_to_string(Path::new("/sys/block").join(&disk.name).join("dev")).unwrap();
+    let (major, minor) = number.trim().split_once(':').unwrap();
+    booted.succeeds(&["mknod", &device, "b", major, minor]);
+    booted.succeeds(&["mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device]);
+    booted.succeeds(&["mount", &device, "/srv"]);
+    booted.succeeds(&["dd", "if=/dev/zero", "of=/srv/seekwise.scratch", "bs=1M", "count=96", "conv=fsync", "status=none"]);
+    booted.succeeds(&["chown", "seekwise", "/srv/seekwise.scratch"]);
+    let search = "random:trials=200,child_ms=1000";
+    let plan = format!("[learning]\nscratch = \"/srv/seekwise.scratch\"\nidle_minutes = 0\ncontroller = \"{search}\"\n");
+    let fixed = format!("mode = \"leave-alone\"\n\n[[device]]\nname = \"{}\"\nmode = \"act\"\ncontroller = \"fixed\"\n", disk.name);
+    // Nothing but learning changes anything now.
+    booted.write("/etc/seekwise/agent.toml.d/50-test.conf", &format!("{fixed}candidates = [\"kernel\"]\n\n{plan}"));
+    let may_learn = "[Service]\nReadWritePaths=/srv/seekwise.scratch\nSystemCallFilter=setpriority\n";
+    booted.write(&format!("/etc/systemd/system/{WATCHER}.d/scratch.conf"), may_learn);
+    booted.succeeds(&["systemctl", "daemon-reload"]);
+    booted.succeeds(&["systemctl", "restart", WATCHER]);
+    let fio = || text(&booted.run(&["pgrep", "-u", "seekwise", "-x", "fio"]).stdout);
+    // The kernel names processes by other numbers than these namespaces do, so its own fio is somebody else's work here.
+    until("fio works in the sandbox", || booted.log().contains("real work came: fio "));
+    booted.succeeds(&["systemctl", "stop", WATCHER]);
+    assert!(fio().is_empty() && disk.settings() == *before, "{}{}", disk.differences(before), booted.log());
+    assert_eq!(booted.succeeds(&["ls", "/srv"]), "lost+found\nseekwise.scratch\n");
+    booted.succeeds(&["umount", "/srv"]);
 }
 
 /// The watcher is nobody in particular, the applier is root, and neither may do more than its unit says.

@@ -70,7 +70,7 @@ impl Disk {
     pub fn new() -> Disk {
         let folder = tempfile::tempdir().unwrap();
         let mut emulator = Command::new(seekwise())
-            .args(["emulate", "--attach", "--with-way", "--size", "64M", "--disk", "sata7200", "--scale", "10"])
+            .args(["emulate", "--attach", "--with-way", "--size", "256M", "--disk", "sata7200", "--scale", "10"])
             .arg(folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -94,10 +94,15 @@ impl Disk {
         all.split(['[', ']']).nth(1).unwrap_or_default().to_owned()
     }
 
-    /// It is gone, and whoever reads from it.
-    pub fn pull_out(&mut self) {
+    /// Nobody reads from it any more.
+    pub fn rest(&mut self) {
         let _ = self.reader.kill();
         let _ = self.reader.wait();
+    }
+
+    /// It is gone, and whoever reads from it.
+    pub fn pull_out(&mut self) {
+        self.rest();
         if matches!(self.emulator.try_wait(), Ok(None)) {
             signal(self.emulator.id(), "-TERM");
             let _ = self.emulator.wait();

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::Read;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -61,7 +61,7 @@ impl Generator for Fio {
         let cannot = |error: std::io::Error| format!("cannot run fio: {error}");
         let mut command = Command::new("/proc/self/exe");
         command.args([COMMAND, "--parent", &std::process::id().to_string(), "--"]).args(load.arguments(self.place, self.seconds));
-        command.current_dir("/").stdin(self.scratch.try_clone().map_err(cannot)?).stdout(Stdio::null()).stderr(Stdio::piped());
+        command.current_dir("/").stdin(self.scratch.try_clone().map_err(cannot)?).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(cannot)?;
         self.known = BTreeSet::from([child.id()]);
         (self.child, self.is_stopped) = (Some(child), false);
@@ -82,13 +82,11 @@ impl Generator for Fio {
             Ok(Some(status)) => status,
             Err(error) => return Err(format!("fio: {error}")),
         };
-        let mut said = String::new();
-        if let Some(stderr) = child.stderr.take() {
-            // What cannot be read is not needed: the status tells that it failed.
-            let _ = stderr.take(MOST_SAID).read_to_string(&mut said);
-        }
+        // What a job has failed of is in the report, which is a page or two and fits into the pipe.
+        let (stderr, report) = (said(child.stderr.take()), said(child.stdout.take()));
+        let failed = report.lines().find(|line| line.contains("error=")).unwrap_or_default();
         self.child = None;
-        if self.is_stopped { Ok(false) } else { Err(format!("fio ended by itself ({status}): {}", said.trim())) }
+        if self.is_stopped { Ok(false) } else { Err(format!("fio ended by itself ({status}): {}{failed}", stderr.trim())) }
     }
 
     fn stop(&mut self) {
@@ -99,6 +97,13 @@ impl Generator for Fio {
             let _ = child.kill();
         }
     }
+}
+
+/// What cannot be read is not needed: the status tells that it failed.
+fn said(stream: Option<impl Read>) -> String {
+    let mut said = String::new();
+    let _ = stream.map(|stream| stream.take(MOST_SAID).read_to_string(&mut said));
+    said
 }
 
 impl Drop for Fio {
