@@ -13,6 +13,7 @@
 //! device, where a genome costs a window, and in the twin, where it costs its simulated requests.
 
 mod bayes;
+mod duel;
 mod fingerprint;
 mod genetic;
 pub mod ioperf;
