@@ -168,7 +168,9 @@ fn what_comes_to_serve_worse_than_what_was_found_did_has_to_prove_itself_again()
     assert_eq!(rig.in_force(), "cfq");
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
     assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
-    assert!(rig.said("cfq and deadline serve in turns"), "{}", rig.minutes());
+    // What was known of it is what the turns have to refute.
+    assert!(rig.said("17.0% worse than what was found; cfq, to be expected 78.1% better"), "{}", rig.minutes());
+    assert!(rig.said("cfq was 17.0% worse than deadline"), "{}", rig.minutes());
 }
 
 #[test]
