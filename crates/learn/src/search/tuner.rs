@@ -18,7 +18,7 @@
 //!   it is better by more than chance; else the next best has its turn, and in the end what was found stays.
 //!   What the twin chose is put in force and compared with what was watched; only where that is not clear, turns tell.
 //! * *Keeping.* The windows are followed until they show another load. Where they come to be worse than what was found was, turns tell
-//!   again.
+//!   again, and have to refute what is known by then.
 //!
 //! With no end set to trials, children live and die for ever and nothing is verified, as in the genetic library.
 
