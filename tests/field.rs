@@ -70,5 +70,6 @@ fn what_cannot_be_tried_is_refused() {
     assert!(refused(&["--mix", "database"]).contains("--mix database: a mix has two workloads at least"));
     assert!(refused(&["--workloads", "no-such"]).contains("--workloads no-such: is not known"));
     assert!(refused(&["--scheduler", "cfq"]).contains("--scheduler cfq"));
+    assert!(refused(&["--scheduler", "bfq dirty_ratio=5"]).contains("dirty_ratio"), "devices share the page cache");
     assert!(refused(&["--ext4=much"]).contains("--ext4"));
 }

@@ -163,7 +163,8 @@ impl Trials {
         for turn in 0..count {
             let number = (turn + task.round as usize + task.load) % count;
             let setting = self.settings.get(number);
-            device.set(setting.unwrap_or(&self.settings[0]), &self.host())?;
+            let in_force = setting.unwrap_or(&self.settings[0]);
+            device.set(in_force, &truth::host_under(in_force, &self.host()))?;
             if setting.is_none() {
                 device.tend()?;
             }

@@ -47,7 +47,7 @@ pub const LIVE: [&str; 6] = [
 ];
 
 /// What the queue has of these; the others are in `/proc/sys/vm`.
-const OF_THE_QUEUE: usize = 2;
+pub const OF_THE_QUEUE: usize = 2;
 
 /// A block device whose scheduler, and the machine's page cache, are put back when this is dropped.
 pub struct BlockDevice {

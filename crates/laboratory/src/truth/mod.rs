@@ -226,12 +226,7 @@ impl Question {
     }
 
     fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, crew: Crew) -> anyhow::Result<()> {
-        let mut host = cell.workload.host.clone();
-        for (name, value) in &cell.setting.host {
-            host.retain(|(other, _)| other != name);
-            host.push((name.clone(), *value));
-        }
-        cell.host = real.set(&faster(&cell.setting, self.scale), &host)?;
+        cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
         let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
         // The twin chooses among schedulers with their defaults, on the disk as it is.
         let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what is recorded")?;
@@ -335,6 +330,12 @@ pub fn expect_of_linux(setting: &Setting) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The tunables of the host under a setting, for a workload that needs some: what the setting says has the last word.
+pub(crate) fn host_under(setting: &Setting, needed: &[(String, i64)]) -> Vec<(String, i64)> {
+    let is_said = |name: &str| setting.host.iter().any(|(said, _)| said == name);
+    needed.iter().filter(|(name, _)| !is_said(name)).chain(&setting.host).cloned().collect()
+}
+
 /// bfq has times in its code that no tunable reaches.
 fn can_be_scaled(setting: &Setting) -> bool {
     setting.spec.name != "bfq"
@@ -357,6 +358,14 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
+
+    #[test]
+    fn what_a_setting_says_of_the_host_has_the_last_word() {
+        let needed = [("dirty_ratio".to_owned(), 2), ("read_ahead_kb".to_owned(), 128)];
+        let setting = Setting::parse("bfq read_ahead_kb=1024").unwrap();
+        let host = host_under(&setting, &needed);
+        assert_eq!(host, [("dirty_ratio".to_owned(), 2), ("read_ahead_kb".to_owned(), 1024)]);
+    }
 
     fn question(scale: f64, settings: &[&str]) -> Question {
         let settings = settings.iter().map(|text| Setting::parse(text).unwrap()).collect();
