@@ -97,6 +97,8 @@ pub(super) struct Duel {
     turns: usize,
     /// Scores of the best, and of what was found.
     scores: [Vec<f64>; 2],
+    /// A turn of the best in which a stream starved by what was known then of waits under what was found.
+    pub(super) suspect: Option<Box<Window>>,
 }
 
 impl Duel {
@@ -106,7 +108,7 @@ impl Duel {
             setting.host.iter().filter(|(name, _)| !AT_ONCE.contains(&name.as_str())).cloned().collect::<Vec<_>>()
         };
         let is_slow = slow(&best) != slow(found);
-        Duel { best, expected, is_slow, turns: 0, is_settling: true, scores: Default::default() }
+        Duel { best, expected, is_slow, turns: 0, is_settling: true, scores: Default::default(), suspect: None }
     }
 
     /// The gain of the best over what was found, over pairs that are whole, and how many these are.
@@ -126,6 +128,11 @@ impl Duel {
         self.scores[usize::from(!was_best)].push(score);
         self.turns += 1;
         self.is_settling = self.is_bests_turn() != was_best;
+    }
+
+    /// Whether it is known how long streams wait under what was found once memory is full, and not only when the load began.
+    pub(super) fn knows_waits(&self) -> bool {
+        !self.scores[1].is_empty()
     }
 
     /// What turns tell where enough pairs are whole, and how many these are.

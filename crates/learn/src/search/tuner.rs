@@ -612,18 +612,31 @@ impl Tuner {
         Decision { expected_gain: gain.map(|gain| gain.mean), ..Decision::set(setting, why) }
     }
 
+    /// Whether a stream starves in a window, or nothing is done.
+    fn starves(&self, window: &Window) -> bool {
+        self.rate(std::slice::from_ref(window)).is_none_or(|rated| rated.starves())
+    }
+
     /// A turn, or its beginning, is over.
     fn verified(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
-        let is_starving = self.rate(std::slice::from_ref(window)).is_none_or(|rated| rated.starves());
         let Phase::Verifying(duel) = &mut self.phase else { return Decision::keep("") };
         if duel.is_settling {
             duel.is_settling = false;
             return Decision::keep("its turn: what was queued before is served");
         }
-        if duel.is_bests_turn() && is_starving {
+        let (is_bests, knows_waits) = (duel.is_bests_turn(), duel.knows_waits());
+        let suspect = if is_bests { Some(Box::new(window.clone())) } else { duel.suspect.take() };
+        if let Some(yardstick) = self.yardstick.as_mut().filter(|_| !is_bests) {
+            yardstick.longest_s = yardstick.longest_s.max(window.outcome.max_response_s);
+            yardstick.streams = yardstick.streams.min(streams(window));
+        }
+        let starving = suspect.filter(|suspect| self.starves(suspect));
+        let Phase::Verifying(duel) = &mut self.phase else { return Decision::keep("") };
+        if starving.is_some() && (knows_waits || !is_bests) {
             let said = format!("a stream starves under {}", duel.best);
             return self.next_challenger(said, plant);
         }
+        duel.suspect = starving;
         duel.take(window.outcome.score(&self.preference));
         let best = duel.best.clone();
         let next = if duel.is_bests_turn() { best.clone() } else { self.found.clone() };
