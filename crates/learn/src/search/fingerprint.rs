@@ -1,8 +1,8 @@
 //! A load's fingerprint: what is asked, as far as it does not change with what serves it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use block::{Op, StreamId};
+use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 
 use crate::description::{describe, names};
 use crate::event::Event;
@@ -16,6 +16,9 @@ const FEWEST_CALLS: u64 = 50;
 /// calls are off by chance as much as another load.
 const FEWEST_READS: f64 = 50.0;
 
+/// What the latest of these reads count for. What memory happens to hold breaks runs into pieces for a while.
+const LATEST: f64 = 1.0 / 3.0;
+
 /// A window's description by [`names`], and where it lies.
 #[derive(Clone, Debug)]
 pub(super) struct Fingerprint {
@@ -24,7 +27,8 @@ pub(super) struct Fingerprint {
 }
 
 /// Takes the calls of processes in, where the plant sees them. Of buffered writes the block layer sees only write-back, which comes when
-/// the host likes; what processes ask for is the load. How they read in order is seen in the reads that reach the device.
+/// the host likes; what processes ask for is the load. How they read in order is seen in their reads that reach the device: those of the host
+/// itself, such as what is swapped in, come and go with what serves the load.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Calls {
     reads: u64,
@@ -35,27 +39,47 @@ pub(super) struct Calls {
 }
 
 /// The share of reads in order, over as many windows as it takes to tell.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct InOrder {
-    /// What enough reads told last.
+    /// What enough reads told, the latest of them most.
     known: Option<f64>,
     /// Reads since then, and those of them that were in order.
     reads: f64,
     of_them: f64,
     /// Calls that read since then.
     calls: u64,
+    /// Who has ever called, and where the last read of each ended.
+    ends: BTreeMap<StreamId, u64>,
 }
 
 impl InOrder {
+    fn queued(&mut self, request: &Request) {
+        let Some(end) = self.ends.get_mut(&request.stream).filter(|_| request.op == Op::Read) else { return };
+        let is_in_order = request.lba.checked_sub(*end).is_some_and(|gap| gap <= SEQUENTIAL_GAP);
+        *end = request.end();
+        self.reads += 1.0;
+        self.of_them += f64::from(u8::from(is_in_order));
+    }
+
+    fn returned(&mut self, stream: StreamId, op: Op) {
+        self.calls += u64::from(op == Op::Read);
+        // Nothing ends there, so that the next read is not in order.
+        self.ends.entry(stream).or_insert(u64::MAX);
+    }
+
     fn window(&mut self, window: &Window) {
+        let sees_calls = window.outcome.calls.is_some();
         let value = |name: &str| window.features.get(name).filter(|value| !value.is_nan());
-        let Some((share, of_reads)) = value("sequential_read_share").zip(value("read_share")) else { return };
-        let reads = of_reads * window.outcome.requests as f64;
-        self.reads += reads;
-        self.of_them += share * reads;
-        let asked = if window.outcome.calls.is_some() { self.calls as f64 } else { self.reads };
+        if let Some((share, of_reads)) = value("sequential_read_share").zip(value("read_share")).filter(|_| !sees_calls) {
+            let reads = of_reads * window.outcome.requests as f64;
+            self.reads += reads;
+            self.of_them += share * reads;
+        }
+        let asked = if sees_calls { self.calls as f64 } else { self.reads };
         if self.reads.min(asked) >= FEWEST_READS {
-            *self = InOrder { known: Some(self.of_them / self.reads), ..InOrder::default() };
+            let share = self.of_them / self.reads;
+            self.known = Some(self.known.map_or(share, |known| known + (share - known) * LATEST));
+            (self.reads, self.of_them, self.calls) = (0.0, 0.0, 0);
         }
     }
 
@@ -68,12 +92,16 @@ impl InOrder {
 
 impl Calls {
     pub fn event(&mut self, event: &Event) {
-        if let Event::Returned { stream, op, bytes, .. } = event {
-            self.reads += u64::from(*op == Op::Read);
-            self.in_order.calls += u64::from(*op == Op::Read);
-            self.done += 1;
-            self.bytes += bytes;
-            self.streams.insert(*stream);
+        match event {
+            Event::Queued(request) => self.in_order.queued(request),
+            Event::Returned { stream, op, bytes, .. } => {
+                self.in_order.returned(*stream, *op);
+                self.reads += u64::from(*op == Op::Read);
+                self.done += 1;
+                self.bytes += bytes;
+                self.streams.insert(*stream);
+            }
+            _ => {}
         }
     }
 
@@ -99,7 +127,7 @@ impl Calls {
             put("sync_share", f64::NAN);
             put("sequential_share", self.in_order.share().unwrap_or(f64::NAN));
         }
-        *self = Calls { in_order: self.in_order, ..Calls::default() };
+        *self = Calls { in_order: std::mem::take(&mut self.in_order), ..Calls::default() };
         let point = Columns::described().point(|column| row.get(column).copied());
         Some(Fingerprint { row, point })
     }
