@@ -31,7 +31,7 @@ const SMALL_FILES_BYTES: u64 = 64_000 << 10;
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
 pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
     let length_s = if wanted.is_quick { 6.0 } else { 60.0 };
-    let mut clock = Clock::new(on.minutes, live, crew.monitor);
+    let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
     let found = live.plant().setting();
     let mut ran = BTreeMap::new();
     let drawn = || FIGURES.iter().map(|(_, pair)| *pair);
@@ -39,15 +39,19 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
     let (most, unders) = if wanted.is_quick { (1, &LIVE[..2]) } else { (usize::MAX, &LIVE[..]) };
     let mut pairs = 0;
     for pair in drawn().chain(others).take(most) {
-        if !clock.has_time_for_another(live) {
+        if !clock.has_time_for_another(live.now()) {
             break;
         }
-        for &under in unders {
-            ran.insert((pair, under), run_one(pair, under, length_s, wanted.seed, live, crew)?);
-            clock.show(live);
+        let mut every = Vec::new();
+        let came = unders.iter().try_for_each(|&under| {
+            every.push(((pair, under), run_one(pair, under, length_s, wanted.seed, live, crew)?));
+            clock.show(live.now());
+            Ok(())
+        });
+        if clock.one_more(live.now(), came)?.is_some() {
+            ran.extend(every);
+            pairs += 1;
         }
-        pairs += 1;
-        clock.one_more(live);
     }
     crew.monitor.end();
     let runs = Runs::of(ran);
@@ -55,11 +59,13 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
     let (curves, tables, bars) = (results.curves(), results.tables(), results.bars());
     Ok(Replication {
         setup: setup(length_s, &found, on, live, pairs, wanted.seed),
-        notes: vec![
+        notes: std::iter::once(
             "What runs is real, and other work of the machine shows in it. What the default shows by itself stands beside the searches: no search can \
              converge sooner than the workload does."
                 .to_owned(),
-        ],
+        )
+        .chain(clock.failed())
+        .collect(),
         bars,
         tables,
         curves,

@@ -113,14 +113,14 @@ impl Ran {
 /// fio fails, the device cannot be set or observed, or the work was interrupted.
 pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
     let plan = if wanted.is_quick { &QUICK } else { &FULL };
-    let mut clock = Clock::new(on.minutes, live, crew.monitor);
+    let mut clock = Clock::new(on.minutes, live.now(), crew.monitor);
     let found = live.plant().setting();
     let mut all: Vec<Ran> = Vec::new();
     let most = if wanted.is_quick { 1 } else { usize::MAX };
-    while all.len() < most && clock.has_time_for_another(live) {
+    while all.len() < most && clock.has_time_for_another(live.now()) {
         let pattern = pattern("ioperf live", wanted.seed, all.len());
-        all.push(run_one(&pattern, plan, wanted.seed.wrapping_add(all.len() as u64), live, &clock, crew)?);
-        clock.one_more(live);
+        let came = run_one(&pattern, plan, wanted.seed.wrapping_add(all.len() as u64), live, &clock, crew);
+        all.extend(clock.one_more(live.now(), came)?);
     }
     crew.monitor.end();
     let searched = searched(&all, plan, &found);
@@ -128,7 +128,7 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
     let table = with_the_papers(table, &stated);
     Ok(Replication {
         setup: setup(plan, &found, on, live, all.len(), wanted.seed),
-        notes: notes(&all),
+        notes: notes(&all).into_iter().chain(clock.failed()).collect(),
         bars: bars(&searched, &all),
         tables: vec![table, near(&all)],
         ..wanted.replication(stated)
@@ -144,7 +144,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
     let tried = live::in_turns(live, &grid, 2, &jobs, crew.monitor)?;
     let of_grid = grid.into_iter().zip(tried.iter().map(|runs| live::mean(runs).map_or(0.0, |got| got.bytes_per_s)));
     let best = of_grid.max_by(|a, b| a.1.total_cmp(&b.1)).map_or_else(|| found.clone(), |(setting, _)| setting);
-    clock.show(live);
+    clock.show(live.now());
     let (mut ends, mut first) = (Vec::new(), None);
     for name in plan.searches {
         let brief = Brief { preference: preference()?, seed, ..Brief::default() };
@@ -152,7 +152,7 @@ fn run_one(pattern: &Pattern, plan: &Plan, seed: u64, live: &mut dyn Live, clock
         let steered = live::steer(live, chosen, &[jobs.lasting(plan.search_s)], true, crew.monitor)?;
         first = first.or(Some((steered.took_s, steered.has_ended, steered.why)));
         ends.push(steered.ends_with);
-        clock.show(live);
+        clock.show(live.now());
     }
     let every = [vec![found.clone(), best.clone()], ends.clone()].concat();
     // What several ended with is run once.
