@@ -16,7 +16,7 @@
 //!   trials on the plant are few, the twin ranks first: what it finds best of each scheduler is tried first.
 //! * *Verifying.* The best of many noisy trials is rarely as good as it looked. It and what was found serve in turns, and it stays only if
 //!   it is better by more than chance; else the next best has its turn, and in the end what was found stays.
-//!   What the twin chose is put in force and compared with what was watched; only where that is not clear, turns tell.
+//!   What the twin chose is put in force and compared with what was watched: where it is not clearly better, what was found is back at once.
 //! * *Keeping.* The windows are followed until they show another load. Where they come to be worse than what was found was, turns tell
 //!   again, and have to refute what is known by then.
 //!
@@ -497,11 +497,8 @@ impl Tuner {
         if gain > LEAST_GAIN.max(SURE * error) {
             return self.keep(best, Some(Estimate { mean: gain, error }), format!("{came}: it stays"));
         }
-        // Where it is no worse for sure, turns tell.
-        if gain >= -SURE * error {
-            self.challengers.push_front(Challenger::tried(best));
-        }
-        self.next_challenger(came, plant)
+        // Turns would keep the load from settling for minutes, for a gain that is small if it is one.
+        self.keep(self.found.clone(), None, format!("{came}; {} stays", self.found))
     }
 
     /// The next genome's turn.
