@@ -283,8 +283,7 @@ mod tests {
         (root, eyes)
     }
 
-    /// What is seen of these pages.
-    /// All that happened: a machine that has just begun takes what is said of later for the future.
+    /// All that is seen of these pages. A machine that has just begun would take what they say of later for the future.
     fn seen(formats: &Formats, pages: [Vec<Page>; 2]) -> Vec<Event> {
         let (_root, mut eyes) = eyes(formats, pages);
         let mut events = Vec::new();

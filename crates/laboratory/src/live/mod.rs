@@ -62,7 +62,7 @@ pub trait Live {
 
 /// How a controller went.
 pub struct Steered {
-    /// What it ended with: what it keeps, or what was found if it came to no end.
+    /// What it [leaves](learn::Controller::leaves): what it keeps, or what was found where nothing else is known to be better.
     pub ends_with: Setting,
     /// Whether it came to an end by itself.
     pub has_ended: bool,

@@ -52,6 +52,11 @@ impl<'a> Clock<'a> {
         Ok(piece)
     }
 
+    /// Pieces that are done.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
     /// Why there are no more pieces, if one failed: a note for the page.
     pub fn failed(&self) -> Option<String> {
         self.failed.clone()

@@ -111,10 +111,10 @@ impl Duel {
         Duel { best, expected, is_slow, turns: 0, is_settling: true, scores: Default::default(), suspect: None }
     }
 
-    /// The gain of the best over what was found, over pairs that are whole, and how many these are.
+    /// The gain of the best over what was found, over pairs that are whole, and how many these are; `None` while they are too few to tell.
     fn gain(&self) -> Option<(usize, Estimate)> {
         let gains: Vec<f64> = self.scores[0].iter().zip(&self.scores[1]).map(|(best, found)| best - found).collect();
-        Some((gains.len(), Estimate::of_values(&gains)?))
+        Estimate::of_values(&gains).filter(|_| gains.len() >= PAIRS.0).map(|gain| (gains.len(), gain))
     }
 
     /// Whose turn it is. Which of a pair goes first changes from pair to pair, so that drifts tell for neither.
@@ -135,16 +135,15 @@ impl Duel {
         !self.scores[1].is_empty()
     }
 
-    /// What turns tell where enough pairs are whole, and how many these are.
+    /// The same at the end of a pair, when it may be decided.
     pub(super) fn measured(&self) -> Option<(usize, Estimate)> {
-        self.gain().filter(|(pairs, _)| self.turns.is_multiple_of(2) && *pairs >= PAIRS.0)
+        self.gain().filter(|_| self.turns.is_multiple_of(2))
     }
 
     /// Whether the best would stay if it had to end now. Without whole pairs, other loads tell alone.
     pub(super) fn is_likely(&self) -> bool {
-        let turns = self.gain().filter(|(pairs, _)| *pairs >= PAIRS.0);
         let stays = |(pairs, measured)| matches!(self.judged(pairs, measured, true), Some(Verdict::Better(_)));
-        self.expected.is_some() && turns.is_none_or(stays)
+        self.expected.is_some() && self.gain().is_none_or(stays)
     }
 
     /// What comes of it after so many pairs; `None` where that is not sure yet.

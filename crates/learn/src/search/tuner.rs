@@ -621,7 +621,7 @@ impl Tuner {
             duel.is_settling = false;
             return Decision::keep("its turn: what was queued before is served");
         }
-        let (is_bests, knows_waits) = (duel.is_bests_turn(), duel.knows_waits());
+        let is_bests = duel.is_bests_turn();
         let suspect = if is_bests { Some(Box::new(window.clone())) } else { duel.suspect.take() };
         if let Some(yardstick) = self.yardstick.as_mut().filter(|_| !is_bests) {
             yardstick.longest_s = yardstick.longest_s.max(window.outcome.max_response_s);
@@ -629,12 +629,12 @@ impl Tuner {
         }
         let starving = suspect.filter(|suspect| self.starves(suspect));
         let Phase::Verifying(duel) = &mut self.phase else { return Decision::keep("") };
-        if starving.is_some() && (knows_waits || !is_bests) {
+        duel.take(window.outcome.score(&self.preference));
+        if starving.is_some() && duel.knows_waits() {
             let said = format!("a stream starves under {}", duel.best);
             return self.next_challenger(said, plant);
         }
         duel.suspect = starving;
-        duel.take(window.outcome.score(&self.preference));
         let best = duel.best.clone();
         let next = if duel.is_bests_turn() { best.clone() } else { self.found.clone() };
         let Some((pairs, measured)) = duel.measured() else {

@@ -37,7 +37,6 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
     let drawn = || FIGURES.iter().map(|(_, pair)| *pair);
     let others = Pair::all().filter(|pair| drawn().all(|drawn| drawn != *pair));
     let (most, unders) = if wanted.is_quick { (1, &LIVE[..2]) } else { (usize::MAX, &LIVE[..]) };
-    let mut pairs = 0;
     for pair in drawn().chain(others).take(most) {
         if !clock.has_time_for_another(live.now()) {
             break;
@@ -50,7 +49,6 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
         });
         if clock.one_more(live.now(), came)?.is_some() {
             ran.extend(every);
-            pairs += 1;
         }
     }
     crew.monitor.end();
@@ -58,7 +56,7 @@ pub fn repeat(wanted: &Wanted, on: &OnDevice, stated: Stated, live: &mut dyn Liv
     let results = Results { runs: &runs, stated: &stated };
     let (curves, tables, bars) = (results.curves(), results.tables(), results.bars());
     Ok(Replication {
-        setup: setup(length_s, &found, on, live, pairs, wanted.seed),
+        setup: setup(length_s, &found, on, live, clock.done(), wanted.seed),
         notes: std::iter::once(
             "What runs is real, and other work of the machine shows in it. What the default shows by itself stands beside the searches: no search can \
              converge sooner than the workload does."
