@@ -15,8 +15,8 @@ use learn::{Plant, PlantError, Setting};
 
 use crate::applier::{ApplierError, Can, Changed, Client, Wanted};
 use crate::attribute::{
-    Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all, default_requests,
-    default_write_back_target,
+    Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, READ_AHEAD, SCHEDULER, State, WRITE_BACK_THROTTLE, all,
+    default_requests, default_write_back_target,
 };
 use crate::sysfs::{Files, RealFiles, Sysfs};
 
@@ -288,6 +288,12 @@ pub fn in_force(sysfs: &Sysfs, device: &str) -> Setting {
     setting_of(&State::read(&RealFiles, sysfs, device).unwrap_or_default())
 }
 
+/// How far files on a device are read ahead, in KiB; `None` where that is not known.
+pub fn read_ahead_kib(sysfs: &Sysfs, device: &str) -> Option<u32> {
+    let state = State::read(&RealFiles, sysfs, device).ok()?;
+    state.number(READ_AHEAD).and_then(|number| u32::try_from(number).ok())
+}
+
 /// A state as a setting, without the host's tunables.
 fn setting_of(state: &State) -> Setting {
     let named = |name: &str| block::KERNEL.iter().copied().find(|spec| spec.name == name);
@@ -360,6 +366,7 @@ impl Plant for Linux {
             capacity_sectors: size.unwrap_or(0),
             limits: Limits { max_sectors, merges },
             nr_requests: number(NR_REQUESTS).unwrap_or(256),
+            read_ahead_kib: self.before.number(READ_AHEAD).and_then(|number| u32::try_from(number).ok()),
         }
     }
 

@@ -12,6 +12,9 @@ pub type StreamId = u32;
 /// sequential: a disk reads over so little rather than seek.
 pub const SEQUENTIAL_GAP: u64 = 64;
 
+/// Linux's read-ahead if nobody says otherwise, in sectors: 128 KiB (`VM_READAHEAD_PAGES` in `include/linux/mm.h`).
+pub const READ_AHEAD_SECTORS: u32 = 256;
+
 /// What a request does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Op {
@@ -77,7 +80,8 @@ pub struct Request {
     pub stream: StreamId,
     /// Read, write or discard.
     pub op: Op,
-    /// Somebody waits for it. Reads and synchronous writes (O_DIRECT, O_SYNC, fsync) are; write-back of the page cache is not.
+    /// Somebody waits for it. Reads and synchronous writes (O_DIRECT, O_SYNC, fsync) are; write-back of the page cache is not, nor what
+    /// is [read ahead](Request::is_read_ahead).
     pub sync: bool,
     /// The stream's I/O priority.
     pub priority: Priority,
@@ -98,5 +102,17 @@ impl Request {
     /// Somebody waits for it: true of every read, and of writes and discards that say so (Linux `rq_is_sync`).
     pub fn is_sync(&self) -> bool {
         self.op == Op::Read || self.sync
+    }
+
+    /// A read that the page cache makes for somebody who is likely to want it (Linux `REQ_RAHEAD`): nobody waits for it yet. To a scheduler
+    /// it is a read like any other.
+    pub fn is_read_ahead(&self) -> bool {
+        self.op == Op::Read && !self.sync
+    }
+
+    /// As how many requests it counts where response times are compared: of what is read ahead, each [`READ_AHEAD_SECTORS`] are one. A
+    /// larger read-ahead makes fewer and longer requests of the same calls.
+    pub fn counts_as(&self) -> u32 {
+        if self.is_read_ahead() { self.sectors.div_ceil(READ_AHEAD_SECTORS).max(1) } else { 1 }
     }
 }

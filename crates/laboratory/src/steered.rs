@@ -201,7 +201,12 @@ impl Plant for Simulated<'_> {
 
     fn bounds(&self) -> Bounds {
         let plant = &*self.plant;
-        Bounds { capacity_sectors: plant.capacity_sectors(), limits: plant.limits(), nr_requests: plant.nr_requests() }
+        Bounds {
+            capacity_sectors: plant.capacity_sectors(),
+            limits: plant.limits(),
+            nr_requests: plant.nr_requests(),
+            read_ahead_kib: None,
+        }
     }
 
     fn setting(&self) -> Setting {

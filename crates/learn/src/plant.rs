@@ -51,6 +51,8 @@ pub struct Bounds {
     pub limits: Limits,
     /// Requests of a kind that may be queued or at the device at once.
     pub nr_requests: u32,
+    /// The read-ahead of files under settings that do not name one, in KiB; `None` where there is none, or it is not known.
+    pub read_ahead_kib: Option<u32>,
 }
 
 /// Why a setting is not in force.

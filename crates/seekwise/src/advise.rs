@@ -55,8 +55,9 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
-/// What is chosen from if nothing else is said.
+/// What is chosen from if nothing else is said, and for a block device whose requests are seen.
 const CANDIDATES: &str = "kernel-tuned";
+const OF_A_DEVICE: &str = "linux";
 /// For how many seconds a device is watched if nothing else is said.
 const WATCHED_SECONDS: u32 = 30;
 
@@ -88,9 +89,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             in_force = plant::in_force(&Sysfs::real(), &device.name);
         }
     }
-    experiment.candidates = if args.candidates.is_empty() { vec![CANDIDATES.to_owned()] } else { args.candidates };
+    let usual = if watched.is_some() { OF_A_DEVICE } else { CANDIDATES };
+    experiment.candidates = if args.candidates.is_empty() { vec![usual.to_owned()] } else { args.candidates };
     let capacity_sectors = watched.as_ref().map(|(device, _)| device.size_sectors);
-    let wanted = Wanted { experiment, names_disk: args.disk.is_some(), device: args.device, capacity_sectors, in_force };
+    let read_ahead_kib = watched.as_ref().and_then(|(device, _)| plant::read_ahead_kib(&Sysfs::real(), &device.name));
+    let names_disk = args.disk.is_some();
+    let wanted = Wanted { experiment, names_disk, device: args.device, capacity_sectors, read_ahead_kib, in_force };
     let mut advice = advise(&wanted, Crew::new(&terminal, args.load.threads()))?;
     if let Some((device, watched)) = &watched {
         watched.describe(device, "told otherwise", &mut advice);

@@ -73,7 +73,12 @@ fn bench(criterion: &mut Criterion) {
                 in_force: &deadline,
                 default: &deadline,
                 candidates: &candidates,
-                bounds: Bounds { capacity_sectors: capacity, limits: QueueSettings::default().limits(), nr_requests: 256 },
+                bounds: Bounds {
+                    capacity_sectors: capacity,
+                    limits: QueueSettings::default().limits(),
+                    nr_requests: 256,
+                    read_ahead_kib: None,
+                },
                 preference: Preference::default(),
                 requests: 20_000,
                 unsure: 1.0,

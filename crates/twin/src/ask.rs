@@ -140,6 +140,65 @@ impl fmt::Display for NoAnswer {
 /// The tunable of the host that a trial can change.
 pub(crate) const NR_REQUESTS: &str = "nr_requests";
 
+/// The one that changes the load itself: how far files are read ahead.
+pub(crate) const READ_AHEAD: &str = "read_ahead_kb";
+
+/// How far a setting has files read ahead, in KiB, where they were found to be so; `None` if that is not known.
+pub(crate) fn read_ahead_kib(setting: &Setting, found: Option<u32>) -> Option<u32> {
+    let named = setting.host.iter().find(|(name, _)| name == READ_AHEAD);
+    named.map_or(found, |(_, kib)| u32::try_from(*kib).ok())
+}
+
+/// The same setting without what it says of read-ahead.
+fn without_read_ahead(setting: &Setting) -> Setting {
+    let host = setting.host.iter().filter(|(name, _)| name != READ_AHEAD).cloned().collect();
+    Setting { host, ..setting.clone() }
+}
+
+/// Whether two settings differ in how far files are read ahead, and in nothing else.
+pub(crate) fn differ_by_read_ahead(one: &Setting, other: &Setting) -> bool {
+    one != other && without_read_ahead(one) == without_read_ahead(other)
+}
+
+/// The load under every read-ahead that comes into question.
+struct Loads<'a> {
+    seen: &'a Load,
+    others: Vec<(u32, Load)>,
+}
+
+impl<'a> Loads<'a> {
+    /// Of what was seen under a read-ahead of so many KiB; `settings` say what comes into question.
+    fn of<'b>(seen: &'a Load, kib: Option<u32>, settings: impl Iterator<Item = &'b Setting>, bounds: &Bounds) -> Loads<'a> {
+        let mut loads = Loads { seen, others: Vec::new() };
+        let Some(now) = kib else { return loads };
+        for other in settings.filter_map(|setting| read_ahead_kib(setting, bounds.read_ahead_kib)) {
+            if !loads.others.iter().any(|(kib, _)| *kib == other)
+                && let Some(load) = seen.reading_ahead(now.saturating_mul(2), other.saturating_mul(2))
+            {
+                loads.others.push((other, load));
+            }
+        }
+        loads
+    }
+
+    /// Under a read-ahead of so many KiB: the one that was seen where it makes no difference, or is not known.
+    fn under(&self, kib: Option<u32>) -> &Load {
+        self.others.iter().find(|(other, _)| Some(*other) == kib).map_or(self.seen, |(_, load)| load)
+    }
+
+    /// Whether a candidate can be tried instead of what is in force. Live not a scheduler and a read-ahead at once, for nobody could tell
+    /// which of the two did it: the one is in force at once, the other for files that are opened from then on.
+    fn can_be_tried(&self, setting: &Setting, in_force: &Setting, (bounds, comes): (&Bounds, Comes)) -> bool {
+        if comes == Comes::Before {
+            return can_be_tried(&without_read_ahead(setting), &without_read_ahead(in_force));
+        }
+        if differ_by_read_ahead(setting, in_force) {
+            return self.others.iter().any(|(other, _)| Some(*other) == read_ahead_kib(setting, bounds.read_ahead_kib));
+        }
+        can_be_tried(setting, in_force)
+    }
+}
+
 /// Whether a trial tells what this would bring: it knows the block layer alone, so but for the room in the queue tunables of the host
 /// must be as they are. Nobody knows what room there was before the setting in force changed it.
 pub(crate) fn can_be_tried(setting: &Setting, in_force: &Setting) -> bool {
@@ -254,9 +313,20 @@ impl Question<'_> {
         let above = Above::infer(self.recording.calls(), asked(), self.from, self.to);
         let variation = variation(asked().filter(under_way));
         let rate = load.requests() as f64 / load.span().as_secs_f64();
-        let extent = self.extent(&load, rate);
-        let Question { in_force: current, default, candidates, preference, measured, unsure, .. } = self;
-        let (device, knowledge, bounds) = (&**self.device, self.knowledge, self.bounds);
+        let bounds = self.bounds;
+        let from_now = load.from_now().filter(|_| self.comes == Comes::Now);
+        let kib = read_ahead_kib(self.in_force, bounds.read_ahead_kib);
+        let asked_about = self.candidates.iter().chain([self.default]);
+        let loads = Loads::of(from_now.as_ref().unwrap_or(&load), kib, asked_about, &bounds);
+        let tried: Vec<Setting> = self
+            .candidates
+            .iter()
+            .filter(|setting| *setting == self.in_force || loads.can_be_tried(setting, self.in_force, (&bounds, self.comes)))
+            .cloned()
+            .collect();
+        let extent = self.extent(&load, rate, &tried);
+        let Question { in_force: current, default, preference, measured, unsure, .. } = self;
+        let (device, knowledge) = (&**self.device, self.knowledge);
         let is_live = self.comes == Comes::Now;
         let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent };
         let mut trials = Trials { stage, knowledge, spent: 0 };
@@ -274,13 +344,16 @@ impl Question<'_> {
         if off.abs() > MOST_OFF {
             return Err(NoAnswer::Off { twin: in_force, measured, requests: trials.spent });
         }
-        let from_now = load.from_now().filter(|_| is_live);
-        if let Some(from_now) = &from_now {
-            trials.stage.load = from_now;
+        if from_now.is_some() {
+            trials.stage.load = loads.seen;
             now = trials.of(current, from, false).ok_or(NoAnswer::Nothing)?;
         }
         let from = is_live.then_some(current);
-        let standard = if default == current { now.clone() } else { trials.of(default, from, false).ok_or(NoAnswer::Nothing)? };
+        let mut under = |setting: &Setting| {
+            trials.stage.load = loads.under(read_ahead_kib(setting, bounds.read_ahead_kib));
+            trials.of(setting, from, false)
+        };
+        let standard = if default == current { now.clone() } else { under(default).ok_or(NoAnswer::Nothing)? };
         let judged = judged_requests(extent);
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
@@ -297,7 +370,7 @@ impl Question<'_> {
         };
         let mut promises = vec![promise(current, &now)];
         let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>| {
-            let tried = settings.filter_map(|setting| Some(promise(setting, &trials.of(setting, from, false)?)));
+            let tried = settings.filter_map(|setting| Some(promise(setting, &under(setting)?)));
             promises.extend(tried);
             promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
             let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
@@ -305,23 +378,24 @@ impl Question<'_> {
             best.truncate(TUNED);
             best
         };
-        let others = || candidates.iter().filter(|&setting| setting != current && can_be_tried(setting, current));
-        let best = try_all(&mut others().filter(|setting| is_first(candidates, setting)));
-        try_all(&mut others().filter(|setting| !is_first(candidates, setting) && best.contains(&setting.spec.name)));
+        let others = || tried.iter().filter(|&setting| setting != current);
+        let is_first = |setting: &Setting| is_first(&tried, setting) || differ_by_read_ahead(setting, current);
+        let best = try_all(&mut others().filter(|setting| is_first(setting)));
+        try_all(&mut others().filter(|setting| !is_first(setting) && best.contains(&setting.spec.name)));
         Ok(Answer { streams: load.streams().collect(), in_force, off, promises, requests: trials.spent })
     }
 
-    /// How many there will be, about.
-    fn trials(&self) -> usize {
-        let first = self.candidates.iter().filter(|setting| is_first(self.candidates, setting)).count();
-        2 + first + (self.candidates.len() - first) * TUNED / first.max(TUNED)
+    /// How many trials there will be, about.
+    fn trials(tried: &[Setting]) -> usize {
+        let first = tried.iter().filter(|setting| is_first(tried, setting)).count();
+        2 + first + (tried.len() - first) * TUNED / first.max(TUNED)
     }
 
     /// As long as the load was seen, and until every stream has enough requests to be judged, as far as the budget goes.
-    fn extent(&self, load: &Load, rate: f64) -> Extent {
+    fn extent(&self, load: &Load, rate: f64, tried: &[Setting]) -> Extent {
         let slowest = load.streams().map(|stream| stream.rate).filter(|rate| *rate > 1.0).fold(f64::INFINITY, f64::min);
         let wanted_s = load.span().as_secs_f64().max(JUDGED_REQUESTS / slowest).min(LONGEST.as_secs_f64());
-        let each = (self.requests / (self.trials() as u64)).max(LEAST_TRIED);
+        let each = (self.requests / (Self::trials(tried) as u64)).max(LEAST_TRIED);
         let lasts = Nanos::from_secs_f64(wanted_s.min(each as f64 / rate));
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
         let requests = (2 * each).max(self.requests / 4);
@@ -353,13 +427,27 @@ fn variation<'a>(seen: impl Iterator<Item = &'a Seen>) -> f64 {
 
 /// A scheduler with its defaults, or a tuning of one that is no candidate with its defaults.
 pub(crate) fn is_first(candidates: &[Setting], setting: &Setting) -> bool {
-    let plain = Setting::of(setting.spec);
+    let read_ahead = setting.host.iter().filter(|(name, _)| name == READ_AHEAD).cloned().collect();
+    let plain = Setting { host: read_ahead, ..Setting::of(setting.spec) };
     *setting == plain || !candidates.contains(&plain)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scheduler_or_a_read_ahead_is_changed_and_not_both() {
+        let parse = |text: &str| Setting::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let (deadline, wider) = (parse("deadline"), parse("deadline read_ahead_kb=1024"));
+        assert!(differ_by_read_ahead(&wider, &deadline) && !differ_by_read_ahead(&wider, &wider));
+        assert!(!differ_by_read_ahead(&wider, &parse("cfq")) && !differ_by_read_ahead(&parse("cfq"), &deadline));
+        let all = [parse("cfq"), parse("cfq read_ahead_kb=1024"), wider.clone(), parse("deadline:fifo_batch=1 read_ahead_kb=1024")];
+        let first = |setting: &str| is_first(&all, &parse(setting));
+        assert!(first("cfq read_ahead_kb=1024") && first("deadline read_ahead_kb=1024"));
+        assert!(!first("deadline:fifo_batch=1 read_ahead_kb=1024"));
+        assert!(can_be_tried(&all[1], &wider) && !can_be_tried(&all[0], &wider));
+    }
 
     #[test]
     fn a_trial_can_change_the_room_in_the_queue_and_no_other_tunable_of_the_host() {

@@ -38,7 +38,7 @@ use learn::window::depth;
 use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
 use sim::profile::DeviceProfile;
 
-use crate::ask::{Answer, Comes, NoAnswer, Question};
+use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead, read_ahead_kib};
 use crate::device::{self, Finding, MOST_REPLAYED};
 use crate::recording::{Recording, Seen};
 use crate::trial::Slots;
@@ -89,7 +89,7 @@ const FITTED_NS: f64 = 10_000.0;
 const REPLAYED_NS: f64 = 80_000.0;
 /// What is not spent is kept for so many seconds if nothing else is said. It is all there at first, for the first decisions bring the most.
 const KEPT_S: i64 = 30;
-/// A device is fitted to at most so many requests, taken from the times between so many changes of the setting.
+/// A device is fitted to at most so many requests, taken from the times between so many changes of the setting or of the load.
 const MOST_FITTED: usize = 4_000;
 const MOST_PARTS: usize = 4;
 /// It is fitted anew where so many times as much was seen of it; and where the twin was off.
@@ -239,8 +239,9 @@ struct Device {
     profile: Arc<dyn DeviceProfile>,
     findings: Vec<Finding>,
     accesses: usize,
-    /// Requests that had been seen by then.
+    /// Requests that had been seen by then, and those of them of the load that there is now.
     seen: usize,
+    of_load: usize,
     /// What the schedulers that learn know of this model.
     knowledge: KnowledgeStore,
 }
@@ -258,7 +259,7 @@ pub struct Seekwise {
     device: Option<Device>,
     /// When the twin did not reproduce what was measured, and nothing was fitted since.
     off: Option<Nanos>,
-    /// When another setting was put in force.
+    /// When another setting was put in force, or another load began.
     changes: VecDeque<Nanos>,
     /// What was in force at first: starvation is judged by it.
     default: usize,
@@ -273,6 +274,10 @@ pub struct Seekwise {
     /// From when on what is in force serves the load.
     evidence: Nanos,
     pending: Option<Pending>,
+    /// How far files were read ahead, and are if they are opened from now on, in KiB; while most are from before.
+    awaits_files: Option<(u32, u32)>,
+    /// The read-ahead that was found, in KiB.
+    found_read_ahead_kib: Option<u32>,
     /// What was promised of this load when the twin last knew it, and what was in force.
     promised: Option<(usize, Vec<Promise>)>,
     /// When the twin is asked next.
@@ -317,6 +322,8 @@ impl Seekwise {
             known: Vec::new(),
             evidence: Nanos::ZERO,
             pending: None,
+            awaits_files: None,
+            found_read_ahead_kib: None,
             promised: None,
             asks: Nanos::ZERO,
             credit_ns: budget * KEPT_S as f64 * 1e9,
@@ -359,14 +366,24 @@ impl Seekwise {
     fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
         self.is_settling = true;
         self.evidence = now;
+        let kib = |arm: usize| read_ahead_kib(&self.arms[arm].setting, self.found_read_ahead_kib);
+        self.awaits_files = match kib(self.in_force).zip(kib(arm)) {
+            Some((was, is)) if was != is => Some((was, is)),
+            _ => self.awaits_files,
+        };
         self.in_force = arm;
-        self.changes.push_back(now);
-        if self.changes.len() > MOST_PARTS {
-            self.changes.pop_front();
-        }
+        self.changed(now);
         let setting = self.setting().clone();
         self.load.is_served_anew();
         Decision::set(setting, why)
+    }
+
+    /// From now on requests show another side of the device.
+    fn changed(&mut self, at: Nanos) {
+        self.changes.push_back(at);
+        if self.changes.len() > MOST_PARTS {
+            self.changes.pop_front();
+        }
     }
 
     /// A stream that waits beyond its bound and gets nothing, and for how long.
@@ -408,16 +425,40 @@ impl Seekwise {
         whole.is_finite().then_some(Measured { scored, variance })
     }
 
+    /// Whether by now most of what is read ahead is so as far as what is in force says. Linux decides it when a file is opened
+    /// (`file_ra_state_init` in `mm/readahead.c`): who has files from before goes on as before.
+    fn files_are_opened_anew(&self, now: Nanos, (was, is): (u32, u32)) -> bool {
+        // Who says that it reads in order has twice as much.
+        let (least, between) = (2 * was.min(is), (2.0 * f64::from(was) * 2.0 * f64::from(is)).sqrt() as u32);
+        let lately = self.recording.seen().rev().take_while(|seen| seen.completed + WINDOW >= now);
+        let (mut less, mut more) = (0, 0);
+        for request in lately.map(|seen| &seen.request).filter(|request| request.is_read_ahead()) {
+            more += if request.sectors > between { u64::from(request.sectors) } else { 0 };
+            less += if (least..=between).contains(&request.sectors) { u64::from(request.sectors) } else { 0 };
+        }
+        if is > was { more > less } else { less > more }
+    }
+
     /// Goes by what was measured: to what served the load better, or on with what is in force; `None` where the twin may be asked.
     fn compare(&mut self, now: Nanos, tags: u32) -> Option<Decision> {
+        if let Some(awaited) = self.awaits_files
+            && self.files_are_opened_anew(now, awaited)
+        {
+            (self.awaits_files, self.evidence) = (None, now);
+            return Some(Decision::keep(format!("files are read ahead by {} KiB from now on", awaited.1)));
+        }
         let seconds = (now - self.evidence).as_secs_f64();
-        let pending = self.pending.clone();
+        // Files from before are read as before: that tells neither for nor against another read-ahead.
+        let tells = |arm: &Arm| self.awaits_files.is_none() || !differ_by_read_ahead(&arm.setting, self.setting());
+        let pending = self.pending.clone().filter(|pending| tells(&self.arms[pending.from]));
         let measured = self.measure(now, tags);
         self.arms[self.in_force].measured = measured.or(self.arms[self.in_force].measured);
         let Some(measured) = measured.filter(|_| seconds >= JUDGED_S.0) else {
             return pending.map(|_| Decision::keep(format!("waiting for what comes of {}", self.setting())));
         };
-        let others = self.arms.iter().enumerate().filter(|(arm, other)| *arm != self.in_force && other.again != NEVER);
+        let tells = |arm: &Arm| self.awaits_files.is_none() || !differ_by_read_ahead(&arm.setting, self.setting());
+        let others =
+            self.arms.iter().enumerate().filter(|(arm, other)| *arm != self.in_force && other.again != NEVER && tells(other));
         let gains = others.filter_map(|(arm, other)| {
             let (gain, error) = other.measured?.over(&measured, &self.preference);
             let is_sure = gain > TOLERANCE.max(SURE * error);
@@ -487,7 +528,11 @@ impl Seekwise {
         }
         self.load.begin(began);
         self.seen_from = began;
-        (self.pending, self.promised, self.off) = (None, None, None);
+        self.changed(began);
+        if let Some(device) = &mut self.device {
+            device.of_load = 0;
+        }
+        (self.pending, self.promised, self.off, self.awaits_files) = (None, None, None, None);
         self.trust.values_mut().for_each(|trust| trust.too_high = 0.0);
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
@@ -548,10 +593,14 @@ impl Seekwise {
     /// At most half of the credit goes into it.
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
         let seen = self.recording.seen().len();
+        let of_load = seen - self.recording.done_before(self.load.from);
         let affordable = affordable(self.credit_ns / 2.0);
         if let Some(device) = &self.device {
-            let more = if self.off.is_some() { MORE_IF_OFF } else { MORE };
-            let tells_more = seen as f64 >= more * device.seen as f64;
+            // Where it is off, what counts is what was seen of this load: another one may have shown little of what matters now.
+            let tells_more = match self.off {
+                Some(_) => of_load as f64 >= MORE_IF_OFF * device.of_load as f64,
+                None => seen as f64 >= MORE * device.seen as f64,
+            };
             if !tells_more || affordable < device.accesses.min(seen) / 2 {
                 return Ok(());
             }
@@ -562,13 +611,13 @@ impl Seekwise {
         self.credit_ns -= fit_costs_ns(accesses);
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.turns(fitted.turn());
-        self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, knowledge });
+        self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, of_load, knowledge });
         self.off = None;
         Ok(())
     }
 
-    /// So many requests that were seen, of each time between two changes alike as far as there are: each setting asks the device in its
-    /// own way, and so tells something else of it. And the flushes since the first of them.
+    /// So many requests that were seen, of each time between two changes alike as far as there are: each setting, and each load, asks the
+    /// device in its own way, and so tells something else of it. And the flushes since the first of them.
     fn sample(&self, requests: usize) -> Vec<Seen> {
         let recording = &self.recording;
         let ends: Vec<usize> = self.changes.iter().map(|&at| recording.done_before(at)).chain([recording.seen().len()]).collect();
@@ -641,7 +690,9 @@ impl Seekwise {
         match best.max_by(|a, b| a.0.1.total_cmp(&b.0.1)) {
             Some(((arm, _), promise)) => {
                 let gain = percent(promise.gain);
-                let why = format!("{} promises to be {gain}, give or take {:.0}%", promise.setting, 100.0 * promise.error);
+                let files =
+                    if differ_by_read_ahead(&promise.setting, in_force) { ", in files that are opened from now on" } else { "" };
+                let why = format!("{} promises to be {gain}, give or take {:.0}%{files}", promise.setting, 100.0 * promise.error);
                 self.pending = Some(Pending { from: self.in_force, promise: promise.clone() });
                 Decision { expected_gain: Some(promise.gain), ..self.put(now, arm, why) }.resting_on(evidence)
             }
@@ -792,6 +843,7 @@ impl Controller for Seekwise {
         (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
         self.seen_from = self.evidence;
         self.known = known_loads(&self.experience, &plant.identity().device, &self.preference);
+        self.found_read_ahead_kib = plant.bounds().read_ahead_kib;
         Decision::keep("nothing was seen yet")
     }
 
@@ -819,7 +871,8 @@ impl Controller for Seekwise {
                     waiting.longest = waiting.longest.max(*at - waiting.since.min(request.arrival));
                 } else if request.arrival >= self.evidence {
                     waiting.done += 1;
-                    waiting.late += u32::from((*at - request.arrival).as_secs_f64() > waiting.bound_s());
+                    let waited_s = (*at - request.arrival).as_secs_f64() / f64::from(request.counts_as());
+                    waiting.late += u32::from(waited_s > waiting.bound_s());
                 }
                 (waiting.requests, waiting.since) = (waiting.requests.saturating_sub(1), *at);
             }

@@ -27,7 +27,9 @@ impl Seen {
     /// A request of a trace that was answered in this time. A trace does not say when it was dispatched: as far as it tells, at once.
     pub fn recorded(request: &TraceRequest, response: Nanos) -> Seen {
         let TraceRequest { arrival, lba, sectors, op, stream, priority, .. } = *request;
-        let queued = Request { id: 0, stream, op, sync: request.is_sync(), priority, sectors, lba, arrival };
+        // A trace that does not say so of a read tells of no read-ahead.
+        let sync = request.sync.unwrap_or(op == Op::Read);
+        let queued = Request { id: 0, stream, op, sync, priority, sectors, lba, arrival };
         let completed = arrival + response;
         let dispatched = request.service.map_or(arrival, |service| (completed - service).max(arrival));
         Seen { request: queued, dispatched, completed }

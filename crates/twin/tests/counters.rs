@@ -49,6 +49,7 @@ fn counted(jobs: &str, disk: &str, scheduler: &str) -> (Vec<Sample>, Known) {
             capacity_sectors: profile.capacity_sectors(),
             limits: settings.limits(),
             nr_requests: settings.nr_requests,
+            read_ahead_kib: None,
         },
         rotational: Some(profile.device().rotational()),
         depth: Some(device.queue_depth() as u32),

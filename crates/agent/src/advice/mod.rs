@@ -98,6 +98,7 @@ pub fn of_device(
         names_disk: false,
         device: None,
         capacity_sectors: Some(device.size_sectors),
+        read_ahead_kib: plant::read_ahead_kib(sysfs, name),
         in_force,
     };
     let mut advice = advise(&wanted, crew)?;
@@ -111,7 +112,7 @@ pub fn of_device(
 /// It cannot be read, or does not say how long requests took.
 pub fn of_recording(path: &std::path::Path, in_force: Setting, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
     let experiment = asks.experiment(path);
-    let wanted = Wanted { experiment, names_disk: false, device: None, capacity_sectors: None, in_force };
+    let wanted = Wanted { experiment, names_disk: false, device: None, capacity_sectors: None, read_ahead_kib: None, in_force };
     let advice = advise(&wanted, crew)?;
     let name = advice.load.clone();
     Ok(piece(&name, None, advice))

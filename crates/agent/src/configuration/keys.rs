@@ -12,7 +12,7 @@ use toml::de::{DeTable, DeValue};
 use super::{Configuration, Exit, Listen, Mode, Pattern, Rule, Settings, learning};
 
 /// What is chosen among if nobody says anything.
-pub const CANDIDATES: &str = "kernel-tuned";
+pub const CANDIDATES: &str = "linux";
 /// No history is longer: an entry takes about half a KiB of memory.
 const MOST_ENTRIES: i64 = 100_000;
 /// No rate is higher: a change keeps a device idle for about 35 ms, so these would take a third of its time.
@@ -73,8 +73,8 @@ const OF_DEVICES: &[Key<Said>] = &[
     },
     Key {
         name: "candidates",
-        default: "[\"kernel-tuned\"]",
-        doc: "What it chooses among: sets such as \"kernel\" and \"kernel-tuned\", or settings such as \"mq-deadline:fifo_batch=4\".",
+        default: "[\"linux\"]",
+        doc: "What it chooses among: sets such as \"kernel\", \"kernel-tuned\" and \"linux\", or settings such as \"mq-deadline:fifo_batch=4\".",
         read: |value| {
             let texts = texts(value)?;
             let found = candidates::parse(texts.iter().copied()).map_err(|error| error.to_string())?;
@@ -92,7 +92,7 @@ const OF_DEVICES: &[Key<Said>] = &[
     },
     Key {
         name: "attributes",
-        default: "[\"scheduler\", \"iosched/*\"]",
+        default: "[\"scheduler\", \"iosched/*\", \"read_ahead_kb\"]",
         doc: "What may be touched. \"*\" is everything of a device; settings of the machine, such as \"vm/swappiness\", only by name.",
         read: |value| {
             let patterns: Vec<Pattern> = texts(value)?.into_iter().map(Pattern::new).collect();

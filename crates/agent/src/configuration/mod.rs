@@ -30,6 +30,7 @@ pub use keys::{listen, vendor_file};
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;
 
+use crate::attribute::READ_AHEAD;
 use crate::sysfs::Sysfs;
 use crate::topology::Device;
 
@@ -173,7 +174,7 @@ impl Default for Configuration {
                 controller: Chosen { spec: &twin::controller::SPEC, values: Vec::new() },
                 candidates: Vec::new(),
                 preference: Preference::default(),
-                attributes: vec![Pattern::new("scheduler"), Pattern::new("iosched/*")],
+                attributes: vec![Pattern::new("scheduler"), Pattern::new("iosched/*"), Pattern::new(READ_AHEAD)],
                 changes_per_minute: 10,
                 exit: Exit::Restore,
             },

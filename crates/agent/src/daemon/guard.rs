@@ -124,7 +124,8 @@ impl Guard {
                 // Those that had been queued before the change were served by two settings.
                 let is_of_now = self.before.as_ref().is_none_or(|(_, since)| request.arrival >= *since);
                 if request.op == Op::Read && is_of_now {
-                    self.current.add(*at - request.arrival);
+                    // A larger read-ahead makes longer requests of the same calls.
+                    self.current.add(Nanos((*at - request.arrival).0 / u64::from(request.counts_as())));
                 }
             }
             _ => {}

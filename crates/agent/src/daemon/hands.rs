@@ -88,6 +88,8 @@ pub struct Careful<'a> {
     pub rate: &'a mut Rate,
     /// What was refused last.
     pub refused: &'a mut Option<Setting>,
+    /// Tunables of the host that are not tried.
+    pub not_tried: &'static [&'static str],
 }
 
 impl Careful<'_> {
@@ -119,7 +121,9 @@ impl Plant for Careful<'_> {
     }
 
     fn tunables(&self) -> Vec<&'static Tunable> {
-        self.hands.tunables()
+        let mut tunables = self.hands.tunables();
+        tunables.retain(|tunable| !self.not_tried.contains(&tunable.name));
+        tunables
     }
 
     fn bounds(&self) -> Bounds {

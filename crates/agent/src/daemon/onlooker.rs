@@ -6,7 +6,7 @@ use learn::{Plant, PlantError, Setting};
 
 use super::hands::Hands;
 use crate::applier::{ApplierError, AtExit, Foreign, Restored};
-use crate::attribute::State;
+use crate::attribute::{NR_REQUESTS, READ_AHEAD, State};
 use crate::plant::in_force;
 use crate::sysfs::{RealFiles, Sysfs};
 use crate::topology::Device;
@@ -54,8 +54,14 @@ impl Plant for Onlooker {
     }
 
     fn bounds(&self) -> Bounds {
-        let nr_requests = self.state().number("nr_requests").and_then(|number| u32::try_from(number).ok());
-        Bounds { capacity_sectors: self.capacity_sectors, limits: Limits::default(), nr_requests: nr_requests.unwrap_or(256) }
+        let state = self.state();
+        let number = |name: &str| state.number(name).and_then(|number| u32::try_from(number).ok());
+        Bounds {
+            capacity_sectors: self.capacity_sectors,
+            limits: Limits::default(),
+            nr_requests: number(NR_REQUESTS).unwrap_or(256),
+            read_ahead_kib: number(READ_AHEAD),
+        }
     }
 
     fn setting(&self) -> Setting {

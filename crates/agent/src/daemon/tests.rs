@@ -95,7 +95,7 @@ impl Plant for Device {
     }
 
     fn bounds(&self) -> Bounds {
-        Bounds { capacity_sectors: 1 << 30, limits: block::Limits::default(), nr_requests: 256 }
+        Bounds { capacity_sectors: 1 << 30, limits: block::Limits::default(), nr_requests: 256, read_ahead_kib: None }
     }
 
     fn setting(&self) -> Setting {

@@ -285,6 +285,7 @@ impl Watched {
             acts: &self.acts,
             rate: &mut self.rate,
             refused: &mut refused,
+            not_tried: &[],
         };
         act(&mut self.steering, &mut careful);
         refused
@@ -393,7 +394,9 @@ impl Watched {
                     self.guard.settled();
                 }
                 self.finish_trial(news);
-                let before = Scored::mean(self.scores.iter().copied());
+                // Of another read-ahead nothing shows before files are opened anew.
+                let is_at_once = decided.from.host == decided.to.host;
+                let before = Scored::mean(self.scores.iter().copied()).filter(|_| is_at_once);
                 self.trial = before.map(|before| Trial { before, after: Vec::new() });
                 self.scores.clear();
                 news.push(News::Entry(Box::new(told(&self.name, kind, &decided, &decided.to.to_string()))));

@@ -104,6 +104,8 @@ pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
             capacity_sectors: device.size_sectors,
             limits: Limits { max_sectors: number(MAX_SECTORS).map_or(Limits::default().max_sectors, |kib| 2 * kib), merges },
             nr_requests: number(NR_REQUESTS).unwrap_or(256),
+            // Counters do not tell what is read ahead.
+            read_ahead_kib: None,
         },
         rotational,
         depth: of_driver.into_iter().chain(tags).min().filter(|_| !is_front),

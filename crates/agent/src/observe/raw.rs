@@ -21,7 +21,7 @@ pub(super) struct Raw {
 pub(super) struct Kind {
     /// `None`: a flush by itself, an erasure, a command about zones, something that is no business of the block layer's.
     pub(super) op: Option<Op>,
-    /// Somebody waits for it (`op_is_sync` in `blk_types.h`).
+    /// Somebody waits for it (`op_is_sync` in `blk_types.h`), and not only maybe (`REQ_RAHEAD`).
     pub(super) sync: bool,
     /// The write cache is to be emptied before it.
     pub(super) flush_before: bool,
@@ -45,7 +45,7 @@ impl Kind {
         };
         let flags = letters.get(1..).unwrap_or_default();
         let on_media = op.is_some() && flags.contains(&b'F');
-        let sync = op == Some(Op::Read) || flush_before || on_media || flags.contains(&b'S');
+        let sync = op == Some(Op::Read) && !flags.contains(&b'A') || flush_before || on_media || flags.contains(&b'S');
         // The command itself also has the flag before it, as in FF; older kernels print a single F.
         let is_flush = op.is_none() && (letters.first() == Some(&b'F') || (flush_before && letters.is_empty()));
         Kind { op, sync, flush_before: flush_before && !is_flush, on_media, is_flush }
@@ -98,7 +98,7 @@ mod tests {
         let (read, write, discard) = (Some(Op::Read), Some(Op::Write), Some(Op::Discard));
         let plain = Kind { op: None, sync: false, flush_before: false, on_media: false, is_flush: false };
         assert_eq!(kind("R"), Kind { op: read, sync: true, ..plain });
-        assert_eq!(kind("RA"), Kind { op: read, sync: true, ..plain });
+        assert_eq!(kind("RA"), Kind { op: read, sync: false, ..plain });
         assert_eq!(kind("W"), Kind { op: write, ..plain });
         assert_eq!(kind("WS"), Kind { op: write, sync: true, ..plain });
         assert_eq!(kind("WFS"), Kind { op: write, sync: true, on_media: true, ..plain });

@@ -109,7 +109,7 @@ impl Brain<'_> {
     pub fn ask(&self, samples: &[Sample], crew: Crew) -> anyhow::Result<Vec<Result<Judged, NoAnswer>>> {
         let others = || self.candidates.iter().filter(|&setting| setting != self.in_force).cloned();
         // Of several schedulers the twin tunes only the best; here every tuning is tried in every phase, or they could not be added up.
-        let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| *setting == Setting::of(setting.spec));
+        let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| setting.values == setting.spec.defaults());
         let parts: Vec<Vec<Setting>> = [plain, tuned].into_iter().filter(|part| !part.is_empty()).collect();
         let parts = if parts.is_empty() { vec![Vec::new()] } else { parts };
         let tasks: Vec<(Sample, &[Setting])> =

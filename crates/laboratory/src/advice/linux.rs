@@ -49,6 +49,9 @@ fn lines(setting: &Setting) -> Vec<String> {
     {
         rule += &format!(", ATTR{{queue/iosched/{}}}=\"{value}\"", tunable.name);
     }
+    for (name, value) in &setting.host {
+        rule += &format!(", ATTR{{queue/{name}}}=\"{value}\"");
+    }
     vec![format!("# {FILE}, with the disk's name for sdX:"), rule]
 }
 
@@ -69,6 +72,7 @@ mod tests {
         let expected = "ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\", ATTR{queue/iosched/read_expire}=\"100\", ATTR{queue/iosched/fifo_batch}=\"1\"";
         assert!(rule.ends_with(expected), "{rule}");
         assert!(of("kyber:read_lat_nsec=5000000", None).ends_with("\"kyber\", ATTR{queue/iosched/read_lat_nsec}=\"5000000\""));
+        assert!(of("kyber read_ahead_kb=1024", None).ends_with("\"kyber\", ATTR{queue/read_ahead_kb}=\"1024\""));
         assert!(of("noop", None).contains("ATTR{queue/scheduler}=\"none\""));
         assert!(!of("deadline", None).contains("ATTR"));
     }

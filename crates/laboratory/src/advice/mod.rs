@@ -34,6 +34,8 @@ use asked::{Brain, Judged, MOST_JUDGED, Sample};
 use observed::Observed;
 use phases::{Phase, Seconds};
 
+/// The tunable of the host that is judged.
+const READ_AHEAD: &str = "read_ahead_kb";
 /// Phases that are asked about, the longest.
 const MOST_PHASES: usize = 8;
 /// The share of the requests that the fit which is judged goes by.
@@ -57,6 +59,8 @@ pub struct Wanted {
     pub device: Option<u32>,
     /// The size of the device that was recorded, if it is known.
     pub capacity_sectors: Option<u64>,
+    /// How far its files were read ahead, in KiB, if it is known; else as Linux does if nobody says otherwise.
+    pub read_ahead_kib: Option<u32>,
     /// What was in force, or is in force when it is run.
     pub in_force: Setting,
 }
@@ -95,12 +99,14 @@ impl Monitor for Unseen<'_> {
 /// Something of the input is wrong, a file cannot be read, or the work was interrupted.
 pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
     let Wanted { experiment, in_force, .. } = wanted;
-    let candidates = experiment.candidates()?;
-    if let Some(setting) = candidates.iter().find(|setting| !setting.host.is_empty()) {
-        bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
-    }
+    let mut candidates = experiment.candidates()?;
     let preference = experiment.preference.unwrap_or_default();
     let is_recorded = !wanted.names_disk && shipped::job_text(&experiment.load)?.is_none();
+    // Of a recording it shows what was read ahead; in the simulator it is tried by running it.
+    let is_judged = |name: &str| is_recorded && name == READ_AHEAD;
+    if let Some(setting) = candidates.iter().find(|setting| setting.host.iter().any(|(name, _)| !is_judged(name))) {
+        bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
+    }
     let run = if is_recorded {
         wanted.expect_recording()?;
         None
@@ -113,7 +119,8 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
         None => {
             let ReplayOptions { format, skip_bad, .. } = experiment.replay.clone();
             let options = OpenOptions { format, skip_bad };
-            Observed::recorded(&experiment.load, &options, wanted.device, wanted.capacity_sectors, crew.monitor)?
+            let known = (wanted.capacity_sectors, wanted.read_ahead_kib);
+            Observed::recorded(&experiment.load, &options, wanted.device, known, crew.monitor)?
         }
         Some((load, world)) => {
             crew.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
@@ -122,6 +129,9 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
             observed?
         }
     };
+    if !observed.seen.iter().any(|seen| seen.request.is_read_ahead()) {
+        candidates.retain(|setting| setting.host.is_empty());
+    }
     let seconds = phases::seconds(&observed);
     let phases = phases::phases(&seconds);
     let source = match &run {
@@ -550,7 +560,7 @@ pub struct ServedIn {
 /// # Errors
 /// As for [`advise`].
 pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<ServedIn>> {
-    let observed = Observed::recorded(path, options, None, None, monitor)?;
+    let observed = Observed::recorded(path, options, None, (None, None), monitor)?;
     let seconds = phases::seconds(&observed);
     let is_busy = seconds.values().any(phases::Second::is_busy);
     let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::bail;
-use block::{Limits, Nanos, StreamId};
+use block::{Limits, Nanos, READ_AHEAD_SECTORS, StreamId};
 use learn::merit::{Tail, Tails};
 use learn::plant::Bounds;
 use learn::{Event, Setting};
@@ -79,7 +79,7 @@ impl Observed {
     }
 
     /// The requests of a trace whose answers were recorded. `device` is the number of one within the trace; else the one with the most
-    /// requests is meant. `capacity_sectors` is its size, if it is known.
+    /// requests is meant. Its size and its read-ahead in KiB are given where they are known.
     ///
     /// # Errors
     /// The trace cannot be read, its requests have no response times, it has no such device, or the work was interrupted.
@@ -87,7 +87,7 @@ impl Observed {
         path: &Path,
         options: &OpenOptions,
         device: Option<u32>,
-        capacity_sectors: Option<u64>,
+        (capacity_sectors, read_ahead_kib): (Option<u64>, Option<u32>),
         monitor: &dyn Monitor,
     ) -> anyhow::Result<Observed> {
         let name = path.display();
@@ -136,7 +136,8 @@ impl Observed {
         let reached = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
         let knows_capacity = capacity_sectors.is_some();
         let capacity_sectors = capacity_sectors.unwrap_or(0).max(reached);
-        let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests };
+        let read_ahead_kib = read_ahead_kib.or(Some(READ_AHEAD_SECTORS / 2));
+        let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests, read_ahead_kib };
         let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
         let named = streams.into_iter().filter_map(|stream| Some((stream, opened.reader.stream_name(stream)?.to_owned())));
         let (names, longest) = (named.collect(), longest(&seen));
@@ -167,7 +168,7 @@ impl Observed {
             0 => Vec::new(),
             left_out => vec![format!("Only the first {MOST} requests were looked at; {left_out} came later.")],
         };
-        let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests };
+        let bounds = Bounds { capacity_sectors: world.profile.capacity_sectors(), limits, nr_requests, read_ahead_kib: None };
         let streams = outcome.measure.streams;
         let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
         let (names, longest) = (named.collect(), longest(&seen));

@@ -119,6 +119,7 @@ impl Ran {
                 capacity_sectors: 0,
                 limits: world.host.queue().limits(),
                 nr_requests: world.host.queue().nr_requests,
+                read_ahead_kib: None,
             })
         };
         Ok(Ran { setting: setting.clone(), samples, slots, tails: tails(measure.streams.iter()), ended, bounds })
@@ -195,7 +196,7 @@ impl Pilot for Recorder {
     fn begin(&mut self, plant: &mut dyn Steerable) {
         let limits = plant.limits();
         self.counter = Counter::new(limits.max_sectors);
-        self.bounds = Some(Bounds { capacity_sectors: 0, limits, nr_requests: plant.nr_requests() });
+        self.bounds = Some(Bounds { capacity_sectors: 0, limits, nr_requests: plant.nr_requests(), read_ahead_kib: None });
     }
 
     fn events(&mut self, noted: &[Noted]) {

@@ -58,7 +58,7 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
     let mut experiment = Experiment::of_jobs(first, "");
     experiment.candidates = vec![CANDIDATES.to_owned()];
     let advice = advise(
-        &Wanted { experiment, names_disk: false, device: None, capacity_sectors: None, in_force },
+        &Wanted { experiment, names_disk: false, device: None, capacity_sectors: None, read_ahead_kib: None, in_force },
         Crew::new(&quiet, Some(1)),
     )?;
     let Some((best, most)) = scored.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };

@@ -2,6 +2,7 @@
 //!
 //! The paper's scheduling window ("Self-Learning Disk Scheduling", section 4.3): by time (its SWZ) or by number of requests (its X).
 
+mod ahead;
 mod arrival;
 mod bursts;
 mod extractor;

@@ -2,6 +2,7 @@
 
 use block::{Nanos, Request};
 
+use super::ahead::Ahead;
 use super::quantiles::Quantiles;
 use super::streams::Streams;
 use crate::event::Event;
@@ -18,9 +19,9 @@ pub struct WindowOutcome {
     pub duration: Nanos,
     /// Requests done.
     pub requests: u64,
-    /// Of these, the ones that somebody waited for.
+    /// Of these, the ones that somebody waited for. What was read ahead counts as a request for every 128 KiB of it that somebody came to.
     pub waited_for: u64,
-    /// Bytes moved.
+    /// Bytes moved; of what was read ahead those that somebody came to ([`Ahead`]).
     pub bytes: u64,
     /// From queued to done, in seconds, of those that somebody waited for (of all where nobody waited for any); NaN without any.
     pub mean_response_s: f64,
@@ -174,6 +175,7 @@ pub struct Tally {
     waited_for: Responses,
     others: Responses,
     bytes: u64,
+    ahead: Ahead,
     service_s: f64,
     streams: Streams<Progress>,
     calls: Responses,
@@ -189,6 +191,7 @@ impl Tally {
             waited_for: Responses::new(),
             others: Responses::new(),
             bytes: 0,
+            ahead: Ahead::new(),
             service_s: 0.0,
             streams: Streams::new(),
             calls: Responses::new(),
@@ -207,7 +210,10 @@ impl Tally {
     #[inline]
     pub fn event(&mut self, event: &Event) {
         match event {
-            Event::Queued(request) => self.of(request).queued(request.arrival),
+            Event::Queued(request) => {
+                self.ahead.queued(request);
+                self.of(request).queued(request.arrival);
+            }
             Event::Completed { request, dispatched, at } => self.completed(request, *dispatched, *at),
             Event::Flushed { .. } => {}
             Event::Called(at) => {
@@ -222,7 +228,7 @@ impl Tally {
     }
 
     fn completed(&mut self, request: &Request, dispatched: Nanos, at: Nanos) {
-        if request.op.transfers() {
+        if request.op.transfers() && !self.ahead.completed(request) {
             self.bytes = self.bytes.saturating_add(u64::from(request.sectors) * 512);
         }
         // What went to the device before it was queued cannot be: the device then worked for it all the time.
@@ -255,13 +261,16 @@ impl Tally {
         let calls = self.sees_calls.then(|| Calls { done, bytes, waited_s: self.calls.waited_s / done as f64 });
         let judged = if self.waited_for.requests > 0 { &self.waited_for } else { &self.others };
         let requests = self.waited_for.requests + self.others.requests;
+        let ahead = self.ahead.close();
+        let waited_for = self.waited_for.requests + ahead.more_requests;
+        let counted = judged.requests + if self.waited_for.requests > 0 { ahead.more_requests } else { 0 };
         let outcome = WindowOutcome {
             duration,
             requests,
-            waited_for: self.waited_for.requests,
-            bytes: self.bytes,
+            waited_for,
+            bytes: self.bytes.saturating_add(ahead.bytes),
             mean_response_s: judged.sum_s / judged.requests as f64,
-            waited_s: judged.waited_s / judged.requests as f64,
+            waited_s: judged.waited_s / counted as f64,
             p99_response_s: judged.quantiles.quantile(0.99) / 1e9,
             max_response_s: if judged.requests > 0 { judged.longest.as_secs_f64() } else { f64::NAN },
             mean_service_s: self.service_s / requests as f64,

@@ -88,7 +88,7 @@ impl Outside {
     fn append(&mut self, issue: Issue) -> bool {
         let entries = self.streams.entry(issue.stream).or_default();
         entries.push_back(Entry { issue, begun: None, open_tags: None });
-        self.counts[usize::from(issue.sync)] += 1;
+        self.counts[usize::from(issue.is_sync())] += 1;
         entries.len() == 1
     }
 
@@ -99,7 +99,7 @@ impl Outside {
             // The line can be long.
             return None;
         }
-        let may_go_in = |issue: &Issue| has_room(issue.sync) && not_held_back(issue);
+        let may_go_in = |issue: &Issue| has_room(issue.is_sync()) && not_held_back(issue);
         let place = self.line.iter().position(|&stream| self.first_of(stream).is_some_and(|entry| may_go_in(&entry.issue)))?;
         let stream = self.line.remove(place)?;
         let entry = self.take_of(stream)?;
@@ -116,7 +116,7 @@ impl Outside {
             self.line.push_back(entry.issue.stream);
         }
         entries.push_front(entry);
-        self.counts[usize::from(entry.issue.sync)] += 1;
+        self.counts[usize::from(entry.issue.is_sync())] += 1;
     }
 
     /// What a stream asks for next.
@@ -127,7 +127,7 @@ impl Outside {
     /// Takes out what a stream asks for next.
     fn take_of(&mut self, stream: StreamId) -> Option<Entry> {
         let entry = self.streams.get_mut(&stream)?.pop_front()?;
-        self.counts[usize::from(entry.issue.sync)] -= 1;
+        self.counts[usize::from(entry.issue.is_sync())] -= 1;
         Some(entry)
     }
 

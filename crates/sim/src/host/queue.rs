@@ -581,7 +581,7 @@ impl Queue {
     /// Whether write-back throttling lets it in now.
     #[inline]
     fn is_not_throttled(&self, now: Nanos, issue: &Issue) -> bool {
-        let class = if self.throttle.is_on() { class(issue.op, issue.sync, issue.stream) } else { None };
+        let class = if self.throttle.is_on() { class(issue.op, issue.is_sync(), issue.stream) } else { None };
         class.is_none_or(|class| self.throttle.lets_in(now, class, issue.stream))
     }
 
@@ -668,7 +668,7 @@ fn request(now: Nanos, id: RequestId, issue: &Issue, inserted: u32, sectors: u32
         id,
         stream: issue.stream,
         op: issue.op,
-        sync: issue.sync,
+        sync: issue.is_sync(),
         priority: issue.priority,
         sectors,
         lba: issue.lba + u64::from(inserted),
@@ -702,10 +702,13 @@ impl Server for Queue {
         }
         let has_tags = self.tags.is_some();
         let is_next =
-            self.outside.is_empty() || (has_tags || !self.outside.has(issue.sync)) && !self.outside.has_stream(issue.stream);
+            self.outside.is_empty() || (has_tags || !self.outside.has(issue.is_sync())) && !self.outside.has_stream(issue.stream);
         if is_next && issue.sectors <= self.settings.max_sectors && self.is_not_throttled(now, &issue) {
-            let tag =
-                if has_tags { self.take_tag(self.open_tags(now, &issue)) } else { self.has_place(issue.sync).then_some(NO_TAG) };
+            let tag = if has_tags {
+                self.take_tag(self.open_tags(now, &issue))
+            } else {
+                self.has_place(issue.is_sync()).then_some(NO_TAG)
+            };
             if let Some(tag) = tag {
                 self.insert_part(now, &issue, None, tag);
                 return;

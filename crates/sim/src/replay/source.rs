@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use block::{Nanos, StreamId};
+use block::{Nanos, Op, StreamId};
 
 use super::ReplayError;
 use super::placement::Placement;
@@ -287,7 +287,8 @@ impl Source for Closed<'_> {
         self.buffered -= 1;
         stream.announced = false;
         stream.last_issue = Some((request.arrival, now));
-        if request.sync != Some(false) {
+        // What is read ahead is waited for in the end: the process asks for more once it has come to it.
+        if request.op == Op::Read || request.sync != Some(false) {
             let recorded_completion = request.arrival + request.response.unwrap_or(Nanos::ZERO);
             stream.remember((recorded_completion, token));
             self.under_way.insert(token, (recorded_completion, index));

@@ -23,6 +23,13 @@ pub struct Issue {
     pub token: u64,
 }
 
+impl Issue {
+    /// As [`block::Request::is_sync`].
+    pub fn is_sync(&self) -> bool {
+        self.op == Op::Read || self.sync
+    }
+}
+
 /// A read, write or discard that is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transferred {

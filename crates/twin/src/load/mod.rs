@@ -8,6 +8,7 @@
 //! A recording ends, and a better setting gets further than what was seen: a stream that comes to its end begins again, with its runs
 //! going on from where they were and its other places drawn anew, so that no cache is hit that would not be.
 
+mod ahead;
 mod pace;
 mod places;
 mod source;
@@ -86,6 +87,24 @@ impl Load {
             }
             load
         })
+    }
+
+    /// The load as it would be if its files were opened under another read-ahead, both in sectors; `None` where nothing is read ahead so
+    /// far that it would tell.
+    pub fn reading_ahead(&self, from: u32, to: u32) -> Option<Load> {
+        let mut is_other = false;
+        let stream = |stream: &Stream| {
+            let other = stream.reading_ahead(from, to);
+            is_other |= other.is_some();
+            other.unwrap_or_else(|| stream.clone())
+        };
+        let streams = self.streams.iter().map(stream).collect();
+        is_other.then_some(Load { streams, span: self.span })
+    }
+
+    /// As how many requests one of each stream counts where response times are compared, in the mean ([`block::Request::counts_as`]).
+    pub fn counts(&self) -> BTreeMap<StreamId, f64> {
+        self.streams.iter().map(|stream| (stream.id, stream.counts_as())).collect()
     }
 
     /// The length of what it was inferred from.

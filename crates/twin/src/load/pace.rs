@@ -125,6 +125,10 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
 }
 
 impl Step {
+    pub fn is_read_ahead(&self) -> bool {
+        self.op == Op::Read && !self.sync
+    }
+
     pub fn is_flush(&self) -> bool {
         self.sectors == 0
     }

@@ -7,7 +7,7 @@ use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
 /// Runs of a stream that a request may continue: a process reads and writes a few files at once.
 const HEADS: usize = 16;
 /// The run of a flush.
-const NOWHERE: u32 = u32::MAX;
+pub(super) const NOWHERE: u32 = u32::MAX;
 /// A run of as many requests is no coincidence.
 const LONG: u32 = 4;
 
@@ -98,6 +98,21 @@ impl Places {
         starts.sort_unstable();
         let again = starts.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
         Places { within, runs, starts, again, drift, seed: u64::from(stream) }
+    }
+
+    /// The runs of the requests, and the sectors from their begins.
+    pub fn within(&self) -> &[(u32, u64)] {
+        &self.within
+    }
+
+    /// Whether a run spans the recording.
+    pub fn goes_on(&self, run: u32) -> bool {
+        self.runs[run as usize].goes_on
+    }
+
+    /// The same runs, asked for in other requests.
+    pub fn asked_as(&self, within: Vec<(u32, u64)>) -> Places {
+        Places { within, ..self.clone() }
     }
 
     /// The first sector of request `number` when the stream goes through its requests for the `pass`th time, from 0, on a device of

@@ -10,6 +10,7 @@ use learn::experience::Experience;
 
 use super::{LOOKS_FOR_OTHERS, News, Watched, percent, unreleased};
 use crate::applier::{AtExit, Foreign};
+use crate::attribute::READ_AHEAD;
 use crate::configuration::{Exit, Settings};
 use crate::daemon::guard::Guard;
 use crate::daemon::hands::{Acts, Careful, Hands, Rate};
@@ -19,6 +20,9 @@ use crate::learning::{Learned, Lesson};
 
 /// How often it is looked whether real work came, at least: it has to stop within a second.
 const LOOKS_FOR_WORK: Nanos = Nanos(100_000_000);
+
+/// How far a file is read ahead is decided when it is opened, and a lesson's load has its file open.
+const NOT_TRIED: &[&str] = &[READ_AHEAD];
 
 /// Why a lesson ends.
 enum Ends {
@@ -58,7 +62,7 @@ impl Session {
     ) -> T {
         let mut refused = None;
         let (settings, rate) = (&self.settings, &mut self.rate);
-        let mut careful = Careful { hands, settings, found, acts: &Acts::Yes, rate, refused: &mut refused };
+        let mut careful = Careful { hands, settings, found, acts: &Acts::Yes, rate, refused: &mut refused, not_tried: NOT_TRIED };
         act(&mut self.lesson, &mut careful)
     }
 }

@@ -1,0 +1,163 @@
+//! What somebody came to of what was read ahead.
+//!
+//! ```text
+//! 128 KiB   1,024 KiB       1,024 KiB       500 KiB: less than before, so the file ends there
+//! ├──────┤├──────────────┤├──────────────┤├───────┤
+//!         the next one is read when the process comes to this one: so it had all of the one before
+//! ```
+//! Linux reads the next part of a file when a process comes to the last one that was read ahead (`mm/readahead.c`). Where the run ends, the
+//! last part was read in vain, or some of it. A device that reads a megabyte behind each small read in vain moves many bytes and serves
+//! nobody, so of a read the first 128 KiB count, which are read under the usual setting as well, and the rest if the run goes on behind it,
+//! or ends with it because the file does. Runs are followed on the device, for a file may be read by several processes in turn.
+
+use block::{READ_AHEAD_SECTORS, Request};
+
+/// Ends of runs that are remembered; another one of the same place takes it over.
+const ENDS: usize = 512;
+const SECTOR_BYTES: u64 = 512;
+
+/// Where a run has come to.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    /// The first sector behind the last read; 0: none.
+    lba: u64,
+    sectors: u32,
+    /// Sectors of the last read of which it is not known yet whether somebody comes to them.
+    open: u32,
+}
+
+/// Follows what is read ahead. Allocates nothing after its construction.
+#[derive(Clone, Debug)]
+pub(super) struct Ahead {
+    ends: Box<[End; ENDS]>,
+    /// Of this window.
+    sectors: u64,
+    requests: u64,
+}
+
+/// What came of it in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct CameTo {
+    /// Bytes.
+    pub bytes: u64,
+    /// Requests of 128 KiB that this would have been beside those that were done.
+    pub more_requests: u64,
+}
+
+impl Ahead {
+    pub fn new() -> Ahead {
+        Ahead { ends: Box::new([End::default(); ENDS]), sectors: 0, requests: 0 }
+    }
+
+    pub fn queued(&mut self, request: &Request) {
+        if !request.is_read_ahead() {
+            return;
+        }
+        let mut open = request.sectors - sure(request);
+        let before = &mut self.ends[place(request.lba)];
+        if before.lba == request.lba && before.lba > 0 {
+            self.sectors += u64::from(before.open);
+            if request.sectors < before.sectors {
+                self.sectors += u64::from(std::mem::take(&mut open));
+            }
+            *before = End::default();
+        }
+        let end = request.end();
+        self.ends[place(end)] = End { lba: end, sectors: request.sectors, open };
+    }
+
+    /// Whether it was read ahead, and so is counted here.
+    pub fn completed(&mut self, request: &Request) -> bool {
+        if request.is_read_ahead() {
+            self.sectors += u64::from(sure(request));
+            self.requests += 1;
+        }
+        request.is_read_ahead()
+    }
+
+    /// The window ends.
+    pub fn close(&mut self) -> CameTo {
+        let (sectors, requests) = (std::mem::take(&mut self.sectors), std::mem::take(&mut self.requests));
+        let more_requests = (sectors / u64::from(READ_AHEAD_SECTORS)).saturating_sub(requests);
+        CameTo { bytes: sectors * SECTOR_BYTES, more_requests }
+    }
+}
+
+/// Sectors that are read whatever the setting is.
+fn sure(request: &Request) -> u32 {
+    request.sectors.min(READ_AHEAD_SECTORS)
+}
+
+/// The place of a run that ends before this sector. Runs begin and end at pages; Fibonacci hashing spreads what is regular.
+fn place(lba: u64) -> usize {
+    ((lba >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - ENDS.ilog2())) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{Nanos, Op, Priority};
+
+    use super::*;
+
+    /// Reads of so many KiB one behind the other, from a sector on.
+    fn run(ahead: &mut Ahead, mut lba: u64, kib: &[u32]) {
+        for kib in kib {
+            let (op, priority, sectors) = (Op::Read, Priority::DEFAULT, 2 * kib);
+            let request = Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba, arrival: Nanos::ZERO };
+            ahead.queued(&request);
+            assert!(ahead.completed(&request));
+            lba = request.end();
+        }
+    }
+
+    fn came_to(kib: &[u32]) -> (u64, u64) {
+        let mut ahead = Ahead::new();
+        run(&mut ahead, 800, kib);
+        let CameTo { bytes, more_requests } = ahead.close();
+        (bytes >> 10, more_requests)
+    }
+
+    #[test]
+    fn what_a_run_goes_on_behind_was_wanted() {
+        assert_eq!(came_to(&[128, 128, 128]), (384, 0));
+        assert_eq!(came_to(&[1024, 1024, 1024]), (2 * 1024 + 128, 14));
+        assert_eq!(came_to(&[16, 64, 128]), (208, 0), "small reads are requests as they are");
+    }
+
+    #[test]
+    fn of_what_was_read_in_vain_only_the_usual_counts() {
+        assert_eq!(came_to(&[1024]), (128, 0));
+        let mut ahead = Ahead::new();
+        (0..50).for_each(|number| run(&mut ahead, 1 + 100_000 * number, &[1024]));
+        assert_eq!(ahead.close(), CameTo { bytes: 50 << 17, more_requests: 0 });
+    }
+
+    #[test]
+    fn a_file_that_ends_was_wanted_to_its_end() {
+        assert_eq!(came_to(&[128, 512, 1024, 500]), (128 + 512 + 1024 + 500, 12));
+    }
+
+    #[test]
+    fn runs_of_many_files_do_not_disturb_each_other_nor_other_reads() {
+        let mut ahead = Ahead::new();
+        for part in 0..4 {
+            (0..40).for_each(|file| run(&mut ahead, 8 * (1 + 1_000_003 * file) + 2048 * part, &[1024]));
+        }
+        let whole = 40 * (3 * 1024 + 128);
+        let came = ahead.close().bytes >> 10;
+        // Two of them may have the same place.
+        assert!(came <= whole && came * 20 >= whole * 19, "{came} of {whole}");
+        let plain = Request {
+            id: 0,
+            stream: 1,
+            op: Op::Read,
+            sync: true,
+            priority: Priority::DEFAULT,
+            sectors: 2048,
+            lba: 0,
+            arrival: Nanos::ZERO,
+        };
+        ahead.queued(&plain);
+        assert!(!ahead.completed(&plain) && ahead.close().bytes == 0);
+    }
+}

@@ -1,0 +1,204 @@
+//! A stream under another read-ahead.
+//!
+//! ```text
+//! seen, 128 KiB:      |16|32|64|128|128|128|128|128|128|128|128|128|128|
+//! as it would be:     |16|32|64|128|256    |512            |1024 ...
+//! ```
+//! Linux reads files ahead in windows: of each run the first is small, the next ones twice as large as the one before, up to the
+//! read-ahead (`get_next_ra_size` in `mm/readahead.c`). The next window is asked for when the process comes to the last one, so what it
+//! thinks about a window is what it thought about the parts. How far is read ahead is decided when a file is opened
+//! (`file_ra_state_init`): a stream that reads windows of another size than what is in force has its files from before, and keeps it.
+
+use std::collections::BTreeMap;
+
+use block::{Nanos, READ_AHEAD_SECTORS};
+
+use super::Stream;
+use super::pace::Step;
+use super::places::NOWHERE;
+
+/// Reads by which it is told how far a stream reads ahead: the latest.
+const LATEST: usize = 32;
+/// What a larger window is read in, in sectors: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
+const BIO_SECTORS: u32 = 2048;
+
+/// A run that is being read.
+struct Reading {
+    /// The step that is its latest window, and how large that becomes.
+    window: usize,
+    limit: u32,
+    /// Where it ends, from the run's begin.
+    end: u64,
+    /// Its latest parts as they were seen.
+    part: u32,
+    part_before: u32,
+}
+
+impl Stream {
+    /// As how many requests one of its own counts.
+    pub(super) fn counts_as(&self) -> f64 {
+        let windows = |step: &Step| if step.is_read_ahead() { step.sectors.div_ceil(READ_AHEAD_SECTORS).max(1) } else { 1 };
+        self.steps.iter().map(|step| f64::from(windows(step))).sum::<f64>() / self.steps.len() as f64
+    }
+
+    /// How many sectors it reads ahead under a read-ahead of `to` if now `from` is in force; and how many it does now.
+    fn windows(&self, from: u32, to: u32) -> Option<(u32, u32)> {
+        let latest = self.steps.iter().rev().filter(|step| step.is_read_ahead()).take(LATEST);
+        let largest = latest.map(|step| step.sectors).max()?;
+        // Who says that it reads in order has twice as much (`POSIX_FADV_SEQUENTIAL`).
+        let times = if largest >= from.saturating_mul(2) { 2 } else { 1 };
+        let has_it = largest >= from.min(BIO_SECTORS) && largest <= from.saturating_mul(2);
+        (has_it && from != to).then(|| (largest, to.saturating_mul(times)))
+    }
+
+    /// See [`Load::reading_ahead`](super::Load::reading_ahead).
+    pub(super) fn reading_ahead(&self, from: u32, to: u32) -> Option<Stream> {
+        let (now, most) = self.windows(from, to)?;
+        let most = most.max(1);
+        let (mut steps, mut within): (Vec<Step>, Vec<(u32, u64)>) = (Vec::new(), Vec::new());
+        let mut runs: BTreeMap<u32, Reading> = BTreeMap::new();
+        // Of steps that went into an earlier one.
+        let mut gap = Nanos::ZERO;
+        for (&step, &(run, begins)) in self.steps.iter().zip(self.places.within()) {
+            let step = Step { gap: step.gap + gap, ..step };
+            gap = Nanos::ZERO;
+            if !step.is_read_ahead() || run == NOWHERE {
+                steps.push(step);
+                within.push((run, begins));
+                continue;
+            }
+            let follows = runs.remove(&run).filter(|reading| reading.end == begins);
+            let end = begins + u64::from(step.sectors);
+            let parts = follows.as_ref().map_or((step.sectors, step.sectors), |reading| (step.sectors, reading.part));
+            let limit = match follows {
+                Some(Reading { window, limit, part, .. }) if part >= now && steps[window].sectors + step.sectors <= limit => {
+                    let window_step = &mut steps[window];
+                    window_step.sectors += step.sectors;
+                    window_step.thought = match (window_step.thought, step.thought) {
+                        (Some(thought), Some(more)) => Some(thought + more),
+                        (thought, more) => thought.or(more),
+                    };
+                    gap = step.gap;
+                    let (part, part_before) = parts;
+                    runs.insert(run, Reading { window, limit, end, part, part_before });
+                    continue;
+                }
+                Some(Reading { window, part, .. }) if part >= now => steps[window].sectors.saturating_mul(2).min(most),
+                // It was under way before: its windows are as large as they get.
+                None if step.sectors >= now => most,
+                // What is smaller is so for another reason.
+                _ => step.sectors.min(most),
+            };
+            let pieces = step.sectors.div_ceil(limit.max(1)).max(1);
+            for piece in 0..pieces {
+                let done = piece * limit;
+                steps.push(Step {
+                    sectors: (step.sectors - done).min(limit.max(1)),
+                    gap: Nanos(step.gap.0 / u64::from(pieces)),
+                    thought: step.thought.map(|thought| Nanos(thought.0 / u64::from(pieces))),
+                    ..step
+                });
+                within.push((run, begins + u64::from(done)));
+            }
+            let (part, part_before) = parts;
+            runs.insert(run, Reading { window: steps.len() - 1, limit, end, part, part_before });
+        }
+        // A process that leaves a file before its end has the last window read in vain, and all of it. At a file's end it is smaller.
+        for (run, reading) in runs {
+            if !self.places.goes_on(run) && reading.part >= reading.part_before && reading.part >= now {
+                let window = &mut steps[reading.window];
+                window.sectors = window.sectors.max(reading.limit);
+            }
+        }
+        Some(Stream { steps, places: self.places.asked_as(within), ..self.clone() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use block::{Op, Priority, Request};
+
+    use super::super::Load;
+    use crate::recording::Seen;
+
+    use super::*;
+
+    const MS: fn(u64) -> Nanos = Nanos::from_millis;
+
+    /// Files read ahead in parts of so many KiB, each asked for 1 ms after the one before the last was there.
+    fn load(files: &[&[u32]]) -> Load {
+        let mut seen = Vec::new();
+        let mut at = MS(10);
+        for (file, parts) in files.iter().enumerate() {
+            let mut lba = 1_000_000 * file as u64;
+            for kib in *parts {
+                let (op, priority, sectors) = (Op::Read, Priority::DEFAULT, 2 * kib);
+                let request = Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba, arrival: at };
+                seen.push(Seen { request, dispatched: at, completed: at + MS(21) });
+                (lba, at) = (request.end(), at + MS(11));
+            }
+        }
+        Load::infer(&seen, Nanos::ZERO, at + MS(21))
+    }
+
+    fn windows(load: &Load) -> Vec<u32> {
+        load.streams[0].steps.iter().map(|step| step.sectors / 2).collect()
+    }
+
+    #[test]
+    fn windows_double_up_to_what_is_allowed() {
+        let parts = [&[16, 32, 64][..], &[128; 40]].concat();
+        let load = load(&[&parts]);
+        let wider = load.reading_ahead(256, 2048).unwrap();
+        assert_eq!(windows(&wider)[..8], [16, 32, 64, 128, 256, 512, 1024, 1024]);
+        let read: u32 = windows(&wider).iter().sum();
+        assert!(read >= windows(&load).iter().sum::<u32>());
+        assert_eq!(
+            wider.streams[0].steps[7].gap,
+            MS(8 * 11),
+            "a stream by the clock comes as late as all that it had asked before"
+        );
+    }
+
+    #[test]
+    fn what_is_thought_about_a_window_is_what_was_thought_about_its_parts() {
+        let wider = load(&[&[128; 64]]).reading_ahead(256, 2048).unwrap();
+        let steps = &wider.streams[0].steps;
+        assert_eq!(windows(&wider)[..4], [1024; 4], "it was under way");
+        assert_eq!(steps[2].thought, Some(MS(8)));
+        assert_eq!(steps[2].under_way, 1, "as before, it asks while one is under way");
+        let narrower = wider.reading_ahead(2048, 256).unwrap();
+        assert_eq!(windows(&narrower), [128; 64]);
+        assert_eq!(narrower.streams[0].steps[20].thought, Some(MS(1)));
+    }
+
+    #[test]
+    fn the_end_of_a_file_is_no_reason_to_read_on_and_leaving_it_is() {
+        let ends = load(&[&[64, 128, 128, 128, 100], &[64, 128]]).reading_ahead(256, 2048).unwrap();
+        assert_eq!(windows(&ends), [64, 128, 256, 100, 64, 128]);
+        let left = load(&[&[64, 128, 128, 128, 128, 128], &[64, 64, 64, 128]]).reading_ahead(256, 2048).unwrap();
+        assert_eq!(windows(&left), [64, 128, 256, 512, 64, 64, 64, 128]);
+    }
+
+    #[test]
+    fn who_has_files_from_before_keeps_their_read_ahead_and_who_does_not_read_ahead_has_none() {
+        let load = load(&[&[128; 40]]);
+        assert!(load.reading_ahead(2048, 256).is_none(), "its windows are those of 128 KiB");
+        assert!(load.reading_ahead(512, 2048).is_none());
+        assert!(load.reading_ahead(256, 256).is_none());
+        let advised = self::load(&[&[256; 40]]).reading_ahead(256, 2048).unwrap();
+        assert_eq!(windows(&advised)[..4], [2048; 4], "twice as much where the program asked for it");
+        let mut direct = load.clone();
+        direct.streams[0].steps.iter_mut().for_each(|step| step.sync = true);
+        assert!(direct.reading_ahead(256, 2048).is_none());
+    }
+
+    #[test]
+    fn a_window_counts_as_what_was_read_in_its_place() {
+        let load = load(&[&[128; 64]]);
+        assert_eq!(load.counts()[&1], 1.0);
+        assert_eq!(load.reading_ahead(256, 2048).unwrap().counts()[&1], 8.0);
+    }
+}
