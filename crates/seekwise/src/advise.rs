@@ -39,9 +39,9 @@ pub struct Args {
     /// Look at a block device's counters alone, as where its requests may not be seen
     #[arg(long)]
     counters: bool,
-    /// What there is to choose from: `kernel` (today's Linux), `kernel-tuned` (in tuned variants, too), `classic`, `paper`, `all`, or
-    /// settings such as `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons, or given several times [default:
-    /// kernel-tuned]
+    /// What there is to choose from: `kernel` (today's Linux), `kernel-tuned` (in tuned variants, too), `linux` (with a larger
+    /// read-ahead, too), `classic`, `paper`, `all`, or settings such as `mq-deadline:fifo_batch=4,read_expire=100`; separated by semicolons,
+    /// or given several times [default: kernel-tuned; of a block device linux]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
     /// Number of the device within a recorded trace [default: the one with the most requests]

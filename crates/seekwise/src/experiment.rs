@@ -55,7 +55,7 @@ pub struct Arguments {
     /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
     #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = DISK)]
     disk: String,
-    /// What controllers choose among: `kernel` (today's Linux), `kernel-tuned`, `classic`, `paper` (the paper's five and per-request), `all`
+    /// What controllers choose among: `kernel` (today's Linux), `kernel-tuned`, `linux`, `classic`, `paper` (the paper's five and per-request), `all`
     /// (every scheduler but those for tenants, with its defaults and in tuned variants), or settings such as
     /// `mq-deadline:fifo_batch=4,read_expire=100`, optionally followed by a space and host tunables; separated by semicolons, or given
     /// several times [default: kernel]

@@ -43,7 +43,7 @@ pub struct Args {
     /// feedback, two-layer with each learner, seekwise]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
     controllers: Vec<String>,
-    /// What controllers choose among: `kernel`, `kernel-tuned`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
+    /// What controllers choose among: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
     /// times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,
@@ -151,7 +151,7 @@ pub struct Questions {
     /// Run fewer and shorter loads
     #[arg(long)]
     quick: bool,
-    /// What there is to choose from: `kernel`, `kernel-tuned`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
+    /// What there is to choose from: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
     /// several times [default: kernel]
     #[arg(long, value_name = "SET|SETTING[;...]")]
     candidates: Vec<String>,

@@ -681,7 +681,10 @@ impl Seekwise {
         let in_force = self.setting();
         let pays = |promise: &Promise| {
             let costs_s = plant.switching_time(in_force, &promise.setting).as_secs_f64();
-            let sure = promise.gain - promise.error;
+            // Another read-ahead costs nothing to try: nothing stops for it, files that are open go on as before, and what it brings to those
+            // that are opened then is measured. So it is enough that a gain is expected.
+            let is_free = differ_by_read_ahead(&promise.setting, in_force);
+            let sure = if is_free { promise.gain } else { promise.gain - promise.error };
             let arm = self.arm_of(&promise.setting).filter(|&arm| self.arms[arm].again <= now && arm != self.in_force)?;
             let is_sure = promise.gain > TOLERANCE && sure * goes_on_s > costs_s;
             (is_sure && !promise.starves()).then_some((arm, sure))
