@@ -1039,6 +1039,52 @@ mod tests {
     }
 
     #[test]
+    fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
+        let mut controller = knowing(&[]);
+        let setting = |text: &str| Setting::parse(text).unwrap();
+        controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
+        controller.found_read_ahead_kib = Some(128);
+        let (found, wider) = (controller.in_force, controller.arms.len() - 1);
+        let promise = Promise {
+            setting: setting("deadline read_ahead_kb=1024"),
+            throughput: 1.0,
+            response_s: 1.0,
+            p99_by_bound: 0.0,
+            gain: 0.5,
+            error: 0.1,
+        };
+        controller.pending = Some(Pending { from: found, promise });
+        controller.put(Nanos::ZERO, wider, String::new());
+        let at = |second: u64| Nanos::from_millis(1_000 * second);
+        // 100 reads a second, each behind the one before.
+        let reads = |controller: &mut Seekwise, second: u64, sectors: u32| {
+            for number in 0..100 {
+                let arrival = at(second) + Nanos::from_millis(10 * number);
+                let lba = 1_000_000 * second + u64::from(sectors) * number;
+                let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);
+                let request = block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba, arrival };
+                controller.event(&Event::Queued(request));
+                controller.event(&Event::Completed { request, dispatched: arrival, at: arrival + Nanos::from_millis(5) });
+            }
+            controller.slots.until(at(second + 1));
+        };
+        controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0 });
+        for second in 0..20 {
+            reads(&mut controller, second, 256);
+            assert!(controller.compare(at(second + 1), 256).is_none(), "files are from before: it goes neither back nor on");
+        }
+        reads(&mut controller, 20, 2048);
+        let decision = controller.compare(at(21), 256).unwrap();
+        assert_eq!((decision.why.as_str(), controller.evidence), ("files are read ahead by 1024 KiB from now on", at(21)));
+        let mut goes_back = None;
+        for second in 21..40 {
+            reads(&mut controller, second, 2048);
+            goes_back = goes_back.or(controller.compare(at(second + 1), 256).filter(|_| controller.in_force == found));
+        }
+        assert!(goes_back.is_some_and(|decision| decision.why.ends_with("back to deadline")), "it is worse than what was measured");
+    }
+
+    #[test]
     fn what_gained_by_chance_is_not_recalled() {
         let stretch = |cfq: f64| [("cfq", Some(5.0 + cfq)), ("deadline", Some(5.0))];
         let (more, less, some) = (stretch(0.3), stretch(-0.2), stretch(0.25));

@@ -359,7 +359,7 @@ impl Tally {
             Op::Discard => self.discard_sectors = self.discard_sectors.saturating_add(sectors),
         }
         self.sync_known += u64::from(request.sync.is_some());
-        self.sync += u64::from(request.sync == Some(true));
+        self.sync += u64::from(request.sync.is_some() && request.is_sync());
         if !request.op.transfers() {
             return;
         }

@@ -183,6 +183,12 @@ mod tests {
     }
 
     #[test]
+    fn windows_that_are_smaller_for_another_reason_stay_as_they_are() {
+        let small = load(&[&[128, 128, 64, 64, 64, 64]]).reading_ahead(256, 2048).unwrap();
+        assert_eq!(windows(&small), [320, 64, 64, 64]);
+    }
+
+    #[test]
     fn who_has_files_from_before_keeps_their_read_ahead_and_who_does_not_read_ahead_has_none() {
         let load = load(&[&[128; 40]]);
         assert!(load.reading_ahead(2048, 256).is_none(), "its windows are those of 128 KiB");
