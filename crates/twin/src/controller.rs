@@ -557,7 +557,23 @@ impl Seekwise {
         let nearest = past.filter(|(apart, _)| *apart < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
         let recalled = nearest.map(|(_, arm)| arm).or_else(|| self.recall_known(point));
         self.is_known = recalled.is_some();
-        recalled
+        recalled.map(|arm| self.reading_ahead_as_now(arm))
+    }
+
+    /// The same with the read-ahead that is in force, where nothing of the load is read so far ahead that it tells for it or against it.
+    /// The next load may do so, and finds in force what holds when its files are opened.
+    fn reading_ahead_as_now(&self, arm: usize) -> usize {
+        let kib = |arm: usize| read_ahead_kib(&self.arms[arm].setting, self.found_read_ahead_kib);
+        let Some((is, other)) = kib(self.in_force).zip(kib(arm)).filter(|(is, other)| is != other) else { return arm };
+        let mut of_load = self.recording.seen().rev().take_while(|seen| seen.completed >= self.load.from);
+        let tells = |seen: &Seen| seen.request.is_read_ahead() && seen.request.sectors >= 2 * is.min(other);
+        if of_load.any(tells) {
+            return arm;
+        }
+        let setting = &self.arms[arm].setting;
+        let is_it = |one: &Arm| one.setting == *setting || differ_by_read_ahead(&one.setting, setting);
+        let same = (0..self.arms.len()).find(|&one| is_it(&self.arms[one]) && kib(one) == Some(is));
+        same.unwrap_or(arm)
     }
 
     /// Of known loads like this one, what served them better than what is in force, by more than chance; what did worse is not tried.
@@ -739,11 +755,12 @@ impl Seekwise {
     /// the twin is asked again.
     fn go_back_unknown(&mut self, now: Nanos) -> Option<Decision> {
         let has_claim = self.in_force == self.default || self.is_known || self.arms[self.default].measured.is_some();
-        (self.off.is_some() && !has_claim).then(|| {
-            let setting = &self.arms[self.default].setting;
+        let back = self.reading_ahead_as_now(self.default);
+        (self.off.is_some() && !has_claim && back != self.in_force).then(|| {
+            let setting = &self.arms[back].setting;
             let why = format!("another load, and the twin does not reproduce it under {}: back to {setting}", self.setting());
             self.asks = now + WINDOW;
-            self.put(now, self.default, why)
+            self.put(now, back, why)
         })
     }
 
@@ -1082,6 +1099,27 @@ mod tests {
             goes_back = goes_back.or(controller.compare(at(second + 1), 256).filter(|_| controller.in_force == found));
         }
         assert!(goes_back.is_some_and(|decision| decision.why.ends_with("back to deadline")), "it is worse than what was measured");
+    }
+
+    #[test]
+    fn a_load_that_reads_nothing_ahead_leaves_the_read_ahead_to_the_next_one() {
+        let setting = |text: &str| Setting::parse(text).unwrap();
+        let mut controller = knowing(&[]);
+        for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
+            controller.arms.push(Arm::new(setting(text)));
+        }
+        controller.found_read_ahead_kib = Some(128);
+        let arm = |controller: &Seekwise, text: &str| controller.arm_of(&setting(text)).unwrap();
+        controller.past.push((here(), arm(&controller, "cfq")));
+        controller.in_force = arm(&controller, "deadline read_ahead_kb=1024");
+        assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")));
+        let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
+        let read = |sectors| block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba: 0, arrival };
+        let done = |sectors| Event::Completed { request: read(sectors), dispatched: arrival, at: Nanos(1) };
+        controller.recording.event(&done(16));
+        assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")), "a page is no read-ahead");
+        controller.recording.event(&done(256));
+        assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
     }
 
     #[test]
