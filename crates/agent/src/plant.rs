@@ -290,8 +290,7 @@ pub fn in_force(sysfs: &Sysfs, device: &str) -> Setting {
 
 /// How far files on a device are read ahead, in KiB; `None` where that is not known.
 pub fn read_ahead_kib(sysfs: &Sysfs, device: &str) -> Option<u32> {
-    let state = State::read(&RealFiles, sysfs, device).ok()?;
-    state.number(READ_AHEAD).and_then(|number| u32::try_from(number).ok())
+    State::read(&RealFiles, sysfs, device).ok()?.count(READ_AHEAD)
 }
 
 /// A state as a setting, without the host's tunables.
@@ -354,19 +353,18 @@ impl Plant for Linux {
 
     fn bounds(&self) -> Bounds {
         let now = self.state(&self.device);
-        let number = |name: &str| now.number(name).and_then(|number| u32::try_from(number).ok());
         let size = self.files.read(&self.sysfs.block(&self.device).join("size")).ok().and_then(|text| text.parse().ok());
         let merges = match now.number("nomerges") {
             Some(2) => Merges::Never,
             Some(1) => Merges::WithLast,
             _ => Merges::All,
         };
-        let max_sectors = number(MAX_SECTORS).map_or(Limits::default().max_sectors, |kib| 2 * kib);
+        let max_sectors = now.count(MAX_SECTORS).map_or(Limits::default().max_sectors, |kib| 2 * kib);
         Bounds {
             capacity_sectors: size.unwrap_or(0),
             limits: Limits { max_sectors, merges },
-            nr_requests: number(NR_REQUESTS).unwrap_or(256),
-            read_ahead_kib: self.before.number(READ_AHEAD).and_then(|number| u32::try_from(number).ok()),
+            nr_requests: now.count(NR_REQUESTS).unwrap_or(256),
+            read_ahead_kib: self.before.count(READ_AHEAD),
         }
     }
 

@@ -31,7 +31,9 @@ pub mod under_way;
 pub use knowledge::{Knowledge, KnowledgeStore};
 pub use nearest::did_you_mean;
 pub use queue::{Limits, Merges};
-pub use request::{Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId};
+pub use request::{
+    Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_counts_as,
+};
 pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, SHARING, Scheduler, SchedulerSpec, Tags, switch};
 pub use setting::{SettingError, find, parse, parse_among, parse_values};
 pub use tenants::{Roster, Tenant};

@@ -363,11 +363,15 @@ impl Seekwise {
         self.arms.iter().position(|arm| arm.setting == *setting)
     }
 
+    /// How far files that are opened under it are read ahead, in KiB, if that is known.
+    fn reads_ahead_kib(&self, arm: usize) -> Option<u32> {
+        read_ahead_kib(&self.arms[arm].setting, self.found_read_ahead_kib)
+    }
+
     fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
         self.is_settling = true;
         self.evidence = now;
-        let kib = |arm: usize| read_ahead_kib(&self.arms[arm].setting, self.found_read_ahead_kib);
-        self.awaits_files = match kib(self.in_force).zip(kib(arm)) {
+        self.awaits_files = match self.reads_ahead_kib(self.in_force).zip(self.reads_ahead_kib(arm)) {
             Some((was, is)) if was != is => Some((was, is)),
             _ => self.awaits_files,
         };
@@ -439,6 +443,12 @@ impl Seekwise {
         if is > was { more > less } else { less > more }
     }
 
+    /// Whether what is measured tells of the difference to this: files from before are read as before, which tells neither for nor against
+    /// another read-ahead.
+    fn compares_with(&self, other: &Arm) -> bool {
+        self.awaits_files.is_none() || !differ_by_read_ahead(&other.setting, self.setting())
+    }
+
     /// Goes by what was measured: to what served the load better, or on with what is in force; `None` where the twin may be asked.
     fn compare(&mut self, now: Nanos, tags: u32) -> Option<Decision> {
         if let Some(awaited) = self.awaits_files
@@ -448,17 +458,14 @@ impl Seekwise {
             return Some(Decision::keep(format!("files are read ahead by {} KiB from now on", awaited.1)));
         }
         let seconds = (now - self.evidence).as_secs_f64();
-        // Files from before are read as before: that tells neither for nor against another read-ahead.
-        let tells = |arm: &Arm| self.awaits_files.is_none() || !differ_by_read_ahead(&arm.setting, self.setting());
-        let pending = self.pending.clone().filter(|pending| tells(&self.arms[pending.from]));
+        let pending = self.pending.clone().filter(|pending| self.compares_with(&self.arms[pending.from]));
         let measured = self.measure(now, tags);
         self.arms[self.in_force].measured = measured.or(self.arms[self.in_force].measured);
         let Some(measured) = measured.filter(|_| seconds >= JUDGED_S.0) else {
             return pending.map(|_| Decision::keep(format!("waiting for what comes of {}", self.setting())));
         };
-        let tells = |arm: &Arm| self.awaits_files.is_none() || !differ_by_read_ahead(&arm.setting, self.setting());
-        let others =
-            self.arms.iter().enumerate().filter(|(arm, other)| *arm != self.in_force && other.again != NEVER && tells(other));
+        let can_be = |arm: usize, other: &Arm| arm != self.in_force && other.again != NEVER && self.compares_with(other);
+        let others = self.arms.iter().enumerate().filter(|(arm, other)| can_be(*arm, other));
         let gains = others.filter_map(|(arm, other)| {
             let (gain, error) = other.measured?.over(&measured, &self.preference);
             let is_sure = gain > TOLERANCE.max(SURE * error);
@@ -563,7 +570,7 @@ impl Seekwise {
     /// The same with the read-ahead that is in force, where nothing of the load is read so far ahead that it tells for it or against it.
     /// The next load may do so, and finds in force what holds when its files are opened.
     fn reading_ahead_as_now(&self, arm: usize) -> usize {
-        let kib = |arm: usize| read_ahead_kib(&self.arms[arm].setting, self.found_read_ahead_kib);
+        let kib = |arm: usize| self.reads_ahead_kib(arm);
         let Some((is, other)) = kib(self.in_force).zip(kib(arm)).filter(|(is, other)| is != other) else { return arm };
         let mut of_load = self.recording.seen().rev().take_while(|seen| seen.completed >= self.load.from);
         let tells = |seen: &Seen| seen.request.is_read_ahead() && seen.request.sectors >= 2 * is.min(other);

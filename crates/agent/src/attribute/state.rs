@@ -71,6 +71,11 @@ impl State {
         self.get(name)?.parse().ok()
     }
 
+    /// An attribute's value as a count; `None` if it is none.
+    pub fn count(&self, name: &str) -> Option<u32> {
+        self.number(name)?.try_into().ok()
+    }
+
     /// The smallest and the largest number allowed here; `None` if it is a word.
     pub fn range(&self, attribute: &Attribute) -> Option<(i64, i64)> {
         let (least, most) = attribute.range()?;

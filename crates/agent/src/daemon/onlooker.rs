@@ -55,12 +55,11 @@ impl Plant for Onlooker {
 
     fn bounds(&self) -> Bounds {
         let state = self.state();
-        let number = |name: &str| state.number(name).and_then(|number| u32::try_from(number).ok());
         Bounds {
             capacity_sectors: self.capacity_sectors,
             limits: Limits::default(),
-            nr_requests: number(NR_REQUESTS).unwrap_or(256),
-            read_ahead_kib: number(READ_AHEAD),
+            nr_requests: state.count(NR_REQUESTS).unwrap_or(256),
+            read_ahead_kib: state.count(READ_AHEAD),
         }
     }
 

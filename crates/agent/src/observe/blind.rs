@@ -86,8 +86,7 @@ impl Eyes for BlindEyes {
 /// What sysfs says of a device. Of what stands before a device that sysfs does not know, as a file or a hypervisor, it says nothing.
 pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
     let state = State::read(&RealFiles, sysfs, &device.name).unwrap_or_default();
-    let number = |name: &str| state.number(name).and_then(|number| u32::try_from(number).ok());
-    let merges = match number("nomerges") {
+    let merges = match state.number("nomerges") {
         Some(2) => Merges::Never,
         Some(1) => Merges::WithLast,
         _ => Merges::All,
@@ -102,8 +101,8 @@ pub fn known(sysfs: &Sysfs, device: &Device) -> Known {
     Known {
         bounds: Bounds {
             capacity_sectors: device.size_sectors,
-            limits: Limits { max_sectors: number(MAX_SECTORS).map_or(Limits::default().max_sectors, |kib| 2 * kib), merges },
-            nr_requests: number(NR_REQUESTS).unwrap_or(256),
+            limits: Limits { max_sectors: state.count(MAX_SECTORS).map_or(Limits::default().max_sectors, |kib| 2 * kib), merges },
+            nr_requests: state.count(NR_REQUESTS).unwrap_or(256),
             // Counters do not tell what is read ahead.
             read_ahead_kib: None,
         },

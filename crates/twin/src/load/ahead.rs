@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{Nanos, READ_AHEAD_SECTORS};
+use block::{Nanos, read_ahead_counts_as};
 
 use super::Stream;
 use super::pace::Step;
@@ -37,12 +37,12 @@ struct Reading {
 impl Stream {
     /// As how many requests one of its own counts.
     pub(super) fn counts_as(&self) -> f64 {
-        let windows = |step: &Step| if step.is_read_ahead() { step.sectors.div_ceil(READ_AHEAD_SECTORS).max(1) } else { 1 };
-        self.steps.iter().map(|step| f64::from(windows(step))).sum::<f64>() / self.steps.len() as f64
+        let counts = |step: &Step| if step.is_read_ahead() { read_ahead_counts_as(step.sectors) } else { 1 };
+        self.steps.iter().map(|step| f64::from(counts(step))).sum::<f64>() / self.steps.len() as f64
     }
 
     /// How many sectors it reads ahead under a read-ahead of `to` if now `from` is in force; and how many it does now.
-    fn windows(&self, from: u32, to: u32) -> Option<(u32, u32)> {
+    pub(super) fn windows(&self, from: u32, to: u32) -> Option<(u32, u32)> {
         let latest = self.steps.iter().rev().filter(|step| step.is_read_ahead()).take(LATEST);
         let largest = latest.map(|step| step.sectors).max()?;
         // Who says that it reads in order has twice as much (`POSIX_FADV_SEQUENTIAL`).
@@ -69,9 +69,9 @@ impl Stream {
             }
             let follows = runs.remove(&run).filter(|reading| reading.end == begins);
             let end = begins + u64::from(step.sectors);
-            let parts = follows.as_ref().map_or((step.sectors, step.sectors), |reading| (step.sectors, reading.part));
+            let (part, part_before) = (step.sectors, follows.as_ref().map_or(step.sectors, |reading| reading.part));
             let limit = match follows {
-                Some(Reading { window, limit, part, .. }) if part >= now && steps[window].sectors + step.sectors <= limit => {
+                Some(Reading { window, limit, .. }) if part_before >= now && steps[window].sectors + step.sectors <= limit => {
                     let window_step = &mut steps[window];
                     window_step.sectors += step.sectors;
                     window_step.thought = match (window_step.thought, step.thought) {
@@ -79,11 +79,10 @@ impl Stream {
                         (thought, more) => thought.or(more),
                     };
                     gap = step.gap;
-                    let (part, part_before) = parts;
                     runs.insert(run, Reading { window, limit, end, part, part_before });
                     continue;
                 }
-                Some(Reading { window, part, .. }) if part >= now => steps[window].sectors.saturating_mul(2).min(most),
+                Some(Reading { window, .. }) if part_before >= now => steps[window].sectors.saturating_mul(2).min(most),
                 // It was under way before: its windows are as large as they get.
                 None if step.sectors >= now => most,
                 // What is smaller is so for another reason.
@@ -100,7 +99,6 @@ impl Stream {
                 });
                 within.push((run, begins + u64::from(done)));
             }
-            let (part, part_before) = parts;
             runs.insert(run, Reading { window: steps.len() - 1, limit, end, part, part_before });
         }
         // A process that leaves a file before its end has the last window read in vain, and all of it. At a file's end it is smaller.
