@@ -1,4 +1,4 @@
-//! What the twin costs: a fit, by accesses, and an answer, by simulated requests. The budget of the controller goes by these.
+//! What the twin costs: a fit, by accesses, a load that is inferred, by requests, and an answer, by simulated requests. The budget of the controller goes by these.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark that meets the unexpected should fail")]
 #![allow(missing_docs, reason = "criterion's macros make undocumented items")]
@@ -55,6 +55,13 @@ fn bench(criterion: &mut Criterion) {
         group.sample_size(10).throughput(Throughput::Elements(seen.len() as u64));
         group.bench_function("accesses", |bencher| bencher.iter(|| twin::fit(black_box(&seen), Some(capacity)).unwrap()));
         group.finish();
+        let seconds = |seconds: u64| Nanos::from_millis(1_000 * seconds);
+        let mut group = criterion.benchmark_group(format!("load/{name}"));
+        group.throughput(Throughput::Elements(observer.0.seen().len() as u64));
+        group.bench_function("requests", |bencher| {
+            bencher.iter(|| twin::Load::infer(black_box(&observer.0).seen(), seconds(0), seconds(10)).requests());
+        });
+        group.finish();
         let fitted = twin::fit(&seen, Some(capacity)).unwrap();
         let device = fitted.profile();
         let candidates: Vec<Setting> = learn::sched::all().map(Setting::of).collect();
@@ -65,8 +72,8 @@ fn bench(criterion: &mut Criterion) {
             knowledge.turns(fitted.turn());
             let question = Question {
                 recording: &observer.0,
-                from: Nanos::from_millis(2_000),
-                to: Nanos::from_millis(9_000),
+                from: seconds(2),
+                to: seconds(9),
                 measured,
                 device: &Arc::clone(&device),
                 knowledge: &mut knowledge,

@@ -20,17 +20,21 @@
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
+mod known;
+mod promises;
 mod rehearsal;
+mod sample;
 mod tuners;
+mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{KnowledgeStore, Nanos, StreamId, Tunable, Unit};
+use block::{KnowledgeStore, Nanos, Tunable, Unit};
 use learn::controller::{ALL, Brief, Chosen, ChosenError, ControllerSpec, Evidence, Promise};
 use learn::description::describe;
 use learn::experience::{Experience, FEWEST, Served, WINDOW};
-use learn::merit::{self, Scored, TOLERANCE};
+use learn::merit::{Scored, TOLERANCE};
 use learn::sched;
 use learn::similarity::{ANOTHER, Columns, Point, load_distance};
 use learn::watched::WatchedLoad;
@@ -38,8 +42,11 @@ use learn::window::depth;
 use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
 use sim::profile::DeviceProfile;
 
+use self::known::Known;
+use self::promises::Promises;
+use self::waiting::Streams;
 use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead, read_ahead_kib};
-use crate::device::{self, Finding, MOST_REPLAYED};
+use crate::device::{self, Finding};
 use crate::recording::{Recording, Seen};
 use crate::trial::Slots;
 
@@ -83,12 +90,13 @@ block::tunables! {
     }
 }
 
-/// What a simulated request costs, a fitted access, and one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
+/// What a request costs that the load is inferred from, and a simulated one, in nanoseconds (`cargo bench -p seekwise-twin`).
+const INFERRED_NS: f64 = 400.0;
 const TRIED_NS: f64 = 2_000.0;
-const FITTED_NS: f64 = 10_000.0;
-const REPLAYED_NS: f64 = 80_000.0;
 /// What is not spent is kept for so many seconds if nothing else is said. It is all there at first, for the first decisions bring the most.
 const KEPT_S: i64 = 30;
+/// A load is inferred from so many requests even where there is no credit for them.
+const LEAST_INFERRED: usize = 1_000;
 /// A device is fitted to at most so many requests, taken from the times between so many changes of the setting or of the load.
 const MOST_FITTED: usize = 4_000;
 const MOST_PARTS: usize = 4;
@@ -101,23 +109,14 @@ const SURE: f64 = 2.0;
 const NEVER: Nanos = Nanos(u64::MAX);
 /// What loads drift by between two measurements, as a standard deviation of their scores.
 const DRIFT: f64 = 0.01;
-/// A stream that gets nothing for so many times the bound of its p99 starves: one in a hundred may wait for longer than that.
-const SILENT: f64 = 3.0;
 /// Seconds after which a change can be judged, and has to be.
 const JUDGED_S: (f64, f64) = (2.0, 8.0);
-/// One promise that is not kept counts at most as an error of so many error bars.
-const MOST_BROKEN: f64 = 3.0;
 /// A load is expected to go on as long as it has lasted (Lindy's law), and at least so many seconds.
 const GOES_ON_S: f64 = 8.0;
-/// Streams of which it is known how long they wait. Where programs come and go for months, those that wait for nothing are forgotten.
-const MOST_WAITING: usize = 1 << 14;
 /// Slots left out at once to see how sure a score is: a second.
 const BLOCK: usize = 2;
 /// Loads that are remembered.
 const PAST: usize = 64;
-/// What came of promises counts as if so many had been kept before; and of those of one scheduler, as if one had been.
-const KEPT_BEFORE: f64 = 4.0;
-const KEPT_OF_ONE: f64 = 1.0;
 
 /// A candidate, and what is known of it under the load.
 #[derive(Clone, Debug)]
@@ -149,89 +148,11 @@ impl Measured {
     }
 }
 
-/// A stretch of a load that was lived through on this device.
-#[derive(Clone, Debug)]
-struct Known {
-    point: Point,
-    /// The setting under which it looked like that.
-    under: String,
-    /// How each setting served it; `None` of one that starved a stream.
-    scores: BTreeMap<String, Option<f64>>,
-}
-
-/// The loads of this device in an experience.
-fn known_loads(experience: &Experience, device: &str, preference: &Preference) -> Vec<Known> {
-    let columns = Columns::of(&experience.features);
-    let cases = experience.cases.iter().filter(|case| case.device == device);
-    let known = cases.filter_map(|case| {
-        let served = experience.settings.iter().zip(&case.results);
-        let score = |served: &Served| (!served.starves).then(|| served.score(preference));
-        Some(Known {
-            point: columns.point(|column| case.features.get(column).copied().flatten().map(f64::from)),
-            under: experience.settings.get(case.under)?.clone(),
-            scores: served.filter_map(|(setting, served)| Some((setting.clone(), score(served.as_ref()?)))).collect(),
-        })
-    });
-    known.collect()
-}
-
 /// A change whose result is awaited.
 #[derive(Clone, Debug)]
 struct Pending {
     from: usize,
     promise: Promise,
-}
-
-/// What came of promises: how many, and the sum of the squares of their errors by their error bars.
-#[derive(Clone, Copy, Debug, Default)]
-struct Kept {
-    count: f64,
-    squares: f64,
-}
-
-impl Kept {
-    fn note(&mut self, z: f64) {
-        (self.count, self.squares) = (self.count + 1.0, self.squares + z * z);
-    }
-
-    /// How many times as wide as usual error bars are, if so many promises had been kept before.
-    fn unsure(&self, before: f64) -> f64 {
-        ((before + self.squares) / (before + self.count)).sqrt()
-    }
-}
-
-/// What the twin has wrong of a scheduler it has wrong of all its tunings.
-#[derive(Clone, Copy, Debug, Default)]
-struct Trust {
-    kept: Kept,
-    /// By how much the latest promise under this load was too high.
-    too_high: f64,
-}
-
-/// What streams wait for, to notice one that gets nothing, or too late.
-#[derive(Clone, Copy, Debug, Default)]
-struct Waiting {
-    requests: u32,
-    /// When the last one was done, or the first came.
-    since: Nanos,
-    /// The longest that it ever got nothing, or waited, under the default.
-    longest: Nanos,
-    /// Requests that came and were done under what is in force, and those of them that waited beyond the bound.
-    done: u32,
-    late: u32,
-}
-
-impl Waiting {
-    /// The bound on its p99 response time, in seconds.
-    fn bound_s(&self) -> f64 {
-        merit::bound_s(self.longest.as_secs_f64())
-    }
-
-    /// Significantly more than one in a hundred were late; not one alone.
-    fn is_late(&self) -> bool {
-        let expected = 0.01 * f64::from(self.done);
-        self.late > 1 && f64::from(self.late) > expected + SURE * expected.sqrt()
-    }
 }
 
 /// The device, as far as it was fitted.
@@ -284,11 +205,8 @@ pub struct Seekwise {
     asks: Nanos,
     /// Processor time that is left, in nanoseconds.
     credit_ns: f64,
-    /// What came of promises.
-    kept: Kept,
-    /// The same by scheduler.
-    trust: BTreeMap<&'static str, Trust>,
-    waiting: BTreeMap<StreamId, Waiting>,
+    promises: Promises,
+    waiting: Streams,
     is_settling: bool,
     /// The queue's tags under the arm that it was last asked for them.
     tags: Option<(usize, u32)>,
@@ -327,9 +245,8 @@ impl Seekwise {
             promised: None,
             asks: Nanos::ZERO,
             credit_ns: budget * KEPT_S as f64 * 1e9,
-            kept: Kept::default(),
-            trust: BTreeMap::new(),
-            waiting: BTreeMap::new(),
+            promises: Promises::default(),
+            waiting: Streams::default(),
             is_settling: false,
             tags: None,
             is_known: false,
@@ -346,13 +263,6 @@ impl Seekwise {
     /// The same, with so much memory for what it saw.
     fn keeping(self, memory_mib: u64) -> Seekwise {
         Seekwise { recording: Recording::within(memory_mib as usize * (1 << 20)), ..self }
-    }
-
-    /// What is left of a promise, by what came of others of its scheduler. `is_biased`: of what was promised too much before, this is.
-    fn trusted(&self, promise: &Promise, is_biased: bool) -> Promise {
-        let Trust { kept, too_high } = self.trust.get(promise.setting.spec.name).copied().unwrap_or_default();
-        let gain = promise.gain - if is_biased { too_high } else { 0.0 };
-        Promise { gain, error: promise.error * kept.unsure(KEPT_OF_ONE), ..promise.clone() }
     }
 
     fn setting(&self) -> &Setting {
@@ -388,23 +298,6 @@ impl Seekwise {
         if self.changes.len() > MOST_PARTS {
             self.changes.pop_front();
         }
-    }
-
-    /// A stream that waits beyond its bound and gets nothing, and for how long.
-    fn starving(&self, now: Nanos) -> Option<String> {
-        let waits = |(stream, waiting): (&StreamId, &Waiting)| {
-            let waits_s = (now - waiting.since).as_secs_f64();
-            let bound_s = waiting.bound_s();
-            if waiting.requests > 0 && waits_s > SILENT * bound_s {
-                Some(format!("stream {stream} got nothing for {waits_s:.1} s"))
-            } else {
-                let Waiting { late, done, .. } = waiting;
-                waiting
-                    .is_late()
-                    .then(|| format!("{late} of {done} requests of stream {stream} waited for more than {bound_s:.1} s"))
-            }
-        };
-        self.waiting.iter().find_map(waits)
     }
 
     /// How the load was served by what is in force, so far.
@@ -478,7 +371,7 @@ impl Seekwise {
         if let Some((arm, gain)) = gains.max_by(|a, b| a.1.total_cmp(&b.1)) {
             let promised = pending.map_or(String::new(), |pending| {
                 let came = self.arms[pending.from].measured.map_or(0.0, |from| measured.over(&from, &self.preference).0);
-                self.note(&pending.promise, came);
+                self.promises.note(&pending.promise, came);
                 format!(", {} was promised", percent(pending.promise.gain))
             });
             let (was, is) = (self.setting().to_string(), self.arms[arm].setting.to_string());
@@ -499,7 +392,7 @@ impl Seekwise {
         // What is far less than was promised is not what the twin had in mind: it is asked again.
         let is_less = gain > 0.0 && gain + error < pending.promise.gain - pending.promise.error;
         if gain > SURE * error || is_less || seconds >= JUDGED_S.1 {
-            self.note(&pending.promise, gain);
+            self.promises.note(&pending.promise, gain);
             self.pending = None;
             self.asks = if is_less { now } else { self.asks };
             return (!is_less).then(|| Decision::keep(format!("{} stays: {came}", self.setting())));
@@ -507,21 +400,10 @@ impl Seekwise {
         Some(Decision::keep(format!("{} is {came}: not sure yet", self.setting())))
     }
 
-    /// What came of a promise.
-    fn note(&mut self, promise: &Promise, gain: f64) {
-        let z = ((gain - promise.gain) / promise.error.max(TOLERANCE)).clamp(-MOST_BROKEN, MOST_BROKEN);
-        self.kept.note(z);
-        let trust = self.trust.entry(promise.setting.spec.name).or_default();
-        trust.kept.note(z);
-        // What was promised too little is not promised more: it was tried.
-        trust.too_high = (trust.too_high + promise.gain - gain).max(0.0);
-    }
-
-    /// A promise that did such harm that nobody waited for a measurement.
+    /// The promise that is awaited did harm.
     fn note_broken(&mut self) {
         if let Some(Pending { promise, .. }) = self.pending.take() {
-            let least = promise.gain - MOST_BROKEN * promise.error.max(TOLERANCE);
-            self.note(&promise, least.min(0.0));
+            self.promises.note_broken(&promise);
         }
     }
 
@@ -540,7 +422,7 @@ impl Seekwise {
             device.of_load = 0;
         }
         (self.pending, self.promised, self.off, self.awaits_files) = (None, None, None, None);
-        self.trust.values_mut().for_each(|trust| trust.too_high = 0.0);
+        self.promises.begin_load();
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
         (self.evidence, self.asks) = (began, now);
         match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
@@ -585,31 +467,17 @@ impl Seekwise {
 
     /// Of known loads like this one, what served them better than what is in force, by more than chance; what did worse is not tried.
     fn recall_known(&mut self, point: &Point) -> Option<usize> {
-        let gains = self.known_gains(point);
-        let better = gains.iter().enumerate().filter_map(|(arm, known)| known.filter(is_sure).map(|(gain, _)| (arm, gain)));
+        let in_force = self.setting().to_string();
+        let gains = known::gains(&self.known, point, &in_force, self.arms.iter().map(|arm| arm.setting.to_string()));
+        let better = gains.iter().enumerate().filter_map(|(arm, known)| known.filter(known::is_sure).map(|(gain, _)| (arm, gain)));
         let best = better.max_by(|a, b| a.1.total_cmp(&b.1)).map_or(self.in_force, |(arm, _)| arm);
         let (most, unsure) = gains[best]?;
         for (arm, known) in self.arms.iter_mut().zip(&gains) {
-            if known.is_some_and(|(gain, error)| is_sure(&(most - gain, error.hypot(unsure)))) {
+            if known.is_some_and(|(gain, error)| known::is_sure(&(most - gain, error.hypot(unsure)))) {
                 arm.again = NEVER;
             }
         }
         Some(best)
-    }
-
-    /// By how much each candidate served known loads like this one better than what is in force did, in the mean over all that is
-    /// known of them, and the error of that; `None` of one that is not known, or starved a stream in any of it.
-    fn known_gains(&self, point: &Point) -> Vec<Option<(f64, f64)>> {
-        let now = self.setting().to_string();
-        let is_alike = |known: &&Known| known.under == now && load_distance(&known.point, point) < ANOTHER;
-        let alike: Vec<&Known> = self.known.iter().filter(is_alike).collect();
-        let gain = |arm: &Arm| {
-            let name = arm.setting.to_string();
-            let measured = alike.iter().filter_map(|known| known.scores.get(&name).zip(known.scores.get(&now)));
-            let gains: Option<Vec<f64>> = measured.map(|(score, now)| Some((*score)? - (*now)?)).collect();
-            mean_and_error(&gains?)
-        };
-        self.arms.iter().map(gain).collect()
     }
 
     /// Fits the device anew where more was seen of it than before: twice as much, or, where the twin was off, so much that it tells.
@@ -617,7 +485,7 @@ impl Seekwise {
     fn fit(&mut self, capacity_sectors: u64) -> Result<(), String> {
         let seen = self.recording.seen().len();
         let of_load = seen - self.recording.done_before(self.load.from);
-        let affordable = affordable(self.credit_ns / 2.0);
+        let affordable = sample::affordable(self.credit_ns / 2.0);
         if let Some(device) = &self.device {
             // Where it is off, what counts is what was seen of this load: another one may have shown little of what matters now.
             let tells_more = match self.off {
@@ -629,29 +497,14 @@ impl Seekwise {
             }
         }
         let accesses = seen.min(MOST_FITTED).min(affordable);
-        let sample = self.sample(accesses);
+        let sample = sample::sample(&self.recording, self.changes.iter().copied(), accesses);
         let fitted = device::fit(&sample, Some(capacity_sectors)).map_err(|error| error.to_string())?;
-        self.credit_ns -= fit_costs_ns(accesses);
+        self.credit_ns -= sample::costs_ns(accesses);
         let mut knowledge = KnowledgeStore::new(sched::all());
         knowledge.turns(fitted.turn());
         self.device = Some(Device { profile: fitted.profile(), findings: fitted.findings, accesses, seen, of_load, knowledge });
         self.off = None;
         Ok(())
-    }
-
-    /// So many requests that were seen, of each time between two changes alike as far as there are: each setting, and each load, asks the
-    /// device in its own way, and so tells something else of it. And the flushes since the first of them.
-    fn sample(&self, requests: usize) -> Vec<Seen> {
-        let recording = &self.recording;
-        let ends: Vec<usize> = self.changes.iter().map(|&at| recording.done_before(at)).chain([recording.seen().len()]).collect();
-        let begins = std::iter::once(0).chain(ends.iter().copied());
-        let parts: Vec<(usize, usize)> = begins.zip(ends.iter().copied()).collect();
-        let lengths: Vec<usize> = parts.iter().map(|(begin, end)| end - begin).collect();
-        let latest = parts.iter().zip(evenly(&lengths, requests)).map(|(&(_, end), count)| (end - count, count));
-        let mut sample: Vec<Seen> = latest.flat_map(|(begin, count)| recording.seen().skip(begin).take(count).copied()).collect();
-        let since = sample.iter().map(|seen| seen.request.arrival).min().unwrap_or(NEVER);
-        sample.extend(recording.flushes().filter(|flush| flush.request.arrival >= since));
-        sample
     }
 
     fn ask(&mut self, now: Nanos, plant: &dyn Plant) -> Result<Answer, String> {
@@ -661,13 +514,18 @@ impl Seekwise {
         if let Some(off) = self.off.filter(|&off| (now - self.load.from).0 < 2 * (off - self.load.from).0) {
             return Err(format!("it was off {:.0} s ago, and too little was seen since", (now - off).as_secs_f64()));
         }
-        let unsure = self.kept.unsure(KEPT_BEFORE);
+        let unsure = self.promises.unsure();
         let device = self.device.as_mut().ok_or("no device was fitted")?;
         let measured = self.slots.served(self.evidence.as_secs_f64(), now.as_secs_f64()).ok_or("nothing was done")?;
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
+        // Of a fast device the latest requests are as many as trials can repeat.
+        let affordable = ((self.credit_ns / 4.0 / INFERRED_NS) as usize).max(LEAST_INFERRED);
+        let latest = self.recording.seen().rev().nth(affordable).map_or(Nanos::ZERO, |seen| seen.completed);
+        let from = self.seen_from.max(self.recording.known_from()).max(latest);
+        self.credit_ns -= (self.recording.seen().len() - self.recording.done_before(from)) as f64 * INFERRED_NS;
         let question = Question {
             recording: &self.recording,
-            from: self.seen_from.max(self.recording.known_from()),
+            from,
             to: now,
             measured,
             device: &device.profile,
@@ -692,7 +550,7 @@ impl Seekwise {
         self.promised = Some((self.in_force, answer.promises.clone()));
         // Of the scheduler that is in force it is measured how it serves.
         let in_force = self.setting().spec.name;
-        let trusted = |promise: &Promise| self.trusted(promise, promise.setting.spec.name != in_force);
+        let trusted = |promise: &Promise| self.promises.trusted(promise, promise.setting.spec.name != in_force);
         answer.promises = answer.promises.iter().map(trusted).collect();
         answer.promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
         Ok(answer)
@@ -737,11 +595,11 @@ impl Seekwise {
     fn decide_by_promises(&mut self, now: Nanos) -> Option<Decision> {
         let (then, promises) = self.promised.as_ref().filter(|(then, _)| *then != self.in_force)?;
         let (came, _) = self.arms[self.in_force].measured?.over(&self.arms[*then].measured?, &self.preference);
-        let unsure = self.kept.unsure(KEPT_BEFORE);
+        let unsure = self.promises.unsure();
         let more = promises.iter().filter_map(|promise| {
             let arm = self.arm_of(&promise.setting)?;
             let is_untried = arm != self.in_force && self.arms[arm].measured.is_none() && self.arms[arm].again <= now;
-            let promise = self.trusted(promise, true);
+            let promise = self.promises.trusted(promise, true);
             let promise = Promise { gain: promise.gain - came, error: promise.error * unsure, ..promise };
             (is_untried && !promise.starves() && promise.gain - promise.error > TOLERANCE).then_some((arm, promise))
         });
@@ -799,50 +657,8 @@ impl Seekwise {
     }
 }
 
-/// The mean, and its standard error: none of a single value.
-fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let error = if values.len() > 1 { (squares / (count - 1.0) / count).sqrt() } else { 0.0 };
-    (!values.is_empty()).then_some((mean, error))
-}
-
-/// Whether a gain is more than chance and worth a change.
-fn is_sure((gain, error): &(f64, f64)) -> bool {
-    *gain > TOLERANCE.max(SURE * error)
-}
-
-/// What it costs to fit a device to so many accesses: of many only the latest are replayed.
-fn fit_costs_ns(accesses: usize) -> f64 {
-    accesses as f64 * FITTED_NS + accesses.min(MOST_REPLAYED) as f64 * REPLAYED_NS
-}
-
-/// To how many accesses a device can be fitted at this cost.
-fn affordable(costs_ns: f64) -> usize {
-    let beyond_ns = costs_ns - fit_costs_ns(MOST_REPLAYED);
-    match beyond_ns >= 0.0 {
-        true => MOST_REPLAYED + (beyond_ns / FITTED_NS) as usize,
-        false => (costs_ns / (FITTED_NS + REPLAYED_NS)) as usize,
-    }
-}
-
 /// Streams that are shown.
 const MOST_STREAMS: usize = 8;
-
-/// Shares of a whole, alike as far as each has as much.
-fn evenly(lengths: &[usize], whole: usize) -> Vec<usize> {
-    let mut shares = vec![0; lengths.len()];
-    // The shortest first: what they do not use is left to the others.
-    let mut by_length: Vec<usize> = (0..lengths.len()).collect();
-    by_length.sort_by_key(|&part| lengths[part]);
-    let mut left = whole;
-    for (number, &part) in by_length.iter().enumerate() {
-        shares[part] = (left / (by_length.len() - number)).min(lengths[part]);
-        left -= shares[part];
-    }
-    shares
-}
 
 /// A difference of scores.
 fn percent(gain: f64) -> String {
@@ -869,7 +685,7 @@ impl Controller for Seekwise {
         // The beginning of a load tells little of it: files are opened, queues and caches are empty.
         (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
         self.seen_from = self.evidence;
-        self.known = known_loads(&self.experience, &plant.identity().device, &self.preference);
+        self.known = known::loads(&self.experience, &plant.identity().device, &self.preference);
         self.found_read_ahead_kib = plant.bounds().read_ahead_kib;
         Decision::keep("nothing was seen yet")
     }
@@ -882,26 +698,10 @@ impl Controller for Seekwise {
         self.recording.event(event);
         self.slots.event(event);
         match event {
-            Event::Queued(request) if request.is_sync() => {
-                if self.waiting.len() >= MOST_WAITING {
-                    self.waiting.retain(|_, waiting| waiting.requests > 0);
-                }
-                let waiting = self.waiting.entry(request.stream).or_default();
-                if waiting.requests == 0 {
-                    waiting.since = request.arrival;
-                }
-                waiting.requests += 1;
-            }
+            Event::Queued(request) if request.is_sync() => self.waiting.queued(request),
             Event::Completed { request, at, .. } if request.is_sync() => {
-                let waiting = self.waiting.entry(request.stream).or_default();
-                if self.in_force == self.default {
-                    waiting.longest = waiting.longest.max(*at - waiting.since.min(request.arrival));
-                } else if request.arrival >= self.evidence {
-                    waiting.done += 1;
-                    let waited_s = (*at - request.arrival).as_secs_f64() / f64::from(request.counts_as());
-                    waiting.late += u32::from(waited_s > waiting.bound_s());
-                }
-                (waiting.requests, waiting.since) = (waiting.requests.saturating_sub(1), *at);
+                let evidence = (self.in_force != self.default).then_some(self.evidence);
+                self.waiting.completed(request, *at, evidence);
             }
             _ => {}
         }
@@ -915,11 +715,11 @@ impl Controller for Seekwise {
         if std::mem::take(&mut self.is_settling) {
             // Requests that were queued before the change are served by another scheduler.
             self.evidence = now;
-            self.waiting.values_mut().for_each(|waiting| (waiting.done, waiting.late) = (0, 0));
+            self.waiting.are_served_anew();
             return Decision::keep("settling");
         }
         if self.in_force != self.default
-            && let Some(starving) = self.starving(now)
+            && let Some(starving) = self.waiting.starving(now)
         {
             let back = self.pending.as_ref().map_or(self.default, |pending| pending.from);
             self.note_broken();
@@ -978,180 +778,5 @@ impl Controller for Seekwise {
         self.put(now, back, reason.to_owned())
     }
 }
-
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
-
-    use super::*;
-
-    /// A stretch of a load: how far away it is from here, under what it was seen, and how each setting served it, `None` if it starved a
-    /// stream.
-    type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
-
-    /// A controller with deadline in force that knows these.
-    fn knowing(stretches: &[Stretch]) -> Seekwise {
-        let candidates = learn::candidates::parse(["classic"]).unwrap();
-        let mut controller = Seekwise::new(&Brief { candidates, ..Brief::default() }, 10);
-        controller.in_force = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
-        let known = |(away, under, scores): &Stretch| {
-            let mut point = here();
-            point[0] += away;
-            let scores = scores.iter().map(|(setting, score)| ((*setting).to_owned(), *score)).collect();
-            Known { point, under: (*under).to_owned(), scores }
-        };
-        controller.known = stretches.iter().map(known).collect();
-        controller
-    }
-
-    fn here() -> Point {
-        learn::similarity::NOWHERE.map(|_| 2.0)
-    }
-
-    /// What it recalls here, and what it does not try.
-    fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
-        let mut controller = knowing(stretches);
-        let recalled = controller.recall(&here()).map(|arm| controller.arms[arm].setting.to_string());
-        let not_tried = controller.arms.iter().filter(|arm| arm.again == NEVER).map(|arm| arm.setting.to_string());
-        (recalled, not_tried.collect())
-    }
-
-    #[test]
-    fn what_served_a_load_like_this_better_is_recalled_and_what_did_worse_is_not_tried() {
-        let served: &[(&str, Option<f64>)] =
-            &[("cfq", Some(5.3)), ("deadline", Some(5.0)), ("noop", Some(5.0)), ("sstf", Some(5.29))];
-        let recalled = Some("cfq".to_owned());
-        assert_eq!(recalls(&[(0.5, "deadline", served)]), (recalled, vec!["noop".to_owned(), "deadline".to_owned()]));
-        assert_eq!(recalls(&[(1.5, "deadline", served)]), (None, vec![]), "another load");
-        assert_eq!(recalls(&[(0.5, "noop", served)]), (None, vec![]), "seen under another setting, a load looks different");
-    }
-
-    #[test]
-    fn what_the_twin_has_wrong_of_a_scheduler_it_is_not_believed_of_its_tunings() {
-        let mut controller = knowing(&[]);
-        let promise = |setting: &str, gain: f64| Promise {
-            setting: Setting::parse(setting).unwrap(),
-            throughput: 1.0,
-            response_s: 1.0,
-            p99_by_bound: 0.0,
-            gain,
-            error: 0.1,
-        };
-        controller.note(&promise("cfq", 0.5), -0.1);
-        let tuned = controller.trusted(&promise("cfq:quantum=32", 0.4), true);
-        assert!((tuned.gain + 0.2).abs() < 1e-9 && tuned.error > 0.2, "{tuned:?}");
-        let other = controller.trusted(&promise("sstf", 0.4), true);
-        assert_eq!((other.gain, other.error), (0.4, 0.1));
-        controller.begin_load(Nanos::ZERO, Nanos::ZERO);
-        let later = controller.trusted(&promise("cfq:quantum=32", 0.4), true);
-        assert!(later.gain == 0.4 && later.error > 0.2, "under another load it may be right, and is less sure: {later:?}");
-    }
-
-    #[test]
-    fn what_was_chosen_for_another_load_goes_where_the_twin_does_not_know_this_one() {
-        let (second, cfq) = (Nanos::from_millis(1_000), Setting::parse("cfq").unwrap());
-        let mut controller = knowing(&[]);
-        controller.default = controller.in_force;
-        controller.in_force = controller.arm_of(&cfq).unwrap();
-        assert!(controller.go_back_unknown(second).is_none(), "the twin knows it");
-        controller.off = Some(second);
-        controller.is_known = true;
-        assert!(controller.go_back_unknown(second).is_none(), "it is remembered what serves it");
-        controller.is_known = false;
-        assert!(controller.go_back_unknown(second).is_some_and(|decision| decision.why.ends_with("under cfq: back to deadline")));
-        assert!(controller.go_back_unknown(second).is_none(), "it is back");
-    }
-
-    #[test]
-    fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
-        let mut controller = knowing(&[]);
-        let setting = |text: &str| Setting::parse(text).unwrap();
-        controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
-        controller.found_read_ahead_kib = Some(128);
-        let (found, wider) = (controller.in_force, controller.arms.len() - 1);
-        let promise = Promise {
-            setting: setting("deadline read_ahead_kb=1024"),
-            throughput: 1.0,
-            response_s: 1.0,
-            p99_by_bound: 0.0,
-            gain: 0.5,
-            error: 0.1,
-        };
-        controller.pending = Some(Pending { from: found, promise });
-        controller.put(Nanos::ZERO, wider, String::new());
-        let at = |second: u64| Nanos::from_millis(1_000 * second);
-        // 100 reads a second, each behind the one before.
-        let reads = |controller: &mut Seekwise, second: u64, sectors: u32| {
-            for number in 0..100 {
-                let arrival = at(second) + Nanos::from_millis(10 * number);
-                let lba = 1_000_000 * second + u64::from(sectors) * number;
-                let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);
-                let request = block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba, arrival };
-                controller.event(&Event::Queued(request));
-                controller.event(&Event::Completed { request, dispatched: arrival, at: arrival + Nanos::from_millis(5) });
-            }
-            controller.slots.until(at(second + 1));
-        };
-        controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0 });
-        for second in 0..20 {
-            reads(&mut controller, second, 256);
-            assert!(controller.compare(at(second + 1), 256).is_none(), "files are from before: it goes neither back nor on");
-        }
-        reads(&mut controller, 20, 2048);
-        let decision = controller.compare(at(21), 256).unwrap();
-        assert_eq!((decision.why.as_str(), controller.evidence), ("files are read ahead by 1024 KiB from now on", at(21)));
-        let mut goes_back = None;
-        for second in 21..40 {
-            reads(&mut controller, second, 2048);
-            goes_back = goes_back.or(controller.compare(at(second + 1), 256).filter(|_| controller.in_force == found));
-        }
-        assert!(goes_back.is_some_and(|decision| decision.why.ends_with("back to deadline")), "it is worse than what was measured");
-    }
-
-    #[test]
-    fn a_load_that_reads_nothing_ahead_leaves_the_read_ahead_to_the_next_one() {
-        let setting = |text: &str| Setting::parse(text).unwrap();
-        let mut controller = knowing(&[]);
-        for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
-            controller.arms.push(Arm::new(setting(text)));
-        }
-        controller.found_read_ahead_kib = Some(128);
-        let arm = |controller: &Seekwise, text: &str| controller.arm_of(&setting(text)).unwrap();
-        controller.past.push((here(), arm(&controller, "cfq")));
-        controller.in_force = arm(&controller, "deadline read_ahead_kb=1024");
-        assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")));
-        let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
-        let read = |sectors| block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba: 0, arrival };
-        let done = |sectors| Event::Completed { request: read(sectors), dispatched: arrival, at: Nanos(1) };
-        controller.recording.event(&done(16));
-        assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")), "a page is no read-ahead");
-        controller.recording.event(&done(256));
-        assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
-    }
-
-    #[test]
-    fn what_gained_by_chance_is_not_recalled() {
-        let stretch = |cfq: f64| [("cfq", Some(5.0 + cfq)), ("deadline", Some(5.0))];
-        let (more, less, some) = (stretch(0.3), stretch(-0.2), stretch(0.25));
-        // The nearest alone would tell of a gain.
-        let mixed: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &less)];
-        assert_eq!(recalls(&mixed), (Some("deadline".to_owned()), vec![]));
-        let alike: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &some)];
-        assert_eq!(recalls(&alike).0.unwrap(), "cfq");
-    }
-
-    #[test]
-    fn what_starved_a_stream_in_any_stretch_is_not_recalled() {
-        let served: &[(&str, Option<f64>)] = &[("sstf", Some(6.0)), ("cfq", Some(5.1)), ("deadline", Some(5.0))];
-        let starved: &[(&str, Option<f64>)] = &[("sstf", None), ("cfq", Some(5.1)), ("deadline", Some(5.0))];
-        assert_eq!(recalls(&[(0.0, "deadline", served)]).0.unwrap(), "sstf");
-        assert_eq!(recalls(&[(0.0, "deadline", served), (0.0, "deadline", starved)]).0.unwrap(), "cfq");
-    }
-
-    #[test]
-    fn what_a_short_part_does_not_use_goes_to_the_others() {
-        assert_eq!(evenly(&[100, 10, 100], 100), [45, 10, 45]);
-        assert_eq!(evenly(&[3, 4], 100), [3, 4]);
-        assert_eq!(evenly(&[50, 0], 20), [20, 0]);
-    }
-}
+mod tests;

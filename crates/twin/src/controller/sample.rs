@@ -1,0 +1,64 @@
+//! Which requests a device is fitted to, and what that costs.
+
+use block::Nanos;
+
+use crate::device::MOST_REPLAYED;
+use crate::recording::{Recording, Seen};
+
+/// What a fitted access costs, and one that is also replayed, in nanoseconds (`cargo bench -p seekwise-twin`).
+const FITTED_NS: f64 = 10_000.0;
+const REPLAYED_NS: f64 = 80_000.0;
+
+/// What it costs to fit a device to so many accesses: of many only the latest are replayed.
+pub fn costs_ns(accesses: usize) -> f64 {
+    accesses as f64 * FITTED_NS + accesses.min(MOST_REPLAYED) as f64 * REPLAYED_NS
+}
+
+/// To how many accesses a device can be fitted at this cost.
+pub fn affordable(means_ns: f64) -> usize {
+    let beyond_ns = means_ns - costs_ns(MOST_REPLAYED);
+    match beyond_ns >= 0.0 {
+        true => MOST_REPLAYED + (beyond_ns / FITTED_NS) as usize,
+        false => (means_ns / (FITTED_NS + REPLAYED_NS)) as usize,
+    }
+}
+
+/// So many requests that were seen, of each time between two of these changes alike as far as there are: each setting, and each load, asks the
+/// device in its own way, and so tells something else of it. And the flushes since the first of them.
+pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, requests: usize) -> Vec<Seen> {
+    let ends: Vec<usize> = changes.map(|at| recording.done_before(at)).chain([recording.seen().len()]).collect();
+    let begins = std::iter::once(0).chain(ends.iter().copied());
+    let parts: Vec<(usize, usize)> = begins.zip(ends.iter().copied()).collect();
+    let lengths: Vec<usize> = parts.iter().map(|(begin, end)| end - begin).collect();
+    let latest = parts.iter().zip(evenly(&lengths, requests)).map(|(&(_, end), count)| (end - count, count));
+    let mut sample: Vec<Seen> = latest.flat_map(|(begin, count)| recording.seen().skip(begin).take(count).copied()).collect();
+    let since = sample.iter().map(|seen| seen.request.arrival).min().unwrap_or(Nanos(u64::MAX));
+    sample.extend(recording.flushes().filter(|flush| flush.request.arrival >= since));
+    sample
+}
+
+/// Shares of a whole, alike as far as each has as much.
+fn evenly(lengths: &[usize], whole: usize) -> Vec<usize> {
+    let mut shares = vec![0; lengths.len()];
+    // The shortest first: what they do not use is left to the others.
+    let mut by_length: Vec<usize> = (0..lengths.len()).collect();
+    by_length.sort_by_key(|&part| lengths[part]);
+    let mut left = whole;
+    for (number, &part) in by_length.iter().enumerate() {
+        shares[part] = (left / (by_length.len() - number)).min(lengths[part]);
+        left -= shares[part];
+    }
+    shares
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_short_part_does_not_use_goes_to_the_others() {
+        assert_eq!(evenly(&[100, 10, 100], 100), [45, 10, 45]);
+        assert_eq!(evenly(&[3, 4], 100), [3, 4]);
+        assert_eq!(evenly(&[50, 0], 20), [20, 0]);
+    }
+}

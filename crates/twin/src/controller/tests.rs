@@ -1,0 +1,167 @@
+//! What the controller does, step by step.
+
+#![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+use super::*;
+
+/// A stretch of a load: how far away it is from here, under what it was seen, and how each setting served it, `None` if it starved a
+/// stream.
+type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
+
+/// A controller with deadline in force that knows these.
+fn knowing(stretches: &[Stretch]) -> Seekwise {
+    let candidates = learn::candidates::parse(["classic"]).unwrap();
+    let mut controller = Seekwise::new(&Brief { candidates, ..Brief::default() }, 10);
+    controller.in_force = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
+    let known = |(away, under, scores): &Stretch| {
+        let mut point = here();
+        point[0] += away;
+        let scores = scores.iter().map(|(setting, score)| ((*setting).to_owned(), *score)).collect();
+        Known { point, under: (*under).to_owned(), scores }
+    };
+    controller.known = stretches.iter().map(known).collect();
+    controller
+}
+
+fn here() -> Point {
+    learn::similarity::NOWHERE.map(|_| 2.0)
+}
+
+/// What it recalls here, and what it does not try.
+fn recalls(stretches: &[Stretch]) -> (Option<String>, Vec<String>) {
+    let mut controller = knowing(stretches);
+    let recalled = controller.recall(&here()).map(|arm| controller.arms[arm].setting.to_string());
+    let not_tried = controller.arms.iter().filter(|arm| arm.again == NEVER).map(|arm| arm.setting.to_string());
+    (recalled, not_tried.collect())
+}
+
+#[test]
+fn what_served_a_load_like_this_better_is_recalled_and_what_did_worse_is_not_tried() {
+    let served: &[(&str, Option<f64>)] = &[("cfq", Some(5.3)), ("deadline", Some(5.0)), ("noop", Some(5.0)), ("sstf", Some(5.29))];
+    let recalled = Some("cfq".to_owned());
+    assert_eq!(recalls(&[(0.5, "deadline", served)]), (recalled, vec!["noop".to_owned(), "deadline".to_owned()]));
+    assert_eq!(recalls(&[(1.5, "deadline", served)]), (None, vec![]), "another load");
+    assert_eq!(recalls(&[(0.5, "noop", served)]), (None, vec![]), "seen under another setting, a load looks different");
+}
+
+#[test]
+fn what_the_twin_has_wrong_of_a_scheduler_it_is_not_believed_of_its_tunings() {
+    let mut controller = knowing(&[]);
+    let promise = |setting: &str, gain: f64| Promise {
+        setting: Setting::parse(setting).unwrap(),
+        throughput: 1.0,
+        response_s: 1.0,
+        p99_by_bound: 0.0,
+        gain,
+        error: 0.1,
+    };
+    controller.promises.note(&promise("cfq", 0.5), -0.1);
+    let tuned = controller.promises.trusted(&promise("cfq:quantum=32", 0.4), true);
+    assert!((tuned.gain + 0.2).abs() < 1e-9 && tuned.error > 0.2, "{tuned:?}");
+    let other = controller.promises.trusted(&promise("sstf", 0.4), true);
+    assert_eq!((other.gain, other.error), (0.4, 0.1));
+    controller.begin_load(Nanos::ZERO, Nanos::ZERO);
+    let later = controller.promises.trusted(&promise("cfq:quantum=32", 0.4), true);
+    assert!(later.gain == 0.4 && later.error > 0.2, "under another load it may be right, and is less sure: {later:?}");
+}
+
+#[test]
+fn what_was_chosen_for_another_load_goes_where_the_twin_does_not_know_this_one() {
+    let (second, cfq) = (Nanos::from_millis(1_000), Setting::parse("cfq").unwrap());
+    let mut controller = knowing(&[]);
+    controller.default = controller.in_force;
+    controller.in_force = controller.arm_of(&cfq).unwrap();
+    assert!(controller.go_back_unknown(second).is_none(), "the twin knows it");
+    controller.off = Some(second);
+    controller.is_known = true;
+    assert!(controller.go_back_unknown(second).is_none(), "it is remembered what serves it");
+    controller.is_known = false;
+    assert!(controller.go_back_unknown(second).is_some_and(|decision| decision.why.ends_with("under cfq: back to deadline")));
+    assert!(controller.go_back_unknown(second).is_none(), "it is back");
+}
+
+#[test]
+fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
+    let mut controller = knowing(&[]);
+    let setting = |text: &str| Setting::parse(text).unwrap();
+    controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
+    controller.found_read_ahead_kib = Some(128);
+    let (found, wider) = (controller.in_force, controller.arms.len() - 1);
+    let promise = Promise {
+        setting: setting("deadline read_ahead_kb=1024"),
+        throughput: 1.0,
+        response_s: 1.0,
+        p99_by_bound: 0.0,
+        gain: 0.5,
+        error: 0.1,
+    };
+    controller.pending = Some(Pending { from: found, promise });
+    controller.put(Nanos::ZERO, wider, String::new());
+    let at = |second: u64| Nanos::from_millis(1_000 * second);
+    // 100 reads a second, each behind the one before.
+    let reads = |controller: &mut Seekwise, second: u64, sectors: u32| {
+        for number in 0..100 {
+            let arrival = at(second) + Nanos::from_millis(10 * number);
+            let lba = 1_000_000 * second + u64::from(sectors) * number;
+            let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);
+            let request = block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba, arrival };
+            controller.event(&Event::Queued(request));
+            controller.event(&Event::Completed { request, dispatched: arrival, at: arrival + Nanos::from_millis(5) });
+        }
+        controller.slots.until(at(second + 1));
+    };
+    controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0 });
+    for second in 0..20 {
+        reads(&mut controller, second, 256);
+        assert!(controller.compare(at(second + 1), 256).is_none(), "files are from before: it goes neither back nor on");
+    }
+    reads(&mut controller, 20, 2048);
+    let decision = controller.compare(at(21), 256).unwrap();
+    assert_eq!((decision.why.as_str(), controller.evidence), ("files are read ahead by 1024 KiB from now on", at(21)));
+    let mut goes_back = None;
+    for second in 21..40 {
+        reads(&mut controller, second, 2048);
+        goes_back = goes_back.or(controller.compare(at(second + 1), 256).filter(|_| controller.in_force == found));
+    }
+    assert!(goes_back.is_some_and(|decision| decision.why.ends_with("back to deadline")), "it is worse than what was measured");
+}
+
+#[test]
+fn a_load_that_reads_nothing_ahead_leaves_the_read_ahead_to_the_next_one() {
+    let setting = |text: &str| Setting::parse(text).unwrap();
+    let mut controller = knowing(&[]);
+    for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
+        controller.arms.push(Arm::new(setting(text)));
+    }
+    controller.found_read_ahead_kib = Some(128);
+    let arm = |controller: &Seekwise, text: &str| controller.arm_of(&setting(text)).unwrap();
+    controller.past.push((here(), arm(&controller, "cfq")));
+    controller.in_force = arm(&controller, "deadline read_ahead_kb=1024");
+    assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")));
+    let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
+    let read = |sectors| block::Request { id: 0, stream: 1, op, sync: false, priority, sectors, lba: 0, arrival };
+    let done = |sectors| Event::Completed { request: read(sectors), dispatched: arrival, at: Nanos(1) };
+    controller.recording.event(&done(16));
+    assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")), "a page is no read-ahead");
+    controller.recording.event(&done(256));
+    assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
+}
+
+#[test]
+fn what_gained_by_chance_is_not_recalled() {
+    let stretch = |cfq: f64| [("cfq", Some(5.0 + cfq)), ("deadline", Some(5.0))];
+    let (more, less, some) = (stretch(0.3), stretch(-0.2), stretch(0.25));
+    // The nearest alone would tell of a gain.
+    let mixed: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &less)];
+    assert_eq!(recalls(&mixed), (Some("deadline".to_owned()), vec![]));
+    let alike: [Stretch; 2] = [(0.0, "deadline", &more), (0.4, "deadline", &some)];
+    assert_eq!(recalls(&alike).0.unwrap(), "cfq");
+}
+
+#[test]
+fn what_starved_a_stream_in_any_stretch_is_not_recalled() {
+    let served: &[(&str, Option<f64>)] = &[("sstf", Some(6.0)), ("cfq", Some(5.1)), ("deadline", Some(5.0))];
+    let starved: &[(&str, Option<f64>)] = &[("sstf", None), ("cfq", Some(5.1)), ("deadline", Some(5.0))];
+    assert_eq!(recalls(&[(0.0, "deadline", served)]).0.unwrap(), "sstf");
+    assert_eq!(recalls(&[(0.0, "deadline", served), (0.0, "deadline", starved)]).0.unwrap(), "cfq");
+}
