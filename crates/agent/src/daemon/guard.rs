@@ -3,9 +3,10 @@
 //! It compares with what was before the change. The controller's own verification is about the mean of what was wanted; this is about the
 //! few that pay for it, and holds whatever controller decides.
 
+use std::collections::HashSet;
 use std::fs;
 
-use block::{Nanos, Op};
+use block::{Nanos, Op, StreamId};
 use learn::Event;
 use learn::merit::{BOUND_FACTOR, LEAST_BOUND_S};
 
@@ -85,14 +86,50 @@ fn upper(bucket: usize) -> Nanos {
     Nanos(u64::try_from(next - 1).unwrap_or(u64::MAX))
 }
 
+/// Readers of which it is known that they were there before a change.
+const MOST_READERS: usize = 1 << 12;
+
+/// What was read in some time.
+struct Reads {
+    tail: Tail,
+    readers: HashSet<StreamId>,
+}
+
+impl Reads {
+    fn new() -> Reads {
+        Reads { tail: Tail::new(), readers: HashSet::new() }
+    }
+
+    fn add(&mut self, stream: StreamId, time: Nanos) {
+        self.tail.add(time);
+        if self.readers.len() < MOST_READERS {
+            self.readers.insert(stream);
+        }
+    }
+
+    fn clear(&mut self) {
+        self.tail.clear();
+        self.readers.clear();
+    }
+}
+
+/// What is on trial.
+struct Trial {
+    /// Reads before the change.
+    before: Reads,
+    since: Nanos,
+    /// Reads since then of those that read before.
+    of_theirs: Tail,
+}
+
 /// Watches over a device.
 pub struct Guard {
     /// Reads under what is in force: of the last minute that ended, and of this one.
-    last: Tail,
-    current: Tail,
+    last: Reads,
+    current: Reads,
     turns: Nanos,
-    /// Reads before the change, and when it was; `None` while nothing is on trial.
-    before: Option<(Tail, Nanos)>,
+    /// `None` while nothing is on trial.
+    trial: Option<Trial>,
     under_way: u64,
     /// When something was done last, or came to an idle device.
     moved: Nanos,
@@ -106,7 +143,8 @@ const TURN: Nanos = Nanos(60_000_000_000);
 impl Guard {
     /// From now on.
     pub fn new(now: Nanos) -> Guard {
-        Guard { last: Tail::new(), current: Tail::new(), turns: now + TURN, before: None, under_way: 0, moved: now, errors: None }
+        let (last, current) = (Reads::new(), Reads::new());
+        Guard { last, current, turns: now + TURN, trial: None, under_way: 0, moved: now, errors: None }
     }
 
     /// Takes an event in.
@@ -122,10 +160,14 @@ impl Guard {
                 self.under_way = self.under_way.saturating_sub(1);
                 self.moved = *at;
                 // Those that had been queued before the change were served by two settings.
-                let is_of_now = self.before.as_ref().is_none_or(|(_, since)| request.arrival >= *since);
+                let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.since);
                 if request.op == Op::Read && is_of_now {
                     // A larger read-ahead makes longer requests of the same calls.
-                    self.current.add(Nanos((*at - request.arrival).0 / u64::from(request.counts_as())));
+                    let time = Nanos((*at - request.arrival).0 / u64::from(request.counts_as()));
+                    self.current.add(request.stream, time);
+                    if let Some(trial) = self.trial.as_mut().filter(|trial| trial.before.readers.contains(&request.stream)) {
+                        trial.of_theirs.add(time);
+                    }
                 }
             }
             _ => {}
@@ -139,25 +181,26 @@ impl Guard {
 
     /// Another setting is in force; `errors` are those that the driver counted so far.
     pub fn changed(&mut self, now: Nanos, errors: Option<u64>) {
-        let mut before = std::mem::replace(&mut self.last, Tail::new());
-        before.merge(&self.current);
+        let mut before = std::mem::replace(&mut self.last, Reads::new());
+        before.tail.merge(&self.current.tail);
+        before.readers.extend(&self.current.readers);
         self.current.clear();
-        self.before = Some((before, now));
+        self.trial = Some(Trial { before, since: now, of_theirs: Tail::new() });
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
     }
 
     /// What was there before is in force again, or what is in force has proved itself: nothing is on trial.
     pub fn settled(&mut self) {
-        self.before = None;
+        self.trial = None;
     }
 
     /// Why what is in force must go, if it must.
     pub fn objection(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
         if now >= self.turns {
-            self.last = std::mem::replace(&mut self.current, Tail::new());
+            self.last = std::mem::replace(&mut self.current, Reads::new());
             self.turns = now + TURN;
         }
-        let (before, since) = self.before.as_ref()?;
+        let trial = self.trial.as_ref()?;
         if let (Some(then), Some(now)) = (self.errors, errors)
             && now > then
         {
@@ -167,15 +210,19 @@ impl Guard {
         if self.under_way > 0 && stands_s > STANDS_STILL_S {
             return Some(format!("{} requests wait, and none was answered for {stands_s:.1} s", self.under_way));
         }
-        if (now - *since).as_secs_f64() > ANSWERABLE_S {
-            self.before = None;
+        if (now - trial.since).as_secs_f64() > ANSWERABLE_S {
+            self.trial = None;
             return None;
         }
-        if before.all < LEAST_READS || self.current.all < LEAST_READS {
+        // Who comes later may ask for something else, and wait longer for it under any setting. But where processes live so shortly that
+        // those from before are gone, those that came instead are what there is.
+        let before = &trial.before.tail;
+        let after = if trial.of_theirs.all >= LEAST_READS { &trial.of_theirs } else { &self.current.tail };
+        if before.all < LEAST_READS || after.all < LEAST_READS {
             return None;
         }
         let bound = Nanos((before.p99().0 as f64 * BOUND_FACTOR) as u64);
-        let (late, all) = (self.current.above(bound), self.current.all);
+        let (late, all) = (after.above(bound), after.all);
         let expected = 0.01 * all as f64;
         (late as f64 > expected + SURE * expected.sqrt()).then(|| {
             format!(
@@ -203,18 +250,15 @@ mod tests {
     }
 
     /// Reads that come one after the other, each taking so many milliseconds; returns when the last was done.
-    fn reads(guard: &mut Guard, mut at: Nanos, times_ms: impl Iterator<Item = u64>) -> Nanos {
+    fn reads(guard: &mut Guard, at: Nanos, times_ms: impl Iterator<Item = u64>) -> Nanos {
+        reads_of(1, guard, at, times_ms)
+    }
+
+    /// The same of one of several streams.
+    fn reads_of(stream: StreamId, guard: &mut Guard, mut at: Nanos, times_ms: impl Iterator<Item = u64>) -> Nanos {
         for time in times_ms {
-            let request = Request {
-                id: 0,
-                stream: 1,
-                op: Op::Read,
-                sync: true,
-                priority: Priority::DEFAULT,
-                sectors: 8,
-                lba: 64,
-                arrival: at,
-            };
+            let request =
+                Request { id: 0, stream, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba: 64, arrival: at };
             guard.event(&Event::Queued(request));
             at += ms(time);
             guard.event(&Event::Completed { request, dispatched: request.arrival, at });
@@ -248,6 +292,21 @@ mod tests {
         guard.changed(now, None);
         let now = reads(&mut guard, now, (0..300).map(|number| if number % 100 == 0 { 40 } else { 5 }));
         assert_eq!(guard.objection(now, None), None);
+    }
+
+    #[test]
+    fn who_comes_later_is_no_evidence_unless_nobody_from_before_is_left() {
+        let mut guard = Guard::new(Nanos::ZERO);
+        let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
+        guard.changed(now, None);
+        let now = reads(&mut guard, now, std::iter::repeat_n(5, 300));
+        let now = reads_of(2, &mut guard, now, std::iter::repeat_n(200, 100));
+        assert_eq!(guard.objection(now, None), None, "another load");
+        let mut guard = Guard::new(Nanos::ZERO);
+        let now = (0..300).fold(Nanos::ZERO, |now, stream| reads_of(stream, &mut guard, now, std::iter::once(5)));
+        guard.changed(now, None);
+        let now = (300..400).fold(now, |now, stream| reads_of(stream, &mut guard, now, std::iter::once(200)));
+        assert!(guard.objection(now, None).is_some(), "a process for each request");
     }
 
     #[test]

@@ -55,8 +55,9 @@ pub(super) struct Step {
 pub(super) struct Again {
     /// From the last step until it begins again, of a stream by the clock.
     pub pause: Nanos,
-    /// From the answer until it begins again, of one that waits for answers: it was idle for so long before its first step and after
-    /// its last answer.
+    /// From the answer until it begins again, of one that waits for answers: it was idle for so long before its first step, or, where
+    /// nothing is known of what came before that, before it and after its last answer. And for as long as it was seen idle at the end: one
+    /// that has ended does not go on as if it had not.
     pub thought: Nanos,
     /// It never has fewer requests under way before it asks again, once it is going.
     pub least_under_way: u32,
@@ -118,7 +119,7 @@ pub(super) fn steps(seen: &[&Seen], from: Nanos, to: Nanos) -> (Vec<Step>, Again
     let idle = completions.last().map_or(Nanos::ZERO, |&last| to - last.min(to));
     let again = Again {
         pause: to - before_transfer.unwrap_or(to),
-        thought: steps.first().and_then(|first| first.thought).unwrap_or(first + idle),
+        thought: steps.first().and_then(|first| first.thought).map_or(first + idle, |thought| thought.max(idle)),
         least_under_way: least_under_way.unwrap_or(0),
     };
     (steps, again)

@@ -239,6 +239,14 @@ mod tests {
     }
 
     #[test]
+    fn a_stream_that_ended_does_not_go_on_as_if_it_had_not() {
+        // It was there before, reads for a tenth of the time, and is gone.
+        let all: Vec<Seen> = (0..22).map(|number| seen(1, 8 * number, MS(5 * number), MS(5 * number + 5))).collect();
+        let issued = issued(&Load::infer(&all, MS(10), MS(1_010)), MS(5), MS(3_000));
+        assert!((60..=63).contains(&issued.len()), "{}: 20 a second", issued.len());
+    }
+
+    #[test]
     fn a_queue_that_was_filled_at_first_is_not_drained_when_the_load_begins_again() {
         // Four at once; each answer, one every 10 ms, is followed by the next request.
         let begin = |number: u64| MS(10 * number.saturating_sub(3));
