@@ -240,7 +240,7 @@ impl Stage<'_> {
         Some(Tried { requests: tried.requests + again.requests, ..again })
     }
 
-    /// A trial of this extent, whatever comes of it.
+    /// A trial of this extent, whatever comes of it; `None` where it would be too short for a scheduler that takes over.
     pub fn within(
         &self,
         (setting, from): (&Setting, Option<&Setting>),
@@ -248,6 +248,9 @@ impl Stage<'_> {
         extent: Extent,
         tell: &mut dyn FnMut(&Event),
     ) -> Option<Tried> {
+        if from.is_some_and(|from| from.spec.name != setting.spec.name) && !extent.shows_taken_over(setting.spec.name) {
+            return None;
+        }
         let bounds = &self.bounds;
         let room = setting.host.iter().find(|(name, _)| name == NR_REQUESTS).and_then(|(_, room)| u32::try_from(*room).ok());
         let settings = QueueSettings {
@@ -303,14 +306,15 @@ impl Question<'_> {
     /// # Errors
     /// Too little was seen, or the twin does not reproduce it.
     pub fn ask(self) -> Result<Answer, NoAnswer> {
-        let under_way = |seen: &&Seen| seen.completed >= self.from && seen.request.arrival < self.to;
+        let from = self.latest();
+        let under_way = |seen: &&Seen| seen.completed >= from && seen.request.arrival < self.to;
         let asked = || self.recording.seen().chain(self.recording.flushes());
         let waiting: Vec<Seen> = self.recording.under_way().collect();
-        let load = Load::infer(asked().chain(&waiting).filter(under_way), self.from, self.to);
+        let load = Load::infer(asked().chain(&waiting).filter(under_way), from, self.to);
         if load.requests() < LEAST_REQUESTS {
             return Err(NoAnswer::TooFew(load.requests()));
         }
-        let above = Above::infer(self.recording.calls(), asked(), self.from, self.to);
+        let above = Above::infer(self.recording.calls(), asked(), from, self.to);
         let variation = variation(asked().filter(under_way));
         let rate = load.requests() as f64 / load.span().as_secs_f64();
         let bounds = self.bounds;
@@ -391,11 +395,23 @@ impl Question<'_> {
         2 + first + (tried.len() - first) * TUNED / first.max(TUNED)
     }
 
+    /// From when on a trial can repeat all that was asked: one that is shorter would know the load's beginning alone, which is the least
+    /// like what comes.
+    fn latest(&self) -> Nanos {
+        let fewest = (LEAST_REQUESTS as u64).max(self.requests_of_each(self.candidates)) as usize;
+        let all = self.recording.seen().rev().take_while(|seen| seen.completed >= self.from);
+        all.take(fewest + 1).last().map_or(self.from, |seen| seen.completed)
+    }
+
+    fn requests_of_each(&self, tried: &[Setting]) -> u64 {
+        (self.requests / (Self::trials(tried) as u64)).max(LEAST_TRIED)
+    }
+
     /// As long as the load was seen, and until every stream has enough requests to be judged, as far as the budget goes.
     fn extent(&self, load: &Load, rate: f64, tried: &[Setting]) -> Extent {
         let slowest = load.streams().map(|stream| stream.rate).filter(|rate| *rate > 1.0).fold(f64::INFINITY, f64::min);
         let wanted_s = load.span().as_secs_f64().max(JUDGED_REQUESTS / slowest).min(LONGEST.as_secs_f64());
-        let each = (self.requests / (Self::trials(tried) as u64)).max(LEAST_TRIED);
+        let each = self.requests_of_each(tried);
         let lasts = Nanos::from_secs_f64(wanted_s.min(each as f64 / rate));
         // A candidate that is many times as fast has many times as many requests. They tell no more, but for how long others wait.
         let requests = (2 * each).max(self.requests / 4);

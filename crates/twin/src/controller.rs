@@ -80,7 +80,7 @@ static TUNABLES: &[Tunable] = Means::TUNABLES;
 block::tunables! {
     /// What it may use.
     struct Means {
-        /// Processor time for trials, in thousandths of one core: with little, trials are short and unsure.
+        /// Processor time for watching and for trials, in thousandths of one core: with little, trials are short and unsure.
         budget_permille: i64 = Tunable::new(Unit::Count, 1..=1000, 10),
         /// Seconds for which processor time that is not spent is kept, and of which all is there at first: a small budget and many seconds
         /// allow thorough first decisions and cost little later.
@@ -90,11 +90,15 @@ block::tunables! {
     }
 }
 
-/// What a request costs that the load is inferred from, and a simulated one, in nanoseconds (`cargo bench -p seekwise-twin`).
+/// What a request costs that is watched (docs/agent.md), one that the load is inferred from, and a simulated one, in nanoseconds (`cargo
+/// bench -p seekwise-twin`).
+const WATCHED_NS: f64 = 250.0;
 const INFERRED_NS: f64 = 400.0;
 const TRIED_NS: f64 = 2_000.0;
 /// What is not spent is kept for so many seconds if nothing else is said. It is all there at first, for the first decisions bring the most.
 const KEPT_S: i64 = 30;
+/// Where watching costs more than the budget, this part of it is for trials all the same.
+const FOR_TRIALS: f64 = 0.1;
 /// A load is inferred from so many requests even where there is no credit for them.
 const LEAST_INFERRED: usize = 1_000;
 /// A device is fitted to at most so many requests, taken from the times between so many changes of the setting or of the load.
@@ -416,7 +420,6 @@ impl Seekwise {
             self.past.remove(0);
         }
         self.load.begin(began);
-        self.seen_from = began;
         self.changed(began);
         if let Some(device) = &mut self.device {
             device.of_load = 0;
@@ -424,7 +427,9 @@ impl Seekwise {
         (self.pending, self.promised, self.off, self.awaits_files) = (None, None, None, None);
         self.promises.begin_load();
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
-        (self.evidence, self.asks) = (began, now);
+        // As at the very beginning: the first window is of both, and tells little.
+        self.seen_from = began + WINDOW;
+        (self.evidence, self.asks) = (self.seen_from, now);
         match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
             Some(arm) => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
@@ -711,7 +716,9 @@ impl Controller for Seekwise {
     fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
         let now = window.to;
         self.slots.until(now);
-        self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(self.budget * self.saved_s * 1e9);
+        let means_ns = self.budget * window.duration().0 as f64;
+        let left_ns = (means_ns - window.outcome.requests as f64 * WATCHED_NS).max(FOR_TRIALS * means_ns);
+        self.credit_ns = (self.credit_ns + left_ns).min(self.budget * self.saved_s * 1e9);
         if std::mem::take(&mut self.is_settling) {
             // Requests that were queued before the change are served by another scheduler.
             self.evidence = now;

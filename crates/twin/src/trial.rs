@@ -123,6 +123,11 @@ impl Extent {
         Extent::settling(whole, share(SETTLES).max(TAKEN_OVER.min(share(TAKEN_OVER_SHARE))), requests)
     }
 
+    /// Whether what is judged comes late enough to show what a scheduler makes of streams that it takes over: bfq decides that late.
+    pub fn shows_taken_over(&self, scheduler: &str) -> bool {
+        scheduler != "bfq" || self.settles >= TAKEN_OVER
+    }
+
     fn settling(whole: Nanos, settles: Nanos, requests: u64) -> Extent {
         Extent { settles, lasts: whole - settles, requests }
     }

@@ -133,8 +133,8 @@ type Put = Box<dyn FnOnce(&mut Configuration)>;
 const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "budget_permille",
-        default: "2",
-        doc: "Processor time for trials of each device, in thousandths of a core, beside 0.3 s for the first decisions.",
+        default: "4",
+        doc: "Processor time for watching each device and for trials, in thousandths of a core, beside 0.3 s for the first decisions.",
         read: |value| {
             let permille = number(value, 1..=1000)?;
             Ok(Box::new(move |configuration| configuration.budget_permille = permille))

@@ -179,7 +179,7 @@ impl Default for Configuration {
                 exit: Exit::Restore,
             },
             rules: Vec::new(),
-            budget_permille: 2,
+            budget_permille: 4,
             history: 1_000,
             user: None,
             state_directory: PathBuf::from("/var/lib/seekwise-agent"),

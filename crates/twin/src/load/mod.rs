@@ -42,12 +42,17 @@ struct Stream {
     places: Places,
     /// Whether it still asked when what was seen ended.
     goes_on: bool,
+    /// Whether it was silent at the end for so long that nothing more of it is expected.
+    is_over: bool,
     /// What it waits for room in the queue counts: nothing of that was seen, so nobody would think that it thought meanwhile.
     waits_for_room: bool,
 }
 
 /// A stream goes on if it asked within this share of the time, the last.
 const LATELY: f64 = 0.1;
+/// One is over that was silent at the end for so many times as long as it ever was before, if it had so many requests to show that.
+const SILENT: f64 = 2.0;
+const FEWEST_GAPS: usize = 10;
 
 impl Load {
     /// Understands what was queued between `from` and `to`; `seen` holds every request and every flush that was under way at any time
@@ -70,18 +75,24 @@ impl Load {
             let places = Places::new(asked, id, &begins);
             // The latest first: they tell.
             let goes_on = seen.iter().rev().any(|seen| seen.completed > to || seen.request.arrival >= lately);
-            (!steps.is_empty()).then(|| Stream { id, pace: Pace::of(&steps), steps, again, places, goes_on, waits_for_room: false })
+            let is_over = !goes_on && is_over(&seen, to);
+            (!steps.is_empty()).then(|| {
+                let pace = Pace::of(&steps);
+                Stream { id, pace, steps, again, places, goes_on, is_over, waits_for_room: false }
+            })
         });
         Load { streams: streams.collect(), span: to - from }
     }
 
-    /// The load as it is from now on, where that differs: streams that began meanwhile and go on are there from the beginning. What takes
-    /// over finds them all at once.
+    /// The load as it is from now on, where that differs: streams that began meanwhile and go on are there from the beginning, and those
+    /// that are over are gone. What takes over finds them all at once.
     pub fn from_now(&self) -> Option<Load> {
         let late = Nanos::from_secs_f64(LATELY * self.span.as_secs_f64());
         let is_late = |stream: &Stream| stream.goes_on && stream.steps[0].gap > late;
-        self.streams.iter().any(is_late).then(|| {
+        let differs = self.streams.iter().any(|stream| stream.is_over || is_late(stream));
+        (differs && self.streams.iter().any(|stream| !stream.is_over)).then(|| {
             let mut load = self.clone();
+            load.streams.retain(|stream| !stream.is_over);
             for stream in load.streams.iter_mut().filter(|stream| is_late(stream)) {
                 stream.steps[0].gap = Nanos::ZERO;
             }
@@ -117,6 +128,14 @@ impl Load {
     pub fn streams(&self) -> impl Iterator<Item = Understood> {
         self.streams.iter().map(|stream| stream.understood(self.span))
     }
+}
+
+/// Whether a stream, by its requests in order of arrival, was silent until now for far longer than ever before.
+fn is_over(seen: &[&Seen], to: Nanos) -> bool {
+    let longest = seen.windows(2).map(|pair| pair[1].request.arrival - pair[0].request.arrival).max().unwrap_or(Nanos::ZERO);
+    let silent =
+        seen.iter().map(|seen| seen.completed.max(seen.request.arrival)).max().map_or(Nanos::ZERO, |last| to - last.min(to));
+    seen.len() > FEWEST_GAPS && silent.as_secs_f64() > SILENT * longest.as_secs_f64()
 }
 
 /// What was understood of a stream.

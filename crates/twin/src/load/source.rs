@@ -247,6 +247,17 @@ mod tests {
     }
 
     #[test]
+    fn from_now_on_a_stream_that_ended_is_gone_and_one_that_rests_now_and_then_is_not() {
+        let reads = |stream: u32, begin: Nanos| {
+            (0..20).map(move |number| seen(stream, 8 * number, begin + MS(5 * number), begin + MS(5 * number + 5)))
+        };
+        let rests = (0..2).flat_map(|turn| reads(2, MS(500 * turn)));
+        let all: Vec<Seen> = reads(1, Nanos::ZERO).chain(rests).chain(reads(3, MS(900))).collect();
+        let load = Load::infer(&all, Nanos::ZERO, MS(1_000)).from_now().unwrap();
+        assert_eq!(load.streams().map(|stream| stream.stream).collect::<Vec<_>>(), [2, 3]);
+    }
+
+    #[test]
     fn a_queue_that_was_filled_at_first_is_not_drained_when_the_load_begins_again() {
         // Four at once; each answer, one every 10 ms, is followed by the next request.
         let begin = |number: u64| MS(10 * number.saturating_sub(3));

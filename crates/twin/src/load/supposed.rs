@@ -87,6 +87,7 @@ impl SupposedStream {
             places: Places::new(asked.iter(), id, begins),
             waits_for_room: true,
             goes_on: true,
+            is_over: false,
         }
     }
 }
