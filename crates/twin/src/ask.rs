@@ -400,6 +400,7 @@ impl Question<'_> {
     fn latest(&self) -> Nanos {
         let fewest = (LEAST_REQUESTS as u64).max(self.requests_of_each(self.candidates)) as usize;
         let all = self.recording.seen().rev().take_while(|seen| seen.completed >= self.from);
+        let all = all.filter(|seen| seen.request.arrival < self.to);
         all.take(fewest + 1).last().map_or(self.from, |seen| seen.completed)
     }
 

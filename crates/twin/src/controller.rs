@@ -561,16 +561,21 @@ impl Seekwise {
         Ok(answer)
     }
 
+    /// Another read-ahead costs nothing to try: nothing stops for it, files that are open go on as before, and what it brings to those that
+    /// are opened then is measured. So it is enough that a gain is expected. But the one that was found is not untried: to give up for it
+    /// what was chosen since, the gain has to be sure.
+    fn is_free_to_try(&self, setting: &Setting) -> bool {
+        let kib = read_ahead_kib(setting, self.found_read_ahead_kib);
+        differ_by_read_ahead(setting, self.setting()) && kib != self.found_read_ahead_kib
+    }
+
     fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Plant) -> Decision {
         let goes_on_s = (now - self.load.from).as_secs_f64().max(GOES_ON_S);
         let evidence = self.evidence_of(&answer);
         let in_force = self.setting();
         let pays = |promise: &Promise| {
             let costs_s = plant.switching_time(in_force, &promise.setting).as_secs_f64();
-            // Another read-ahead costs nothing to try: nothing stops for it, files that are open go on as before, and what it brings to those
-            // that are opened then is measured. So it is enough that a gain is expected.
-            let is_free = differ_by_read_ahead(&promise.setting, in_force);
-            let sure = if is_free { promise.gain } else { promise.gain - promise.error };
+            let sure = if self.is_free_to_try(&promise.setting) { promise.gain } else { promise.gain - promise.error };
             let arm = self.arm_of(&promise.setting).filter(|&arm| self.arms[arm].again <= now && arm != self.in_force)?;
             let is_sure = promise.gain > TOLERANCE && sure * goes_on_s > costs_s;
             (is_sure && !promise.starves()).then_some((arm, sure))

@@ -195,3 +195,40 @@ fn what_takes_over_meets_at_once_the_streams_that_began_one_after_another() {
     let (before, now) = (gain(Comes::Before), gain(Comes::Now));
     assert!(before > now + 0.2, "{before} from the beginning, {now} in the middle");
 }
+
+#[test]
+fn a_trial_that_is_shorter_than_what_was_seen_is_of_the_latest() {
+    let jobs = "[pages]\nrw=randread\nbs=8k\nioengine=libaio\niodepth=16\nruntime=8\n[reader]\nrw=read\nbs=256k\nstartdelay=8\n";
+    let Observer(recording, slots) = observed(jobs, "mq-deadline", Some(1));
+    let profile = sim::profile::load("sata7200").unwrap();
+    let in_force = Setting::parse("mq-deadline").unwrap();
+    let question = |requests: u64| {
+        Question {
+            recording: &recording,
+            from: FROM,
+            to: TO,
+            measured: slots.served(10.0, TO.as_secs_f64()).unwrap(),
+            device: &profile.device(),
+            knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+            in_force: &in_force,
+            default: &in_force,
+            candidates: &["mq-deadline", "none", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
+            bounds: Bounds {
+                capacity_sectors: profile.capacity_sectors(),
+                limits: QueueSettings::default().limits(),
+                nr_requests: 256,
+                read_ahead_kib: None,
+            },
+            preference: Preference::default(),
+            requests,
+            unsure: 1.0,
+            comes: Comes::Now,
+        }
+        .ask()
+    };
+    let answer = question(1_500).unwrap();
+    assert!(answer.off.abs() < 0.1, "{}", answer.off);
+    let names: Vec<&str> = answer.promises.iter().map(|promise| promise.setting.spec.name).collect();
+    assert!(names.contains(&"none") && !names.contains(&"bfq"), "it is too short for bfq: {names:?}");
+    assert!(answer.streams.iter().all(|stream| stream.rate > 100.0), "{:?}", answer.streams);
+}

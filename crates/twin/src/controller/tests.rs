@@ -127,6 +127,19 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
 }
 
 #[test]
+fn a_read_ahead_is_free_to_try_unless_it_is_the_one_that_was_found() {
+    let setting = |text: &str| Setting::parse(text).unwrap();
+    let mut controller = knowing(&[]);
+    controller.found_read_ahead_kib = Some(128);
+    let wider = setting("deadline read_ahead_kb=1024");
+    assert!(controller.is_free_to_try(&wider) && !controller.is_free_to_try(&setting("cfq read_ahead_kb=1024")));
+    controller.arms.push(Arm::new(wider));
+    controller.in_force = controller.arms.len() - 1;
+    assert!(!controller.is_free_to_try(&setting("deadline")), "it was in force before");
+    assert!(controller.is_free_to_try(&setting("deadline read_ahead_kb=512")));
+}
+
+#[test]
 fn a_load_that_reads_nothing_ahead_leaves_the_read_ahead_to_the_next_one() {
     let setting = |text: &str| Setting::parse(text).unwrap();
     let mut controller = knowing(&[]);
