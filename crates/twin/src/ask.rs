@@ -396,8 +396,11 @@ impl Question<'_> {
     }
 
     /// From when on a trial can repeat all that was asked: one that is shorter would know the load's beginning alone, which is the least
-    /// like what comes.
+    /// like what comes. What is to hold from the beginning of a load is tried on all of it.
     fn latest(&self) -> Nanos {
+        if self.comes == Comes::Before {
+            return self.from;
+        }
         let fewest = (LEAST_REQUESTS as u64).max(self.requests_of_each(self.candidates)) as usize;
         let all = self.recording.seen().rev().take_while(|seen| seen.completed >= self.from);
         let all = all.filter(|seen| seen.request.arrival < self.to);

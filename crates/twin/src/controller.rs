@@ -90,8 +90,8 @@ block::tunables! {
     }
 }
 
-/// What a request costs that is watched (perf of `seekwise-agent watch`: 0.5% of a core at 10,000 a second), one that the load is inferred from, and a simulated one, in nanoseconds (`cargo
-/// bench -p seekwise-twin`).
+/// What a request costs that is watched (perf of `seekwise-agent watch`: 0.5% of a core at 10,000 a second), one that the load is inferred
+/// from, and a simulated one, in nanoseconds (`cargo bench -p seekwise-twin`).
 const WATCHED_NS: f64 = 500.0;
 const INFERRED_NS: f64 = 400.0;
 const TRIED_NS: f64 = 2_000.0;
