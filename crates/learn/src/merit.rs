@@ -100,6 +100,12 @@ pub struct Tail {
     pub p99_s: f64,
 }
 
+/// Whether so many late requests are more than the one in a hundred that a p99 allows, and more than chance (95%).
+pub fn are_too_many(late: u64, of: u64) -> bool {
+    let expected = 0.01 * of as f64;
+    late as f64 > expected + 2.0 * expected.sqrt()
+}
+
 /// The bound on a stream's p99 response time in seconds, from what it is under the default scheduler.
 pub fn bound_s(under_default_s: f64) -> f64 {
     (BOUND_FACTOR * under_default_s).max(LEAST_BOUND_S)

@@ -90,17 +90,14 @@ block::tunables! {
     }
 }
 
-/// What a request costs that is watched (perf of `seekwise-agent watch`: 0.5% of a core at 10,000 a second), one that the load is inferred
-/// from, and a simulated one, in nanoseconds (`cargo bench -p seekwise-twin`).
+/// What a request costs that is watched (perf of `seekwise-agent watch`: 0.5% of a core at 10,000 a second), and a simulated one
+/// (`cargo bench -p seekwise-twin`), in nanoseconds. A load is inferred from no more requests than a trial repeats, at a twentieth of that.
 const WATCHED_NS: f64 = 500.0;
-const INFERRED_NS: f64 = 400.0;
 const TRIED_NS: f64 = 2_000.0;
 /// What is not spent is kept for so many seconds if nothing else is said. It is all there at first, for the first decisions bring the most.
 const KEPT_S: i64 = 30;
 /// Where watching costs more than the budget, this part of it is for trials all the same.
 const FOR_TRIALS: f64 = 0.1;
-/// A load is inferred from so many requests even where there is no credit for them.
-const LEAST_INFERRED: usize = 1_000;
 /// A device is fitted to at most so many requests, taken from the times between so many changes of the setting or of the load.
 const MOST_FITTED: usize = 4_000;
 const MOST_PARTS: usize = 4;
@@ -191,8 +188,6 @@ pub struct Seekwise {
     default: usize,
     in_force: usize,
     load: WatchedLoad,
-    /// What was seen from then on tells of it.
-    seen_from: Nanos,
     /// Loads that ended: where they lay, and what served them in the end.
     past: Vec<(Point, usize)>,
     experience: Arc<Experience>,
@@ -239,7 +234,6 @@ impl Seekwise {
             default: 0,
             in_force: 0,
             load: WatchedLoad::new(Nanos::ZERO),
-            seen_from: Nanos::ZERO,
             past: Vec::new(),
             experience: brief.experience.clone(),
             known: Vec::new(),
@@ -276,6 +270,12 @@ impl Seekwise {
 
     fn arm_of(&self, setting: &Setting) -> Option<usize> {
         self.arms.iter().position(|arm| arm.setting == *setting)
+    }
+
+    /// From when on what was seen tells of the load. Its beginning tells little: files are opened, queues and caches are empty, and the
+    /// first window may be of the load before, too.
+    fn tells_from(&self) -> Nanos {
+        self.load.from + WINDOW
     }
 
     /// How far files that are opened under it are read ahead, in KiB, if that is known.
@@ -429,9 +429,7 @@ impl Seekwise {
         (self.pending, self.promised, self.off, self.awaits_files) = (None, None, None, None);
         self.promises.begin_load();
         self.arms.iter_mut().for_each(|arm| (arm.again, arm.measured) = (Nanos::ZERO, None));
-        // As at the very beginning: the first window is of both, and tells little.
-        self.seen_from = began + WINDOW;
-        (self.evidence, self.asks) = (self.seen_from, now);
+        (self.evidence, self.asks) = (self.tells_from(), now);
         match self.recall(&self.load.newest()).filter(|arm| *arm != self.in_force) {
             Some(arm) => {
                 let why = format!("another load, like one that {} served best", self.arms[arm].setting);
@@ -522,14 +520,10 @@ impl Seekwise {
             return Err(format!("it was off {:.0} s ago, and too little was seen since", (now - off).as_secs_f64()));
         }
         let unsure = self.promises.unsure();
+        let from = self.tells_from().max(self.recording.known_from());
         let device = self.device.as_mut().ok_or("no device was fitted")?;
         let measured = self.slots.served(self.evidence.as_secs_f64(), now.as_secs_f64()).ok_or("nothing was done")?;
         let candidates: Vec<Setting> = self.arms.iter().map(|arm| arm.setting.clone()).collect();
-        // Of a fast device the latest requests are as many as trials can repeat.
-        let affordable = ((self.credit_ns / 4.0 / INFERRED_NS) as usize).max(LEAST_INFERRED);
-        let latest = self.recording.seen().rev().nth(affordable).map_or(Nanos::ZERO, |seen| seen.completed);
-        let from = self.seen_from.max(self.recording.known_from()).max(latest);
-        self.credit_ns -= (self.recording.seen().len() - self.recording.done_before(from)) as f64 * INFERRED_NS;
         let question = Question {
             recording: &self.recording,
             from,
@@ -693,10 +687,7 @@ impl Controller for Seekwise {
         });
         (self.default, self.in_force) = (arm, arm);
         self.load = WatchedLoad::new(now);
-        self.seen_from = now;
-        // The beginning of a load tells little of it: files are opened, queues and caches are empty.
-        (self.evidence, self.asks) = (now + WINDOW, now + WINDOW + WINDOW);
-        self.seen_from = self.evidence;
+        (self.evidence, self.asks) = (self.tells_from(), self.tells_from() + WINDOW);
         self.known = known::loads(&self.experience, &plant.identity().device, &self.preference);
         self.found_read_ahead_kib = plant.bounds().read_ahead_kib;
         Decision::keep("nothing was seen yet")

@@ -54,6 +54,10 @@ fn observed(jobs: &str, scheduler: &str, queue_depth: Option<u32>) -> Observer {
     observer
 }
 
+fn bounds(capacity_sectors: u64) -> Bounds {
+    Bounds { capacity_sectors, limits: QueueSettings::default().limits(), nr_requests: 256, read_ahead_kib: None }
+}
+
 fn load(recording: &Recording) -> Load {
     let seen: Vec<Seen> = recording.seen().copied().collect();
     Load::infer(&seen, FROM, TO)
@@ -139,7 +143,7 @@ fn a_candidate_that_is_many_times_as_fast_is_judged_though_its_requests_are_used
         in_force: &deadline,
         default: &deadline,
         candidates: &["deadline", "anticipatory"].map(|setting| Setting::parse(setting).unwrap()),
-        bounds: Bounds { capacity_sectors, limits: QueueSettings::default().limits(), nr_requests: 256, read_ahead_kib: None },
+        bounds: bounds(capacity_sectors),
         preference: Preference::default(),
         requests: 2_000,
         unsure: 1.0,
@@ -177,12 +181,7 @@ fn what_takes_over_meets_at_once_the_streams_that_began_one_after_another() {
             in_force: &in_force,
             default: &in_force,
             candidates: &["mq-deadline", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
-            bounds: Bounds {
-                capacity_sectors: profile.capacity_sectors(),
-                limits: QueueSettings::default().limits(),
-                nr_requests: 256,
-                read_ahead_kib: None,
-            },
+            bounds: bounds(profile.capacity_sectors()),
             preference: Preference::default(),
             requests: 200_000,
             unsure: 1.0,
@@ -202,31 +201,23 @@ fn a_trial_that_is_shorter_than_what_was_seen_is_of_the_latest() {
     let Observer(recording, slots) = observed(jobs, "mq-deadline", Some(1));
     let profile = sim::profile::load("sata7200").unwrap();
     let in_force = Setting::parse("mq-deadline").unwrap();
-    let question = |requests: u64| {
-        Question {
-            recording: &recording,
-            from: FROM,
-            to: TO,
-            measured: slots.served(10.0, TO.as_secs_f64()).unwrap(),
-            device: &profile.device(),
-            knowledge: &mut KnowledgeStore::new(learn::sched::all()),
-            in_force: &in_force,
-            default: &in_force,
-            candidates: &["mq-deadline", "none", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
-            bounds: Bounds {
-                capacity_sectors: profile.capacity_sectors(),
-                limits: QueueSettings::default().limits(),
-                nr_requests: 256,
-                read_ahead_kib: None,
-            },
-            preference: Preference::default(),
-            requests,
-            unsure: 1.0,
-            comes: Comes::Now,
-        }
-        .ask()
+    let question = Question {
+        recording: &recording,
+        from: FROM,
+        to: TO,
+        measured: slots.served(10.0, TO.as_secs_f64()).unwrap(),
+        device: &profile.device(),
+        knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+        in_force: &in_force,
+        default: &in_force,
+        candidates: &["mq-deadline", "none", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
+        bounds: bounds(profile.capacity_sectors()),
+        preference: Preference::default(),
+        requests: 1_500,
+        unsure: 1.0,
+        comes: Comes::Now,
     };
-    let answer = question(1_500).unwrap();
+    let answer = question.ask().unwrap();
     assert!(answer.off.abs() < 0.1, "{}", answer.off);
     let names: Vec<&str> = answer.promises.iter().map(|promise| promise.setting.spec.name).collect();
     assert!(names.contains(&"none") && !names.contains(&"bfq"), "it is too short for bfq: {names:?}");

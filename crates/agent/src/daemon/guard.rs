@@ -3,12 +3,12 @@
 //! It compares with what was before the change. The controller's own verification is about the mean of what was wanted; this is about the
 //! few that pay for it, and holds whatever controller decides.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::fs;
 
 use block::{Nanos, Op, StreamId};
 use learn::Event;
-use learn::merit::{BOUND_FACTOR, LEAST_BOUND_S};
+use learn::merit::{self, BOUND_FACTOR, LEAST_BOUND_S};
 
 use crate::sysfs::Sysfs;
 
@@ -16,9 +16,7 @@ use crate::sysfs::Sysfs;
 const PER_DOUBLING: u32 = 8;
 const BUCKETS: usize = 64 * PER_DOUBLING as usize;
 /// With fewer reads there is no 99th percentile worth the name.
-const LEAST_READS: u64 = learn::merit::LEAST_REQUESTS;
-/// More than one in a hundred are late if they are more than that by so many standard errors.
-const SURE: f64 = 2.0;
+const LEAST_READS: u64 = merit::LEAST_REQUESTS;
 /// A change is answerable for what comes within so many seconds; later the load may be another one.
 const ANSWERABLE_S: f64 = 60.0;
 /// A device that has requests and answers none for so long stands still: three times what anybody should wait.
@@ -92,12 +90,12 @@ const MOST_READERS: usize = 1 << 12;
 /// What was read in some time.
 struct Reads {
     tail: Tail,
-    readers: HashSet<StreamId>,
+    readers: BTreeSet<StreamId>,
 }
 
 impl Reads {
     fn new() -> Reads {
-        Reads { tail: Tail::new(), readers: HashSet::new() }
+        Reads { tail: Tail::new(), readers: BTreeSet::new() }
     }
 
     fn add(&mut self, stream: StreamId, time: Nanos) {
@@ -105,6 +103,11 @@ impl Reads {
         if self.readers.len() < MOST_READERS {
             self.readers.insert(stream);
         }
+    }
+
+    fn merge(&mut self, other: &Reads) {
+        self.tail.merge(&other.tail);
+        self.readers.extend(&other.readers);
     }
 
     fn clear(&mut self) {
@@ -182,8 +185,7 @@ impl Guard {
     /// Another setting is in force; `errors` are those that the driver counted so far.
     pub fn changed(&mut self, now: Nanos, errors: Option<u64>) {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
-        before.tail.merge(&self.current.tail);
-        before.readers.extend(&self.current.readers);
+        before.merge(&self.current);
         self.current.clear();
         self.trial = Some(Trial { before, since: now, of_theirs: Tail::new() });
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
@@ -223,8 +225,7 @@ impl Guard {
         }
         let bound = Nanos((before.p99().0 as f64 * BOUND_FACTOR) as u64);
         let (late, all) = (after.above(bound), after.all);
-        let expected = 0.01 * all as f64;
-        (late as f64 > expected + SURE * expected.sqrt()).then(|| {
+        merit::are_too_many(late, all).then(|| {
             format!(
                 "{late} of {all} reads took longer than {:.1} ms, {BOUND_FACTOR:.0} times the p99 before the change",
                 bound.as_millis_f64()

@@ -38,12 +38,7 @@ pub fn loads(experience: &Experience, device: &str, preference: &Preference) -> 
 
 /// By how much each of these settings served known loads like this one better than what is in force did, in the mean over all that is
 /// known of them, and the error of that; `None` of one that is not known, or starved a stream in any of it.
-pub fn gains<'a>(
-    known: &'a [Known],
-    point: &'a Point,
-    in_force: &'a str,
-    settings: impl Iterator<Item = String>,
-) -> Vec<Option<(f64, f64)>> {
+pub fn gains(known: &[Known], point: &Point, in_force: &str, settings: impl Iterator<Item = String>) -> Vec<Option<(f64, f64)>> {
     let is_alike = |known: &&Known| known.under == in_force && load_distance(&known.point, point) < ANOTHER;
     let alike: Vec<&Known> = known.iter().filter(is_alike).collect();
     let gain = |setting: String| {

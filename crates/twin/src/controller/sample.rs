@@ -23,8 +23,8 @@ pub fn affordable(means_ns: f64) -> usize {
     }
 }
 
-/// So many requests that were seen, of each time between two of these changes alike as far as there are: each setting, and each load, asks the
-/// device in its own way, and so tells something else of it. And the flushes since the first of them.
+/// So many requests that were seen, of each time between two of these changes alike as far as there are: each setting, and each load, asks
+/// the device in its own way, and so tells something else of it. And the flushes since the first of them.
 pub fn sample(recording: &Recording, changes: impl Iterator<Item = Nanos>, requests: usize) -> Vec<Seen> {
     let ends: Vec<usize> = changes.map(|at| recording.done_before(at)).chain([recording.seen().len()]).collect();
     let begins = std::iter::once(0).chain(ends.iter().copied());

@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use block::{Nanos, Request, StreamId};
 use learn::merit;
 
-use super::SURE;
-
 /// A stream that gets nothing for so many times the bound of its p99 starves: one in a hundred may wait for longer than that.
 const SILENT: f64 = 3.0;
 /// Streams of which it is known how long they wait. Where programs come and go for months, those that wait for nothing are forgotten.
@@ -33,8 +31,7 @@ impl Waiting {
 
     /// Significantly more than one in a hundred were late; not one alone.
     fn is_late(&self) -> bool {
-        let expected = 0.01 * f64::from(self.done);
-        self.late > 1 && f64::from(self.late) > expected + SURE * expected.sqrt()
+        self.late > 1 && merit::are_too_many(self.late.into(), self.done.into())
     }
 }
 

@@ -133,8 +133,7 @@ impl Load {
 /// Whether a stream, by its requests in order of arrival, was silent until now for far longer than ever before.
 fn is_over(seen: &[&Seen], to: Nanos) -> bool {
     let longest = seen.windows(2).map(|pair| pair[1].request.arrival - pair[0].request.arrival).max().unwrap_or(Nanos::ZERO);
-    let silent =
-        seen.iter().map(|seen| seen.completed.max(seen.request.arrival)).max().map_or(Nanos::ZERO, |last| to - last.min(to));
+    let silent = seen.iter().map(|seen| seen.completed).max().map_or(Nanos::ZERO, |last| to - last.min(to));
     seen.len() > FEWEST_GAPS && silent.as_secs_f64() > SILENT * longest.as_secs_f64()
 }
 
