@@ -17,13 +17,16 @@
 //!   much was seen of it, or where the twin was off; to requests from under every setting, for each shows another side of the device.
 //! * *Remembering.* The first window of a load is looked for among those that are known of the device. What gained there in the mean,
 //!   by more than chance, is set; what did worse is not tried. Where nothing is like it, a run is the same as without a memory.
+//! * *Files to come.* A read-ahead has to be in force before the files are opened that gain by it, so loads that would are supposed.
 //! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod known;
 mod promises;
+mod read_ahead;
 mod rehearsal;
 mod sample;
+mod to_come;
 mod tuners;
 mod waiting;
 
@@ -44,10 +47,11 @@ use sim::profile::DeviceProfile;
 
 use self::known::Known;
 use self::promises::Promises;
+use self::read_ahead::FilesToCome;
 use self::waiting::Streams;
-use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead, read_ahead_kib};
+use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead};
 use crate::device::{self, Finding};
-use crate::recording::{Recording, Seen};
+use crate::recording::Recording;
 use crate::trial::Slots;
 
 /// Every controller: those that need no simulator, those that search and can do so in the twin, and this one.
@@ -187,6 +191,8 @@ pub struct Seekwise {
     /// What was in force at first: starvation is judged by it.
     default: usize,
     in_force: usize,
+    /// What was in force before that.
+    before: usize,
     load: WatchedLoad,
     /// Loads that ended: where they lay, and what served them in the end.
     past: Vec<(Point, usize)>,
@@ -199,6 +205,7 @@ pub struct Seekwise {
     awaits_files: Option<(u32, u32)>,
     /// The read-ahead that was found, in KiB.
     found_read_ahead_kib: Option<u32>,
+    files_to_come: FilesToCome,
     /// What was promised of this load when the twin last knew it, and what was in force.
     promised: Option<(usize, Vec<Promise>)>,
     /// When the twin is asked next.
@@ -233,6 +240,7 @@ impl Seekwise {
             changes: VecDeque::new(),
             default: 0,
             in_force: 0,
+            before: 0,
             load: WatchedLoad::new(Nanos::ZERO),
             past: Vec::new(),
             experience: brief.experience.clone(),
@@ -241,6 +249,7 @@ impl Seekwise {
             pending: None,
             awaits_files: None,
             found_read_ahead_kib: None,
+            files_to_come: FilesToCome::default(),
             promised: None,
             asks: Nanos::ZERO,
             credit_ns: budget * KEPT_S as f64 * 1e9,
@@ -278,11 +287,6 @@ impl Seekwise {
         self.load.from + WINDOW
     }
 
-    /// How far files that are opened under it are read ahead, in KiB, if that is known.
-    fn reads_ahead_kib(&self, arm: usize) -> Option<u32> {
-        read_ahead_kib(&self.arms[arm].setting, self.found_read_ahead_kib)
-    }
-
     fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
         self.is_settling = true;
         self.evidence = now;
@@ -290,7 +294,8 @@ impl Seekwise {
             Some((was, is)) if was != is => Some((was, is)),
             _ => self.awaits_files,
         };
-        self.in_force = arm;
+        self.files_to_come.is_set(self.reads_ahead_kib(arm));
+        (self.before, self.in_force) = (self.in_force, arm);
         self.changed(now);
         let setting = self.setting().clone();
         self.load.is_served_anew();
@@ -326,26 +331,6 @@ impl Seekwise {
         let variance = if scores.len() < 2 { 1.0 / requests.max(1) as f64 } else { (count - 1.0) / count * squares };
         let scored = Scored::of(whole, depth(slots.iter().copied()), tags);
         whole.is_finite().then_some(Measured { scored, variance })
-    }
-
-    /// Whether by now most of what is read ahead is so as far as what is in force says. Linux decides it when a file is opened
-    /// (`file_ra_state_init` in `mm/readahead.c`): who has files from before goes on as before.
-    fn files_are_opened_anew(&self, now: Nanos, (was, is): (u32, u32)) -> bool {
-        // Who says that it reads in order has twice as much.
-        let (least, between) = (2 * was.min(is), (2.0 * f64::from(was) * 2.0 * f64::from(is)).sqrt() as u32);
-        let lately = self.recording.seen().rev().take_while(|seen| seen.completed + WINDOW >= now);
-        let (mut less, mut more) = (0, 0);
-        for request in lately.map(|seen| &seen.request).filter(|request| request.is_read_ahead()) {
-            more += if request.sectors > between { u64::from(request.sectors) } else { 0 };
-            less += if (least..=between).contains(&request.sectors) { u64::from(request.sectors) } else { 0 };
-        }
-        if is > was { more > less } else { less > more }
-    }
-
-    /// Whether what is measured tells of the difference to this: files from before are read as before, which tells neither for nor against
-    /// another read-ahead.
-    fn compares_with(&self, other: &Arm) -> bool {
-        self.awaits_files.is_none() || !differ_by_read_ahead(&other.setting, self.setting())
     }
 
     /// Goes by what was measured: to what served the load better, or on with what is in force; `None` where the twin may be asked.
@@ -454,22 +439,6 @@ impl Seekwise {
         recalled.map(|arm| self.reading_ahead_as_now(arm))
     }
 
-    /// The same with the read-ahead that is in force, where nothing of the load is read so far ahead that it tells for it or against it.
-    /// The next load may do so, and finds in force what holds when its files are opened.
-    fn reading_ahead_as_now(&self, arm: usize) -> usize {
-        let kib = |arm: usize| self.reads_ahead_kib(arm);
-        let Some((is, other)) = kib(self.in_force).zip(kib(arm)).filter(|(is, other)| is != other) else { return arm };
-        let mut of_load = self.recording.seen().rev().take_while(|seen| seen.completed >= self.load.from);
-        let tells = |seen: &Seen| seen.request.is_read_ahead() && seen.request.sectors >= 2 * is.min(other);
-        if of_load.any(tells) {
-            return arm;
-        }
-        let setting = &self.arms[arm].setting;
-        let is_it = |one: &Arm| one.setting == *setting || differ_by_read_ahead(&one.setting, setting);
-        let same = (0..self.arms.len()).find(|&one| is_it(&self.arms[one]) && kib(one) == Some(is));
-        same.unwrap_or(arm)
-    }
-
     /// Of known loads like this one, what served them better than what is in force, by more than chance; what did worse is not tried.
     fn recall_known(&mut self, point: &Point) -> Option<usize> {
         let in_force = self.setting().to_string();
@@ -557,14 +526,6 @@ impl Seekwise {
         Ok(answer)
     }
 
-    /// Another read-ahead costs nothing to try: nothing stops for it, files that are open go on as before, and what it brings to those that
-    /// are opened then is measured. So it is enough that a gain is expected. But the one that was found is not untried: to give up for it
-    /// what was chosen since, the gain has to be sure.
-    fn is_free_to_try(&self, setting: &Setting) -> bool {
-        let kib = read_ahead_kib(setting, self.found_read_ahead_kib);
-        differ_by_read_ahead(setting, self.setting()) && kib != self.found_read_ahead_kib
-    }
-
     fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Plant) -> Decision {
         let goes_on_s = (now - self.load.from).as_secs_f64().max(GOES_ON_S);
         let evidence = self.evidence_of(&answer);
@@ -626,7 +587,7 @@ impl Seekwise {
     /// the twin is asked again.
     fn go_back_unknown(&mut self, now: Nanos) -> Option<Decision> {
         let has_claim = self.in_force == self.default || self.is_known || self.arms[self.default].measured.is_some();
-        let back = self.reading_ahead_as_now(self.default);
+        let back = self.found_again();
         (self.off.is_some() && !has_claim && back != self.in_force).then(|| {
             let setting = &self.arms[back].setting;
             let why = format!("another load, and the twin does not reproduce it under {}: back to {setting}", self.setting());
@@ -685,7 +646,7 @@ impl Controller for Seekwise {
             self.arms.insert(0, Arm::new(found.clone()));
             0
         });
-        (self.default, self.in_force) = (arm, arm);
+        (self.default, self.in_force, self.before) = (arm, arm, arm);
         self.load = WatchedLoad::new(now);
         (self.evidence, self.asks) = (self.tells_from(), self.tells_from() + WINDOW);
         self.known = known::loads(&self.experience, &plant.identity().device, &self.preference);
@@ -751,6 +712,9 @@ impl Controller for Seekwise {
         if let Some(decision) = self.compare(now, tags) {
             return decision;
         }
+        if let Some(decision) = self.prepare_for_files(now, || plant.bounds()) {
+            return decision;
+        }
         if now < self.asks {
             return Decision::keep("nothing new to ask");
         }
@@ -770,7 +734,7 @@ impl Controller for Seekwise {
         if let Some(arm) = self.arm_of(setting) {
             self.arms[arm].again = NEVER;
         }
-        self.in_force = self.pending.take().map_or(self.default, |pending| pending.from);
+        (self.pending, self.in_force) = (None, self.before);
         self.is_settling = false;
     }
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
+use learn::plant::Bounds;
+
 use super::*;
 
 /// A stretch of a load: how far away it is from here, under what it was seen, and how each setting served it, `None` if it starved a
@@ -21,6 +23,10 @@ fn knowing(stretches: &[Stretch]) -> Seekwise {
     };
     controller.known = stretches.iter().map(known).collect();
     controller
+}
+
+fn setting(text: &str) -> Setting {
+    Setting::parse(text).unwrap()
 }
 
 fn here() -> Point {
@@ -83,7 +89,6 @@ fn what_was_chosen_for_another_load_goes_where_the_twin_does_not_know_this_one()
 #[test]
 fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
     let mut controller = knowing(&[]);
-    let setting = |text: &str| Setting::parse(text).unwrap();
     controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
     controller.found_read_ahead_kib = Some(128);
     let (found, wider) = (controller.in_force, controller.arms.len() - 1);
@@ -128,7 +133,6 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
 
 #[test]
 fn a_read_ahead_is_free_to_try_unless_it_is_the_one_that_was_found() {
-    let setting = |text: &str| Setting::parse(text).unwrap();
     let mut controller = knowing(&[]);
     controller.found_read_ahead_kib = Some(128);
     let wider = setting("deadline read_ahead_kb=1024");
@@ -141,7 +145,6 @@ fn a_read_ahead_is_free_to_try_unless_it_is_the_one_that_was_found() {
 
 #[test]
 fn a_load_that_reads_nothing_ahead_leaves_the_read_ahead_to_the_next_one() {
-    let setting = |text: &str| Setting::parse(text).unwrap();
     let mut controller = knowing(&[]);
     for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
         controller.arms.push(Arm::new(setting(text)));
@@ -158,6 +161,67 @@ fn a_load_that_reads_nothing_ahead_leaves_the_read_ahead_to_the_next_one() {
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq read_ahead_kb=1024")), "a page is no read-ahead");
     controller.recording.event(&done(256));
     assert_eq!(controller.recall(&here()), Some(arm(&controller, "cfq")));
+}
+
+/// One with deadline in force that knows a disk on which files are read ahead by 128 KiB, and that has a second to spend.
+fn with_files_to_come() -> (Seekwise, Bounds) {
+    let mut controller = knowing(&[]);
+    for text in ["deadline read_ahead_kb=1024", "cfq read_ahead_kb=1024"] {
+        controller.arms.push(Arm::new(setting(text)));
+    }
+    controller.default = controller.in_force;
+    controller.found_read_ahead_kib = Some(128);
+    let (profile, knowledge) = (sim::profile::load("sata7200").unwrap().device(), KnowledgeStore::new(sched::all()));
+    let (capacity_sectors, limits) = (profile.capacity_sectors(), block::Limits::default());
+    controller.device = Some(Device { profile, findings: Vec::new(), accesses: 100, seen: 100, of_load: 100, knowledge });
+    controller.credit_ns = 1e9;
+    (controller, Bounds { capacity_sectors, limits, nr_requests: 256, read_ahead_kib: Some(128) })
+}
+
+#[test]
+fn a_read_ahead_is_in_force_before_the_files_are_opened_that_gain_by_it() {
+    let (mut controller, bounds) = with_files_to_come();
+    controller.credit_ns = 0.0;
+    assert!(controller.prepare_for_files(Nanos::ZERO, || bounds).is_none(), "it is not worth more than there is to spend");
+    controller.credit_ns = 1e9;
+    let decision = controller.prepare_for_files(Nanos::ZERO, || bounds).unwrap();
+    assert!(decision.why.starts_with("deadline read_ahead_kb=1024 promises to be "), "{}", decision.why);
+    assert!(
+        controller.credit_ns < 1e9 && controller.pending.is_none(),
+        "it costs something, and nothing that is measured now tells of it"
+    );
+    assert!(controller.prepare_for_files(Nanos::ZERO, || bounds).is_none(), "once");
+    // A load of which the twin knows nothing ends what was chosen for another one, and not that.
+    controller.in_force = controller.arm_of(&setting("cfq read_ahead_kb=1024")).unwrap();
+    controller.off = Some(Nanos::ZERO);
+    let decision = controller.go_back_unknown(Nanos::ZERO).unwrap();
+    assert!(decision.why.ends_with("back to deadline read_ahead_kb=1024"), "{}", decision.why);
+    // What was seen is against it: it is not expected of others any more.
+    controller.put(Nanos::ZERO, controller.default, String::new());
+    controller.awaits_files = None;
+    assert!(controller.prepare_for_files(Nanos::ZERO, || bounds).is_none());
+}
+
+#[test]
+fn a_load_that_is_read_ahead_itself_counts_for_more_than_what_is_supposed() {
+    let (mut controller, bounds) = with_files_to_come();
+    let (op, priority, arrival) = (block::Op::Read, block::Priority::DEFAULT, Nanos::ZERO);
+    let request = block::Request { id: 0, stream: 1, op, sync: false, priority, sectors: 256, lba: 0, arrival };
+    controller.recording.event(&Event::Completed { request, dispatched: arrival, at: Nanos(1) });
+    assert!(controller.prepare_for_files(Nanos::ZERO, || bounds).is_none());
+    controller.load.begin(Nanos(2));
+    assert!(controller.prepare_for_files(Nanos(2), || bounds).is_some(), "the next one is not");
+}
+
+#[test]
+fn what_is_refused_leaves_in_force_what_was() {
+    let (mut controller, bounds) = with_files_to_come();
+    let cfq = controller.arm_of(&setting("cfq")).unwrap();
+    controller.in_force = cfq;
+    controller.prepare_for_files(Nanos::ZERO, || bounds).unwrap();
+    let wanted = controller.setting().clone();
+    controller.refused(&wanted, "there is no room");
+    assert_eq!(controller.in_force, cfq);
 }
 
 #[test]

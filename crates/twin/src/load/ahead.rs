@@ -20,7 +20,7 @@ use super::places::NOWHERE;
 /// Reads by which it is told how far a stream reads ahead: the latest.
 const LATEST: usize = 32;
 /// What a larger window is read in, in sectors: with pages of 4 KiB a bio is 1 MiB (`BIO_MAX_VECS` in `include/linux/bio.h`).
-const BIO_SECTORS: u32 = 2048;
+pub(crate) const BIO_SECTORS: u32 = 2048;
 
 /// A run that is being read.
 struct Reading {

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use block::{Nanos, StreamId};
 
 use crate::recording::Seen;
+pub(crate) use ahead::BIO_SECTORS;
 pub use pace::Pace;
 use pace::{Again, Step};
 use places::Places;
