@@ -106,9 +106,15 @@ impl Figure {
 
 impl Pair {
     fn gain(&self, served: &Served, figure: Figure) -> Option<Gain> {
-        let rounds = served.rounds.iter().zip(&self.served.first()?.rounds);
-        let differences: Vec<f64> = rounds.filter_map(|(got, standard)| Some(figure.of(got)? - figure.of(standard)?)).collect();
+        let differences: Vec<f64> = self.differences(served, figure).into_iter().flatten().collect();
         (!differences.is_empty()).then(|| Gain::of(differences))
+    }
+
+    /// How far a setting is above the first in each round, in logarithms.
+    fn differences(&self, served: &Served, figure: Figure) -> Vec<Option<f64>> {
+        let standard = self.served.first().map_or(&[][..], |standard| &standard.rounds);
+        let rounds = served.rounds.iter().zip(standard);
+        rounds.map(|(got, standard)| Some(figure.of(got)? - figure.of(standard)?)).collect()
     }
 
     fn agent(&self) -> Option<&Served> {
@@ -121,6 +127,20 @@ impl Pair {
         let constant = self.served.iter().filter(|served| served.setting != AGENT);
         let gains = constant.filter_map(|served| Some((served, self.gain(served, Figure::Merit)?)));
         gains.max_by(|a, b| a.1.percent.total_cmp(&b.1.percent))
+    }
+
+    /// What the setting gains in merit, in a logarithm, that is the best in the other rounds: the luck by which it is chosen is not counted.
+    /// `None` of a single round.
+    fn best_of_other_rounds(&self) -> Option<f64> {
+        let constant = self.served.iter().filter(|served| served.setting != AGENT);
+        let gains: Vec<Vec<f64>> =
+            constant.filter_map(|served| self.differences(served, Figure::Merit).into_iter().collect()).collect();
+        let rounds = gains.first().map(Vec::len).filter(|rounds| *rounds > 1)?;
+        let in_round = |round: usize| {
+            let others = |gains: &[f64]| gains.iter().sum::<f64>() - gains[round];
+            gains.iter().max_by(|a, b| others(a).total_cmp(&others(b))).map_or(0.0, |best| best[round])
+        };
+        Some((0..rounds).map(in_round).sum::<f64>() / rounds as f64)
     }
 }
 
@@ -216,15 +236,18 @@ fn harm(pairs: &[&Pair]) -> String {
 
 /// How much of what could be gained is.
 fn share_of_best(pairs: &[&Pair]) -> Option<String> {
-    let sum = |of: &dyn Fn(&Pair) -> Option<f64>| pairs.iter().filter_map(|pair| of(pair)).sum::<f64>();
-    let agent = sum(&|pair| Some((pair.gain(pair.agent()?, Figure::Merit)?.percent / 100.0).ln_1p()));
-    let best = sum(&|pair| Some((pair.best()?.1.percent / 100.0).ln_1p()));
+    let mean = |of: &dyn Fn(&Pair) -> Option<f64>| pairs.iter().filter_map(|pair| of(pair)).sum::<f64>() / pairs.len() as f64;
+    let agent = mean(&|pair| Some((pair.gain(pair.agent()?, Figure::Merit)?.percent / 100.0).ln_1p()));
+    let best = mean(&|pair| Some((pair.best()?.1.percent / 100.0).ln_1p()));
+    let gain = |mean: f64| signed(100.0 * mean.exp_m1());
+    let share = |of: f64| format!("{}: {:.0}% of that", gain(of), 100.0 * agent / of);
     (best > 0.0).then(|| {
+        let foreseen = mean(&Pair::best_of_other_rounds);
+        let by_others = if foreseen > 0.0 { format!(", or chosen by the other rounds {}", share(foreseen)) } else { String::new() };
         format!(
-            "In merit the agent gains {} in the mean over pairs, and the best setting for each, known afterwards, {}: {:.0}% of that.",
-            signed(100.0 * (agent / pairs.len() as f64).exp_m1()),
-            signed(100.0 * (best / pairs.len() as f64).exp_m1()),
-            100.0 * agent / best
+            "In merit the agent gains {} in the mean over pairs, and the best setting for each, known afterwards, {}{by_others}.",
+            gain(agent),
+            share(best)
         )
     })
 }
@@ -327,6 +350,18 @@ mod tests {
         let half: [&[f64]; 3] = [&[100.0], &[400.0], &[200.0]];
         let verdict = field(&[half]).verdict();
         assert!(verdict[1].contains("gains +100%") && verdict[1].ends_with("+300%: 50% of that."), "{verdict:?}");
+    }
+
+    #[test]
+    fn what_is_the_best_by_luck_in_one_round_gains_nothing_in_the_next() {
+        let lucky: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[130.0, 80.0, 95.0], &[100.0, 100.0, 100.0]];
+        let good: [&[f64]; 3] = [&[100.0, 100.0, 100.0], &[200.0, 200.0, 200.0], &[200.0, 200.0, 200.0]];
+        let by_others = |pair: [&[f64]; 3]| field(&[pair]).pairs[0].best_of_other_rounds().unwrap();
+        // In the second round it is chosen for the first and third, and loses.
+        assert!(by_others(lucky) < -0.05, "{}", by_others(lucky));
+        assert!((by_others(good) - 2f64.ln()).abs() < 1e-9);
+        let verdict = field(&[good]).verdict();
+        assert!(verdict[1].ends_with("+100%: 100% of that, or chosen by the other rounds +100%: 100% of that."), "{verdict:?}");
     }
 
     #[test]

@@ -110,6 +110,9 @@ pub enum NoAnswer {
     TooFew(usize),
     /// Nothing was done under the setting in force, in truth or in the twin.
     Nothing,
+    /// There is so little processor time to spend that a trial would end before this scheduler, which took over in the middle of the load,
+    /// had shown what it does.
+    TooShort(&'static str),
     /// Under the setting in force it says something else than was measured.
     Off {
         /// What it says.
@@ -126,6 +129,9 @@ impl fmt::Display for NoAnswer {
         match self {
             NoAnswer::TooFew(requests) => write!(f, "{requests} requests tell too little"),
             NoAnswer::Nothing => write!(f, "nothing was done"),
+            NoAnswer::TooShort(scheduler) => {
+                write!(f, "there is too little to spend for a trial in which {scheduler} would show what it does")
+            }
             NoAnswer::Off { twin, measured, .. } => {
                 let text = |served: &Served| {
                     let (mb_s, ms) = (f64::from(served.throughput) / 1e6, 1e3 * f64::from(served.response_s));
@@ -248,7 +254,7 @@ impl Stage<'_> {
         extent: Extent,
         tell: &mut dyn FnMut(&Event),
     ) -> Option<Tried> {
-        if from.is_some_and(|from| from.spec.name != setting.spec.name) && !extent.shows_taken_over(setting.spec.name) {
+        if taken_over(setting, from) && !extent.shows_taken_over(setting.spec.name) {
             return None;
         }
         let bounds = &self.bounds;
@@ -270,6 +276,11 @@ impl Stage<'_> {
         let queue = Queue::new(build(from.unwrap_or(setting), &limits), self.device.build(DeviceOptions::default()), settings);
         Tried::of(self.load, (queue, successor), extent, self.above, &Watch::default(), tell).ok()
     }
+}
+
+/// Whether the scheduler of a setting takes over from another one.
+fn taken_over(setting: &Setting, from: Option<&Setting>) -> bool {
+    from.is_some_and(|from| from.spec.name != setting.spec.name)
 }
 
 /// Trials of schedulers that know of the device what those on the plant do.
@@ -336,6 +347,9 @@ impl Question<'_> {
         let mut trials = Trials { stage, knowledge, spent: 0 };
         // What another setting took over from in the middle of the load, this one did as well.
         let from = Some(default).filter(|_| is_live && default != current);
+        if taken_over(current, from) && !extent.shows_taken_over(current.spec.name) {
+            return Err(NoAnswer::TooShort(current.spec.name));
+        }
         let mut now = trials.of(current, from, true).ok_or(NoAnswer::Nothing)?;
         // So much is the mean of response times off by chance, and a fifth as much where both settings meet the same draws.
         let chance = 0.2 * variation * (load.requests() as f64).sqrt().recip();

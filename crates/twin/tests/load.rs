@@ -11,7 +11,7 @@ use sim::run::{Measure, Noted, Pilot, Watch};
 use sim::workload::Workload;
 use twin::load::{Pace, Understood};
 use twin::trial::Extent;
-use twin::{Above, Comes, Load, Question, Recording, Seen, Slots, Tried};
+use twin::{Above, Comes, Load, NoAnswer, Question, Recording, Seen, Slots, Tried};
 
 /// Everything begins at once, and is no measure.
 const FROM: Nanos = Nanos::from_millis(2_000);
@@ -200,26 +200,30 @@ fn a_trial_that_is_shorter_than_what_was_seen_is_of_the_latest() {
     let jobs = "[pages]\nrw=randread\nbs=8k\nioengine=libaio\niodepth=16\nruntime=8\n[reader]\nrw=read\nbs=256k\nstartdelay=8\n";
     let Observer(recording, slots) = observed(jobs, "mq-deadline", Some(1));
     let profile = sim::profile::load("sata7200").unwrap();
-    let in_force = Setting::parse("mq-deadline").unwrap();
-    let question = Question {
-        recording: &recording,
-        from: FROM,
-        to: TO,
-        measured: slots.served(10.0, TO.as_secs_f64()).unwrap(),
-        device: &profile.device(),
-        knowledge: &mut KnowledgeStore::new(learn::sched::all()),
-        in_force: &in_force,
-        default: &in_force,
-        candidates: &["mq-deadline", "none", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
-        bounds: bounds(profile.capacity_sectors()),
-        preference: Preference::default(),
-        requests: 1_500,
-        unsure: 1.0,
-        comes: Comes::Now,
+    let default = Setting::parse("mq-deadline").unwrap();
+    let asked = |in_force: &str| {
+        let question = Question {
+            recording: &recording,
+            from: FROM,
+            to: TO,
+            measured: slots.served(10.0, TO.as_secs_f64()).unwrap(),
+            device: &profile.device(),
+            knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+            in_force: &Setting::parse(in_force).unwrap(),
+            default: &default,
+            candidates: &["mq-deadline", "none", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
+            bounds: bounds(profile.capacity_sectors()),
+            preference: Preference::default(),
+            requests: 1_500,
+            unsure: 1.0,
+            comes: Comes::Now,
+        };
+        question.ask()
     };
-    let answer = question.ask().unwrap();
+    let answer = asked("mq-deadline").unwrap();
     assert!(answer.off.abs() < 0.1, "{}", answer.off);
     let names: Vec<&str> = answer.promises.iter().map(|promise| promise.setting.spec.name).collect();
     assert!(names.contains(&"none") && !names.contains(&"bfq"), "it is too short for bfq: {names:?}");
+    assert!(matches!(asked("bfq"), Err(NoAnswer::TooShort("bfq"))), "it took over from what was found");
     assert!(answer.streams.iter().all(|stream| stream.rate > 100.0), "{:?}", answer.streams);
 }

@@ -87,20 +87,25 @@ fn upper(bucket: usize) -> Nanos {
 /// Readers of which it is known that they were there before a change.
 const MOST_READERS: usize = 1 << 12;
 
+/// Readers that are looked at before the set of all: the same few ask most of the time.
+const LATELY: usize = 64;
+
 /// What was read in some time.
 struct Reads {
     tail: Tail,
     readers: BTreeSet<StreamId>,
+    lately: [Option<StreamId>; LATELY],
 }
 
 impl Reads {
     fn new() -> Reads {
-        Reads { tail: Tail::new(), readers: BTreeSet::new() }
+        Reads { tail: Tail::new(), readers: BTreeSet::new(), lately: [None; LATELY] }
     }
 
     fn add(&mut self, stream: StreamId, time: Nanos) {
         self.tail.add(time);
-        if self.readers.len() < MOST_READERS {
+        let lately = &mut self.lately[stream as usize % LATELY];
+        if lately.replace(stream) != Some(stream) && self.readers.len() < MOST_READERS {
             self.readers.insert(stream);
         }
     }
@@ -113,6 +118,7 @@ impl Reads {
     fn clear(&mut self) {
         self.tail.clear();
         self.readers.clear();
+        self.lately = [None; LATELY];
     }
 }
 

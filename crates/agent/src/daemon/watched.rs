@@ -1,25 +1,26 @@
 //! One device: what is seen of it goes to its controller, what that decides is done, or said, and the guard looks after both.
 
 mod learning;
+mod measured;
+mod others;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
 use learn::controller::{Brief, Chosen, Evidence, Promise};
-use learn::experience::{Experience, FEWEST};
+use learn::experience::Experience;
 use learn::merit::{Scored, TOLERANCE};
 use learn::search::GenePool;
-use learn::window::depth;
-use learn::{Decided, Event, Setting, Steering, Window};
+use learn::{Decided, Event, Setting, Steering};
 use twin::counters::ByCounters;
 
 use self::learning::Session;
+use self::measured::Trial;
 use super::counted::Tally;
 use super::guard::Guard;
 use super::hands::{Acts, Careful, Hands, Rate};
 use super::history::{Entry, Kind, Promised};
-use crate::applier::Foreign;
 use crate::configuration::{Mode, Settings};
 use crate::learning::{Strangers, Work};
 use crate::observe::blind::CANNOT_KNOW;
@@ -27,8 +28,6 @@ use crate::observe::{Blind, Eyes, ObserveError};
 
 /// How often it is asked whether somebody else has written.
 const LOOKS_FOR_OTHERS: Nanos = Nanos(1_000_000_000);
-/// Windows before and after a change that are compared.
-const COMPARED: usize = 8;
 /// What a controller thought lately: that there is nothing new comes after each thought.
 const MOST_THOUGHTS: usize = 4;
 /// Processor time for the first decisions about a device, in milliseconds: with a small budget it is all there only after a while again.
@@ -92,12 +91,6 @@ pub struct Latest {
     pub response_ms: f64,
     /// p99 response time, in milliseconds; `None` where only counters are to be had.
     pub p99_ms: Option<f64>,
-}
-
-/// What is measured of a change.
-struct Trial {
-    before: Scored,
-    after: Vec<Scored>,
 }
 
 /// A device that is watched.
@@ -348,21 +341,6 @@ impl Watched {
         }
     }
 
-    /// Takes in what was counted, where single requests are not seen.
-    fn count(&mut self, news: &mut Vec<News>) {
-        let mut samples = Vec::new();
-        self.eyes.samples(&mut samples);
-        for sample in &samples {
-            self.steering.counted(sample);
-            let Some(counted) = self.tally.take(sample, &self.settings.preference) else { continue };
-            self.requests += counted.requests;
-            self.latest = counted.latest;
-            if let Some(score) = counted.score {
-                self.scored(Scored::plain(score), news);
-            }
-        }
-    }
-
     fn entry(&self, kind: Kind, why: String) -> News {
         let in_force = self.in_force.to_string();
         News::Entry(Box::new(Entry::new(&self.name, kind, &in_force, &in_force, why)))
@@ -441,129 +419,6 @@ impl Watched {
         if is_news {
             news.push(News::Entry(Box::new(entry)));
         }
-    }
-
-    fn measure(&mut self, window: &Window, news: &mut Vec<News>) {
-        if self.eyes.blind().is_some() {
-            return;
-        }
-        let outcome = &window.outcome;
-        // A window in which nothing was done has no response time.
-        let known = |value: f64| if value.is_finite() { value } else { 0.0 };
-        self.latest = Latest {
-            requests_per_s: known(outcome.rate()),
-            mb_per_s: known(outcome.throughput() / 1e6),
-            response_ms: known(1e3 * outcome.mean_response_s),
-            p99_ms: Some(known(1e3 * outcome.p99_response_s)),
-        };
-        let score = outcome.score(&self.settings.preference);
-        if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {
-            return;
-        }
-        let tags = self.tags();
-        self.scored(Scored::of(score, depth([outcome]), tags), news);
-    }
-
-    /// Requests that the queue takes under what is in force.
-    fn tags(&mut self) -> u32 {
-        match &self.tags {
-            Some((setting, tags)) if *setting == self.in_force => *tags,
-            _ => {
-                let tags = self.hands.bounds().nr_requests;
-                self.tags = Some((self.in_force.clone(), tags));
-                tags
-            }
-        }
-    }
-
-    /// A window, or a second, under what is in force is this good.
-    fn scored(&mut self, score: Scored, news: &mut Vec<News>) {
-        if self.scores.len() >= COMPARED {
-            self.scores.pop_front();
-        }
-        self.scores.push_back(score);
-        if let Some(trial) = &mut self.trial {
-            trial.after.push(score);
-            if trial.after.len() >= COMPARED {
-                self.finish_trial(news);
-            }
-        }
-    }
-
-    fn finish_trial(&mut self, news: &mut Vec<News>) {
-        let Some(Trial { before, after }) = self.trial.take() else { return };
-        // In the first window requests are served that were queued under the setting before; one alone is long.
-        let settling = usize::from(after.len() > 1);
-        if let Some(after) = Scored::mean(after.into_iter().skip(settling)) {
-            news.push(News::Measured(percent(after.over(&before, &self.settings.preference))));
-        }
-    }
-
-    /// Whether somebody else has written.
-    fn look_for_others(&mut self, now: Nanos, news: &mut Vec<News>) {
-        match self.acts {
-            Acts::Yes => match self.hands.foreign().map(unreleased) {
-                Ok(foreign) if foreign.is_empty() => {
-                    self.trouble = None;
-                    self.expect_in_force(now, news);
-                }
-                Ok(foreign) => self.stand_down(now, &foreign, news),
-                Err(error) => {
-                    // Said once, and not every second.
-                    let trouble = format!("who else wrote is not known: {error}");
-                    if self.trouble.as_ref() != Some(&trouble) {
-                        news.push(self.entry(Kind::Trouble, trouble.clone()));
-                    }
-                    self.trouble = Some(trouble);
-                }
-            },
-            Acts::Watches | Acts::StoodDown(_) => {
-                let setting = self.hands.setting();
-                if setting != self.in_force {
-                    let (from, to) = (self.in_force.to_string(), setting.to_string());
-                    let why = "somebody else has changed it; what is advised begins anew";
-                    news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, why))));
-                    self.found = setting;
-                    self.start_anew(now);
-                }
-            }
-        }
-    }
-
-    /// Nobody else wrote; if something else is in force all the same, an applier that was killed has been started again, and has put back
-    /// what was there before.
-    fn expect_in_force(&mut self, now: Nanos, news: &mut Vec<News>) {
-        let setting = self.hands.setting();
-        if setting != self.in_force {
-            let why = format!("{} was put back by an applier that was started anew; it begins anew as well", self.in_force);
-            let (from, to) = (self.in_force.to_string(), setting.to_string());
-            news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Trouble, &from, &to, why))));
-            self.guard.settled();
-            self.start_anew(now);
-        }
-    }
-
-    fn stand_down(&mut self, now: Nanos, foreign: &[Foreign], news: &mut Vec<News>) {
-        let changes: Vec<String> = foreign
-            .iter()
-            .map(|one| {
-                let now = one.now.as_deref().unwrap_or("not there");
-                format!("{} is {now} and not {}, as the agent had set it", one.attribute, one.ours)
-            })
-            .collect();
-        let why = format!("somebody else has written: {}", changes.join(", "));
-        if let Err(error) = self.hands.release() {
-            news.push(self.entry(Kind::Trouble, format!("cannot stand down: {error}")));
-        }
-        let from = self.in_force.to_string();
-        self.finish_trial(news);
-        self.acts = Acts::StoodDown(changes.join(", "));
-        self.found = self.hands.setting();
-        let to = self.found.to_string();
-        let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);
-        news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, advice))));
-        self.guard.settled();
-        self.start_anew(now);
     }
 
     /// Tunes it again after it had stood down.
@@ -669,11 +524,6 @@ fn sure<'a>(evidence: &'a Evidence, in_force: &Setting) -> Option<&'a Promise> {
     let counts =
         |promise: &&Promise| promise.setting != *in_force && !promise.starves() && promise.gain - promise.error > TOLERANCE;
     evidence.candidates.iter().filter(counts).max_by(|a, b| (a.gain - a.error).total_cmp(&(b.gain - b.error)))
-}
-
-/// What the agent has not stood down for yet.
-fn unreleased(foreign: Vec<Foreign>) -> Vec<Foreign> {
-    foreign.into_iter().filter(|one| !one.released).collect()
 }
 
 /// A decision as an entry.

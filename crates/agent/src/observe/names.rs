@@ -46,6 +46,33 @@ impl Names {
 
     /// A stream's name.
     pub(super) fn get(&self, stream: StreamId) -> Option<&str> {
-        self.by_stream.get(&stream).map(|name| &**name)
+        self.heard_lately(stream).or_else(|| self.by_stream.get(&stream).map(|name| &**name))
+    }
+
+    /// Without a hash, which is asked for with every request.
+    fn heard_lately(&self, stream: StreamId) -> Option<&str> {
+        let (_, full) = self.lately.get(stream as usize % LATELY).filter(|(other, _)| *other == stream)?;
+        let length = full.iter().position(|&byte| byte == 0).unwrap_or(LENGTH);
+        std::str::from_utf8(&full[..length]).ok().filter(|name| !name.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_the_latest_that_was_heard_and_stays_where_others_were_heard_since() {
+        let mut names = Names::default();
+        let other = 7 + LATELY as u32;
+        names.learn(7, b"bash");
+        names.learn(7, b"tar");
+        names.learn(other, b"kworker/u8:1-fl");
+        assert_eq!((names.get(7), names.get(other)), (Some("tar"), Some("kworker/u8:1-fl")));
+        names.learn(7, b"");
+        assert_eq!(names.get(7), Some("tar"), "an event that names nobody");
+        names.learn(other, b"caf\xe9");
+        assert_eq!(names.get(other), Some("caf\u{fffd}"));
+        assert_eq!((names.get(0), Names::default().get(7)), (None, None));
     }
 }

@@ -8,7 +8,8 @@ use block::Nanos;
 use learn::Event;
 use learn::experience::Experience;
 
-use super::{LOOKS_FOR_OTHERS, News, Watched, percent, unreleased};
+use super::others::unreleased;
+use super::{LOOKS_FOR_OTHERS, News, Watched, percent};
 use crate::applier::{AtExit, Foreign};
 use crate::attribute::READ_AHEAD;
 use crate::configuration::{Exit, Settings};

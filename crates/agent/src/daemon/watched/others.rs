@@ -1,0 +1,82 @@
+//! Others than the agent who write to a device.
+
+use block::Nanos;
+
+use super::super::hands::Acts;
+use super::super::history::{Entry, Kind};
+use super::{News, Watched};
+use crate::applier::Foreign;
+
+impl Watched {
+    /// Whether somebody else has written.
+    pub(super) fn look_for_others(&mut self, now: Nanos, news: &mut Vec<News>) {
+        match self.acts {
+            Acts::Yes => match self.hands.foreign().map(unreleased) {
+                Ok(foreign) if foreign.is_empty() => {
+                    self.trouble = None;
+                    self.expect_in_force(now, news);
+                }
+                Ok(foreign) => self.stand_down(now, &foreign, news),
+                Err(error) => {
+                    // Said once, and not every second.
+                    let trouble = format!("who else wrote is not known: {error}");
+                    if self.trouble.as_ref() != Some(&trouble) {
+                        news.push(self.entry(Kind::Trouble, trouble.clone()));
+                    }
+                    self.trouble = Some(trouble);
+                }
+            },
+            Acts::Watches | Acts::StoodDown(_) => {
+                let setting = self.hands.setting();
+                if setting != self.in_force {
+                    let (from, to) = (self.in_force.to_string(), setting.to_string());
+                    let why = "somebody else has changed it; what is advised begins anew";
+                    news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, why))));
+                    self.found = setting;
+                    self.start_anew(now);
+                }
+            }
+        }
+    }
+
+    /// Nobody else wrote; if something else is in force all the same, an applier that was killed has been started again, and has put back
+    /// what was there before.
+    fn expect_in_force(&mut self, now: Nanos, news: &mut Vec<News>) {
+        let setting = self.hands.setting();
+        if setting != self.in_force {
+            let why = format!("{} was put back by an applier that was started anew; it begins anew as well", self.in_force);
+            let (from, to) = (self.in_force.to_string(), setting.to_string());
+            news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Trouble, &from, &to, why))));
+            self.guard.settled();
+            self.start_anew(now);
+        }
+    }
+
+    pub(super) fn stand_down(&mut self, now: Nanos, foreign: &[Foreign], news: &mut Vec<News>) {
+        let changes: Vec<String> = foreign
+            .iter()
+            .map(|one| {
+                let now = one.now.as_deref().unwrap_or("not there");
+                format!("{} is {now} and not {}, as the agent had set it", one.attribute, one.ours)
+            })
+            .collect();
+        let why = format!("somebody else has written: {}", changes.join(", "));
+        if let Err(error) = self.hands.release() {
+            news.push(self.entry(Kind::Trouble, format!("cannot stand down: {error}")));
+        }
+        let from = self.in_force.to_string();
+        self.finish_trial(news);
+        self.acts = Acts::StoodDown(changes.join(", "));
+        self.found = self.hands.setting();
+        let to = self.found.to_string();
+        let advice = format!("{why}; the agent stands down until `seekwise-agent resume {}`", self.name);
+        news.push(News::Entry(Box::new(Entry::new(&self.name, Kind::Conflict, &from, &to, advice))));
+        self.guard.settled();
+        self.start_anew(now);
+    }
+}
+
+/// What the agent has not stood down for yet.
+pub(super) fn unreleased(foreign: Vec<Foreign>) -> Vec<Foreign> {
+    foreign.into_iter().filter(|one| !one.released).collect()
+}
