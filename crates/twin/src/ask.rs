@@ -225,13 +225,16 @@ pub(crate) struct Stage<'a> {
     pub above: Option<&'a Above>,
     /// How long a trial is.
     pub extent: Extent,
+    /// When a setting takes over, as a share of the time that is not judged.
+    pub takes_over: f64,
 }
 
 /// Makes the scheduler of a setting for a queue with these limits.
 type Build<'a> = &'a dyn Fn(&Setting, &Limits) -> Box<dyn Scheduler>;
 
-/// When in a trial a setting takes over, as a share of the time that is not judged: by then every stream has asked for something.
-const TAKES_OVER: f64 = 0.25;
+/// When in a trial a setting takes over: by then every stream has asked for something. And when it does in one that is repeated.
+pub(crate) const TAKES_OVER: f64 = 0.25;
+const TAKES_OVER_AGAIN: f64 = 0.35;
 
 impl Stage<'_> {
     /// A trial under `setting`, which takes over from another one if that is given, and whose scheduler `build` makes; `None` if nothing
@@ -267,7 +270,7 @@ impl Stage<'_> {
         };
         let limits = settings.limits();
         let successor = from.map(|from| Successor {
-            at: Nanos::from_secs_f64(TAKES_OVER * extent.settles.as_secs_f64()),
+            at: Nanos::from_secs_f64(self.takes_over * extent.settles.as_secs_f64()),
             change: match from.spec.name == setting.spec.name {
                 true => Change::Values(setting.values.clone()),
                 false => Change::Scheduler(build(&Setting::of(setting.spec), &limits), setting.values.clone()),
@@ -343,7 +346,7 @@ impl Question<'_> {
         let Question { in_force: current, default, preference, measured, unsure, .. } = self;
         let (device, knowledge) = (&**self.device, self.knowledge);
         let is_live = self.comes == Comes::Now;
-        let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent };
+        let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent, takes_over: TAKES_OVER };
         let mut trials = Trials { stage, knowledge, spent: 0 };
         // What another setting took over from in the middle of the load, this one did as well.
         let from = Some(default).filter(|_| is_live && default != current);
@@ -367,11 +370,12 @@ impl Question<'_> {
             now = trials.of(current, from, false).ok_or(NoAnswer::Nothing)?;
         }
         let from = is_live.then_some(current);
-        let mut under = |setting: &Setting| {
+        let mut under = |setting: &Setting, takes_over: f64| {
+            trials.stage.takes_over = takes_over;
             trials.stage.load = loads.under(read_ahead_kib(setting, bounds.read_ahead_kib));
             trials.of(setting, from, false)
         };
-        let standard = if default == current { now.clone() } else { under(default).ok_or(NoAnswer::Nothing)? };
+        let standard = if default == current { now.clone() } else { under(default, TAKES_OVER).ok_or(NoAnswer::Nothing)? };
         let judged = judged_requests(extent);
         let promise = |setting: &Setting, tried: &Tried| {
             let gain = score(tried) - score(&now);
@@ -388,7 +392,7 @@ impl Question<'_> {
         };
         let mut promises = vec![promise(current, &now)];
         let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>| {
-            let tried = settings.filter_map(|setting| Some(promise(setting, &under(setting)?)));
+            let tried = settings.filter_map(|setting| Some(promise(setting, &under(setting, TAKES_OVER)?)));
             promises.extend(tried);
             promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
             let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
@@ -400,13 +404,16 @@ impl Question<'_> {
         let is_first = |setting: &Setting| is_first(&tried, setting) || differ_by_read_ahead(setting, current);
         let best = try_all(&mut others().filter(|setting| is_first(setting)));
         try_all(&mut others().filter(|setting| !is_first(setting) && best.contains(&setting.spec.name)));
+        if is_live {
+            repeat(&mut promises, current, |setting| Some(promise(setting, &under(setting, TAKES_OVER_AGAIN)?)));
+        }
         Ok(Answer { streams: load.streams().collect(), in_force, off, promises, requests: trials.spent })
     }
 
     /// How many trials there will be, about.
     fn trials(tried: &[Setting]) -> usize {
         let first = tried.iter().filter(|setting| is_first(tried, setting)).count();
-        2 + first + (tried.len() - first) * TUNED / first.max(TUNED)
+        3 + first + (tried.len() - first) * TUNED / first.max(TUNED)
     }
 
     /// From when on a trial can repeat all that was asked: one that is shorter would know the load's beginning alone, which is the least
@@ -440,6 +447,38 @@ impl Question<'_> {
     }
 }
 
+/// Repeats the trials of those that would be chosen, until one is chosen that was repeated. What a setting makes of streams that it takes over
+/// can hang on the moment: bfq serves streams together or not by which of them asks first. Then a single trial says what may happen, and
+/// not what to expect.
+fn repeat(promises: &mut [Promise], current: &Setting, mut again: impl FnMut(&Setting) -> Option<Promise>) {
+    let mut repeated: Vec<Setting> = Vec::new();
+    let sure = |promise: &Promise| promise.gain - promise.error;
+    loop {
+        let others = promises.iter_mut().filter(|promise| promise.setting != *current && !promise.starves());
+        let sure_ones = others.filter(|promise| sure(promise) > merit::TOLERANCE);
+        let best = sure_ones.max_by(|a, b| sure(a).total_cmp(&sure(b)));
+        let Some(first) = best.filter(|promise| !repeated.contains(&promise.setting)) else { break };
+        repeated.push(first.setting.clone());
+        if let Some(second) = again(&first.setting) {
+            *first = of_both(first, &second);
+        }
+    }
+    promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
+}
+
+/// What two trials of a setting promise. How far they are apart says how far their mean is off.
+fn of_both(first: &Promise, second: &Promise) -> Promise {
+    let mean = |of: fn(&Promise) -> f64| (of(first) + of(second)) / 2.0;
+    Promise {
+        setting: first.setting.clone(),
+        throughput: mean(|promise| promise.throughput),
+        response_s: mean(|promise| promise.response_s),
+        p99_by_bound: first.p99_by_bound.max(second.p99_by_bound),
+        gain: mean(|promise| promise.gain),
+        error: mean(|promise| promise.error).hypot((first.gain - second.gain) / 2.0),
+    }
+}
+
 /// From so many requests on a stream is judged by its waits: as many as it has in a trial that has enough of them to be judged in a minute.
 pub(crate) fn judged_requests(extent: Extent) -> u64 {
     let judged = (merit::LEAST_REQUESTS as f64 * extent.lasts.as_secs_f64() / 60.0) as u64;
@@ -468,7 +507,29 @@ pub(crate) fn is_first(candidates: &[Setting], setting: &Setting) -> bool {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
     use super::*;
+
+    #[test]
+    fn what_would_be_chosen_is_tried_again_and_not_chosen_for_a_single_trial() {
+        let promise = |setting: &str, gain: f64| {
+            let setting = Setting::parse(setting).unwrap();
+            Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error: 0.05 }
+        };
+        let mut promises = vec![promise("cfq", 0.6), promise("noop", 0.2), promise("sstf", 0.19), promise("deadline", 0.0)];
+        let current = promises[3].setting.clone();
+        let mut asked = Vec::new();
+        repeat(&mut promises, &current, |setting| {
+            asked.push(setting.to_string());
+            Some(promise(&setting.to_string(), if setting.spec.name == "cfq" { -0.04 } else { 0.22 }))
+        });
+        assert_eq!(asked, ["cfq", "noop"]);
+        let of = |name: &str| promises.iter().find(|promise| promise.setting.spec.name == name).unwrap();
+        assert!((of("cfq").gain - 0.28).abs() < 1e-9 && of("cfq").error > 0.32, "{promises:?}");
+        assert!((of("noop").gain - 0.21).abs() < 1e-9 && of("noop").error < 0.06, "{promises:?}");
+        assert_eq!(of("sstf").gain, 0.19, "it would not be chosen");
+    }
 
     #[test]
     fn a_scheduler_or_a_read_ahead_is_changed_and_not_both() {
