@@ -735,6 +735,9 @@ impl Controller for Seekwise {
             self.arms[arm].again = NEVER;
         }
         (self.pending, self.in_force) = (None, self.before);
+        let kib = self.reads_ahead_kib(self.in_force);
+        self.awaits_files = self.awaits_files.filter(|(_, is)| Some(*is) == kib);
+        self.files_to_come.is_refused(kib);
         self.is_settling = false;
     }
 

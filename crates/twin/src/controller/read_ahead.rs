@@ -30,6 +30,13 @@ impl FilesToCome {
             *self = FilesToCome { kib: None, asked_of: Some(usize::MAX) };
         }
     }
+
+    /// Something could not be set, and files are still read ahead by so many KiB. Under another load it may be allowed.
+    pub fn is_refused(&mut self, kib: Option<u32>) {
+        if self.kib.is_some_and(|chosen| kib != Some(chosen)) {
+            *self = FilesToCome::default();
+        }
+    }
 }
 
 impl Seekwise {

@@ -222,6 +222,10 @@ fn what_is_refused_leaves_in_force_what_was() {
     let wanted = controller.setting().clone();
     controller.refused(&wanted, "there is no room");
     assert_eq!(controller.in_force, cfq);
+    assert_eq!(controller.found_again(), controller.default, "nothing is in force for files to come");
+    assert!(controller.prepare_for_files(Nanos::ZERO, || bounds).is_none(), "it would be refused again");
+    controller.begin_load(Nanos::ZERO, Nanos::ZERO);
+    assert!(controller.prepare_for_files(Nanos::ZERO, || bounds).is_some(), "under another load there may be room");
 }
 
 #[test]
