@@ -1,5 +1,6 @@
 //! A candidate tried: the load on a device under a setting, measured as the plant is.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use block::{Nanos, Op, Request, Scheduler, StreamId};
@@ -140,7 +141,9 @@ impl Extent {
 }
 
 /// A setting that takes over in the middle of the load. What it takes over shows for long: under another scheduler every stream's queue
-/// begins at that moment, and bfq serves streams together whose queues began together.
+/// begins at that moment, and bfq serves streams together whose queues began together. Linux has the scheduler before it serve all that it
+/// holds, and lets nobody ask for more meanwhile (`blk_mq_freeze_queue` in `elevator_switch`, `block/elevator.c`): the new one meets the first
+/// request of every stream, and each is at the device before its tunables are written.
 pub struct Successor {
     /// When.
     pub at: Nanos,
@@ -191,7 +194,10 @@ impl Tried {
     ) -> Result<Tried, RunError> {
         let Extent { settles, lasts, requests } = extent;
         let slot = SLOT.min(Nanos(lasts.0 / LEAST_SLOTS)).max(Nanos(1));
+        let freezes = Cell::new(false);
         let mut recorder = Recorder {
+            freezes: &freezes,
+            under_way: 0,
             slots: Slots::of(slot, usize::MAX),
             from: settles,
             until: settles + lasts,
@@ -203,7 +209,7 @@ impl Tried {
         };
         let measure = Measure::new(load.streams().map(|one| one.stream));
         let source = Replayed::new(load, queue.capacity_sectors(), settles + lasts, requests);
-        let mut server = Flushing { queue: &mut queue, flushed: Vec::new() };
+        let mut server = Flushing { queue: &mut queue, flushed: Vec::new(), freezes: &freezes };
         let measure = sim::run::run(source, &mut server, measure, watch, Some(&mut recorder))?;
         let until = recorder.until;
         recorder.slots.until(until);
@@ -242,13 +248,15 @@ struct Flushing<'a> {
     queue: &'a mut Queue,
     /// Of a device without a write cache: done at once.
     flushed: Vec<Flushed>,
+    /// What is there is served, and nothing else gets in.
+    freezes: &'a Cell<bool>,
 }
 
 impl Server for Flushing<'_> {
     type Work = Asked;
 
     fn has_room(&self) -> bool {
-        self.queue.has_room()
+        !self.freezes.get() && self.queue.has_room()
     }
 
     fn admit(&mut self, now: Nanos, asked: Asked) {
@@ -282,6 +290,10 @@ impl Server for Flushing<'_> {
 }
 
 struct Recorder<'a> {
+    /// See [`Flushing`].
+    freezes: &'a Cell<bool>,
+    /// Requests that are queued or at the device.
+    under_way: u32,
     slots: Slots,
     from: Nanos,
     until: Nanos,
@@ -298,11 +310,16 @@ impl Pilot for Recorder<'_> {
         for event in noted.iter().map(event) {
             self.slots.event(&event);
             (self.tell)(&event);
-            if let Event::Queued(request) = &event {
-                self.left = self.left.saturating_sub(1);
-                if self.left == 0 {
-                    self.until = self.until.min(request.arrival);
+            match &event {
+                Event::Queued(request) => {
+                    self.under_way += 1;
+                    self.left = self.left.saturating_sub(1);
+                    if self.left == 0 {
+                        self.until = self.until.min(request.arrival);
+                    }
                 }
+                Event::Completed { .. } => self.under_way -= 1,
+                _ => {}
             }
             let Some(above) = self.above else { continue };
             match &event {
@@ -319,13 +336,20 @@ impl Pilot for Recorder<'_> {
     }
 
     fn next_step(&self) -> Option<Nanos> {
-        self.successor.as_ref().map(|successor| successor.at)
+        let successor = self.successor.as_ref().filter(|_| !self.freezes.get() || self.under_way == 0);
+        successor.map(|successor| successor.at)
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Some(successor) = self.successor.take() else { return false };
         match successor.change {
+            Change::Scheduler(..) if self.under_way > 0 => {
+                self.freezes.set(true);
+                self.successor = Some(successor);
+                return false;
+            }
             Change::Scheduler(scheduler, values) => {
+                self.freezes.set(false);
                 plant.switch(now, scheduler);
                 self.successor = Some(Successor { at: now + plant.switch_time() + WRITES, change: Change::Values(values) });
             }
