@@ -410,10 +410,10 @@ impl Question<'_> {
         Ok(Answer { streams: load.streams().collect(), in_force, off, promises, requests: trials.spent })
     }
 
-    /// How many trials there will be, about.
-    fn trials(tried: &[Setting]) -> usize {
+    /// How many trials there will be, about. Live the best is tried twice.
+    fn trials(&self, tried: &[Setting]) -> usize {
         let first = tried.iter().filter(|setting| is_first(tried, setting)).count();
-        3 + first + (tried.len() - first) * TUNED / first.max(TUNED)
+        2 + usize::from(self.comes == Comes::Now) + first + (tried.len() - first) * TUNED / first.max(TUNED)
     }
 
     /// From when on a trial can repeat all that was asked: one that is shorter would know the load's beginning alone, which is the least
@@ -429,7 +429,7 @@ impl Question<'_> {
     }
 
     fn requests_of_each(&self, tried: &[Setting]) -> u64 {
-        (self.requests / (Self::trials(tried) as u64)).max(LEAST_TRIED)
+        (self.requests / (self.trials(tried) as u64)).max(LEAST_TRIED)
     }
 
     /// As long as the load was seen, and until every stream has enough requests to be judged, as far as the budget goes.
