@@ -121,20 +121,23 @@ impl Pair {
         self.served.iter().find(|served| served.setting == AGENT)
     }
 
+    /// The settings that stay.
+    fn constant(&self) -> impl Iterator<Item = &Served> {
+        self.served.iter().filter(|served| served.setting != AGENT)
+    }
+
     /// What the best setting that stays would gain in merit, and which it is. Of several that are alike the luckiest seems the best: the
     /// more settings and the fewer rounds, the more it seems to gain.
     fn best(&self) -> Option<(&Served, Gain)> {
-        let constant = self.served.iter().filter(|served| served.setting != AGENT);
-        let gains = constant.filter_map(|served| Some((served, self.gain(served, Figure::Merit)?)));
+        let gains = self.constant().filter_map(|served| Some((served, self.gain(served, Figure::Merit)?)));
         gains.max_by(|a, b| a.1.percent.total_cmp(&b.1.percent))
     }
 
     /// What the setting gains in merit, in a logarithm, that is the best in the other rounds: the luck by which it is chosen is not counted.
     /// `None` of a single round.
     fn best_of_other_rounds(&self) -> Option<f64> {
-        let constant = self.served.iter().filter(|served| served.setting != AGENT);
         let gains: Vec<Vec<f64>> =
-            constant.filter_map(|served| self.differences(served, Figure::Merit).into_iter().collect()).collect();
+            self.constant().filter_map(|served| self.differences(served, Figure::Merit).into_iter().collect()).collect();
         let rounds = gains.first().map(Vec::len).filter(|rounds| *rounds > 1)?;
         let in_round = |round: usize| {
             let others = |gains: &[f64]| gains.iter().sum::<f64>() - gains[round];

@@ -225,21 +225,43 @@ pub(crate) struct Stage<'a> {
     pub above: Option<&'a Above>,
     /// How long a trial is.
     pub extent: Extent,
-    /// When a setting takes over, as a share of the time that is not judged.
-    pub takes_over: f64,
 }
 
 /// Makes the scheduler of a setting for a queue with these limits.
 type Build<'a> = &'a dyn Fn(&Setting, &Limits) -> Box<dyn Scheduler>;
 
-/// When in a trial a setting takes over: by then every stream has asked for something. And when it does in one that is repeated.
-pub(crate) const TAKES_OVER: f64 = 0.25;
+/// When in a trial a setting takes over, as a share of the time that is not judged: by then every stream has asked for something. And when
+/// it does in one that is repeated.
+const TAKES_OVER: f64 = 0.25;
 const TAKES_OVER_AGAIN: f64 = 0.35;
+
+/// What a setting takes over from in the middle of a trial, and when.
+#[derive(Clone, Copy)]
+pub(crate) struct TakeOver<'a> {
+    from: &'a Setting,
+    at: f64,
+}
+
+impl TakeOver<'_> {
+    /// From this one, at the usual moment.
+    pub fn from(from: &Setting) -> TakeOver<'_> {
+        TakeOver { from, at: TAKES_OVER }
+    }
+
+    fn changes_scheduler(&self, setting: &Setting) -> bool {
+        self.from.spec.name != setting.spec.name
+    }
+
+    /// Whether a trial of this extent is long enough for what the scheduler of a setting makes of it.
+    fn shows(&self, setting: &Setting, extent: &Extent) -> bool {
+        !self.changes_scheduler(setting) || extent.shows_taken_over(setting.spec.name)
+    }
+}
 
 impl Stage<'_> {
     /// A trial under `setting`, which takes over from another one if that is given, and whose scheduler `build` makes; `None` if nothing
     /// came of it. What happens is told to `tell`.
-    pub fn tried(&self, setting: &Setting, from: Option<&Setting>, build: Build, tell: &mut dyn FnMut(&Event)) -> Option<Tried> {
+    pub fn tried(&self, setting: &Setting, from: Option<TakeOver>, build: Build, tell: &mut dyn FnMut(&Event)) -> Option<Tried> {
         let tried = self.within((setting, from), build, self.extent, tell)?;
         if tried.until >= self.extent.settles + Nanos(self.extent.lasts.0 / 2) {
             return Some(tried);
@@ -252,12 +274,12 @@ impl Stage<'_> {
     /// A trial of this extent, whatever comes of it; `None` where it would be too short for a scheduler that takes over.
     pub fn within(
         &self,
-        (setting, from): (&Setting, Option<&Setting>),
+        (setting, from): (&Setting, Option<TakeOver>),
         build: Build,
         extent: Extent,
         tell: &mut dyn FnMut(&Event),
     ) -> Option<Tried> {
-        if taken_over(setting, from) && !extent.shows_taken_over(setting.spec.name) {
+        if from.is_some_and(|over| !over.shows(setting, &extent)) {
             return None;
         }
         let bounds = &self.bounds;
@@ -269,21 +291,20 @@ impl Stage<'_> {
             ..QueueSettings::default()
         };
         let limits = settings.limits();
-        let successor = from.map(|from| Successor {
-            at: Nanos::from_secs_f64(self.takes_over * extent.settles.as_secs_f64()),
-            change: match from.spec.name == setting.spec.name {
-                true => Change::Values(setting.values.clone()),
-                false => Change::Scheduler(build(&Setting::of(setting.spec), &limits), setting.values.clone()),
+        let successor = from.map(|over| Successor {
+            at: Nanos::from_secs_f64(over.at * extent.settles.as_secs_f64()),
+            change: match over.changes_scheduler(setting) {
+                true => Change::Scheduler(build(&Setting::of(setting.spec), &limits), setting.values.clone()),
+                false => Change::Values(setting.values.clone()),
             },
         });
-        let queue = Queue::new(build(from.unwrap_or(setting), &limits), self.device.build(DeviceOptions::default()), settings);
+        let queue = Queue::new(
+            build(from.map_or(setting, |over| over.from), &limits),
+            self.device.build(DeviceOptions::default()),
+            settings,
+        );
         Tried::of(self.load, (queue, successor), extent, self.above, &Watch::default(), tell).ok()
     }
-}
-
-/// Whether the scheduler of a setting takes over from another one.
-fn taken_over(setting: &Setting, from: Option<&Setting>) -> bool {
-    from.is_some_and(|from| from.spec.name != setting.spec.name)
 }
 
 /// Trials of schedulers that know of the device what those on the plant do.
@@ -295,7 +316,7 @@ struct Trials<'a> {
 
 impl Trials<'_> {
     /// Those that learn do so from the trial if it `teaches`.
-    fn of(&mut self, setting: &Setting, from: Option<&Setting>, teaches: bool) -> Option<Tried> {
+    fn of(&mut self, setting: &Setting, from: Option<TakeOver>, teaches: bool) -> Option<Tried> {
         let mut lessons: Vec<Event> = Vec::new();
         let knowledge = &*self.knowledge;
         let build = |setting: &Setting, limits: &Limits| knowledge.scheduler(setting.spec, limits, &setting.values);
@@ -346,11 +367,11 @@ impl Question<'_> {
         let Question { in_force: current, default, preference, measured, unsure, .. } = self;
         let (device, knowledge) = (&**self.device, self.knowledge);
         let is_live = self.comes == Comes::Now;
-        let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent, takes_over: TAKES_OVER };
+        let stage = Stage { device, bounds, load: &load, above: above.as_ref(), extent };
         let mut trials = Trials { stage, knowledge, spent: 0 };
         // What another setting took over from in the middle of the load, this one did as well.
-        let from = Some(default).filter(|_| is_live && default != current);
-        if taken_over(current, from) && !extent.shows_taken_over(current.spec.name) {
+        let from = Some(default).filter(|_| is_live && default != current).map(TakeOver::from);
+        if from.is_some_and(|over| !over.shows(current, &extent)) {
             return Err(NoAnswer::TooShort(current.spec.name));
         }
         let mut now = trials.of(current, from, true).ok_or(NoAnswer::Nothing)?;
@@ -369,11 +390,9 @@ impl Question<'_> {
             trials.stage.load = loads.seen;
             now = trials.of(current, from, false).ok_or(NoAnswer::Nothing)?;
         }
-        let from = is_live.then_some(current);
-        let mut under = |setting: &Setting, takes_over: f64| {
-            trials.stage.takes_over = takes_over;
+        let mut under = |setting: &Setting, at: f64| {
             trials.stage.load = loads.under(read_ahead_kib(setting, bounds.read_ahead_kib));
-            trials.of(setting, from, false)
+            trials.of(setting, is_live.then_some(TakeOver { from: current, at }), false)
         };
         let standard = if default == current { now.clone() } else { under(default, TAKES_OVER).ok_or(NoAnswer::Nothing)? };
         let judged = judged_requests(extent);
@@ -394,7 +413,7 @@ impl Question<'_> {
         let mut try_all = |settings: &mut dyn Iterator<Item = &Setting>| {
             let tried = settings.filter_map(|setting| Some(promise(setting, &under(setting, TAKES_OVER)?)));
             promises.extend(tried);
-            promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
+            rank(&mut promises);
             let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
             best.dedup();
             best.truncate(TUNED);
@@ -463,6 +482,11 @@ fn repeat(promises: &mut [Promise], current: &Setting, mut again: impl FnMut(&Se
             *first = of_both(first, &second);
         }
     }
+    rank(promises);
+}
+
+/// The best first, and those that starve a stream behind all others.
+pub(crate) fn rank(promises: &mut [Promise]) {
     promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
 }
 

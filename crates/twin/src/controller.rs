@@ -49,7 +49,7 @@ use self::known::Known;
 use self::promises::Promises;
 use self::read_ahead::FilesToCome;
 use self::waiting::Streams;
-use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead};
+use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead, rank};
 use crate::device::{self, Finding};
 use crate::recording::Recording;
 use crate::trial::Slots;
@@ -294,7 +294,7 @@ impl Seekwise {
             Some((was, is)) if was != is => Some((was, is)),
             _ => self.awaits_files,
         };
-        self.files_to_come.is_set(self.reads_ahead_kib(arm));
+        self.files_to_come.put(self.reads_ahead_kib(arm));
         (self.before, self.in_force) = (self.in_force, arm);
         self.changed(now);
         let setting = self.setting().clone();
@@ -522,7 +522,7 @@ impl Seekwise {
         let in_force = self.setting().spec.name;
         let trusted = |promise: &Promise| self.promises.trusted(promise, promise.setting.spec.name != in_force);
         answer.promises = answer.promises.iter().map(trusted).collect();
-        answer.promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
+        rank(&mut answer.promises);
         Ok(answer)
     }
 
@@ -737,7 +737,7 @@ impl Controller for Seekwise {
         (self.pending, self.in_force) = (None, self.before);
         let kib = self.reads_ahead_kib(self.in_force);
         self.awaits_files = self.awaits_files.filter(|(_, is)| Some(*is) == kib);
-        self.files_to_come.is_refused(kib);
+        self.files_to_come.refused(kib);
         self.is_settling = false;
     }
 

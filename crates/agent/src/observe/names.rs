@@ -49,9 +49,12 @@ impl Names {
         self.heard_lately(stream).or_else(|| self.by_stream.get(&stream).map(|name| &**name))
     }
 
-    /// Without a hash, which is asked for with every request.
+    /// Without a hash, for names are asked for with every request.
     fn heard_lately(&self, stream: StreamId) -> Option<&str> {
-        let (_, full) = self.lately.get(stream as usize % LATELY).filter(|(other, _)| *other == stream)?;
+        let (other, full) = &self.lately[stream as usize % LATELY];
+        if *other != stream {
+            return None;
+        }
         let length = full.iter().position(|&byte| byte == 0).unwrap_or(LENGTH);
         std::str::from_utf8(&full[..length]).ok().filter(|name| !name.is_empty())
     }

@@ -23,17 +23,17 @@ pub(super) struct FilesToCome {
 }
 
 impl FilesToCome {
-    /// Now files are read ahead by so many KiB.
-    pub fn is_set(&mut self, kib: Option<u32>) {
-        if self.kib.is_some_and(|chosen| kib != Some(chosen)) {
-            // Something that was seen is against it, and no forecast is asked for again.
+    /// Files are read ahead by so many KiB from now on. If by others than were chosen, something that was seen is against these, and no
+    /// forecast is asked for again.
+    pub fn put(&mut self, kib: Option<u32>) {
+        if self.kib.is_some() && self.kib != kib {
             *self = FilesToCome { kib: None, asked_of: Some(usize::MAX) };
         }
     }
 
     /// Something could not be set, and files are still read ahead by so many KiB. Under another load it may be allowed.
-    pub fn is_refused(&mut self, kib: Option<u32>) {
-        if self.kib.is_some_and(|chosen| kib != Some(chosen)) {
+    pub fn refused(&mut self, kib: Option<u32>) {
+        if self.kib.is_some() && self.kib != kib {
             *self = FilesToCome::default();
         }
     }

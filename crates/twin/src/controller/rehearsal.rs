@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use sim::profile::DeviceProfile;
 
 use crate::above::Above;
-use crate::ask::{LEAST_REQUESTS, MOST_OFF, NR_REQUESTS, Stage, TAKES_OVER, judged_requests};
+use crate::ask::{LEAST_REQUESTS, MOST_OFF, NR_REQUESTS, Stage, TakeOver, judged_requests};
 use crate::device::{self, Finding};
 use crate::load::Load;
 use crate::recording::{Recording, Seen};
@@ -91,10 +91,9 @@ impl Twin {
 /// A trial of a setting; what its scheduler could have learned of the device it does not know.
 fn tried(scene: &Scene, device: &Device, setting: &Setting, from: Option<&Setting>) -> Option<Tried> {
     let Scene { load, above, bounds, extent, .. } = scene;
-    let stage =
-        Stage { device: &*device.profile, bounds: *bounds, load, above: above.as_ref(), extent: *extent, takes_over: TAKES_OVER };
+    let stage = Stage { device: &*device.profile, bounds: *bounds, load, above: above.as_ref(), extent: *extent };
     let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);
-    stage.tried(setting, from, &build, &mut |_| {})
+    stage.tried(setting, from.map(TakeOver::from), &build, &mut |_| {})
 }
 
 fn rated(scene: &Scene, tried: &Tried) -> Option<Rated> {

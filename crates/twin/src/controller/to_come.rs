@@ -20,7 +20,7 @@ use learn::{Preference, Setting};
 use sim::profile::DeviceProfile;
 use sim::scramble::scramble;
 
-use crate::ask::{Stage, TAKES_OVER, judged_requests};
+use crate::ask::{Stage, judged_requests};
 use crate::load::{BIO_SECTORS, Load, Pace, SupposedRequest, SupposedStream};
 use crate::trial::{Extent, Tried};
 
@@ -70,7 +70,7 @@ impl ToCome<'_> {
 
     fn tried(&self, load: &Load) -> Option<Tried> {
         let build = |setting: &Setting, limits: &Limits| self.knowledge.scheduler(setting.spec, limits, &setting.values);
-        let stage = Stage { device: self.device, bounds: self.bounds, load, above: None, extent: extent(), takes_over: TAKES_OVER };
+        let stage = Stage { device: self.device, bounds: self.bounds, load, above: None, extent: extent() };
         stage.tried(self.setting, None, &build, &mut |_| {})
     }
 

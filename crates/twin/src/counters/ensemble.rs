@@ -16,7 +16,7 @@ use super::counted::{Counted, Side};
 use super::counter::Counter;
 use super::draws::{Point, Random};
 use super::hypothesis::{DIMENSIONS, Hypothesis, Known};
-use crate::ask::{Stage, TAKES_OVER};
+use crate::ask::Stage;
 use crate::load::Load;
 use crate::trial::{Extent, Tried};
 
@@ -242,7 +242,7 @@ fn would_count(hypothesis: &Hypothesis, counted: &Counted, known: &Known, in_for
     let per_s = counted.read.asked_per_s() + counted.write.asked_per_s();
     let lasts = Nanos::from_secs_f64((COUNTED / per_s).clamp(LASTS_S.0, LASTS_S.1));
     let extent = Extent::lasting(lasts, 2 * COUNTED as u64);
-    let stage = Stage { device: &*device, bounds: known.bounds, load: &load, above: None, extent, takes_over: TAKES_OVER };
+    let stage = Stage { device: &*device, bounds: known.bounds, load: &load, above: None, extent };
     let mut counter = Counter::new(known.bounds.limits.max_sectors);
     let mut first = None;
     let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);

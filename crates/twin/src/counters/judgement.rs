@@ -9,7 +9,7 @@ use rayon::prelude::*;
 use super::counted::Counted;
 use super::ensemble::{Ensemble, Kept, Unlike};
 use super::hypothesis::Known;
-use crate::ask::{Stage, TAKES_OVER, can_be_tried, is_first, judged_requests};
+use crate::ask::{Stage, can_be_tried, is_first, judged_requests};
 use crate::device::SupposedDevice;
 use crate::trial::{Extent, Tried};
 
@@ -110,14 +110,7 @@ impl Judges<'_> {
         let per_s = self.counted.read.asked_per_s() + self.counted.write.asked_per_s();
         let lasts = Nanos::from_secs_f64((OF_A_TRIAL / per_s).clamp(LASTS_S.0, LASTS_S.1));
         let extent = Extent::lasting(lasts, 2 * OF_A_TRIAL as u64);
-        let stage = Stage {
-            device: &*kept.device,
-            bounds: self.known.bounds,
-            load: &kept.load,
-            above: None,
-            extent,
-            takes_over: TAKES_OVER,
-        };
+        let stage = Stage { device: &*kept.device, bounds: self.known.bounds, load: &kept.load, above: None, extent };
         let build = |setting: &Setting, limits: &Limits| (setting.spec.build)(limits, &setting.values);
         stage.tried(setting, None, &build, &mut |_| {})
     }
