@@ -34,7 +34,7 @@ pub use queue::{Limits, Merges};
 pub use request::{
     Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_counts_as,
 };
-pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, SHARING, Scheduler, SchedulerSpec, Tags, switch};
+pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, SHARING, Scheduler, SchedulerSpec, Tags, TakeOver, switch};
 pub use setting::{SettingError, find, parse, parse_among, parse_values};
 pub use tenants::{Roster, Tenant};
 pub use time::Nanos;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use block::{Insertion, Limits, Nanos, Pick, Request, Room, Roster, Scheduler, Tags};
+use block::{Insertion, Limits, Nanos, Pick, Request, Room, Roster, Scheduler, Tags, TakeOver};
 
 /// A call that seems to have taken longer was interrupted: the operating system gave the processor to somebody else meanwhile.
 const INTERRUPTED_NS: u64 = 100_000;
@@ -157,6 +157,10 @@ impl Scheduler for Timed {
         self.scheduler.throttles_write_back()
     }
 
+    fn take_over(&self) -> TakeOver {
+        self.scheduler.take_over()
+    }
+
     fn retune(&mut self, values: &[i64]) {
         self.scheduler.retune(values);
     }
@@ -222,6 +226,10 @@ mod tests {
         fn throttles_write_back(&self) -> bool {
             self.note("throttles_write_back");
             true
+        }
+        fn take_over(&self) -> TakeOver {
+            self.note("take_over");
+            TakeOver::default()
         }
         fn retune(&mut self, _values: &[i64]) {
             self.note("retune");
@@ -291,6 +299,7 @@ mod tests {
         timed.tags(&Room { nr_requests: 1, device: 1 });
         timed.open_tags(1, &request);
         timed.throttles_write_back();
+        timed.take_over();
         timed.retune(&[]);
         timed.set_limits(&Limits::default());
         timed.set_roster(&Roster::default());
@@ -307,6 +316,7 @@ mod tests {
                 "tags",
                 "open_tags",
                 "throttles_write_back",
+                "take_over",
                 "retune",
                 "set_limits",
                 "set_roster",

@@ -116,6 +116,8 @@ const NEVER: Nanos = Nanos(u64::MAX);
 const DRIFT: f64 = 0.01;
 /// Seconds after which a change can be judged, and has to be.
 const JUDGED_S: (f64, f64) = (2.0, 8.0);
+/// Where a process began within this time, another one is expected to.
+const BEGINS: Nanos = WINDOW;
 /// A load is expected to go on as long as it has lasted (Lindy's law), and at least so many seconds.
 const GOES_ON_S: f64 = 8.0;
 /// Slots left out at once to see how sure a score is: a second, and more where there would be more such parts than are needed.
@@ -539,6 +541,11 @@ impl Seekwise {
         };
         let best = answer.promises.iter().filter_map(|promise| Some((pays(promise)?, promise)));
         match best.max_by(|a, b| a.0.1.total_cmp(&b.0.1)) {
+            Some((_, promise)) if self.comes_too_early(&promise.setting, now) => {
+                self.asks = now + WINDOW;
+                Decision::keep(format!("{} would take over while processes still begin: waiting", promise.setting))
+                    .resting_on(evidence)
+            }
             Some(((arm, _), promise)) => {
                 let gain = percent(promise.gain);
                 let files =
@@ -556,6 +563,14 @@ impl Seekwise {
                 Decision::keep(format!("leave {in_force} alone: nothing is sure to be better{other}")).resting_on(evidence)
             }
         }
+    }
+
+    /// Whether a scheduler that judges processes by how they begin would meet some that are late, and make of those that run already what they
+    /// are not. A load that has processes begin for as long as it lasts is not waited for, nor one in which many do.
+    fn comes_too_early(&self, setting: &Setting, now: Nanos) -> bool {
+        let many = setting.spec.take_over().readers as usize;
+        let begins = setting.spec.name != self.setting().spec.name && (now - self.load.from).as_secs_f64() < GOES_ON_S;
+        many > 0 && begins && (1..many).contains(&self.recording.newcomers(now - BEGINS))
     }
 
     /// What is in force is not as the twin says, but it knew the load before, and something untried was promised more than came.

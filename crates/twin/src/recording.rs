@@ -1,6 +1,6 @@
 //! What was observed: the latest requests of a plant, in bounded memory.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use block::{Nanos, Op, Priority, Request, StreamId};
 use learn::Event;
@@ -164,6 +164,22 @@ impl Recording {
         self.under_way.iter().map(|&request| Seen { request, dispatched: NEVER, completed: NEVER })
     }
 
+    /// How many streams asked for something since this time that are not known to have asked before.
+    pub fn newcomers(&self, since: Nanos) -> usize {
+        let is_late = |request: &&Request| request.arrival >= since;
+        let seen = || self.seen.iter().rev().map(|seen| &seen.request);
+        // Nothing that was done before can have arrived since.
+        let late = self.seen.iter().rev().take_while(|seen| seen.completed >= since).map(|seen| &seen.request);
+        let mut newcomers: BTreeSet<StreamId> = late.chain(&self.under_way).filter(is_late).map(|request| request.stream).collect();
+        for early in self.under_way.iter().chain(seen()).filter(|request| request.arrival < since) {
+            if newcomers.is_empty() {
+                break;
+            }
+            newcomers.remove(&early.stream);
+        }
+        newcomers.len()
+    }
+
     /// How many of the requests were done before this time.
     pub fn done_before(&self, at: Nanos) -> usize {
         self.seen.partition_point(|seen| seen.completed < at)
@@ -219,6 +235,28 @@ mod tests {
         let waiting: Vec<Seen> = recording.under_way().collect();
         let load = Load::infer(recording.seen().chain(&waiting), Nanos::ZERO, Nanos::from_millis(20));
         assert_eq!(load.streams().map(|stream| (stream.stream, stream.requests)).collect::<Vec<_>>(), [(1, 2), (2, 1)]);
+    }
+
+    #[test]
+    fn a_newcomer_asked_for_nothing_before() {
+        let ms = Nanos::from_millis;
+        let mut recording = Recording::new();
+        let mut read = |stream, arrival, done| {
+            let (op, priority) = (Op::Read, Priority::DEFAULT);
+            let request = Request { id: 0, stream, op, sync: true, priority, sectors: 8, lba: 64, arrival };
+            recording.event(&Event::Queued(request));
+            if done {
+                recording.event(&Event::Completed { request, dispatched: arrival, at: arrival + ms(5) });
+            }
+        };
+        read(1, ms(10), true);
+        read(2, ms(498), true);
+        read(1, ms(510), true);
+        read(3, ms(520), true);
+        read(4, ms(530), false);
+        assert_eq!(recording.newcomers(ms(500)), 2, "the third and the fourth; of the second, what was late is the end");
+        assert_eq!(recording.newcomers(ms(0)), 4);
+        assert_eq!(recording.newcomers(ms(600)), 0);
     }
 
     #[test]

@@ -112,6 +112,11 @@ pub trait Scheduler: Send {
         false
     }
 
+    /// What whoever puts it in force in the middle of a load should do.
+    fn take_over(&self) -> TakeOver {
+        TakeOver::default()
+    }
+
     /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
     fn set_limits(&mut self, limits: &Limits) {
         let _ = limits;
@@ -156,6 +161,16 @@ pub struct Tags {
     pub wake_batch: u32,
 }
 
+/// How a scheduler is put in force in the middle of a load.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TakeOver {
+    /// So many processes should begin to read then. To a scheduler that judges processes by how they begin, all that run already begin at
+    /// that moment, and begin together; with so many more it takes them for what they are, no applications that are just being started.
+    pub readers: u32,
+    /// So long after that its tunables should be left alone.
+    pub settles: Nanos,
+}
+
 /// A scheduler as the rest of the program sees it before there is one.
 #[derive(Debug)]
 pub struct SchedulerSpec {
@@ -181,6 +196,11 @@ impl SchedulerSpec {
     /// The default of each tunable.
     pub fn defaults(&self) -> Vec<i64> {
         self.tunables.iter().map(|tunable| tunable.default).collect()
+    }
+
+    /// How it is put in force in the middle of a load.
+    pub fn take_over(&self) -> TakeOver {
+        (self.build)(&Limits::default(), &self.defaults()).take_over()
     }
 
     /// Whether it learns from what happens, so that what it does depends on the past.

@@ -16,9 +16,10 @@
 //!
 //! The scheduler can be exchanged while requests are under way. As in Linux (`elevator_switch` in `block/elevator.c`, between
 //! `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`), nothing reaches the device meanwhile. Linux first lets the old scheduler serve
-//! the requests it holds, and new ones wait outside; here the successor takes over both.
+//! the requests it holds, and new ones wait outside; here the successor takes over both. Whoever exchanges it has as many processes read
+//! as the successor [needs](block::TakeOver); nobody is told of these reads.
 
-use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Request, RequestId, Room, Roster, Scheduler, StreamId};
+use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Room, Roster, Scheduler, StreamId};
 
 use slab::Slab;
 
@@ -29,6 +30,7 @@ use super::write_back_throttle::{Class, WriteBackThrottle, class};
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
 use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
+use crate::streams::{TAKE_OVER, TAKE_OVER_READERS, is_of_take_over};
 
 const NONE: u32 = u32::MAX;
 
@@ -41,6 +43,9 @@ const MAX_DISCARD_SECTORS: u32 = u32::MAX >> 9;
 /// Issues that may wait outside the queue. With as many waiting, the source is not asked for more: its next requests come late, though
 /// their response time counts from when they were due.
 const WAITING: usize = 65_536;
+
+/// What each reads that reads because a scheduler takes over, in sectors: a page.
+const TAKE_OVER_SECTORS: u32 = 8;
 
 /// The queue's own settings, under Linux's names (`/sys/block/*/queue`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -326,6 +331,20 @@ impl Queue {
             self.frozen_until = Some(self.frozen_until.unwrap_or(now).max(now + self.settings.switch_time));
         }
         self.fill(now);
+        if ever_had_a_request {
+            self.read_at_take_over(now);
+        }
+    }
+
+    /// As many begin to read at once as the scheduler needs to see.
+    fn read_at_take_over(&mut self, now: Nanos) {
+        let readers = self.scheduler.take_over().readers.min(TAKE_OVER_READERS);
+        let pages = self.capacity_sectors() / u64::from(TAKE_OVER_SECTORS);
+        for reader in 0..readers.min(u32::try_from(pages).unwrap_or(u32::MAX)) {
+            let (lba, sectors) = (u64::from(reader * TAKE_OVER_SECTORS), TAKE_OVER_SECTORS);
+            let (stream, priority, token) = (TAKE_OVER - reader, Priority::DEFAULT, 0);
+            self.take_in(now, Issue { arrival: now, lba, sectors, op: Op::Read, sync: true, stream, priority, token });
+        }
     }
 
     /// Whether nothing may go to the device at `now`. Ends the freeze when its time has come.
@@ -477,6 +496,37 @@ impl Queue {
                 outside.sleeps(stream, open);
             }
         }
+    }
+
+    /// Lets an issue in, or has it wait outside.
+    #[inline]
+    fn take_in(&mut self, now: Nanos, issue: Issue) {
+        if self.throttle.is_on() {
+            self.throttle.catch_up(now);
+            if issue.op == Op::Read {
+                self.throttle.read_submitted(now);
+            }
+        }
+        let has_tags = self.tags.is_some();
+        let is_next =
+            self.outside.is_empty() || (has_tags || !self.outside.has(issue.is_sync())) && !self.outside.has_stream(issue.stream);
+        if is_next && issue.sectors <= self.settings.max_sectors && self.is_not_throttled(now, &issue) {
+            let tag = if has_tags {
+                self.take_tag(self.open_tags(now, &issue))
+            } else {
+                self.has_place(issue.is_sync()).then_some(NO_TAG)
+            };
+            if let Some(tag) = tag {
+                self.insert_part(now, &issue, None, tag);
+                return;
+            }
+        }
+        if has_tags {
+            self.outside.push_awake(issue)
+        } else {
+            self.outside.push(issue)
+        }
+        self.fill(now);
     }
 
     /// Inserts the next part of an issue, at most a request's size, and says what has begun then if there is a rest. The first part becomes
@@ -633,9 +683,11 @@ impl Queue {
             self.slots[owner as usize].open_parts -= 1;
             if whole {
                 let done = Transferred { issue: self.slots.remove(owner as usize).issue, dispatched, at: completion.at };
-                finished.push(Finished::Transfer(done));
-                if let Some(notes) = &mut self.notes {
-                    notes.push(Noted::Finished(done));
+                if !is_of_take_over(stream) {
+                    finished.push(Finished::Transfer(done));
+                    if let Some(notes) = &mut self.notes {
+                        notes.push(Noted::Finished(done));
+                    }
                 }
             }
             part = next_part;
@@ -694,38 +746,12 @@ impl Server for Queue {
         if let Some(notes) = &mut self.notes {
             notes.push(Noted::Issued(issue));
         }
-        if self.throttle.is_on() {
-            self.throttle.catch_up(now);
-            if issue.op == Op::Read {
-                self.throttle.read_submitted(now);
-            }
-        }
-        let has_tags = self.tags.is_some();
-        let is_next =
-            self.outside.is_empty() || (has_tags || !self.outside.has(issue.is_sync())) && !self.outside.has_stream(issue.stream);
-        if is_next && issue.sectors <= self.settings.max_sectors && self.is_not_throttled(now, &issue) {
-            let tag = if has_tags {
-                self.take_tag(self.open_tags(now, &issue))
-            } else {
-                self.has_place(issue.is_sync()).then_some(NO_TAG)
-            };
-            if let Some(tag) = tag {
-                self.insert_part(now, &issue, None, tag);
-                return;
-            }
-        }
-        if has_tags {
-            self.outside.push_awake(issue)
-        } else {
-            self.outside.push(issue)
-        }
-        self.fill(now);
+        self.take_in(now, issue);
     }
 
     fn next_event(&self) -> Option<Nanos> {
         earliest(earliest(self.device.wake_at(), self.wait_until), self.throttle.next_event())
     }
-
     fn advance(&mut self, now: Nanos, finished: &mut Vec<Finished>) {
         let mut completions = std::mem::take(&mut self.completions);
         self.device.advance(now, &mut completions);

@@ -29,7 +29,7 @@ const OWN_WEIGHT: u64 = 40;
 /// Queues created within this of each other make a burst (`bfq_burst_interval`), a large one from so many on
 /// (`bfq_large_burst_thresh`).
 pub(super) const BURST_INTERVAL: Nanos = Nanos::from_millis(180);
-const LARGE_BURST: u32 = 8;
+pub(super) const LARGE_BURST: u32 = 8;
 /// A queue idle for so long has outlived its burst.
 const BURST_OVER: Nanos = Nanos::from_millis(10_000);
 const JUST_SPLIT: Nanos = Nanos::from_millis(10);
