@@ -3,8 +3,18 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::OFlags;
+
+/// What threads are called that [read at once](Files::read_at_once), which is how who watches the device knows them.
+pub(crate) const READER: &str = "seekwise-reader";
+/// A read is so long, unless the device's blocks are longer.
+const PAGE: usize = 4096;
 
 /// Where `/sys`, `/proc` and `/dev` are.
 #[derive(Clone, Debug)]
@@ -41,6 +51,11 @@ impl Sysfs {
     /// The folder `/dev`.
     pub fn dev(&self) -> PathBuf {
         self.root.join("dev")
+    }
+
+    /// What a disk is called below `/dev`: a `!` in the kernel's name stands for a slash, as in `cciss!c0d0`.
+    pub fn file_name(device: &str) -> String {
+        device.replace('!', "/")
     }
 
     /// A setting of the kernel's memory management, as in `swappiness`.
@@ -126,6 +141,13 @@ pub trait Files: Send {
     /// # Errors
     /// Why it could not.
     fn may_set(&self, path: &Path) -> io::Result<()>;
+
+    /// Has so many threads begin to read a block device at once, a page each and past the cache, and waits for some time. Whether they have
+    /// read it by then, or can, is not known: a device may take any time.
+    ///
+    /// # Errors
+    /// The device cannot be opened, or there can be no more threads.
+    fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()>;
 }
 
 /// The machine's own files.
@@ -185,6 +207,26 @@ impl Files for RealFiles {
     fn may_set(&self, path: &Path) -> io::Result<()> {
         open_setting(path).map(drop)
     }
+
+    fn read_at_once(&self, device: &Path, readers: u32, wait: Duration) -> io::Result<()> {
+        let device = OpenOptions::new().read(true).custom_flags(OFlags::DIRECT.bits() as i32).open(device)?;
+        let length = PAGE.max(rustix::fs::ioctl_blksszget(&device)? as usize);
+        let device = Arc::new(device);
+        for reader in 0..readers {
+            let device = device.clone();
+            let read = move || read_aligned(&device, u64::from(reader) * length as u64, length);
+            thread::Builder::new().name(READER.to_owned()).spawn(read)?;
+        }
+        thread::sleep(wait);
+        Ok(())
+    }
+}
+
+/// Reads past the page cache, which needs memory at a multiple of the length. That somebody asks is what counts, not what comes of it.
+fn read_aligned(device: &File, at: u64, length: usize) {
+    let mut room = vec![0; 2 * length];
+    let begin = room.as_ptr().align_offset(length).min(length);
+    let _ = device.read_at(&mut room[begin..begin + length], at);
 }
 
 /// Why one of the kernel's files could not be read or written, in words for who must act.

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use agent::applier::{AtExit, Kind, Moment, Outcome, Rules, Wanted, Writer};
 use agent::journal::Journal;
@@ -357,6 +357,35 @@ fn what_else_changes_with_a_switch_is_told_with_its_stall() {
     assert_eq!((of("nr_requests").wanted.as_deref(), of("nr_requests").now.as_deref()), (None, Some("128")), "by the kernel");
     assert_eq!((of("wbt_lat_usec").before.as_deref(), of("wbt_lat_usec").now.as_deref()), (Some("75000"), Some("0")));
     assert!(changed.iter().all(|change| change.attribute != "read_ahead_kb"));
+}
+
+#[test]
+fn when_bfq_takes_over_it_is_shown_a_burst_of_readers() {
+    let machine = tuned_by_hand();
+    let mut writer = writer(&machine);
+    let burst = (PathBuf::from("/dev/sda"), 8);
+    let read_after = |writer: &mut Writer, text: &str| {
+        set(writer, text).unwrap();
+        machine.read().len()
+    };
+    assert_eq!(read_after(&mut writer, "sda scheduler=kyber"), 0, "it judges nobody by how it begins");
+    assert_eq!(read_after(&mut writer, "sda scheduler=bfq iosched/timeout_sync=500"), 1);
+    assert_eq!(read_after(&mut writer, "sda scheduler=bfq iosched/slice_idle=0"), 1, "it was in force");
+    let machine = tuned_by_hand();
+    machine.echo("bfq", "scheduler");
+    set(&mut process(&machine, Fault::Nothing).0.unwrap(), "sda scheduler=none").unwrap();
+    assert_eq!(machine.read(), []);
+    process(&machine, Fault::Nothing).0.unwrap().end().unwrap();
+    assert_eq!(machine.read(), [burst], "put back, it takes over as well");
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_no_reason_not_to_switch_and_is_named() {
+    let machine = tuned_by_hand();
+    let changed = set(&mut process(&machine, Fault::Unreadable(13)).0.unwrap(), "sda scheduler=bfq").unwrap();
+    let switch = changed.iter().find(|change| change.attribute == "scheduler").unwrap();
+    assert_eq!(switch.now.as_deref(), Some("bfq"));
+    assert!(switch.note.starts_with("/dev/sda: cannot read: Permission denied"), "{}", switch.note);
 }
 
 #[test]

@@ -14,6 +14,7 @@ mod restore;
 mod server;
 mod set;
 mod standing;
+mod take_over;
 mod writer;
 
 use std::fmt;

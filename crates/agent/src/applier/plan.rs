@@ -64,6 +64,13 @@ impl Plan {
         self.steps.iter().all(|step| now.get(&step.attribute.name) == Some(&step.value))
     }
 
+    /// Whether a scheduler that comes into force is to have other values than its defaults.
+    pub fn tunes(&self) -> bool {
+        let mut of_scheduler = self.steps.iter().filter(|step| matches!(step.attribute.owner, Owner::Scheduler(_)));
+        let default = |step: &Step| step.attribute.tunable.map(|tunable| tunable.default.to_string());
+        of_scheduler.any(|step| default(step).as_ref() != Some(&step.value))
+    }
+
     /// What the kernel may set by itself while this is written.
     pub fn upheaval(&self, now: &State) -> Upheaval {
         let mut upheaval = Upheaval::default();

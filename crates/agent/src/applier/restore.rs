@@ -206,7 +206,9 @@ impl Writer {
                 _ => self.write(device, attribute, value).map(drop),
             };
         }
-        self.write(device, attribute, value).map(drop)
+        self.write(device, attribute, value)?;
+        self.take_over(device, &attribute.name, value, false);
+        Ok(())
     }
 
     /// Somebody else's value, which putting the scheduler back may have reset.

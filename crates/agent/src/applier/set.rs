@@ -17,8 +17,14 @@ use crate::journal::Record;
 
 const MINUTE: Nanos = Nanos::from_millis(60_000);
 
-/// How long each attribute took to be written, in microseconds.
-type Stalls = Vec<(&'static Attribute, u64)>;
+/// What writing brought about.
+#[derive(Default)]
+struct Done {
+    /// How long each attribute took to be written, in microseconds.
+    stalls: Vec<(&'static Attribute, u64)>,
+    /// What stood in the way of a [take-over](Writer::take_over).
+    unread: Option<String>,
+}
 
 impl Writer {
     /// Sets attributes, all or none, and reads them back.
@@ -40,16 +46,16 @@ impl Writer {
         }
         let records = self.pending(at, wanted, &known, &before, &plan);
         self.store(device, &records)?;
-        let done = self.execute(device, &plan, &before).and_then(|(stalls, after)| {
+        let done = self.execute(device, &plan, &before).and_then(|(done, after)| {
             self.store(device, &settled(records.clone(), &after))?;
-            Ok((stalls, after))
+            Ok((done, after))
         });
         match done {
-            Ok((stalls, after)) => {
+            Ok((done, after)) => {
                 if plan.switches {
                     self.switches.entry(device.to_owned()).or_default().push_back(at.now);
                 }
-                Ok(changes(&before, &after, &plan, &stalls))
+                Ok(changes(&before, &after, &plan, &done))
             }
             Err(error) => Err(self.undo(device, &records, error)),
         }
@@ -102,13 +108,14 @@ impl Writer {
 
     /// Writes one after the other, and returns what is in force then. Whenever what is there is not what was there before, or what the
     /// kernel sets by itself, somebody else is writing.
-    fn execute(&mut self, device: &str, plan: &Plan, before: &State) -> Result<(Stalls, State), ApplierError> {
-        let mut stalls = Vec::new();
+    fn execute(&mut self, device: &str, plan: &Plan, before: &State) -> Result<(Done, State), ApplierError> {
+        let mut done = Done::default();
         let mut upheaval = Upheaval::default();
         for Step { attribute, value } in &plan.steps {
             if let Some(stall) = self.step(device, attribute, value, before, &upheaval)? {
-                stalls.push((*attribute, stall));
+                done.stalls.push((*attribute, stall));
                 upheaval.add(attribute);
+                done.unread = self.take_over(device, &attribute.name, value, plan.tunes()).or(done.unread);
             }
         }
         // What others wrote to the queue's settings must not take this away from who reads files.
@@ -118,7 +125,7 @@ impl Writer {
         }
         let after = self.state(device)?;
         verify(device, plan, before, &after, &upheaval)?;
-        Ok((stalls, after))
+        Ok((done, after))
     }
 
     /// Writes one attribute unless it is so already; how long that took.
@@ -236,13 +243,14 @@ fn settled(mut records: Vec<Record>, after: &State) -> Vec<Record> {
     records
 }
 
-fn changes(before: &State, after: &State, plan: &Plan, stalls: &Stalls) -> Vec<Changed> {
+fn changes(before: &State, after: &State, plan: &Plan, done: &Done) -> Vec<Changed> {
     let differs = |attribute: &&Attribute| before.get(&attribute.name) != after.get(&attribute.name);
     let changed = |attribute: &Attribute| {
-        let stall = stalls.iter().find(|(written, _)| *written == attribute);
+        let stall = done.stalls.iter().find(|(written, _)| *written == attribute);
         let was_loaded = |name: &String| attribute.name == SCHEDULER && after.get(SCHEDULER) == Some(name);
         let note = match attribute.name.as_str() {
             WRITE_BACK_THROTTLE if stall.is_some() => SET_BY_HAND,
+            SCHEDULER if done.unread.is_some() => done.unread.as_deref().unwrap_or_default(),
             _ if before.loadable.iter().any(was_loaded) => LOADED,
             _ => "",
         };

@@ -22,7 +22,7 @@ use super::names::Names;
 use super::page;
 use super::raw::Raw;
 use super::{Eyes, Formats, Instance, ObserveError, Tracefs};
-use crate::sysfs::Sysfs;
+use crate::sysfs::{READER, Sysfs};
 use crate::topology::Device;
 
 /// What happened so lately may not be in every processor's buffer yet: an event takes its time before it is written.
@@ -179,7 +179,7 @@ impl Reader {
         };
         let Reader { layouts, page, names, .. } = self;
         let lost = page::each_event(&page[..length], &layouts.page, |at, bytes| {
-            if let Some((event, name)) = Raw::read(layouts, at, bytes) {
+            if let Some((event, name)) = Raw::read(layouts, at, bytes).filter(|(_, name)| *name != READER.as_bytes()) {
                 names.learn(event.process, name);
                 lane.raw.push(event);
             }

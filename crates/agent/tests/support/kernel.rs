@@ -245,6 +245,8 @@ pub enum Fault {
     Full(usize),
     /// The kernel's settings cannot be written.
     Forbidden(i32),
+    /// The disk itself cannot be opened.
+    Unreadable(i32),
     /// The disk is pulled out before this operation.
     Unplugged(usize),
     /// Before this operation, reading included, somebody else writes this value to this file of the disk `sda`.
@@ -264,6 +266,8 @@ struct Inner {
     durable: BTreeMap<PathBuf, Vec<u8>>,
     /// Attributes that were written before the disk had what they were.
     too_early: Vec<String>,
+    /// Devices of which pages were read at once, by how many.
+    read: Vec<(PathBuf, u32)>,
 }
 
 /// The machine: what survives the death of a process.
@@ -348,6 +352,11 @@ impl Machine {
     /// What was written before the disk had what it was.
     pub fn too_early(&self) -> Vec<String> {
         self.inner().too_early.clone()
+    }
+
+    /// Devices of which pages were read at once, and by how many.
+    pub fn read(&self) -> Vec<(PathBuf, u32)> {
+        self.inner().read.clone()
     }
 
     /// The files as a process sees them to which this happens; and how many writes and operations it has made.
@@ -556,5 +565,14 @@ impl Files for Process {
             Fault::Forbidden(number) => Err(error(number)),
             _ => self.read(path).map(drop),
         }
+    }
+
+    fn read_at_once(&self, device: &Path, readers: u32, _wait: Duration) -> io::Result<()> {
+        self.operation()?;
+        if let Fault::Unreadable(number) = self.fault {
+            return Err(error(number));
+        }
+        self.machine.inner().read.push((device.to_owned(), readers));
+        Ok(())
     }
 }
