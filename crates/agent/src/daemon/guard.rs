@@ -3,10 +3,10 @@
 //! It compares with what was before the change. The controller's own verification is about the mean of what was wanted; this is about the
 //! few that pay for it, and holds whatever controller decides.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 
-use block::{Nanos, Op, StreamId};
+use block::{Nanos, Op, Request, StreamId};
 use learn::Event;
 use learn::merit::{self, BOUND_FACTOR, LEAST_BOUND_S};
 
@@ -34,11 +34,6 @@ impl Tail {
         Tail { counts: Box::new([0; BUCKETS]), all: 0 }
     }
 
-    fn clear(&mut self) {
-        self.counts.fill(0);
-        self.all = 0;
-    }
-
     fn add(&mut self, time: Nanos) {
         self.counts[bucket(time)] += 1;
         self.all += 1;
@@ -58,11 +53,6 @@ impl Tail {
             seen >= wanted
         });
         upper(place.unwrap_or(BUCKETS - 1))
-    }
-
-    /// How many took longer.
-    fn above(&self, time: Nanos) -> u64 {
-        self.counts[bucket(time) + 1..].iter().map(|&count| u64::from(count)).sum()
     }
 }
 
@@ -84,41 +74,108 @@ fn upper(bucket: usize) -> Nanos {
     Nanos(u64::try_from(next - 1).unwrap_or(u64::MAX))
 }
 
-/// Readers of which it is known that they were there before a change.
+/// Readers of which is known how they were served.
 const MOST_READERS: usize = 1 << 12;
 
 /// Readers that are looked at before the set of all: the same few ask most of the time.
 const LATELY: usize = 64;
 
+/// Who reads mostly in order and now waits for a read at most this share of what it waited before, in the mean, is better off. It needs all
+/// of what it reads, so it sees what the waits add up to, not that they come together, as they do where readers take turns.
+const BETTER_OFF: f64 = 0.5;
+
+/// How the reads of one process were served.
+#[derive(Clone, Copy, Default)]
+struct Reader {
+    stream: StreamId,
+    reads: u64,
+    in_order: u64,
+    /// What they took, added up.
+    time: Nanos,
+    /// Of these, the ones that took longer than is allowed.
+    late: u64,
+    /// Where the last one ended.
+    end: u64,
+}
+
+impl Reader {
+    fn merge(&mut self, other: &Reader) {
+        self.reads += other.reads;
+        self.in_order += other.in_order;
+        self.time += other.time;
+        self.late += other.late;
+        self.end = other.end;
+    }
+
+    fn mean_s(&self) -> f64 {
+        self.time.as_secs_f64() / self.reads.max(1) as f64
+    }
+
+    fn is_better_off(&self, before: &Reader) -> bool {
+        2 * self.in_order >= self.reads && self.mean_s() <= BETTER_OFF * before.mean_s()
+    }
+}
+
+/// Readers, each in one place: in the table, or among the others.
+struct Readers {
+    lately: Box<[Reader; LATELY]>,
+    others: BTreeMap<StreamId, Reader>,
+}
+
+impl Readers {
+    fn new() -> Readers {
+        Readers { lately: Box::new([Reader::default(); LATELY]), others: BTreeMap::new() }
+    }
+
+    fn add(&mut self, request: &Request, time: Nanos, late: bool) {
+        let reader = self.of(request.stream);
+        reader.reads += 1;
+        reader.in_order += u64::from(reader.end == request.lba);
+        reader.time += time;
+        reader.late += u64::from(late);
+        reader.end = request.end();
+    }
+
+    fn of(&mut self, stream: StreamId) -> &mut Reader {
+        let place = &mut self.lately[stream as usize % LATELY];
+        if place.stream != stream || place.reads == 0 {
+            let known = self.others.remove(&stream).unwrap_or(Reader { stream, ..Reader::default() });
+            let before = std::mem::replace(place, known);
+            if before.reads > 0 && self.others.len() < MOST_READERS {
+                self.others.insert(before.stream, before);
+            }
+        }
+        place
+    }
+
+    fn get(&self, stream: StreamId) -> Option<&Reader> {
+        let place = &self.lately[stream as usize % LATELY];
+        if place.stream == stream && place.reads > 0 { Some(place) } else { self.others.get(&stream) }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Reader> {
+        self.lately.iter().filter(|reader| reader.reads > 0).chain(self.others.values())
+    }
+
+    fn merge(&mut self, other: &Readers) {
+        other.all().for_each(|reader| self.of(reader.stream).merge(reader));
+    }
+}
+
 /// What was read in some time.
 struct Reads {
     tail: Tail,
-    readers: BTreeSet<StreamId>,
-    lately: [Option<StreamId>; LATELY],
+    readers: Readers,
 }
 
 impl Reads {
     fn new() -> Reads {
-        Reads { tail: Tail::new(), readers: BTreeSet::new(), lately: [None; LATELY] }
-    }
-
-    fn add(&mut self, stream: StreamId, time: Nanos) {
-        self.tail.add(time);
-        let lately = &mut self.lately[stream as usize % LATELY];
-        if lately.replace(stream) != Some(stream) && self.readers.len() < MOST_READERS {
-            self.readers.insert(stream);
-        }
+        Reads { tail: Tail::new(), readers: Readers::new() }
     }
 
     fn merge(&mut self, other: &Reads) {
         self.tail.merge(&other.tail);
-        self.readers.extend(&other.readers);
-    }
-
-    fn clear(&mut self) {
-        self.tail.clear();
-        self.readers.clear();
-        self.lately = [None; LATELY];
+        self.readers.merge(&other.readers);
     }
 }
 
@@ -126,9 +183,27 @@ impl Reads {
 struct Trial {
     /// Reads before the change.
     before: Reads,
+    /// What a read may take.
+    bound: Nanos,
     since: Nanos,
-    /// Reads since then of those that read before.
-    of_theirs: Tail,
+    /// Who read since then.
+    readers: Readers,
+}
+
+impl Trial {
+    /// Late reads since the change, and how many there were.
+    fn late(&self) -> (u64, u64) {
+        let before = &self.before.readers;
+        let theirs = || self.readers.all().filter_map(|reader| Some((reader, before.get(reader.stream)?)));
+        let reads: u64 = theirs().map(|(reader, _)| reader.reads).sum();
+        // Who comes later may ask for something else, and wait longer for it under any setting. But where processes live so shortly that
+        // those from before are gone, those that came instead are what there is.
+        if reads < LEAST_READS {
+            return self.readers.all().fold((0, 0), |(late, all), reader| (late + reader.late, all + reader.reads));
+        }
+        let late = theirs().filter(|(reader, before)| !reader.is_better_off(before)).map(|(reader, _)| reader.late).sum();
+        (late, reads)
+    }
 }
 
 /// Watches over a device.
@@ -173,9 +248,10 @@ impl Guard {
                 if request.op == Op::Read && is_of_now {
                     // A larger read-ahead makes longer requests of the same calls.
                     let time = Nanos((*at - request.arrival).0 / u64::from(request.counts_as()));
-                    self.current.add(request.stream, time);
-                    if let Some(trial) = self.trial.as_mut().filter(|trial| trial.before.readers.contains(&request.stream)) {
-                        trial.of_theirs.add(time);
+                    self.current.tail.add(time);
+                    self.current.readers.add(request, time, false);
+                    if let Some(trial) = &mut self.trial {
+                        trial.readers.add(request, time, bucket(time) > bucket(trial.bound));
                     }
                 }
             }
@@ -191,9 +267,9 @@ impl Guard {
     /// Another setting is in force; `errors` are those that the driver counted so far.
     pub fn changed(&mut self, now: Nanos, errors: Option<u64>) {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
-        before.merge(&self.current);
-        self.current.clear();
-        self.trial = Some(Trial { before, since: now, of_theirs: Tail::new() });
+        before.merge(&std::mem::replace(&mut self.current, Reads::new()));
+        let bound = Nanos((before.tail.p99().0 as f64 * BOUND_FACTOR) as u64);
+        self.trial = Some(Trial { before, bound, since: now, readers: Readers::new() });
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
     }
 
@@ -222,19 +298,14 @@ impl Guard {
             self.trial = None;
             return None;
         }
-        // Who comes later may ask for something else, and wait longer for it under any setting. But where processes live so shortly that
-        // those from before are gone, those that came instead are what there is.
-        let before = &trial.before.tail;
-        let after = if trial.of_theirs.all >= LEAST_READS { &trial.of_theirs } else { &self.current.tail };
-        if before.all < LEAST_READS || after.all < LEAST_READS {
+        let (late, all) = trial.late();
+        if trial.before.tail.all < LEAST_READS || all < LEAST_READS {
             return None;
         }
-        let bound = Nanos((before.p99().0 as f64 * BOUND_FACTOR) as u64);
-        let (late, all) = (after.above(bound), after.all);
         merit::are_too_many(late, all).then(|| {
             format!(
                 "{late} of {all} reads took longer than {:.1} ms, {BOUND_FACTOR:.0} times the p99 before the change",
-                bound.as_millis_f64()
+                trial.bound.as_millis_f64()
             )
         })
     }
@@ -248,7 +319,7 @@ pub fn errors(sysfs: &Sysfs, device: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use block::{Priority, Request};
+    use block::Priority;
 
     use super::*;
 
@@ -290,6 +361,35 @@ mod tests {
         let now = reads(&mut guard, now, (0..300).map(|number| if number % 20 == 0 { 40 } else { 2 }));
         let objection = guard.objection(now, None).unwrap_or_default();
         assert!(objection.starts_with("15 of 300 reads took longer than 2"), "{objection}");
+    }
+
+    /// Reads of 128 KiB of several streams in turns of this many, each of which takes `fast`, but for the first of a turn.
+    fn in_turns(guard: &mut Guard, mut at: Nanos, (turns, of): (u64, u64), fast: Nanos, first: Nanos, in_order: bool) -> Nanos {
+        for read in 0..turns * of {
+            let (stream, number) = ((read / of % 4) as StreamId, read / of / 4 * of + read % of);
+            let lba = if in_order { 256 * number } else { number * 7_919 % 10_007 * 1_024 };
+            let (sync, priority) = (true, Priority::DEFAULT);
+            let request = Request { id: 0, stream, op: Op::Read, sync, priority, sectors: 256, lba, arrival: at };
+            let done = at + if read % of == 0 { first } else { fast };
+            guard.event(&Event::Queued(request));
+            guard.event(&Event::Completed { request, dispatched: at, at: done });
+            at += fast;
+        }
+        at
+    }
+
+    #[test]
+    fn who_reads_in_order_and_gets_far_more_does_not_mind_that_its_waits_come_together() {
+        let objection = |fast_ms: u64, in_order: bool| {
+            let mut guard = Guard::new(Nanos::ZERO);
+            let now = in_turns(&mut guard, Nanos::ZERO, (200, 1), ms(25), ms(25), in_order);
+            guard.changed(now, None);
+            let now = in_turns(&mut guard, now, (12, 40), ms(fast_ms), ms(170), in_order);
+            guard.objection(now, None)
+        };
+        assert_eq!(objection(1, true), None);
+        assert!(objection(1, false).is_some(), "whose reads are apart waits for each by itself");
+        assert!(objection(20, true).is_some(), "who gets no more in the mean has only lost");
     }
 
     #[test]
