@@ -1,4 +1,5 @@
-//! `seekwise lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, beside settings that stay.
+//! `seekwise lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, beside settings that stay; and
+//! what it makes of bfq under readers that run already.
 //!
 //! Needs root, /dev/fuse, loop devices, fio and ext4; says what is missing where it cannot run.
 
@@ -7,10 +8,19 @@
 mod emulated;
 
 use std::fs;
-use std::process::{Command, Output};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use emulated::{can_run, seekwise, text};
+use agent::applier::{Moment, Rules, Wanted, Writer};
+use agent::journal::Journal;
+use agent::sysfs::{RealFiles, Sysfs};
+use emulated::{can_run, seekwise, signal, text, until};
 use serde_json::Value;
+
+/// What is fast hangs on milliseconds, so one disk at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn field(arguments: &[&str]) -> Output {
     Command::new(seekwise()).args(["lab", "field"]).args(arguments).output().unwrap()
@@ -31,6 +41,7 @@ fn the_agent_tends_a_disk_through_loads_that_change_and_everything_is_put_back()
     if !can_run(&[(lacks("fio"), "fio"), (lacks("mkfs.ext4"), "mkfs.ext4")]) {
         return;
     }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let job = |name: &str, jobs: &str| {
         let path = folder.path().join(name);
@@ -53,6 +64,69 @@ fn the_agent_tends_a_disk_through_loads_that_change_and_everything_is_put_back()
     assert!(merit(1) > merit(0) - 0.1, "the agent did harm: {pair:#}");
     let changes = pair["changes"][0].as_array().unwrap();
     assert!(!changes.is_empty(), "nothing that is worth a change was found: {pair:#}");
+}
+
+/// Ended in the end, so that a test that fails leaves nothing.
+struct Ends(Child);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        signal(self.0.id(), "-INT");
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn readers_in_order_get_several_times_as_much_when_bfq_takes_them_over() {
+    let lacks = |program: &str| Command::new(program).arg("--version").output().is_err();
+    if !can_run(&[(lacks("fio"), "fio")]) {
+        return;
+    }
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = tempfile::tempdir().unwrap();
+    let backing = folder.path().join("backing");
+    fs::create_dir(&backing).unwrap();
+    let disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--size", "8G", "--attach", "--with-way"];
+    let mut emulator = Command::new(seekwise());
+    emulator.arg("emulate").args(disk).arg(&backing).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut emulator = Ends(emulator.spawn().unwrap());
+    let mut lines = BufReader::new(emulator.0.stdout.take().unwrap()).lines();
+    let place = lines.next().unwrap().unwrap();
+    std::thread::spawn(move || lines.for_each(drop));
+    let name = place.trim_start_matches("/dev/").to_owned();
+    let sectors = || {
+        let counts = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();
+        counts.split_whitespace().nth(2).unwrap().parse::<u64>().unwrap()
+    };
+    let rate_mb_s = |seconds: f64| {
+        let (before, began) = (sectors(), Instant::now());
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        512e-6 * (sectors() - before) as f64 / began.elapsed().as_secs_f64()
+    };
+
+    let mut files = RealFiles;
+    let journal = Journal::open(&mut files, &folder.path().join("journal")).unwrap();
+    let mut writer = Writer::new(Sysfs::real(), Box::new(files), journal, Rules::default());
+    let mut set = |scheduler: &str| {
+        let values = vec![("scheduler".to_owned(), scheduler.to_owned())];
+        let wanted = Wanted { device: name.clone(), values, why: "a test".to_owned(), ..Wanted::default() };
+        writer.set(Moment::default(), &wanted).unwrap()
+    };
+    set("mq-deadline");
+    let job = format!(
+        "--name=reader --filename={place} --numjobs=4 --rw=read --bs=128k --direct=1 --size=1g --offset_increment=2g --time_based --runtime=60"
+    );
+    let _readers = Ends(Command::new("fio").args(job.split(' ')).stdout(Stdio::null()).spawn().unwrap());
+    let idle = sectors();
+    until("fio reads", || sectors() > idle);
+    std::thread::sleep(Duration::from_secs(1));
+    let before = rate_mb_s(1.5);
+    set("bfq");
+    std::thread::sleep(Duration::from_secs(1));
+    let after = rate_mb_s(1.5);
+    // 20 and 165 by itself, where writing to sysfs alone leaves it at 20.
+    assert!(after > 3.0 * before, "{before:.1} MB/s before, {after:.1} MB/s after");
+    writer.end().unwrap();
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{Nanos, Op, Priority};
+use block::{Limits, Nanos, Op, Priority};
 use proptest::prelude::*;
 use sim::host::{Queue, QueueSettings};
 use sim::run::{Finished, Issue, Noted, Server, Steerable, Transferred};
@@ -302,6 +302,28 @@ fn a_switch_with_nothing_waiting_is_no_reason_to_go_on() {
     player.switch(2);
     player.queue.dispatch(player.now);
     assert_eq!(player.queue.next_event(), None);
+}
+
+#[test]
+fn readers_that_a_successor_wants_to_see_reach_the_device_and_nobody_is_told_of_them() {
+    let mut player = player();
+    player.issue(1_000, Op::Read, true, 8, 1);
+    player.queue.dispatch(player.now);
+    player.run_until(MS(5));
+    let bfq = block::find("bfq").unwrap();
+    player.queue.switch(player.now, (bfq.build)(&Limits::default(), &bfq.defaults()));
+    player.issue(2_000, Op::Read, true, 8, 1);
+    player.queue.dispatch(player.now);
+    let played = player.end();
+    let submitted = played.log.iter().filter(|entry| matches!(entry, Entry::Submitted { .. })).count();
+    assert!(submitted > 2, "those that touch each other may be merged");
+    assert_eq!(played.finished.len(), 2);
+    let stream = |noted: &Noted| match noted {
+        Noted::Issued(issue) => Some(issue.stream),
+        Noted::Finished(done) => Some(done.issue.stream),
+        _ => None,
+    };
+    assert_eq!(played.notes.iter().filter_map(stream).collect::<Vec<_>>(), [1; 4]);
 }
 
 /// Requests that touch each other, put into a queue with room for four that may not merge. How large those were that reached the
