@@ -576,6 +576,10 @@ impl Seekwise {
     /// What is in force is not as the twin says, but it knew the load before, and something untried was promised more than came.
     fn decide_by_promises(&mut self, now: Nanos) -> Option<Decision> {
         let (then, promises) = self.promised.as_ref().filter(|(then, _)| *then != self.in_force)?;
+        // What changed since another read-ahead was set for files to come is the load.
+        if differ_by_read_ahead(&self.arms[*then].setting, self.setting()) {
+            return None;
+        }
         let (came, _) = self.arms[self.in_force].measured?.over(&self.arms[*then].measured?, &self.preference);
         let unsure = self.promises.unsure();
         let more = promises.iter().filter_map(|promise| {
