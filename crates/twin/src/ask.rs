@@ -198,11 +198,23 @@ impl<'a> Loads<'a> {
         if comes == Comes::Before {
             return can_be_tried(&without_read_ahead(setting), &without_read_ahead(in_force));
         }
+        if !keeps_what_is_fixed(setting, in_force) {
+            return false;
+        }
         if differ_by_read_ahead(setting, in_force) {
             return self.others.iter().any(|(other, _)| Some(*other) == read_ahead_kib(setting, bounds.read_ahead_kib));
         }
         can_be_tried(setting, in_force)
     }
+}
+
+/// Whether a setting leaves those tunables alone that should not be [changed under a load](block::TakeOver::fixed).
+fn keeps_what_is_fixed(setting: &Setting, in_force: &Setting) -> bool {
+    let spec = setting.spec;
+    let is = if spec.name == in_force.spec.name { in_force.values.clone() } else { spec.defaults() };
+    let fixed = spec.take_over().fixed;
+    let mut values = spec.tunables.iter().zip(setting.values.iter().zip(&is));
+    values.all(|(tunable, (wanted, is))| wanted == is || !fixed.contains(&tunable.name))
 }
 
 /// Whether a trial tells what this would bring: it knows the block layer alone, so but for the room in the queue tunables of the host
@@ -553,6 +565,16 @@ mod tests {
         assert!((of("cfq").gain - 0.28).abs() < 1e-9 && of("cfq").error > 0.32, "{promises:?}");
         assert!((of("noop").gain - 0.21).abs() < 1e-9 && of("noop").error < 0.06, "{promises:?}");
         assert_eq!(of("sstf").gain, 0.19, "it would not be chosen");
+    }
+
+    #[test]
+    fn what_spoils_a_scheduler_under_a_load_is_not_tried_live() {
+        let parse = |text: &str| Setting::parse(text).unwrap();
+        let keeps = |setting: &str, in_force: &str| keeps_what_is_fixed(&parse(setting), &parse(in_force));
+        assert!(!keeps("bfq:low_latency=0", "mq-deadline"), "it comes with its defaults first");
+        assert!(!keeps("bfq:low_latency=0", "bfq"));
+        assert!(keeps("bfq:low_latency=0,slice_idle=0", "bfq:low_latency=0"), "somebody else had set it");
+        assert!(keeps("bfq:slice_idle=0", "mq-deadline") && keeps("mq-deadline:fifo_batch=1", "bfq:low_latency=0"));
     }
 
     #[test]

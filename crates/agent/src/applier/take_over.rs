@@ -18,7 +18,7 @@ impl Writer {
     /// may be written, if some will be.
     pub(super) fn take_over(&mut self, device: &str, attribute: &str, value: &str, is_tuned: bool) -> Option<String> {
         let spec = block::KERNEL.iter().find(|spec| attribute == SCHEDULER && spec.name == value)?;
-        let TakeOver { readers, settles } = spec.take_over();
+        let TakeOver { readers, settles, .. } = spec.take_over();
         if readers == 0 {
             return None;
         }

@@ -169,6 +169,8 @@ pub struct TakeOver {
     pub readers: u32,
     /// So long after that its tunables should be left alone.
     pub settles: Nanos,
+    /// Of its tunables, those that should be left alone for as long as requests come.
+    pub fixed: &'static [&'static str],
 }
 
 /// A scheduler as the rest of the program sees it before there is one.
