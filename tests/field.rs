@@ -8,7 +8,6 @@
 mod emulated;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 use agent::applier::{Moment, Rules, Wanted, Writer};
 use agent::journal::Journal;
 use agent::sysfs::{RealFiles, Sysfs};
-use emulated::{can_run, seekwise, signal, text, until};
+use emulated::{can_run, emulate, seekwise, signal, text, until};
 use serde_json::Value;
 
 /// What is fast hangs on milliseconds, so one disk at a time.
@@ -86,13 +85,9 @@ fn readers_in_order_get_several_times_as_much_when_bfq_takes_them_over() {
     let folder = tempfile::tempdir().unwrap();
     let backing = folder.path().join("backing");
     fs::create_dir(&backing).unwrap();
-    let disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--size", "8G", "--attach", "--with-way"];
-    let mut emulator = Command::new(seekwise());
-    emulator.arg("emulate").args(disk).arg(&backing).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut emulator = Ends(emulator.spawn().unwrap());
-    let mut lines = BufReader::new(emulator.0.stdout.take().unwrap()).lines();
-    let place = lines.next().unwrap().unwrap();
-    std::thread::spawn(move || lines.for_each(drop));
+    let disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--size", "8G"];
+    let (emulator, place) = emulate(&disk, &backing);
+    let _emulator = Ends(emulator);
     let name = place.trim_start_matches("/dev/").to_owned();
     let sectors = || {
         let counts = fs::read_to_string(format!("/sys/block/{name}/stat")).unwrap();

@@ -9,9 +9,8 @@ mod emulated;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use emulated::{Place, agent, seekwise, text, until};
@@ -46,16 +45,7 @@ impl Disk {
         let folder = tempfile::tempdir().unwrap();
         let backing = folder.path().join("backing");
         fs::create_dir(&backing).unwrap();
-        let mut emulator = Command::new(seekwise())
-            .args(["emulate", "--attach", "--with-way", "--size", "256M", "--disk", "sata7200", "--scale", "10"])
-            .arg(&backing)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
-        let place = lines.next().unwrap().unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
+        let (emulator, place) = emulated::emulate(&["--size", "256M", "--disk", "sata7200", "--scale", "10"], &backing);
         let name = place.trim_start_matches("/dev/").to_owned();
         let disk = Disk { emulator, name, folder };
         fs::create_dir(disk.mounted("")).unwrap();

@@ -58,6 +58,17 @@ pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Attaches an emulated disk: the program, and the device.
+pub fn emulate(options: &[&str], backing: &Path) -> (Child, String) {
+    let mut emulator = Command::new(seekwise());
+    emulator.args(["emulate", "--attach", "--with-way"]).args(options).arg(backing).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut emulator = emulator.spawn().unwrap();
+    let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
+    let place = lines.next().unwrap().unwrap();
+    std::thread::spawn(move || lines.for_each(drop));
+    (emulator, place)
+}
+
 /// An emulated disk, and somebody who reads from it.
 pub struct Disk {
     emulator: Child,
@@ -69,16 +80,7 @@ pub struct Disk {
 impl Disk {
     pub fn new() -> Disk {
         let folder = tempfile::tempdir().unwrap();
-        let mut emulator = Command::new(seekwise())
-            .args(["emulate", "--attach", "--with-way", "--size", "256M", "--disk", "sata7200", "--scale", "10"])
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(emulator.stdout.take().unwrap()).lines();
-        let place = lines.next().unwrap().unwrap();
-        std::thread::spawn(move || lines.for_each(drop));
+        let (emulator, place) = emulate(&["--size", "256M", "--disk", "sata7200", "--scale", "10"], folder.path());
         let name = place.trim_start_matches("/dev/").to_owned();
         let reads = format!("while dd if={place} of=/dev/null bs=4k iflag=direct status=none; do :; done");
         let reader = Command::new("bash").args(["-c", &reads]).stderr(Stdio::null()).spawn().unwrap();

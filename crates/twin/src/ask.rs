@@ -211,10 +211,11 @@ impl<'a> Loads<'a> {
 /// Whether a setting leaves those tunables alone that should not be [changed under a load](block::TakeOver::fixed).
 fn keeps_what_is_fixed(setting: &Setting, in_force: &Setting) -> bool {
     let spec = setting.spec;
-    let is = if spec.name == in_force.spec.name { in_force.values.clone() } else { spec.defaults() };
     let fixed = spec.take_over().fixed;
-    let mut values = spec.tunables.iter().zip(setting.values.iter().zip(&is));
-    values.all(|(tunable, (wanted, is))| wanted == is || !fixed.contains(&tunable.name))
+    spec.tunables.iter().enumerate().filter(|(_, tunable)| fixed.contains(&tunable.name)).all(|(index, tunable)| {
+        let is = if spec.name == in_force.spec.name { in_force.values[index] } else { tunable.default };
+        setting.values[index] == is
+    })
 }
 
 /// Whether a trial tells what this would bring: it knows the block layer alone, so but for the room in the queue tunables of the host
@@ -266,7 +267,7 @@ impl TakeOver<'_> {
 
     /// Whether a trial of this extent is long enough for what the scheduler of a setting makes of it.
     fn shows(&self, setting: &Setting, extent: &Extent) -> bool {
-        !self.changes_scheduler(setting) || extent.shows_taken_over(setting.spec.name)
+        !self.changes_scheduler(setting) || extent.shows_taken_over(setting.spec)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
-use block::{Nanos, Op, Request, Scheduler, StreamId};
+use block::{Nanos, Op, Request, Scheduler, SchedulerSpec, StreamId};
 use learn::experience::Served;
 use learn::merit::{Tail, Tails};
 use learn::window::Tally;
@@ -125,9 +125,9 @@ impl Extent {
         Extent::settling(whole, share(SETTLES).max(TAKEN_OVER.min(share(TAKEN_OVER_SHARE))), requests)
     }
 
-    /// Whether what is judged comes late enough to show what a scheduler makes of streams that it takes over: bfq decides that late.
-    pub fn shows_taken_over(&self, scheduler: &str) -> bool {
-        scheduler != "bfq" || self.settles >= TAKEN_OVER
+    /// Whether what is judged comes late enough to show what a scheduler makes of streams that it takes over: one that settles decides late.
+    pub fn shows_taken_over(&self, scheduler: &SchedulerSpec) -> bool {
+        self.settles >= TAKEN_OVER || scheduler.take_over().settles == Nanos::ZERO
     }
 
     fn settling(whole: Nanos, settles: Nanos, requests: u64) -> Extent {

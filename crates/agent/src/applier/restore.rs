@@ -207,7 +207,9 @@ impl Writer {
             };
         }
         self.write(device, attribute, value)?;
-        self.take_over(device, &attribute.name, value, false);
+        if attribute.name == SCHEDULER {
+            self.take_over(device, value, false);
+        }
         Ok(())
     }
 

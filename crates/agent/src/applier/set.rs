@@ -115,7 +115,9 @@ impl Writer {
             if let Some(stall) = self.step(device, attribute, value, before, &upheaval)? {
                 done.stalls.push((*attribute, stall));
                 upheaval.add(attribute);
-                done.unread = self.take_over(device, &attribute.name, value, plan.tunes()).or(done.unread);
+                if attribute.name == SCHEDULER {
+                    done.unread = self.take_over(device, value, plan.tunes());
+                }
             }
         }
         // What others wrote to the queue's settings must not take this away from who reads files.
@@ -248,9 +250,9 @@ fn changes(before: &State, after: &State, plan: &Plan, done: &Done) -> Vec<Chang
     let changed = |attribute: &Attribute| {
         let stall = done.stalls.iter().find(|(written, _)| *written == attribute);
         let was_loaded = |name: &String| attribute.name == SCHEDULER && after.get(SCHEDULER) == Some(name);
-        let note = match attribute.name.as_str() {
-            WRITE_BACK_THROTTLE if stall.is_some() => SET_BY_HAND,
-            SCHEDULER if done.unread.is_some() => done.unread.as_deref().unwrap_or_default(),
+        let note = match (attribute.name.as_str(), &done.unread) {
+            (WRITE_BACK_THROTTLE, _) if stall.is_some() => SET_BY_HAND,
+            (SCHEDULER, Some(unread)) => unread,
             _ if before.loadable.iter().any(was_loaded) => LOADED,
             _ => "",
         };

@@ -10,14 +10,13 @@ use std::time::Duration;
 use block::TakeOver;
 
 use super::writer::Writer;
-use crate::attribute::SCHEDULER;
 use crate::sysfs::Sysfs;
 
 impl Writer {
     /// Has as many read as a scheduler that was just put in force needs to see. What stood in the way, for people. Waits until its tunables
     /// may be written, if some will be.
-    pub(super) fn take_over(&mut self, device: &str, attribute: &str, value: &str, is_tuned: bool) -> Option<String> {
-        let spec = block::KERNEL.iter().find(|spec| attribute == SCHEDULER && spec.name == value)?;
+    pub(super) fn take_over(&self, device: &str, scheduler: &str, is_tuned: bool) -> Option<String> {
+        let spec = block::KERNEL.iter().find(|spec| spec.name == scheduler)?;
         let TakeOver { readers, settles, .. } = spec.take_over();
         if readers == 0 {
             return None;
@@ -26,6 +25,6 @@ impl Writer {
         let wait = if is_tuned { Duration::from_nanos(settles.0) } else { Duration::ZERO };
         let trouble = self.files.read_at_once(&path, readers, wait).err()?;
         let path = path.display();
-        Some(format!("{path}: cannot read: {trouble}; so {value} takes what runs already for programs that are being started"))
+        Some(format!("{path}: cannot read: {trouble}; so {scheduler} takes what runs already for programs that are being started"))
     }
 }

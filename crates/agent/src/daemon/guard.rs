@@ -186,20 +186,18 @@ struct Trial {
     /// What a read may take.
     bound: Nanos,
     since: Nanos,
-    /// Who read since then.
-    readers: Readers,
 }
 
 impl Trial {
-    /// Late reads since the change, and how many there were.
-    fn late(&self) -> (u64, u64) {
+    /// Late reads since the change, and how many there were, of those who read since.
+    fn late(&self, since: &Readers) -> (u64, u64) {
         let before = &self.before.readers;
-        let theirs = || self.readers.all().filter_map(|reader| Some((reader, before.get(reader.stream)?)));
+        let theirs = || since.all().filter_map(|reader| Some((reader, before.get(reader.stream)?)));
         let reads: u64 = theirs().map(|(reader, _)| reader.reads).sum();
         // Who comes later may ask for something else, and wait longer for it under any setting. But where processes live so shortly that
         // those from before are gone, those that came instead are what there is.
         if reads < LEAST_READS {
-            return self.readers.all().fold((0, 0), |(late, all), reader| (late + reader.late, all + reader.reads));
+            return since.all().fold((0, 0), |(late, all), reader| (late + reader.late, all + reader.reads));
         }
         let late = theirs().filter(|(reader, before)| !reader.is_better_off(before)).map(|(reader, _)| reader.late).sum();
         (late, reads)
@@ -249,10 +247,8 @@ impl Guard {
                     // A larger read-ahead makes longer requests of the same calls.
                     let time = Nanos((*at - request.arrival).0 / u64::from(request.counts_as()));
                     self.current.tail.add(time);
-                    self.current.readers.add(request, time, false);
-                    if let Some(trial) = &mut self.trial {
-                        trial.readers.add(request, time, bucket(time) > bucket(trial.bound));
-                    }
+                    let is_late = self.trial.as_ref().is_some_and(|trial| bucket(time) > bucket(trial.bound));
+                    self.current.readers.add(request, time, is_late);
                 }
             }
             _ => {}
@@ -269,7 +265,7 @@ impl Guard {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
         before.merge(&std::mem::replace(&mut self.current, Reads::new()));
         let bound = Nanos((before.tail.p99().0 as f64 * BOUND_FACTOR) as u64);
-        self.trial = Some(Trial { before, bound, since: now, readers: Readers::new() });
+        self.trial = Some(Trial { before, bound, since: now });
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
     }
 
@@ -280,10 +276,16 @@ impl Guard {
 
     /// Why what is in force must go, if it must.
     pub fn objection(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
+        // First: what is current is all that was read since the change.
+        let objection = self.judge(now, errors);
         if now >= self.turns {
             self.last = std::mem::replace(&mut self.current, Reads::new());
             self.turns = now + TURN;
         }
+        objection
+    }
+
+    fn judge(&mut self, now: Nanos, errors: Option<u64>) -> Option<String> {
         let trial = self.trial.as_ref()?;
         if let (Some(then), Some(now)) = (self.errors, errors)
             && now > then
@@ -298,7 +300,7 @@ impl Guard {
             self.trial = None;
             return None;
         }
-        let (late, all) = trial.late();
+        let (late, all) = trial.late(&self.current.readers);
         if trial.before.tail.all < LEAST_READS || all < LEAST_READS {
             return None;
         }
