@@ -38,7 +38,7 @@ use crate::sorted::SortedList;
 use crate::tenants::{Register, Roster};
 use crate::{Nanos, Request};
 use charges::{Charge, Charges};
-use guard::{Guards, High, Low, Response};
+use guard::{Guards, High, Kept, Low, Response};
 use pacing::Pacing;
 use tuning::Tunables;
 use volume::Volume;
@@ -246,11 +246,9 @@ impl YouChoose {
         let neglected = self.neglected(now);
         let [lowest, other] = self.lowest();
         for number in [neglected, open, lowest, other].into_iter().flatten() {
-            if !self.is_guarded_against(number) {
-                return Turn::Spare(number);
-            }
-            let end = now + self.pacing.work() + self.keeps_for(number);
-            let Some(other) = self.guards.refuses(now, end, number, first, &mut self.volumes) else { return Turn::Spare(number) };
+            let keeps = self.keeps_for(number);
+            let kept = Kept { number, keeps, until: now + self.pacing.work() + keeps };
+            let Some(other) = self.guards.refuses(now, &kept, first, &mut self.volumes) else { return Turn::Spare(number) };
             self.refused |= !self.volumes[number].is_promised() && self.has_time(now, other);
             if neglected == Some(number) {
                 if !self.refused || self.volumes[other].bears_intrusion(now, self.intrusions) || self.waited_long(now) {
@@ -282,13 +280,6 @@ impl YouChoose {
     fn has_time(&self, now: Nanos, number: usize) -> bool {
         let lead = self.pacing.lead();
         self.volumes[number].due().is_none_or(|due| due > now + lead + lead)
-    }
-
-    /// Whether a volume must not keep the device for longer than others can wait: if it was promised nothing, or its requests are so
-    /// large that others feel it. What all take, all wait for.
-    fn is_guarded_against(&self, number: usize) -> bool {
-        let volume = &self.volumes[number];
-        !volume.is_promised() || volume.is_heavy()
     }
 
     /// How long a request of a volume will be at the device if nothing else is, at worst. As long as
@@ -359,7 +350,7 @@ impl YouChoose {
         let volume = &mut self.volumes[number];
         let begin = volume.begin();
         if let Some(charge) = self.charges.find_mut(request.id) {
-            volume.sent(charge.service, charge.arrival, Pacing::load_of(&request));
+            volume.sent(charge.service, charge.arrival, request.sectors);
             charge.dispatched = Some(now);
             charge.load = Pacing::load_of(&request);
             charge.work = volume.device_time();
@@ -423,11 +414,12 @@ impl YouChoose {
     fn entered(&mut self, number: usize, request: &Request, service: Nanos, placed: &Placed) {
         match placed {
             Placed::Queued(_) => {
-                self.charges.add(request.id, Charge::new(number, service, self.now, self.volumes[number].open_time()));
+                let volume = &self.volumes[number];
+                self.charges.add(request.id, Charge::new(number, service, self.now, volume.open_time(), volume.clock()));
                 self.volumes[number].waiting += 1;
             }
             Placed::Merged { into, absorbed } => {
-                self.charges.merge(*into, service);
+                self.charges.merge(*into, service, self.volumes[number].clock());
                 if let Some(absorbed) = absorbed {
                     self.charges.absorb(*into, absorbed.id);
                     self.volumes[number].waiting -= 1;
@@ -488,7 +480,14 @@ impl Scheduler for YouChoose {
         let made_room =
             self.intruded_until < charge.arrival && self.pacing.had_others(charge.arrival, charge.volume, volume.at_device());
         let keeps = device_time.max(self.pacing.of_one(at_device, charge.before));
-        let response = Response { took: now - charge.arrival, allowed: charge.allowed, keeps, alone, made_room };
+        let response = Response {
+            took: now - charge.arrival,
+            allowed: charge.allowed,
+            reference_done: charge.reference_done,
+            keeps,
+            alone,
+            made_room,
+        };
         volume.guard.done(now, &response, self.intrusions);
         self.holders.leaves(charge.volume, &self.register);
         if !volume.is_promised() {

@@ -52,7 +52,8 @@ fn promised(slowness: u64) -> Tenant {
 
 /// Somebody whose requests all need a seek, in the volume of this number.
 fn seeker(number: u64, at_once: u32) -> Process {
-    let process = Process::sequential_reader(number * VOLUME, Nanos::ZERO);
+    // Nor is the first where a disk's head is that has not moved yet.
+    let process = Process::sequential_reader(number * VOLUME + 1_000, Nanos::ZERO);
     Process { stride: 1_000, at_once, ..process }
 }
 
@@ -145,6 +146,24 @@ fn a_roster_in_the_middle_sorts_anew_what_waits() {
     assert_eq!(order.remove(0), VOLUME, "it is owed");
     order.sort_unstable();
     assert_eq!(order, [500, 900]);
+}
+
+#[test]
+fn a_promised_neighbour_with_long_requests_takes_none_of_what_was_promised() {
+    // Each of its requests keeps the disk for 33 ms. The reader is to be answered in 24 ms, and asks again at once.
+    let long = Process { sectors: 500, ..seeker(1, 100) };
+    let report = share(vec![promised(3), promised(3)], &[seeker(0, 1), long], 20);
+    assert!(report.served[0] >= alone(seeker(0, 1), 3, 20), "{:?}", report.served);
+    assert!(report.served[1] >= alone(long, 3, 20), "{:?}", report.served);
+}
+
+#[test]
+fn who_has_two_requests_under_way_is_not_answered_late_every_other_time() {
+    // Whenever both are asked for at nearly the same time, the first is allowed less than the second.
+    let neighbour = Process { op: Op::Write, sync: false, sectors: 278, starts: ms(232), ..seeker(1, 8) };
+    let two = Process { think: ms(21), ..seeker(0, 2) };
+    let report = share(vec![promised(3), Tenant::new("nobody").weighing(9)], &[two, neighbour], 20);
+    assert!(report.served[0] as f64 >= 0.97 * alone(two, 3, 20) as f64, "{:?}", report.served);
 }
 
 /// The response that all but one in a hundred of somebody's requests are below.

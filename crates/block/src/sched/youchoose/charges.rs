@@ -20,6 +20,8 @@ pub(super) struct Charge {
     /// When it came, of merged ones the first; and how long the reference disk would have taken from then to have all done.
     pub(super) arrival: Nanos,
     pub(super) allowed: Nanos,
+    /// When the reference disk is done with it, were all that came before answered in time.
+    pub(super) reference_done: Nanos,
     /// How much it adds to what is in flight.
     pub(super) load: u32,
     /// For how long the device will be busy with it, as far as is known.
@@ -33,7 +35,7 @@ pub(super) struct Charge {
 }
 
 impl Charge {
-    pub(super) fn new(volume: usize, service: Nanos, arrival: Nanos, allowed: Nanos) -> Charge {
+    pub(super) fn new(volume: usize, service: Nanos, arrival: Nanos, allowed: Nanos, reference_done: Nanos) -> Charge {
         Charge {
             volume,
             service,
@@ -42,6 +44,7 @@ impl Charge {
             dispatched: None,
             arrival,
             allowed,
+            reference_done,
             load: 0,
             work: Nanos::ZERO,
             before: (Nanos::ZERO, 0),
@@ -79,11 +82,12 @@ impl Charges {
         self.by_id.insert(u64::from(id), key as u32);
     }
 
-    /// A request that came became part of a waiting one.
-    pub(super) fn merge(&mut self, into: RequestId, service: Nanos) {
+    /// A request that came became part of a waiting one, with which the reference disk is done then.
+    pub(super) fn merge(&mut self, into: RequestId, service: Nanos, reference_done: Nanos) {
         if let Some(charge) = self.find_mut(into) {
             charge.service += service;
             charge.parts += 1;
+            charge.reference_done = charge.reference_done.max(reference_done);
         }
     }
 
@@ -94,6 +98,7 @@ impl Charges {
             charge.service += absorbed.service;
             charge.parts += absorbed.parts;
             charge.sequence = charge.sequence.min(absorbed.sequence);
+            charge.reference_done = charge.reference_done.max(absorbed.reference_done);
         }
     }
 

@@ -66,6 +66,8 @@ pub(super) struct Response {
     pub(super) took: Nanos,
     /// What it would have taken on the reference disk.
     pub(super) allowed: Nanos,
+    /// When the reference disk is done with it, were all that came before answered in time.
+    pub(super) reference_done: Nanos,
     /// For how long it kept the device, behind what was there before it.
     pub(super) keeps: Nanos,
     /// Its time at the device, if nothing of others was there before it.
@@ -86,6 +88,9 @@ pub(super) struct Guard {
     /// By how much more others may keep the device than tail and time alone tell, in nanoseconds. The worst of both rarely meet; on
     /// the other hand there is what others leave to be done in a device's cache.
     learned: i64,
+    /// How much earlier its requests were done than on the reference disk, and not yet so much later: as long as there is some left,
+    /// they are done as early on average, and who asks again once he is answered gets as much. No more than the worst response.
+    credit: Nanos,
     /// The least time that it lately left between an answer and its next request.
     think: Low,
     last_done: Nanos,
@@ -115,12 +120,19 @@ impl Guard {
             self.alone.add(alone);
         }
         let tail = self.tail().0.cast_signed();
+        // What the host takes for the request itself is not the fault of others.
+        let allowed = response.reference_done.max(now - response.took + response.keeps);
+        self.credit = (self.credit + (allowed - now)).min(self.tail());
+        let debit = now - allowed;
+        let is_late = response.took > self.tail() || debit > self.credit;
         // Whether more can be allowed shows only where it is tried.
-        let change = match response.took.0 > self.tail().0 {
+        let change = match is_late {
             true if response.made_room => -tail / STEPS,
             true => 0,
             false => tail / STEPS / ONE_IN.cast_signed(),
         };
+        // Each time, what was given up first has to show.
+        self.credit = if debit > self.credit { self.tail() } else { self.credit - debit };
         self.learned = self.learned.saturating_add(change).clamp(-tail, tail);
     }
 
@@ -157,6 +169,21 @@ impl Guard {
     }
 }
 
+/// A volume would keep the device, with a request that takes so long, until then.
+pub(super) struct Kept {
+    pub(super) number: usize,
+    pub(super) keeps: Nanos,
+    pub(super) until: Nanos,
+}
+
+impl Kept {
+    /// Whether another volume can object. What both take, both wait for, if both were promised a disk.
+    fn concerns(&self, other: usize, volumes: &[Volume]) -> bool {
+        let volume = &volumes[self.number];
+        other != self.number && (!volume.is_promised() || volume.is_long_beside(self.keeps, &volumes[other]))
+    }
+}
+
 /// All volumes that are about to ask, by slack.
 #[derive(Default)]
 pub(super) struct Guards {
@@ -177,31 +204,26 @@ impl Guards {
         guard.place = Some(place);
     }
 
-    /// For whose sake the device may not be kept until `end` by the volume of this number; `None` if it may. Of those that wait already,
-    /// `first` is due first.
-    pub(super) fn refuses(
-        &mut self,
-        now: Nanos,
-        end: Nanos,
-        number: usize,
-        first: Option<usize>,
-        volumes: &mut [Volume],
-    ) -> Option<usize> {
-        if let Some(first) = first.filter(|&first| first != number && volumes[first].can_wait_until(now) < end) {
+    /// For whose sake the device may not be kept for so long; `None` if it may. Of those that wait already, `first` is due first.
+    pub(super) fn refuses(&mut self, now: Nanos, kept: &Kept, first: Option<usize>, volumes: &mut [Volume]) -> Option<usize> {
+        let is_too_long_for = |volume: &Volume| volume.can_wait_until(now) < kept.until;
+        if let Some(first) = first.filter(|&first| kept.concerns(first, volumes) && is_too_long_for(&volumes[first])) {
             return Some(first);
         }
         let mut next = self.by_slack.first();
         let mut last = None;
         for _ in 0..MOST_LOOKED_AT {
-            let (place, other) = next.filter(|&(place, _)| now + Nanos(number_of(place)) < end)?;
-            let volume = &mut volumes[other as usize];
+            let (place, other) = next.filter(|&(place, _)| now + Nanos(number_of(place)) < kept.until)?;
+            let number = other as usize;
+            let is_concerned = kept.concerns(number, volumes);
+            let volume = &mut volumes[number];
             if volume.expected_until().is_some_and(|until| until <= now) {
                 self.by_slack.remove(place);
                 volume.guard.place = None;
-            } else if other as usize != number && volume.can_wait_until(now) < end {
-                return Some(other as usize);
+            } else if is_concerned && is_too_long_for(volume) {
+                return Some(number);
             }
-            last = Some(other as usize);
+            last = is_concerned.then_some(number).or(last);
             next = self.by_slack.at_or_after(place + 1);
         }
         last

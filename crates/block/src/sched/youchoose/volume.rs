@@ -1,6 +1,7 @@
 //! A volume: the clock of its reference disk, its open slot, and what it got of the capacity to spare.
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::charges::Charge;
@@ -16,8 +17,10 @@ const APART: Limits = Limits { max_sectors: 0, merges: Merges::Never };
 
 /// No longer than this does it count that somebody was behind who asks for nothing.
 pub(super) const LONGEST_PAUSE: Nanos = Nanos::from_millis(1_000);
-/// Requests of which each counts as more than so many in flight are heavy.
-const HEAVY: u32 = 2;
+/// A request is long beside another that is less than so many times as large, and takes the device less than so many times as long.
+const LONG: u32 = 2;
+/// So many answers are remembered. Who has more under way keeps its reference disk busy, so that it hardly matters when it asks.
+const MOST_ANSWERS: usize = 64;
 /// A promise is neither made anew nor broken by the last part, one in so many, of the time that the reference disk would take: how long
 /// requests take here varies, and where each early one was a present and each late one a debt, all would be owed more than they were
 /// promised.
@@ -55,8 +58,8 @@ pub(super) struct Volume {
     pub(super) waiting: u32,
     /// Requests that are not done; each counts that came.
     open: u32,
-    /// By how much the last of its requests was done later than the reference disk would have been with all.
-    lateness: Nanos,
+    /// By how much the last answers came later than from the reference disk, that were not followed by another request yet.
+    answers: VecDeque<Nanos>,
     /// Its requests are done later than on its reference disk.
     pub(super) is_behind: bool,
     /// Until when that counts if it asks for nothing more.
@@ -65,8 +68,8 @@ pub(super) struct Volume {
     pub(super) guard: Guard,
     /// Since when the oldest request waits that did not go to the device yet, as requests mostly go in the order in which they came.
     waits_since: Nanos,
-    /// What its last request added to what is in flight.
-    load: u32,
+    /// How large the last of its requests was that went to the device.
+    sectors: u32,
     /// Of its requests, those at the device.
     at_device: u32,
     slot: Slot,
@@ -87,12 +90,12 @@ impl Volume {
             device_work: Nanos::ZERO,
             waiting: 0,
             open: 0,
-            lateness: Nanos::ZERO,
+            answers: VecDeque::new(),
             is_behind: false,
             behind_until: Nanos::ZERO,
             guard: Guard::default(),
             waits_since: Nanos::ZERO,
-            load: 1,
+            sectors: 0,
             at_device: 0,
             slot: Slot::default(),
             tag: 0,
@@ -118,6 +121,11 @@ impl Volume {
         self.waiting_time + self.device_work
     }
 
+    /// When it is done with all that came.
+    pub(super) fn clock(&self) -> Nanos {
+        self.clock
+    }
+
     /// When it would be done with one of the waiting requests, as they are on average; `None` if none waits or nothing was promised.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.reference.as_ref()?;
@@ -134,9 +142,10 @@ impl Volume {
         if self.waiting == 0 {
             self.waits_since = now;
         }
+        let lateness = self.answers.pop_front().unwrap_or(Nanos::ZERO);
         if self.open == 0 {
             self.guard.asks_again(now);
-            self.clock = self.clock.max(reference_now.min(now - self.lateness));
+            self.clock = self.clock.max(reference_now.min(now - lateness));
         }
         let Some(reference) = &mut self.reference else {
             self.open += 1;
@@ -158,8 +167,8 @@ impl Volume {
     }
 
     /// A request of so much reference time went to the device, which came at `arrival`.
-    pub(super) fn sent(&mut self, service: Nanos, arrival: Nanos, load: u32) {
-        self.load = load;
+    pub(super) fn sent(&mut self, service: Nanos, arrival: Nanos, sectors: u32) {
+        self.sectors = sectors;
         self.waiting -= 1;
         self.at_device += 1;
         self.waits_since = self.waits_since.max(arrival);
@@ -180,7 +189,10 @@ impl Volume {
         self.is_behind = self.is_promised() && self.clock + tolerance < on_time;
         self.behind_until = now + most_late.min(LONGEST_PAUSE);
         self.clock = self.clock.min(on_time + tolerance);
-        self.lateness = (now - self.clock).min(most_late);
+        if self.answers.len() == MOST_ANSWERS {
+            self.answers.pop_front();
+        }
+        self.answers.push_back((now - charge.reference_done).min(most_late));
         self.device_time.add(device_time.0);
         self.work.add(work.0);
     }
@@ -212,9 +224,11 @@ impl Volume {
         self.guard.bears_intrusion(now, self.open, self.at_device > 0, intrusions)
     }
 
-    /// Its requests keep the device so long that others feel it.
-    pub(super) fn is_heavy(&self) -> bool {
-        self.load > HEAVY
+    /// Whether its requests, which keep the device for so long, are long beside those of another volume. A seek does not make them so: they
+    /// both cause it.
+    pub(super) fn is_long_beside(&self, keeps: Nanos, other: &Volume) -> bool {
+        let takes_long = other.guard.keeps().is_none_or(|others| keeps.0 > others.0 * u64::from(LONG));
+        takes_long && self.sectors > LONG * other.sectors
     }
 
     /// Requests at the device.
