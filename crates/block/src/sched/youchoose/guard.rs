@@ -141,6 +141,11 @@ impl Guard {
         self.keeps.get()
     }
 
+    /// Time of a request at the device at worst, with nothing of others there when it came. `None` as long as nobody knows.
+    pub(super) fn alone(&self) -> Option<Nanos> {
+        self.alone.get()
+    }
+
     /// Its response on the reference disk, at worst.
     pub(super) fn tail(&self) -> Nanos {
         self.tail.get().unwrap_or(Nanos::ZERO)

@@ -227,7 +227,7 @@ impl Volume {
     /// Whether its requests, which keep the device for so long, are long beside those of another volume. A seek does not make them so: they
     /// both cause it.
     pub(super) fn is_long_beside(&self, keeps: Nanos, other: &Volume) -> bool {
-        let takes_long = other.guard.keeps().is_none_or(|others| keeps.0 > others.0 * u64::from(LONG));
+        let takes_long = other.guard.alone().is_none_or(|others| keeps.0 > others.0 * u64::from(LONG));
         takes_long && self.sectors > LONG * other.sectors
     }
 
