@@ -227,8 +227,8 @@ impl Volume {
     /// Whether its requests, which keep the device for so long, are long beside those of another volume. A seek does not make them so: they
     /// both cause it.
     pub(super) fn is_long_beside(&self, keeps: Nanos, other: &Volume) -> bool {
-        let takes_long = other.guard.alone().is_none_or(|others| keeps.0 > others.0 * u64::from(LONG));
-        takes_long && self.sectors > LONG * other.sectors
+        let takes_long = other.guard.alone().is_none_or(|others| keeps.0 / u64::from(LONG) > others.0);
+        takes_long && self.sectors / LONG > other.sectors
     }
 
     /// Requests at the device.
