@@ -8,7 +8,9 @@
 //! ```
 //! One in a hundred responses may be later than on the reference disk, so that what counts is the worst that is common there, not what each
 //! request takes. Who asks only after a pause, and has always left one so far, is not expected earlier. The worst of two times rarely
-//! meet, and caches work on after they have answered: so slack is corrected by whether responses are late.
+//! meet, and caches work on after they have answered: so slack is corrected by whether responses are late. They are if they take longer
+//! than the worst, and if they are later than the reference disk's on average: who has two requests under way is otherwise answered late
+//! every other time, and asks late.
 
 use crate::Nanos;
 use crate::sorted::SortedList;
