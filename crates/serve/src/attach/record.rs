@@ -69,12 +69,19 @@ fn folder() -> PathBuf {
     }
 }
 
+/// Root's is the one in which the agent looks for its configuration, and has its applier's socket: all have to get there. What is in a
+/// user's is nobody else's business.
+fn make(folder: &Path, is_shared: bool) -> io::Result<()> {
+    let mode = if is_shared { 0o755 } else { 0o700 };
+    fs::DirBuilder::new().recursive(true).mode(mode).create(folder)
+}
+
 impl Record {
     /// Begins a record, or takes over that of a supervisor that died.
     pub fn begin(plan: Plan) -> Result<Record, AttachError> {
         let folder = folder();
         let error = |error: io::Error| AttachError::new(format_args!("{}: {error}", folder.display()));
-        fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(error)?;
+        make(&folder, rustix::process::geteuid().is_root()).map_err(error)?;
         // What is in it is carried out as root: only the owner may write there.
         let metadata = fs::symlink_metadata(&folder).map_err(error)?;
         if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
@@ -130,4 +137,22 @@ fn lock(path: &Path) -> io::Result<(PathBuf, Option<File>)> {
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
     let taken = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
     Ok((path, taken.then_some(file)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_folder_is_open_to_all_and_a_users_to_nobody_else() {
+        let root = tempfile::tempdir().unwrap();
+        let mode = |name: &str, is_shared| {
+            let folder = root.path().join(name);
+            make(&folder, is_shared).unwrap();
+            fs::metadata(folder).unwrap().mode() & 0o777
+        };
+        assert_eq!(mode("shared", true), 0o755);
+        assert_eq!(mode("own", false), 0o700);
+    }
 }
