@@ -126,15 +126,15 @@ impl Guard {
         let allowed = response.reference_done.max(now - response.took + response.keeps);
         self.credit = (self.credit + (allowed - now)).min(self.tail());
         let debit = now - allowed;
-        let is_late = response.took > self.tail() || debit > self.credit;
+        let is_overdrawn = debit > self.credit;
+        // Each time, what is given up has to show before more is.
+        self.credit = if is_overdrawn { self.tail() } else { self.credit - debit };
         // Whether more can be allowed shows only where it is tried.
-        let change = match is_late {
+        let change = match response.took > self.tail() || is_overdrawn {
             true if response.made_room => -tail / STEPS,
             true => 0,
             false => tail / STEPS / ONE_IN.cast_signed(),
         };
-        // Each time, what was given up first has to show.
-        self.credit = if debit > self.credit { self.tail() } else { self.credit - debit };
         self.learned = self.learned.saturating_add(change).clamp(-tail, tail);
     }
 
