@@ -3,6 +3,7 @@
 //! Closer is judged class by class, as the calibration of profiles does it: among accesses alike, the sorted times of model and device
 //! are compared. So overheads of reads do not make up for those of writes, and chance (where the platter stood) matters less.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use sim::device::Device;
@@ -10,8 +11,10 @@ use sim::device::Device;
 use super::access::Access;
 use super::replay::{self, Responses};
 
-/// The latest accesses are enough; more would cost more than they tell.
+/// So many accesses are enough; more would cost more than they tell. They are taken from everywhere, in parts that are long beside what a
+/// drive remembers: what is seen last shows one side of a device, as readers that disturb each other do of the rate of its media.
 pub const MOST: usize = 1_200;
+const PARTS: usize = 4;
 /// A step must gain this part of the distance: less is chance.
 const ENOUGH: f64 = 0.01;
 /// Sizes of steps, as parts of what a move moves; and how often a move that helps is made again.
@@ -68,10 +71,20 @@ pub fn refine_with<E: Clone>(
 
 /// How far a device is from these accesses; `None` if there can be none.
 pub fn distance_of(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
-    let latest = &accesses[accesses.len().saturating_sub(MOST)..];
-    let classes: Vec<u8> = latest.iter().map(class).collect();
-    let most = latest.iter().map(|access| access.others + 1).max().unwrap_or(1);
-    Some(distance(latest, &classes, &replay::responses(&mut *build(most)?, latest)))
+    let accesses = &spread(accesses);
+    let classes: Vec<u8> = accesses.iter().map(class).collect();
+    let most = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1);
+    Some(distance(accesses, &classes, &replay::responses(&mut *build(most)?, accesses)))
+}
+
+/// [`MOST`] of them at most, in [`PARTS`] that lie evenly apart; the last is the latest.
+fn spread(accesses: &[Access]) -> Cow<'_, [Access]> {
+    let Some(left_out) = accesses.len().checked_sub(MOST).filter(|left_out| *left_out > 0) else { return accesses.into() };
+    let part = |number: usize| {
+        let begin = number * (MOST / PARTS) + number * left_out / (PARTS - 1);
+        &accesses[begin..][..MOST / PARTS]
+    };
+    (0..PARTS).flat_map(part).copied().collect()
 }
 
 /// The class of flushes.
@@ -113,4 +126,36 @@ fn distance(accesses: &[Access], classes: &[u8], responses: &Responses) -> f64 {
         all += device.iter().sum::<f64>();
     }
     off / all.max(1e-9)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_replayed_is_from_everywhere_and_the_latest_is_among_it() {
+        let access = |lba: u64| Access {
+            lba,
+            sectors: 8,
+            write: false,
+            arrival: lba,
+            dispatched: lba,
+            completed: lba,
+            flush: None,
+            others: 0,
+            before: None,
+            follows: None,
+            may_hit: false,
+        };
+        let all: Vec<Access> = (0..5_001).map(access).collect();
+        let places: Vec<u64> = spread(&all).iter().map(|access| access.lba).collect();
+        let part = MOST / PARTS;
+        assert_eq!(places.len(), MOST);
+        assert_eq!((places[0], places[MOST - 1]), (0, 5_000));
+        for (number, part) in places.chunks(part).enumerate() {
+            assert!(part.windows(2).all(|two| two[1] == two[0] + 1), "part {number} is in a row");
+            assert!(number == 0 || part[0] >= places[number * part.len() - 1] + 1_000, "part {number} is far from the one before");
+        }
+        assert_eq!(spread(&all[..MOST]).len(), MOST);
+    }
 }

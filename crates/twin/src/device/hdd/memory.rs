@@ -18,6 +18,9 @@ const MOST_OVERHEAD_MS: f64 = 1.1;
 const OF_HIT: f64 = 0.6;
 /// A bus is chosen to be faster than the media, by about so much.
 const BUS_TO_MEDIA: f64 = 1.5;
+/// No bus is chosen that is so many times as slow as media of such a size usually are: a drive of today behind USB 2 is 5 times. Reads that
+/// take longer, and all the same time, lose a turn of the platter each.
+const SLOWEST_BUS_TO_MEDIA: f64 = 6.0;
 /// Segments of a drive's memory if nothing tells.
 const USUAL_SEGMENTS: u32 = 16;
 /// A write counts as buffered that takes less than this if there are no reads to compare it with; in ms.
@@ -116,7 +119,8 @@ impl FromMemory {
         // Of the largest overhead is the smallest part.
         let (&sectors, times) = by_size.iter_mut().next_back().filter(|(_, times)| times.len() >= 2 * FEWEST)?;
         let (low, middle, high) = (quantile(times, 0.05), quantile(times, 0.5), quantile(times, 0.95));
-        let is_slower = middle - MOST_OVERHEAD_MS > sectors as f64 * tracks.transfer_ms(0, 1);
+        let from_media_ms = sectors as f64 * tracks.transfer_ms(0, 1);
+        let is_slower = (from_media_ms..from_media_ms * SLOWEST_BUS_TO_MEDIA).contains(&(middle - MOST_OVERHEAD_MS));
         let (command_ms, a_sector) = (USUAL_OVERHEAD_MS * OF_HIT, 1.0 / sectors as f64);
         (is_slower && high - low < SAME_MS).then_some(FromMemory {
             command_ms,
@@ -343,6 +347,17 @@ mod tests {
         assert!(from_memory.is_some_and(|memory| (0.095..=0.1).contains(&memory.sector_ms)), "{from_memory:?}");
         let hits = Hits::of(&accesses, &tracks, from_memory);
         assert!(!accesses.iter().skip(2).any(|access| hits.misses(access)));
+    }
+
+    #[test]
+    fn reads_that_lose_a_turn_each_on_a_large_disk_are_not_limited_by_the_bus() {
+        // 4 TB pass 64 KiB in half a millisecond; a turn of 7,200 rpm and the transfer is 8.8 ms.
+        let tracks = Tracks::usual(7_814_037_168);
+        let accesses = in_turn(128, |number, _| 8.8 + 0.001 * (number % 7) as f64);
+        assert_eq!(FromMemory::found(&accesses, &tracks), None);
+        // Behind USB 2 they take 2 ms.
+        let accesses = in_turn(128, |number, _| 2.1 + 0.001 * (number % 7) as f64);
+        assert!(FromMemory::found(&accesses, &tracks).is_some());
     }
 
     #[test]

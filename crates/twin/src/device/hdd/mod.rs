@@ -102,7 +102,7 @@ pub fn estimate(accesses: &[Access], capacity: u64) -> Estimate {
     }
     tracks.slow(curve.slower, seeks.ways.len());
     let memory = Memory::fit(accesses, &tracks, &turn, (&hits, from_memory), write_cache, &curve);
-    let queue = Queue::fit(accesses);
+    let queue = Queue::fit(accesses, &hits);
     Estimate { capacity, turn, tracks, memory, queue, curve, seeks, settle_ms: settle.0, settled: settle.1 }
 }
 
@@ -116,7 +116,12 @@ pub const MOVES: &[Move<Estimate>] = &[
     },
     |old, step| old.moved(true, |new| new.memory.hit_ms = scaled(old.memory.hit_ms, step)),
     |old, step| old.moved(old.memory.write_cache.value, |new| new.memory.early_ms = scaled(old.memory.early_ms, step)),
-    |old, step| old.moved(!old.memory.bus_is_told(), |new| new.memory.bus_sector_ms = scaled(old.memory.bus_sector_ms, step)),
+    |old, step| {
+        // A bus that is slower than the media shows in reads from memory: what else takes longer it must not make up for.
+        let sector_ms = scaled(old.memory.bus_sector_ms, step);
+        let makes_sense = !old.memory.bus_is_told() && sector_ms <= old.tracks.transfer_ms(0, 1);
+        old.moved(makes_sense, |new| new.memory.bus_sector_ms = sector_ms)
+    },
     |old, step| {
         let settle_ms = old.settle_ms + step * 0.3 * old.turn.ms;
         old.moved((SETTLES_MS.0..=SETTLES_MS.1).contains(&settle_ms), |new| new.settle_ms = settle_ms)

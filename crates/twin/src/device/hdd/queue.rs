@@ -5,6 +5,8 @@ use sim::device::hdd::spec::QueuePolicy;
 use crate::device::access::Access;
 use crate::device::findings::Finding;
 
+use super::memory::Hits;
+
 /// Reads that were given to the drive behind another, at least, to tell of an order.
 const FEWEST: usize = 20;
 /// What `sim` takes as the deepest queue.
@@ -24,13 +26,13 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Most at the drive at once; and if reads overtake reads.
-    pub fn fit(accesses: &[Access]) -> Queue {
+    /// Most at the drive at once; and if reads that came from the media overtake such reads: in its memory a drive finds what it reads at once.
+    pub fn fit(accesses: &[Access], hits: &Hits) -> Queue {
         let depth = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1).min(DEEPEST);
         let waited = |access: &&Access| access.others + 1 >= depth && access.dispatched > access.arrival + 1_000;
         let mut latest = 0;
         let (mut overtaken, mut queued) = (0, 0);
-        for access in accesses.iter().filter(|access| !access.write && !access.may_hit) {
+        for access in accesses.iter().filter(|access| !access.write && hits.misses(access)) {
             if access.others > 0 {
                 queued += 1;
                 overtaken += usize::from(access.dispatched < latest);
@@ -53,5 +55,43 @@ impl Queue {
             Finding::choice("queue depth", &depth, usize::from(self.depth > 1).max(self.queued)),
             Finding::choice("serves its queue by", self.policy.name(), self.queued),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Seen;
+    use crate::device::access;
+    use crate::device::hdd::tracks::Tracks;
+    use block::{Nanos, Op, Priority, Request};
+
+    /// Four streams that read each in order, one request at a time; each read takes this long in ms. `next` says who of those that wait is
+    /// served: the first in the list waits longest.
+    fn policy(took_ms: f64, next: impl Fn(usize) -> usize) -> QueuePolicy {
+        let mut now = Nanos::ZERO;
+        let mut waiting: Vec<(u32, Nanos)> = (0..4).map(|stream| (stream, Nanos::ZERO)).collect();
+        let mut places = [0_u64, 4_000_000, 8_000_000, 12_000_000];
+        let seen: Vec<Seen> = (0..200)
+            .map(|number| {
+                let (stream, arrival) = waiting.remove(next(number));
+                let lba = places[stream as usize];
+                places[stream as usize] += 256;
+                let (op, sync, priority) = (Op::Read, true, Priority::DEFAULT);
+                let request = Request { id: 0, stream, op, sync, priority, sectors: 256, lba, arrival };
+                now += Nanos::from_secs_f64((took_ms + 0.01 * (number % 60) as f64) / 1e3);
+                waiting.push((stream, now));
+                Seen { request, dispatched: arrival, completed: now }
+            })
+            .collect();
+        let accesses = access::accesses(&seen);
+        Queue::fit(&accesses, &Hits::of(&accesses, &Tracks::usual(7_814_037_168), None)).policy
+    }
+
+    #[test]
+    fn readers_in_order_that_overtake_each_other_at_the_platter_tell_of_an_order() {
+        assert_eq!(policy(8.0, |_| 0), QueuePolicy::Fifo, "each in its turn");
+        assert_eq!(policy(8.0, |number| number % 3), QueuePolicy::Sptf);
+        assert_eq!(policy(0.5, |number| number % 3), QueuePolicy::Fifo, "from memory what is there comes first");
     }
 }
