@@ -108,6 +108,8 @@ const MOST_PARTS: usize = 4;
 /// It is fitted anew where so many times as much was seen of it; and where the twin was off.
 const MORE: f64 = 2.0;
 const MORE_IF_OFF: f64 = 1.25;
+/// The twin is asked again where so many times as much was seen of the load, or this if it was not sure of what it expects to gain.
+const MORE_IF_OPEN: f64 = 1.25;
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
 /// Not before the load ends.
@@ -290,17 +292,20 @@ impl Seekwise {
     }
 
     fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
-        self.is_settling = true;
-        self.evidence = now;
         self.awaits_files = match self.reads_ahead_kib(self.in_force).zip(self.reads_ahead_kib(arm)) {
             Some((was, is)) if was != is => Some((was, is)),
             _ => self.awaits_files,
         };
         self.files_to_come.put(self.reads_ahead_kib(arm));
         (self.before, self.in_force) = (self.in_force, arm);
-        self.changed(now);
         let setting = self.setting().clone();
-        self.load.is_served_anew();
+        // Another read-ahead changes nothing until files are opened: what was measured before is of the same load, served alike.
+        if !differ_by_read_ahead(&setting, &self.arms[self.before].setting) {
+            self.is_settling = true;
+            self.evidence = now;
+            self.changed(now);
+            self.load.is_served_anew();
+        }
         Decision::set(setting, why)
     }
 
@@ -341,6 +346,9 @@ impl Seekwise {
             && self.files_are_opened_anew(now, awaited)
         {
             (self.awaits_files, self.evidence) = (None, now);
+            self.changed(now);
+            self.load.is_served_anew();
+            self.waiting.are_served_anew();
             return Some(Decision::keep(format!("files are read ahead by {} KiB from now on", awaited.1)));
         }
         let seconds = (now - self.evidence).as_secs_f64();
@@ -565,6 +573,15 @@ impl Seekwise {
         }
     }
 
+    /// When there is enough more of the load to ask again, after an answer before which there was so much to spend: twice as much. Where
+    /// something is expected to gain and is not sure to, some more may decide it, if there is enough left for a question like this one.
+    fn asks_again(&self, answer: &Answer, now: Nanos, had_ns: f64) -> Nanos {
+        let is_unsure = |promise: &Promise| promise.gain > TOLERANCE && promise.gain <= promise.error && !promise.starves();
+        let is_open = answer.promises.iter().any(is_unsure) && self.credit_ns >= had_ns / 2.0;
+        let more = if is_open { MORE_IF_OPEN } else { MORE };
+        now + Nanos::from_secs_f64((more - 1.0) * (now - self.load.from).as_secs_f64()).max(WINDOW)
+    }
+
     /// Whether a scheduler that judges processes by how they begin would meet some that are late, and make of those that run already what they
     /// are not. A load that has processes begin for as long as it lasts is not waited for, nor one in which many do.
     fn comes_too_early(&self, setting: &Setting, now: Nanos) -> bool {
@@ -683,7 +700,7 @@ impl Controller for Seekwise {
         match event {
             Event::Queued(request) if request.is_sync() => self.waiting.queued(request),
             Event::Completed { request, at, .. } if request.is_sync() => {
-                let evidence = (self.in_force != self.default).then_some(self.evidence);
+                let evidence = (!self.is_as_found()).then_some(self.evidence);
                 self.waiting.completed(request, *at, evidence);
             }
             _ => {}
@@ -703,7 +720,7 @@ impl Controller for Seekwise {
             self.waiting.are_served_anew();
             return Decision::keep("settling");
         }
-        if self.in_force != self.default
+        if !self.is_as_found()
             && let Some(starving) = self.waiting.starving(now)
         {
             let back = self.pending.as_ref().map_or(self.default, |pending| pending.from);
@@ -737,9 +754,10 @@ impl Controller for Seekwise {
         if now < self.asks {
             return Decision::keep("nothing new to ask");
         }
+        let before_ns = self.credit_ns;
         match self.ask(now, plant) {
             Ok(answer) => {
-                self.asks = now + (now - self.load.from).max(WINDOW);
+                self.asks = self.asks_again(&answer, now, before_ns);
                 self.decide_by(answer, now, plant)
             }
             Err(reason) => match self.decide_by_promises(now).or_else(|| self.go_back_unknown(now)) {

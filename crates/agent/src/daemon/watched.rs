@@ -31,7 +31,7 @@ const LOOKS_FOR_OTHERS: Nanos = Nanos(1_000_000_000);
 /// What a controller thought lately: that there is nothing new comes after each thought.
 const MOST_THOUGHTS: usize = 4;
 /// Processor time for the first decisions about a device, in milliseconds: with a small budget it is all there only after a while again.
-const SAVED_MS: i64 = 300;
+const SAVED_MS: i64 = 1_000;
 /// Settings that are chosen among because they served a load of the device that was learned under.
 const MOST_KNOWN: usize = 16;
 /// Candidates of an entry.

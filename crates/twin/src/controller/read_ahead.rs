@@ -59,6 +59,13 @@ impl Seekwise {
         if is > was { more > less } else { less > more }
     }
 
+    /// Whether all are served as they were found to be: by what was in force at first, or until files are opened anew by the same with another
+    /// read-ahead.
+    pub(super) fn is_as_found(&self) -> bool {
+        let (found, setting) = (&self.arms[self.default].setting, self.setting());
+        self.in_force == self.default || self.awaits_files.is_some() && differ_by_read_ahead(setting, found)
+    }
+
     /// Whether what is measured tells of the difference to this: files from before are read as before, which tells neither for nor against
     /// another read-ahead.
     pub(super) fn compares_with(&self, other: &Arm) -> bool {

@@ -132,6 +132,42 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
 }
 
 #[test]
+fn another_read_ahead_interrupts_no_measurement_and_takes_no_blame() {
+    let mut controller = knowing(&[]);
+    controller.arms.push(Arm::new(setting("deadline read_ahead_kb=1024")));
+    controller.found_read_ahead_kib = Some(128);
+    controller.default = controller.in_force;
+    let (cfq, wider, at) = (controller.arm_of(&setting("cfq")).unwrap(), controller.arms.len() - 1, Nanos::from_millis(5_000));
+    controller.put(at, wider, String::new());
+    assert!(controller.evidence == Nanos::ZERO && controller.changes.is_empty() && !controller.is_settling);
+    assert!(controller.is_as_found(), "no file was opened since");
+    controller.awaits_files = None;
+    assert!(!controller.is_as_found());
+    controller.put(at, cfq, String::new());
+    assert!(controller.evidence == at && controller.changes == [at] && controller.is_settling && !controller.is_as_found());
+}
+
+#[test]
+fn the_twin_is_asked_again_soon_where_it_expects_much_and_is_not_sure() {
+    let mut controller = knowing(&[]);
+    let seconds = |seconds: u64| Nanos::from_millis(1_000 * seconds);
+    let asks = |controller: &Seekwise, gain: f64, error: f64, at: u64| {
+        let setting = setting("cfq");
+        let promises = vec![Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error }];
+        let in_force = Served { throughput: 1.0, response_s: 1.0, fairness: 1.0, starves: false };
+        let answer = Answer { streams: Vec::new(), in_force, off: 0.0, promises, requests: 0 };
+        controller.asks_again(&answer, seconds(at), 1e9)
+    };
+    controller.credit_ns = 6e8;
+    assert_eq!(asks(&controller, 0.8, 0.84, 8), seconds(10));
+    assert_eq!(asks(&controller, 0.8, 0.84, 2), seconds(3), "not before there is another window");
+    assert_eq!(asks(&controller, 0.8, 0.4, 8), seconds(16), "it is sure");
+    assert_eq!(asks(&controller, 0.01, 0.02, 8), seconds(16), "that would make no difference");
+    controller.credit_ns = 4e8;
+    assert_eq!(asks(&controller, 0.8, 0.84, 8), seconds(16), "another question would be worse");
+}
+
+#[test]
 fn a_read_ahead_is_free_to_try_unless_it_is_the_one_that_was_found() {
     let mut controller = knowing(&[]);
     controller.found_read_ahead_kib = Some(128);
