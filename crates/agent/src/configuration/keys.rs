@@ -134,7 +134,7 @@ const OF_PROGRAM: &[Key<Put>] = &[
     Key {
         name: "budget_permille",
         default: "4",
-        doc: "Processor time for watching each device and for trials, in thousandths of a core, beside 0.3 s for the first decisions.",
+        doc: "Processor time for watching each device and for trials, in thousandths of a core, beside 1 s for the first decisions.",
         read: |value| {
             let permille = number(value, 1..=1000)?;
             Ok(Box::new(move |configuration| configuration.budget_permille = permille))
