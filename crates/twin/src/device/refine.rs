@@ -11,10 +11,11 @@ use sim::device::Device;
 use super::access::Access;
 use super::replay::{self, Responses};
 
-/// So many accesses are enough; more would cost more than they tell. They are taken from everywhere, in parts that are long beside what a
-/// drive remembers: what is seen last shows one side of a device, as readers that disturb each other do of the rate of its media.
+/// So many accesses are enough; more would cost more than they tell. The latest are the most like what comes, and may show one side of a
+/// device alone, as readers that disturb each other do not show the rate of its media. So there are parts from before, long beside what a
+/// drive remembers.
 pub const MOST: usize = 1_200;
-const PARTS: usize = 4;
+const PARTS: usize = 2;
 /// A step must gain this part of the distance: less is chance.
 const ENOUGH: f64 = 0.01;
 /// Sizes of steps, as parts of what a move moves; and how often a move that helps is made again.
@@ -77,14 +78,16 @@ pub fn distance_of(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn De
     Some(distance(accesses, &classes, &replay::responses(&mut *build(most)?, accesses)))
 }
 
-/// [`MOST`] of them at most, in [`PARTS`] that lie evenly apart; the last is the latest.
+/// [`MOST`] of them at most: half of those are the latest, the others [`PARTS`] from before that lie evenly apart.
 fn spread(accesses: &[Access]) -> Cow<'_, [Access]> {
-    let Some(left_out) = accesses.len().checked_sub(MOST).filter(|left_out| *left_out > 0) else { return accesses.into() };
-    let part = |number: usize| {
-        let begin = number * (MOST / PARTS) + number * left_out / (PARTS - 1);
-        &accesses[begin..][..MOST / PARTS]
-    };
-    (0..PARTS).flat_map(part).copied().collect()
+    if accesses.len() <= MOST {
+        return accesses.into();
+    }
+    let (before, latest) = accesses.split_at(accesses.len() - MOST / 2);
+    let length = MOST / 2 / PARTS;
+    let apart = (before.len() - length) / PARTS;
+    let parts = (0..PARTS).flat_map(|number| &before[number * apart..][..length]);
+    parts.chain(latest).copied().collect()
 }
 
 /// The class of flushes.
@@ -149,13 +152,11 @@ mod tests {
         };
         let all: Vec<Access> = (0..5_001).map(access).collect();
         let places: Vec<u64> = spread(&all).iter().map(|access| access.lba).collect();
-        let part = MOST / PARTS;
         assert_eq!(places.len(), MOST);
         assert_eq!((places[0], places[MOST - 1]), (0, 5_000));
-        for (number, part) in places.chunks(part).enumerate() {
-            assert!(part.windows(2).all(|two| two[1] == two[0] + 1), "part {number} is in a row");
-            assert!(number == 0 || part[0] >= places[number * part.len() - 1] + 1_000, "part {number} is far from the one before");
-        }
+        let breaks: Vec<usize> = (1..MOST).filter(|&index| places[index] != places[index - 1] + 1).collect();
+        assert_eq!(breaks, [MOST / 4, MOST / 2], "two parts from before, and the latest");
+        assert!(breaks.iter().all(|&index| places[index] > places[index - 1] + 1_000), "far apart: {places:?}");
         assert_eq!(spread(&all[..MOST]).len(), MOST);
     }
 }
