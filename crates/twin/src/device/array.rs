@@ -14,7 +14,7 @@ use sim::profile::{DeviceOptions, DeviceProfile, Profile, ProfileError};
 
 use super::access::Access;
 use super::findings::Finding;
-use super::refine::{distance_of, refine_with};
+use super::refine::{distance_before, distance_of, refine_with};
 use super::{hdd, members};
 
 /// Accesses that found others at the device, at least, as a share: with none an array is as a disk.
@@ -113,7 +113,15 @@ impl Array {
         let (disk, distance) =
             refine_with(self.disk.clone(), hdd::MOVES, accesses, |disk, at_once| with(disk).build(Some(at_once)));
         (self.disk, self.distance) = (disk, distance);
-        (self.judged() < CLEARLY * of_single).then_some(self)
+        (self.judged() < CLEARLY * of_single && !self.is_belied_by_what_was_before(single, accesses)).then_some(self)
+    }
+
+    /// Whether what was seen first speaks for the single disk: of several that disturb each other on one disk an array can serve what is seen
+    /// of them, and not what each got alone.
+    fn is_belied_by_what_was_before(&self, single: &hdd::Estimate, accesses: &[Access]) -> bool {
+        let of_array = distance_before(accesses, |at_once| self.build(Some(at_once)));
+        let of_single = distance_before(accesses, |at_once| single.build(Some(at_once)));
+        of_array.zip(of_single).is_some_and(|(array, single)| array > single)
     }
 
     /// The profile of a disk of it.

@@ -3,7 +3,6 @@
 //! Closer is judged class by class, as the calibration of profiles does it: among accesses alike, the sorted times of model and device
 //! are compared. So overheads of reads do not make up for those of writes, and chance (where the platter stood) matters less.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use sim::device::Device;
@@ -11,11 +10,10 @@ use sim::device::Device;
 use super::access::Access;
 use super::replay::{self, Responses};
 
-/// So many accesses are enough; more would cost more than they tell. The latest are the most like what comes, and may show one side of a
-/// device alone, as readers that disturb each other do not show the rate of its media. So there are parts from before, long beside what a
-/// drive remembers.
+/// The latest accesses are enough; more would cost more than they tell.
 pub const MOST: usize = 1_200;
-const PARTS: usize = 2;
+/// Fewer tell nothing that these do not.
+const FEWEST_BEFORE: usize = 100;
 /// A step must gain this part of the distance: less is chance.
 const ENOUGH: f64 = 0.01;
 /// Sizes of steps, as parts of what a move moves; and how often a move that helps is made again.
@@ -70,24 +68,21 @@ pub fn refine_with<E: Clone>(
     (estimate, least)
 }
 
-/// How far a device is from these accesses; `None` if there can be none.
+/// How far a device is from the latest of these accesses; `None` if there can be none.
 pub fn distance_of(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
-    let accesses = &spread(accesses);
+    distance_of_all(&accesses[accesses.len().saturating_sub(MOST)..], build)
+}
+
+/// The same of the first of those to which nothing was moved, as far as they show another side of the device: `None` if they are few.
+pub fn distance_before(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
+    let before = accesses.len().saturating_sub(MOST).min(MOST / 2);
+    if before < FEWEST_BEFORE { None } else { distance_of_all(&accesses[..before], build) }
+}
+
+fn distance_of_all(accesses: &[Access], build: impl Fn(u32) -> Option<Box<dyn Device>>) -> Option<f64> {
     let classes: Vec<u8> = accesses.iter().map(class).collect();
     let most = accesses.iter().map(|access| access.others + 1).max().unwrap_or(1);
     Some(distance(accesses, &classes, &replay::responses(&mut *build(most)?, accesses)))
-}
-
-/// [`MOST`] of them at most: half of those are the latest, the others [`PARTS`] from before that lie evenly apart.
-fn spread(accesses: &[Access]) -> Cow<'_, [Access]> {
-    if accesses.len() <= MOST {
-        return accesses.into();
-    }
-    let (before, latest) = accesses.split_at(accesses.len() - MOST / 2);
-    let length = MOST / 2 / PARTS;
-    let apart = (before.len() - length) / PARTS;
-    let parts = (0..PARTS).flat_map(|number| &before[number * apart..][..length]);
-    parts.chain(latest).copied().collect()
 }
 
 /// The class of flushes.
@@ -129,34 +124,4 @@ fn distance(accesses: &[Access], classes: &[u8], responses: &Responses) -> f64 {
         all += device.iter().sum::<f64>();
     }
     off / all.max(1e-9)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_replayed_is_from_everywhere_and_the_latest_is_among_it() {
-        let access = |lba: u64| Access {
-            lba,
-            sectors: 8,
-            write: false,
-            arrival: lba,
-            dispatched: lba,
-            completed: lba,
-            flush: None,
-            others: 0,
-            before: None,
-            follows: None,
-            may_hit: false,
-        };
-        let all: Vec<Access> = (0..5_001).map(access).collect();
-        let places: Vec<u64> = spread(&all).iter().map(|access| access.lba).collect();
-        assert_eq!(places.len(), MOST);
-        assert_eq!((places[0], places[MOST - 1]), (0, 5_000));
-        let breaks: Vec<usize> = (1..MOST).filter(|&index| places[index] != places[index - 1] + 1).collect();
-        assert_eq!(breaks, [MOST / 4, MOST / 2], "two parts from before, and the latest");
-        assert!(breaks.iter().all(|&index| places[index] > places[index - 1] + 1_000), "far apart: {places:?}");
-        assert_eq!(spread(&all[..MOST]).len(), MOST);
-    }
 }
