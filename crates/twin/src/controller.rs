@@ -4,7 +4,7 @@
 //! window of 1 s ─▶ another load? ──yes─▶ recall what served one like it
 //!                    │ no
 //!                    ▼
-//!      2, 4, 8 … windows of a load: ask the twin ─▶ sure to gain? ──no─▶ leave it alone
+//!      2, 4, 8 … windows of a load: ask the twin ─▶ sure to gain? ──no─▶ leave it alone; sooner again if a gain is expected
 //!                    ▲                                      │ yes
 //!                    └── back, or stay ◀── as promised? ◀───┘
 //! ```
@@ -354,7 +354,13 @@ impl Seekwise {
         let seconds = (now - self.evidence).as_secs_f64();
         let pending = self.pending.clone().filter(|pending| self.compares_with(&self.arms[pending.from]));
         let measured = self.measure(now, tags);
-        self.arms[self.in_force].measured = measured.or(self.arms[self.in_force].measured);
+        let known = measured.or(self.arms[self.in_force].measured);
+        self.arms[self.in_force].measured = known;
+        if self.awaits_files.is_some() {
+            // Until files are opened those with another read-ahead would serve alike.
+            let setting = self.setting().clone();
+            self.arms.iter_mut().filter(|arm| differ_by_read_ahead(&arm.setting, &setting)).for_each(|arm| arm.measured = known);
+        }
         let Some(measured) = measured.filter(|_| seconds >= JUDGED_S.0) else {
             return pending.map(|_| Decision::keep(format!("waiting for what comes of {}", self.setting())));
         };

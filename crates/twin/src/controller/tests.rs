@@ -120,6 +120,9 @@ fn another_read_ahead_is_judged_only_once_files_are_opened_anew() {
         reads(&mut controller, second, 256);
         assert!(controller.compare(at(second + 1), 256).is_none(), "files are from before: it goes neither back nor on");
     }
+    let measured = |arm: usize| controller.arms[arm].measured.map(|measured| measured.scored);
+    assert!(measured(found).is_some() && measured(found) == measured(wider), "what was found serves no better than this");
+    controller.arms[found].measured = Some(Measured { scored: Scored::plain(100.0), variance: 0.0 });
     reads(&mut controller, 20, 2048);
     let decision = controller.compare(at(21), 256).unwrap();
     assert_eq!((decision.why.as_str(), controller.evidence), ("files are read ahead by 1024 KiB from now on", at(21)));

@@ -188,3 +188,46 @@ impl DeviceProfile for FittedArray {
         self.member.queue_policy(options)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use crate::Seen;
+    use crate::device::access;
+    use block::{Nanos, Op, Priority, Request};
+
+    /// What a disk was asked: one reader in order, each read served in so many ms, and then four that read far apart.
+    fn asked(alone_ms: f64) -> Vec<Access> {
+        let (mut now, mut places) = (Nanos::ZERO, [0_u64, 1 << 30, 2 << 30, 3 << 30]);
+        let mut waiting: Vec<(usize, Nanos)> = vec![(0, now)];
+        let read = |number: usize| {
+            if number == 600 {
+                waiting.extend((1..4).map(|stream| (stream, now)));
+            }
+            let (stream, arrival) = waiting.remove(0);
+            let (op, sync, priority, lba) = (Op::Read, true, Priority::DEFAULT, places[stream]);
+            places[stream] += 256;
+            now += Nanos::from_secs_f64(if number < 600 { alone_ms } else { 8.0 + (number * 7 % 60) as f64 / 20.0 } / 1e3);
+            waiting.push((stream, now));
+            let request = Request { id: 0, stream: stream as u32, op, sync, priority, sectors: 256, lba, arrival };
+            Seen { request, dispatched: arrival, completed: now }
+        };
+        access::accesses(&(0..600 + 1_300).map(read).collect::<Vec<Seen>>())
+    }
+
+    #[test]
+    fn an_array_that_cannot_have_served_what_was_seen_first_is_none() {
+        const SECTORS: u64 = 1 << 33;
+        let accesses = asked(0.7);
+        let disk = hdd::estimate(&accesses, SECTORS);
+        // Of disks that are many times as slow.
+        let slow = hdd::estimate(&asked(9.0), SECTORS);
+        let array = Array::of(&slow, 1, 2, UNITS[0], 1_300).unwrap();
+        assert!(array.is_belied_by_what_was_before(&disk, &accesses));
+        let alike = Array::of(&disk, 1, 2, UNITS[0], 1_300).unwrap();
+        assert!(!alike.is_belied_by_what_was_before(&slow, &accesses), "it serves one reader as its disks do");
+        assert!(!array.is_belied_by_what_was_before(&disk, &accesses[700..]), "nothing was seen before");
+    }
+}
