@@ -105,11 +105,10 @@ const FOR_TRIALS: f64 = 0.1;
 /// A device is fitted to at most so many requests, taken from the times between so many changes of the setting or of the load.
 const MOST_FITTED: usize = 4_000;
 const MOST_PARTS: usize = 4;
-/// It is fitted anew where so many times as much was seen of it; and where the twin was off.
+/// It is fitted anew, and the twin asked again, where so many times as much was seen; or so much more, where the twin was off, or not sure of
+/// what it expects to gain.
 const MORE: f64 = 2.0;
-const MORE_IF_OFF: f64 = 1.25;
-/// The twin is asked again where so many times as much was seen of the load, or this if it was not sure of what it expects to gain.
-const MORE_IF_OPEN: f64 = 1.25;
+const SOME_MORE: f64 = 1.25;
 /// A difference of this many standard errors is significant (95%).
 const SURE: f64 = 2.0;
 /// Not before the load ends.
@@ -302,11 +301,16 @@ impl Seekwise {
         // Another read-ahead changes nothing until files are opened: what was measured before is of the same load, served alike.
         if !differ_by_read_ahead(&setting, &self.arms[self.before].setting) {
             self.is_settling = true;
-            self.evidence = now;
-            self.changed(now);
-            self.load.is_served_anew();
+            self.serves_anew(now);
         }
         Decision::set(setting, why)
+    }
+
+    /// From now on the load is served in another way.
+    fn serves_anew(&mut self, now: Nanos) {
+        self.evidence = now;
+        self.changed(now);
+        self.load.is_served_anew();
     }
 
     /// From now on requests show another side of the device.
@@ -345,9 +349,8 @@ impl Seekwise {
         if let Some(awaited) = self.awaits_files
             && self.files_are_opened_anew(now, awaited)
         {
-            (self.awaits_files, self.evidence) = (None, now);
-            self.changed(now);
-            self.load.is_served_anew();
+            self.awaits_files = None;
+            self.serves_anew(now);
             self.waiting.are_served_anew();
             return Some(Decision::keep(format!("files are read ahead by {} KiB from now on", awaited.1)));
         }
@@ -355,11 +358,11 @@ impl Seekwise {
         let pending = self.pending.clone().filter(|pending| self.compares_with(&self.arms[pending.from]));
         let measured = self.measure(now, tags);
         let known = measured.or(self.arms[self.in_force].measured);
-        self.arms[self.in_force].measured = known;
-        if self.awaits_files.is_some() {
-            // Until files are opened those with another read-ahead would serve alike.
-            let setting = self.setting().clone();
-            self.arms.iter_mut().filter(|arm| differ_by_read_ahead(&arm.setting, &setting)).for_each(|arm| arm.measured = known);
+        for arm in 0..self.arms.len() {
+            // Those that nothing measured tells apart from what is in force would have served alike.
+            if arm == self.in_force || !self.compares_with(&self.arms[arm]) {
+                self.arms[arm].measured = known;
+            }
         }
         let Some(measured) = measured.filter(|_| seconds >= JUDGED_S.0) else {
             return pending.map(|_| Decision::keep(format!("waiting for what comes of {}", self.setting())));
@@ -479,7 +482,7 @@ impl Seekwise {
         if let Some(device) = &self.device {
             // Where it is off, what counts is what was seen of this load: another one may have shown little of what matters now.
             let tells_more = match self.off {
-                Some(_) => of_load as f64 >= MORE_IF_OFF * device.of_load as f64,
+                Some(_) => of_load as f64 >= SOME_MORE * device.of_load as f64,
                 None => seen as f64 >= MORE * device.seen as f64,
             };
             if !tells_more || affordable < device.accesses.min(seen) / 2 {
@@ -584,7 +587,7 @@ impl Seekwise {
     fn asks_again(&self, answer: &Answer, now: Nanos, had_ns: f64) -> Nanos {
         let is_unsure = |promise: &Promise| promise.gain > TOLERANCE && promise.gain <= promise.error && !promise.starves();
         let is_open = answer.promises.iter().any(is_unsure) && self.credit_ns >= had_ns / 2.0;
-        let more = if is_open { MORE_IF_OPEN } else { MORE };
+        let more = if is_open { SOME_MORE } else { MORE };
         now + Nanos::from_secs_f64((more - 1.0) * (now - self.load.from).as_secs_f64()).max(WINDOW)
     }
 

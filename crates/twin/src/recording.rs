@@ -42,6 +42,14 @@ impl Seen {
         Seen { request, dispatched: asked, completed: at }
     }
 
+    /// A read that somebody waits for, given to the device at once.
+    #[cfg(test)]
+    pub fn read(stream: StreamId, (lba, sectors): (u64, u32), arrival: Nanos, completed: Nanos) -> Seen {
+        let (op, priority) = (Op::Read, Priority::DEFAULT);
+        let request = Request { id: 0, stream, op, sync: true, priority, sectors, lba, arrival };
+        Seen { request, dispatched: arrival, completed }
+    }
+
     /// Whether it is a flush.
     pub fn is_flush(&self) -> bool {
         self.request.sectors == 0

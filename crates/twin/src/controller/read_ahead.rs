@@ -62,8 +62,7 @@ impl Seekwise {
     /// Whether all are served as they were found to be: by what was in force at first, or until files are opened anew by the same with another
     /// read-ahead.
     pub(super) fn is_as_found(&self) -> bool {
-        let (found, setting) = (&self.arms[self.default].setting, self.setting());
-        self.in_force == self.default || self.awaits_files.is_some() && differ_by_read_ahead(setting, found)
+        self.in_force == self.default || !self.compares_with(&self.arms[self.default])
     }
 
     /// Whether what is measured tells of the difference to this: files from before are read as before, which tells neither for nor against

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::Seen;
     use crate::device::access;
-    use block::{Nanos, Op, Priority, Request};
+    use block::Nanos;
 
     /// What a disk was asked: one reader in order, each read served in so many ms, and then four that read far apart.
     fn asked(alone_ms: f64) -> Vec<Access> {
@@ -207,12 +207,11 @@ mod tests {
                 waiting.extend((1..4).map(|stream| (stream, now)));
             }
             let (stream, arrival) = waiting.remove(0);
-            let (op, sync, priority, lba) = (Op::Read, true, Priority::DEFAULT, places[stream]);
+            let lba = places[stream];
             places[stream] += 256;
             now += Nanos::from_secs_f64(if number < 600 { alone_ms } else { 8.0 + (number * 7 % 60) as f64 / 20.0 } / 1e3);
             waiting.push((stream, now));
-            let request = Request { id: 0, stream: stream as u32, op, sync, priority, sectors: 256, lba, arrival };
-            Seen { request, dispatched: arrival, completed: now }
+            Seen::read(stream as u32, (lba, 256), arrival, now)
         };
         access::accesses(&(0..600 + 1_300).map(read).collect::<Vec<Seen>>())
     }

@@ -171,7 +171,6 @@ mod tests {
 
     use std::collections::BTreeSet;
 
-    use block::{Op, Priority, Request};
     use sim::run::{Flushed, Transferred};
 
     use super::*;
@@ -181,8 +180,7 @@ mod tests {
 
     /// A read of 8 sectors, as far as it is seen.
     fn seen(stream: u32, lba: u64, arrival: Nanos, completed: Nanos) -> Seen {
-        let request = Request { id: 0, stream, op: Op::Read, sync: true, priority: Priority::DEFAULT, sectors: 8, lba, arrival };
-        Seen { request, dispatched: arrival, completed }
+        Seen::read(stream, (lba, 8), arrival, completed)
     }
 
     /// Two streams that read in order, each answered after 4 ms and asking again after 6.

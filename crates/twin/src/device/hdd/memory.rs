@@ -317,7 +317,7 @@ mod tests {
     use super::*;
     use crate::Seen;
     use crate::device::access;
-    use block::{Nanos, Op, Priority, Request};
+    use block::Nanos;
 
     /// Two streams that read each in turn and in order, 64 KiB and now and then so many sectors, each read served in this time in ms.
     fn in_turn(other_sectors: u32, service_ms: impl Fn(u64, u32) -> f64) -> Vec<Access> {
@@ -329,11 +329,9 @@ mod tests {
                 let sectors = if number % 5 < 2 { other_sectors } else { 128 };
                 let lba = next[stream];
                 next[stream] += u64::from(sectors);
-                let (op, sync, priority) = (Op::Read, true, Priority::DEFAULT);
-                let request = Request { id: 0, stream: stream as u32, op, sync, priority, sectors, lba, arrival: now };
-                let dispatched = now;
+                let arrival = now;
                 now += Nanos::from_secs_f64(service_ms(number, sectors) / 1e3);
-                Seen { request, dispatched, completed: now }
+                Seen::read(stream as u32, (lba, sectors), arrival, now)
             })
             .collect();
         access::accesses(&seen)

@@ -64,7 +64,7 @@ mod tests {
     use crate::Seen;
     use crate::device::access;
     use crate::device::hdd::tracks::Tracks;
-    use block::{Nanos, Op, Priority, Request};
+    use block::Nanos;
 
     /// Four streams that read each in order, one request at a time; each read takes this long in ms. `next` says who of those that wait is
     /// served: the first in the list waits longest.
@@ -77,11 +77,9 @@ mod tests {
                 let (stream, arrival) = waiting.remove(next(number));
                 let lba = places[stream as usize];
                 places[stream as usize] += 256;
-                let (op, sync, priority) = (Op::Read, true, Priority::DEFAULT);
-                let request = Request { id: 0, stream, op, sync, priority, sectors: 256, lba, arrival };
                 now += Nanos::from_secs_f64((took_ms + 0.01 * (number % 60) as f64) / 1e3);
                 waiting.push((stream, now));
-                Seen { request, dispatched: arrival, completed: now }
+                Seen::read(stream, (lba, 256), arrival, now)
             })
             .collect();
         let accesses = access::accesses(&seen);
