@@ -125,6 +125,7 @@ fn every_request_of_fio_is_captured_with_its_sectors_its_process_and_its_times()
     }
     let device = Loop::new();
     let trace = device.file("trace.parquet");
+    fs::write(format!("/sys/block/{}/queue/scheduler", device.name()), "none").unwrap();
     let child =
         captures(&["trace", "capture", &device.path, "--requests", "3000", "--seconds", "30", "--output", trace.to_str().unwrap()]);
     let log = device.file("log");
@@ -160,6 +161,10 @@ fn every_request_of_fio_is_captured_with_its_sectors_its_process_and_its_times()
     let info: Value = serde_json::from_str(&succeeds(&["trace", "info", trace.to_str().unwrap(), "--json"])).unwrap();
     assert_eq!(info["recorded_response"]["requests"], 3000, "all were answered");
     assert_eq!((&info["stream_count"], &info["streams"][0]["name"]), (&Value::from(1), &Value::from("fio")));
+    let recorded = &info["recorded_device"];
+    assert_eq!((&recorded["capacity_sectors"], &recorded["scheduler"]), (&Value::from((64 << 20) / 512), &Value::from("none")));
+    let advice: Value = serde_json::from_str(&succeeds(&["advise", trace.to_str().unwrap(), "--json"])).unwrap();
+    assert_eq!(advice["in_force"], "none", "the trace says what was in force");
     // fio sees more: its own way into the kernel and back.
     let mean = |direction: &str| report["jobs"][0][direction]["lat_ns"]["mean"].as_f64().unwrap() / 1e6;
     let (seen, slowest) = (info["recorded_response"]["mean_ms"].as_f64().unwrap(), mean("read").max(mean("write")));

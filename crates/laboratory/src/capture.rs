@@ -10,7 +10,7 @@ use std::io;
 use block::{Nanos, Request, StreamId};
 use learn::Event;
 use sim::trace::write::{About, Field, Losses, Out, OutputFormat, TraceWriter};
-use sim::trace::{TraceError, TraceReader, TraceRequest};
+use sim::trace::{RecordedDevice, TraceError, TraceReader, TraceRequest};
 
 /// How many requests may wait to be written behind one that is not answered; then it is written without an answer. 28 MB.
 const MOST_WAITING: usize = 1 << 18;
@@ -52,6 +52,7 @@ struct Waiting {
 /// Names of what is in the trace. It is read from nowhere.
 struct Names {
     device: String,
+    recorded: Option<RecordedDevice>,
     streams: BTreeMap<StreamId, String>,
 }
 
@@ -67,6 +68,10 @@ impl TraceReader for Names {
     fn device_name(&self, _device: u32) -> Option<&str> {
         Some(&self.device)
     }
+
+    fn recorded_device(&self) -> Option<&RecordedDevice> {
+        self.recorded.as_ref()
+    }
 }
 
 impl Capture {
@@ -79,7 +84,7 @@ impl Capture {
             writer: (format.create)(out, about)?,
             losses: Losses::of(format),
             waiting: VecDeque::new(),
-            names: Names { device: device.to_owned(), streams: BTreeMap::new() },
+            names: Names { device: device.to_owned(), recorded: about.device.clone(), streams: BTreeMap::new() },
             begins: None,
             captured: Captured::default(),
         })

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use agent::advice::{ASKED_FOR, Watched, of_counters, unseen};
-use agent::plant;
 use agent::sysfs::Sysfs;
 use agent::topology::Device;
 use anyhow::{Context, bail, ensure};
@@ -30,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE|ARRAY")]
     disk: Option<String>,
     /// The scheduler that was in force when the trace was recorded, or under which the load is run first, optionally with tunables
-    /// [default: mq-deadline; of a block device what it has]
+    /// [default: what the trace says itself, else mq-deadline; of a block device what it has]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     scheduler: Option<String>,
     /// How long a block device is watched [default: 30]
@@ -64,7 +63,7 @@ const WATCHED_SECONDS: u32 = 30;
 /// Runs the command.
 pub fn run(args: Args) -> anyhow::Result<()> {
     args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
-    let mut in_force = regime::scheduler(args.scheduler.as_deref().unwrap_or(regime::FOUND))?;
+    let in_force = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
     let mut experiment = args.load.experiment(args.disk.as_deref());
     let terminal = Terminal::default();
     let named = capture::named(&experiment.load);
@@ -83,18 +82,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         None => None,
     };
-    if let Some((device, watched)) = &watched {
+    if let Some((_, watched)) = &watched {
         experiment.load = watched.file.path().to_owned();
-        if args.scheduler.is_none() {
-            in_force = plant::in_force(&Sysfs::real(), &device.name);
-        }
     }
     let usual = if watched.is_some() { OF_A_DEVICE } else { CANDIDATES };
     experiment.candidates = if args.candidates.is_empty() { vec![usual.to_owned()] } else { args.candidates };
-    let capacity_sectors = watched.as_ref().map(|(device, _)| device.size_sectors);
-    let read_ahead_kib = watched.as_ref().and_then(|(device, _)| plant::read_ahead_kib(&Sysfs::real(), &device.name));
-    let names_disk = args.disk.is_some();
-    let wanted = Wanted { experiment, names_disk, device: args.device, capacity_sectors, read_ahead_kib, in_force };
+    let wanted = Wanted { experiment, names_disk: args.disk.is_some(), device: args.device, in_force };
     let mut advice = advise(&wanted, Crew::new(&terminal, args.load.threads()))?;
     if let Some((device, watched)) = &watched {
         watched.describe(device, "told otherwise", &mut advice);

@@ -194,7 +194,7 @@ impl Real for BlockDevice {
     fn record(&mut self, file: &Path) -> anyhow::Result<bool> {
         let Some(device) = &self.observed else { return Ok(false) };
         let out = fs::File::create(file).with_context(|| file.display().to_string())?;
-        let capture = agent::advice::to_store(out, device, &capture::program())?;
+        let capture = agent::advice::to_store(out, (&Sysfs::real(), device), &capture::program())?;
         self.recording = Some(Background::begin(Tracepoints::open(&Sysfs::real(), device)?, capture));
         Ok(true)
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use block::{Nanos, Op, Priority, PriorityClass, StreamId};
 use proptest::prelude::*;
 use sim::trace::write::{self, About, Field, Losses};
-use sim::trace::{OpenOptions, TraceError, TraceReader, TraceRequest, open};
+use sim::trace::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest, open};
 use tempfile::TempDir;
 
 /// Requests with the names of their streams and devices.
@@ -41,7 +41,7 @@ impl TraceReader for Trace {
 
 fn write_trace(trace: &Trace, format: &str, path: &Path) {
     let format = write::named(format).expect("a format that is written");
-    let about = About { program: "seekwise test".into(), source: "a test".into() };
+    let about = About { program: "seekwise test".into(), source: "a test".into(), device: None };
     let mut writer = (format.create)(Box::new(BufWriter::new(fs::File::create(path).unwrap())), &about).unwrap();
     for request in &trace.requests {
         writer.write(request, trace).unwrap();
@@ -370,8 +370,31 @@ fn what_is_no_store_is_refused_with_a_reason() {
     }
 }
 
-/// A store as a dataframe library might make it.
-fn foreign(path: &Path, version: Option<&str>, rows: &[(i64, i64, i64)]) {
+#[test]
+fn a_store_tells_of_the_device_that_was_recorded() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("trace");
+    let known = RecordedDevice {
+        capacity_sectors: Some(1 << 33),
+        scheduler: Some("bfq:low_latency=0".to_owned()),
+        read_ahead_kib: Some(128),
+    };
+    for device in [Some(known), Some(RecordedDevice { scheduler: Some("none".to_owned()), ..RecordedDevice::default() }), None] {
+        let about = About { device: device.clone(), ..About::default() };
+        let format = write::named("parquet").unwrap();
+        let writer = (format.create)(Box::new(BufWriter::new(fs::File::create(&path).unwrap())), &about).unwrap();
+        writer.finish().unwrap();
+        assert_eq!(open(&path, &OpenOptions::default()).unwrap().reader.recorded_device(), device.as_ref());
+    }
+    for (key, value) in [("seekwise.device.capacity_sectors", "-1"), ("seekwise.device.read_ahead_kib", "4294967296")] {
+        foreign(&path, Some((key, value)), &[(0, 0, 8)]);
+        let error = open(&path, &OpenOptions::default()).err().expect("no number").to_string();
+        assert!(error.contains(&format!("{key} is \"{value}\", not a whole number")), "{error}");
+    }
+}
+
+/// A store as a dataframe library might make it, with a pair of metadata.
+fn foreign(path: &Path, pair: Option<(&str, &str)>, rows: &[(i64, i64, i64)]) {
     use parquet::data_type::{BoolType, Int64Type};
     use parquet::file::metadata::KeyValue;
     use parquet::file::properties::WriterProperties;
@@ -380,7 +403,7 @@ fn foreign(path: &Path, version: Option<&str>, rows: &[(i64, i64, i64)]) {
     let schema = "message schema { optional int64 lba; required boolean is_read; required double other;
         optional int64 arrival_ns; required int64 sectors; }";
     let schema = parquet::schema::parser::parse_message_type(schema).unwrap();
-    let pair = version.map(|version| vec![KeyValue::new("seekwise.trace.version".into(), version.to_owned())]);
+    let pair = pair.map(|(key, value)| vec![KeyValue::new(key.to_owned(), value.to_owned())]);
     let properties = WriterProperties::builder().set_key_value_metadata(pair).build();
     let mut file = SerializedFileWriter::new(fs::File::create(path).unwrap(), Arc::new(schema), Arc::new(properties)).unwrap();
     let mut group = file.next_row_group().unwrap();
@@ -439,7 +462,7 @@ fn a_bad_value_is_named_with_its_row_or_passed_over_when_asked() {
 fn a_store_of_another_version_is_refused() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("later");
-    foreign(&path, Some("2"), &[(0, 10, 8)]);
+    foreign(&path, Some(("seekwise.trace.version", "2")), &[(0, 10, 8)]);
     let error = open(&path, &OpenOptions::default()).err().unwrap().to_string();
     assert!(error.contains("\"2\"") && error.contains("\"1\""), "{error}");
 }

@@ -484,11 +484,9 @@ impl Question<'_> {
 /// not what to expect.
 fn repeat(promises: &mut [Promise], current: &Setting, mut again: impl FnMut(&Setting) -> Option<Promise>) {
     let mut repeated: Vec<Setting> = Vec::new();
-    let sure = |promise: &Promise| promise.gain - promise.error;
     loop {
-        let others = promises.iter_mut().filter(|promise| promise.setting != *current && !promise.starves());
-        let sure_ones = others.filter(|promise| sure(promise) > merit::TOLERANCE);
-        let best = sure_ones.max_by(|a, b| sure(a).total_cmp(&sure(b)));
+        let sure_ones = promises.iter_mut().filter(|promise| promise.setting != *current && promise.is_sure());
+        let best = sure_ones.min_by(|a, b| a.surest_first(b));
         let Some(first) = best.filter(|promise| !repeated.contains(&promise.setting)) else { break };
         repeated.push(first.setting.clone());
         if let Some(second) = again(&first.setting) {

@@ -400,7 +400,7 @@ impl Seekwise {
             percent(pending.promise.gain)
         );
         // What is far less than was promised is not what the twin had in mind: it is asked again.
-        let is_less = gain > 0.0 && gain + error < pending.promise.gain - pending.promise.error;
+        let is_less = gain > 0.0 && gain + error < pending.promise.sure_gain();
         if gain > SURE * error || is_less || seconds >= JUDGED_S.1 {
             self.promises.note(&pending.promise, gain);
             self.pending = None;
@@ -551,7 +551,7 @@ impl Seekwise {
         let in_force = self.setting();
         let pays = |promise: &Promise| {
             let costs_s = plant.switching_time(in_force, &promise.setting).as_secs_f64();
-            let sure = if self.is_free_to_try(&promise.setting) { promise.gain } else { promise.gain - promise.error };
+            let sure = if self.is_free_to_try(&promise.setting) { promise.gain } else { promise.sure_gain() };
             let arm = self.arm_of(&promise.setting).filter(|&arm| self.arms[arm].again <= now && arm != self.in_force)?;
             let is_sure = promise.gain > TOLERANCE && sure * goes_on_s > costs_s;
             (is_sure && !promise.starves()).then_some((arm, sure))
@@ -583,9 +583,13 @@ impl Seekwise {
     }
 
     /// When there is enough more of the load to ask again, after an answer before which there was so much to spend: twice as much. Where
-    /// something is expected to gain and is not sure to, some more may decide it, if there is enough left for a question like this one.
+    /// something that may be tried is expected to gain and is not sure to, some more may decide it, if there is enough left for a question like
+    /// this one.
     fn asks_again(&self, answer: &Answer, now: Nanos, had_ns: f64) -> Nanos {
-        let is_unsure = |promise: &Promise| promise.gain > TOLERANCE && promise.gain <= promise.error && !promise.starves();
+        let may_be_tried = |promise: &Promise| self.arm_of(&promise.setting).is_some_and(|arm| self.arms[arm].again <= now);
+        let is_unsure = |promise: &Promise| {
+            promise.gain > TOLERANCE && promise.sure_gain() <= 0.0 && !promise.starves() && may_be_tried(promise)
+        };
         let is_open = answer.promises.iter().any(is_unsure) && self.credit_ns >= had_ns / 2.0;
         let more = if is_open { SOME_MORE } else { MORE };
         now + Nanos::from_secs_f64((more - 1.0) * (now - self.load.from).as_secs_f64()).max(WINDOW)
@@ -613,9 +617,9 @@ impl Seekwise {
             let is_untried = arm != self.in_force && self.arms[arm].measured.is_none() && self.arms[arm].again <= now;
             let promise = self.promises.trusted(promise, true);
             let promise = Promise { gain: promise.gain - came, error: promise.error * unsure, ..promise };
-            (is_untried && !promise.starves() && promise.gain - promise.error > TOLERANCE).then_some((arm, promise))
+            (is_untried && promise.is_sure()).then_some((arm, promise))
         });
-        let (arm, promise) = more.max_by(|a, b| (a.1.gain - a.1.error).total_cmp(&(b.1.gain - b.1.error)))?;
+        let (arm, promise) = more.min_by(|a, b| a.1.surest_first(&b.1))?;
         let why = format!(
             "{} was promised to be {} under {}, give or take {:.0}%, and was not tried",
             promise.setting,

@@ -4,6 +4,8 @@ mod counted;
 mod files;
 mod watched;
 
+use std::path::Path;
+
 use anyhow::ensure;
 use block::Nanos;
 use laboratory::advice::{Wanted, advise};
@@ -15,11 +17,10 @@ use serde::Serialize;
 
 pub use counted::of_counters;
 pub use files::{sysctl, tuned, udev};
-pub use watched::{Watched, captured, to_store, unseen};
+pub use watched::{Watched, about, captured, to_store, unseen};
 
 use crate::configuration::wwid;
 use crate::daemon::history::id;
-use crate::plant;
 use crate::sysfs::Sysfs;
 use crate::topology::Device;
 
@@ -60,13 +61,15 @@ pub struct Asks {
 }
 
 impl Asks {
-    fn experiment(&self, load: &std::path::Path) -> Experiment {
-        Experiment {
+    /// Of a recording.
+    fn wanted(&self, recording: &Path, in_force: Option<Setting>) -> Wanted {
+        let experiment = Experiment {
             candidates: self.candidates.iter().map(ToString::to_string).collect(),
             preference: Some(self.preference),
             // No disk is named: the times are taken as they were recorded.
-            ..Experiment::of_jobs(load, "")
-        }
+            ..Experiment::of_jobs(recording, "")
+        };
+        Wanted { experiment, names_disk: false, device: None, in_force }
     }
 }
 
@@ -89,31 +92,20 @@ pub fn of_device(
         let advice = of_counters((sysfs, device), name, (lasts, why), (&of_queue, asks.preference), crew.monitor)?;
         return Ok(piece(name, wwid(sysfs, name), advice));
     }
-    let in_force = plant::in_force(sysfs, name);
     let program = format!("seekwise-agent {}", env!("CARGO_PKG_VERSION"));
     let watched = Watched::of((sysfs, device), name, lasts, &program, crew.monitor)?;
     watched.expect_requests(name, crew.monitor)?;
-    let wanted = Wanted {
-        experiment: asks.experiment(watched.file.path()),
-        names_disk: false,
-        device: None,
-        capacity_sectors: Some(device.size_sectors),
-        read_ahead_kib: plant::read_ahead_kib(sysfs, name),
-        in_force,
-    };
-    let mut advice = advise(&wanted, crew)?;
+    let mut advice = advise(&asks.wanted(watched.file.path(), None), crew)?;
     watched.describe(device, "named", &mut advice);
     Ok(piece(name, wwid(sysfs, name), advice))
 }
 
-/// Judges a recording.
+/// Judges a recording; `in_force` is what was in force then, where it does not say so itself.
 ///
 /// # Errors
 /// It cannot be read, or does not say how long requests took.
-pub fn of_recording(path: &std::path::Path, in_force: Setting, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
-    let experiment = asks.experiment(path);
-    let wanted = Wanted { experiment, names_disk: false, device: None, capacity_sectors: None, read_ahead_kib: None, in_force };
-    let advice = advise(&wanted, crew)?;
+pub fn of_recording(path: &Path, in_force: Option<Setting>, asks: &Asks, crew: Crew) -> anyhow::Result<Piece> {
+    let advice = advise(&asks.wanted(path, in_force), crew)?;
     let name = advice.load.clone();
     Ok(piece(&name, None, advice))
 }

@@ -8,10 +8,12 @@ use block::Nanos;
 use laboratory::Monitor;
 use laboratory::capture::Capture;
 use report::advice::Advice;
+use sim::trace::RecordedDevice;
 use sim::trace::write::{About, named};
 use terminal::Failed;
 
 use crate::observe::{Recorded, Tracepoints, Until, record};
+use crate::plant;
 use crate::sysfs::Sysfs;
 use crate::topology::Device;
 
@@ -40,10 +42,7 @@ impl Watched {
         let cannot_keep = "cannot keep what the device is asked";
         let file = tempfile::Builder::new().suffix(".parquet").tempfile().context(cannot_keep)?;
         let out = file.reopen().context(cannot_keep)?;
-        let format = named("parquet").context("the trace format parquet is missing")?;
-        let about = About { program: program.to_owned(), source: format!("/dev/{}", device.name) };
-        let capture =
-            Capture::begin(format, Box::new(BufWriter::new(out)), &about, &device.name).context("cannot write the trace")?;
+        let capture = to_store(out, (sysfs, device), program)?;
         let recorded = captured(sysfs, device, capture, Until { time: Some(lasts), requests: None }, monitor)?;
         Ok(Watched { file, recorded, lasts })
     }
@@ -98,10 +97,21 @@ pub fn unseen(sysfs: &Sysfs, device: &Device) -> Option<String> {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn to_store(out: File, device: &Device, program: &str) -> anyhow::Result<Capture> {
+pub fn to_store(out: File, (sysfs, device): (&Sysfs, &Device), program: &str) -> anyhow::Result<Capture> {
     let format = named("parquet").context("the trace format parquet is missing")?;
-    let about = About { program: program.to_owned(), source: format!("/dev/{}", device.name) };
+    let about = about(sysfs, device, program);
     Capture::begin(format, Box::new(BufWriter::new(out)), &about, &device.name).context("cannot write the trace")
+}
+
+/// What a trace of a device that `program` records says of itself.
+pub fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
+    let name = &device.name;
+    let recorded = RecordedDevice {
+        capacity_sectors: Some(device.size_sectors),
+        scheduler: Some(plant::in_force(sysfs, name).scheduler()),
+        read_ahead_kib: plant::read_ahead_kib(sysfs, name),
+    };
+    About { program: program.to_owned(), source: format!("/dev/{name}"), device: Some(recorded) }
 }
 
 /// Captures what a device is asked until then, as root.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use block::Nanos;
 use learn::controller::{Brief, Chosen, Evidence, Promise};
 use learn::experience::Experience;
-use learn::merit::{Scored, TOLERANCE};
+use learn::merit::Scored;
 use learn::search::GenePool;
 use learn::{Decided, Event, Setting, Steering};
 use twin::counters::ByCounters;
@@ -521,9 +521,8 @@ fn candidates(settings: &Settings, experience: &Experience, hands: &dyn Hands) -
 
 /// The best of what is surely better than what is in force.
 fn sure<'a>(evidence: &'a Evidence, in_force: &Setting) -> Option<&'a Promise> {
-    let counts =
-        |promise: &&Promise| promise.setting != *in_force && !promise.starves() && promise.gain - promise.error > TOLERANCE;
-    evidence.candidates.iter().filter(counts).max_by(|a, b| (a.gain - a.error).total_cmp(&(b.gain - b.error)))
+    let others = evidence.candidates.iter().filter(|promise| promise.setting != *in_force && promise.is_sure());
+    others.min_by(|a, b| a.surest_first(b))
 }
 
 /// A decision as an entry.

@@ -23,7 +23,7 @@ pub struct Args {
     /// Watch the device for so many seconds
     #[arg(long = "for", value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// The scheduler that was in force when the recording was made [default: mq-deadline]
+    /// The scheduler that was in force when the recording was made [default: what it says itself, else mq-deadline]
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]")]
     scheduler: Option<String>,
     /// Look at the device's counters alone, as where its requests may not be seen
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         if args.counters {
             bail!("--counters: is for a device; a recording has requests");
         }
-        let in_force = regime::scheduler(args.scheduler.as_deref().unwrap_or(regime::FOUND))?;
+        let in_force = args.scheduler.as_deref().map(regime::scheduler).transpose()?;
         let settings = configuration.for_all();
         let asks = Asks { candidates: settings.candidates.clone(), preference: settings.preference };
         of_recording(&path, in_force, &asks, crew)?

@@ -222,7 +222,7 @@ pub fn of_phase(samples: &[&Judged], in_force: &Setting) -> Vec<Promise> {
         })
     };
     let mut phase: Vec<Promise> = samples.first().map_or(Vec::new(), |first| first.promises.iter().filter_map(one).collect());
-    rank(&mut phase);
+    phase.sort_by(Promise::surest_first);
     phase
 }
 
@@ -245,13 +245,8 @@ pub fn of_all(phases: &[(f64, &[Promise])]) -> Vec<Promise> {
     }
     let everywhere = found.into_values().filter(|(count, _)| *count == phases.len());
     let mut all: Vec<Promise> = everywhere.map(|(_, promise)| promise).collect();
-    rank(&mut all);
+    all.sort_by(Promise::surest_first);
     all
-}
-
-/// What is worth most first: the gain less its error, and those that starve somebody behind all others.
-fn rank(promises: &mut [Promise]) {
-    promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then((b.gain - b.error).total_cmp(&(a.gain - a.error))));
 }
 
 #[cfg(test)]

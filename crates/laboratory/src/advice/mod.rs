@@ -15,7 +15,7 @@ mod phases;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context as _, bail, ensure};
 use learn::controller::Promise;
 use learn::experience::{FEWEST, Served, WINDOW};
 use learn::merit::{self, TOLERANCE, Tail};
@@ -23,11 +23,12 @@ use learn::window::Tally;
 use learn::{Preference, Setting};
 use report::advice::{Advice, Measured, SCHEMA, Verdict};
 use sim::trace::OpenOptions;
+use sim::trace::parquet::SCHEDULER_KEY;
 use twin::device::{self, Residual};
 
 use crate::Monitor;
 use crate::bench::tails;
-use crate::comparison::{Experiment, ReplayOptions, percent, promise as on_record};
+use crate::comparison::{Experiment, ReplayOptions, percent, promise as on_record, regime};
 use crate::pool::Crew;
 use crate::shipped;
 use asked::{Brain, Judged, MOST_JUDGED, Sample};
@@ -57,12 +58,8 @@ pub struct Wanted {
     pub names_disk: bool,
     /// Of several devices in a recording, this one.
     pub device: Option<u32>,
-    /// The size of the device that was recorded, if it is known.
-    pub capacity_sectors: Option<u64>,
-    /// How far its files were read ahead, in KiB, if it is known; else as Linux does if nobody says otherwise.
-    pub read_ahead_kib: Option<u32>,
-    /// What was in force, or is in force when it is run.
-    pub in_force: Setting,
+    /// What was in force, or is in force when it is run; else what the recording says, or what Linux gives a disk.
+    pub in_force: Option<Setting>,
 }
 
 /// Under what another setting was run, and what came of it.
@@ -98,7 +95,7 @@ impl Monitor for Unseen<'_> {
 /// # Errors
 /// Something of the input is wrong, a file cannot be read, or the work was interrupted.
 pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
-    let Wanted { experiment, in_force, .. } = wanted;
+    let Wanted { experiment, .. } = wanted;
     let mut candidates = experiment.candidates()?;
     let preference = experiment.preference.unwrap_or_default();
     let is_recorded = !wanted.names_disk && shipped::job_text(&experiment.load)?.is_none();
@@ -119,16 +116,17 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
         None => {
             let ReplayOptions { format, skip_bad, .. } = experiment.replay.clone();
             let options = OpenOptions { format, skip_bad };
-            let known = (wanted.capacity_sectors, wanted.read_ahead_kib);
-            Observed::recorded(&experiment.load, &options, wanted.device, known, crew.monitor)?
+            Observed::recorded(&experiment.load, &options, wanted.device, crew.monitor)?
         }
         Some((load, world)) => {
             crew.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
-            let observed = Observed::simulated(&**load, world, in_force, crew.monitor);
+            let in_force = wanted.in_force(None)?;
+            let observed = Observed::simulated(&**load, world, &in_force, crew.monitor);
             crew.monitor.end();
             observed?
         }
     };
+    let in_force = &wanted.in_force(observed.scheduler.as_deref())?;
     if !observed.seen.iter().any(|seen| seen.request.is_read_ahead()) {
         candidates.retain(|setting| setting.host.is_empty());
     }
@@ -193,6 +191,19 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
 }
 
 impl Wanted {
+    /// What is or was in force, where the recording says this.
+    fn in_force(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
+        let said = |text: &str| {
+            let of = || format!("{}: {SCHEDULER_KEY} {text:?}; --scheduler says what it was", self.experiment.load.display());
+            Setting::parse(text).with_context(of)
+        };
+        match (&self.in_force, recorded) {
+            (Some(setting), _) => Ok(setting.clone()),
+            (None, Some(text)) => said(text),
+            (None, None) => regime::scheduler(regime::FOUND),
+        }
+    }
+
     /// Refuses what only a run heeds.
     fn expect_recording(&self) -> anyhow::Result<()> {
         let Experiment { replay, queue_depth, queue_policy, host, .. } = &self.experiment;
@@ -272,7 +283,7 @@ impl Choice<'_> {
             let good = self.runs.iter().filter(|tried| tried.is_better() && counts(&tried.promise.setting));
             return good.max_by(|a, b| a.gain.total_cmp(&b.gain)).map(|tried| &tried.promise);
         }
-        self.judgement.others(self.in_force).find(|promise| counts(&promise.setting)).filter(|promise| is_sure(promise))
+        self.judgement.others(self.in_force).find(|promise| counts(&promise.setting)).filter(|promise| promise.is_sure())
     }
 
     /// What is best, or comes nearest to being so.
@@ -289,7 +300,7 @@ impl Choice<'_> {
             let run = self.runs.iter().find(|tried| tried.promise.setting == best.setting);
             let why = match run.map(|tried| text_of(tried.gain)) {
                 None => format!("it promises {promised}."),
-                Some(gain) if is_sure(best) => format!("it promises {promised}, and gains {gain} when it is run."),
+                Some(gain) if best.is_sure() => format!("it promises {promised}, and gains {gain} when it is run."),
                 Some(gain) => format!("it gains {gain} when it is run; the twin alone was not sure of it ({promised})."),
             };
             let text = format!("Use {} instead of {in_force}: {why}", best.setting);
@@ -302,7 +313,7 @@ impl Choice<'_> {
             };
         };
         let promised = text_with_error(best);
-        let sure = self.runs.iter().find(|tried| is_sure(&tried.promise));
+        let sure = self.runs.iter().find(|tried| tried.promise.is_sure());
         if let Some(tried) = sure {
             let came =
                 if tried.p99_by_bound > 1.0 { "lets a stream starve".to_owned() } else { format!("gains {}", text_of(tried.gain)) };
@@ -320,11 +331,6 @@ impl Choice<'_> {
         let tried = self.runs.iter().find(|tried| tried.promise.setting.to_string() == verdict.setting);
         self.judgement.cost(verdict, self.in_force, observed, tried)
     }
-}
-
-/// Whether its gain is more than its error, and more than nothing.
-fn is_sure(promise: &Promise) -> bool {
-    promise.gain - promise.error > TOLERANCE && !promise.starves()
 }
 
 /// What the twin says of every phase, and of all.
@@ -431,7 +437,7 @@ impl Judgement {
             let promises = &self.by_phase[number];
             let promise = promises.iter().find(|promise| Some(&promise.setting) == shown);
             let least = promise.map_or(0.0, |promise| promise.gain.max(0.0));
-            let wants = promises.first().filter(|best| !best.starves() && best.gain - best.error > least + TOLERANCE);
+            let wants = promises.first().filter(|best| !best.starves() && best.sure_gain() > least + TOLERANCE);
             let of_phase =
                 || self.samples.iter().zip(&self.answers).filter(|(sample, _)| sample.phase == number).map(|(_, answer)| answer);
             let off = of_phase().flatten().map(|judged| judged.off).max_by(|a, b| a.abs().total_cmp(&b.abs()));
@@ -560,7 +566,7 @@ pub struct ServedIn {
 /// # Errors
 /// As for [`advise`].
 pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Option<ServedIn>> {
-    let observed = Observed::recorded(path, options, None, (None, None), monitor)?;
+    let observed = Observed::recorded(path, options, None, monitor)?;
     let seconds = phases::seconds(&observed);
     let is_busy = seconds.values().any(phases::Second::is_busy);
     let name = |stream| observed.names.get(&stream).cloned().unwrap_or_default();

@@ -12,7 +12,7 @@ use learn::plant::Bounds;
 use learn::{Event, Setting};
 use sim::host::QueueSettings;
 use sim::run::{Noted, Pilot, RunError, Steerable, StreamMeasure, Watch};
-use sim::trace::OpenOptions;
+use sim::trace::{OpenOptions, RecordedDevice};
 use twin::recording::Call;
 use twin::{Seen, event};
 
@@ -36,6 +36,8 @@ pub struct Observed {
     pub bounds: Bounds,
     /// Whether the device's size is known, and not only where the last request ends.
     pub knows_capacity: bool,
+    /// The scheduler that a recording says was in force.
+    pub scheduler: Option<String>,
     /// What each stream got, where it was simulated.
     pub streams: BTreeMap<StreamId, StreamMeasure>,
     /// The streams' names, where they have any.
@@ -79,17 +81,11 @@ impl Observed {
     }
 
     /// The requests of a trace whose answers were recorded. `device` is the number of one within the trace; else the one with the most
-    /// requests is meant. Its size and its read-ahead in KiB are given where they are known.
+    /// requests is meant.
     ///
     /// # Errors
     /// The trace cannot be read, its requests have no response times, it has no such device, or the work was interrupted.
-    pub fn recorded(
-        path: &Path,
-        options: &OpenOptions,
-        device: Option<u32>,
-        (capacity_sectors, read_ahead_kib): (Option<u64>, Option<u32>),
-        monitor: &dyn Monitor,
-    ) -> anyhow::Result<Observed> {
+    pub fn recorded(path: &Path, options: &OpenOptions, device: Option<u32>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
         let name = path.display();
         monitor.begin(0, "reading the trace, requests:");
         let mut recorded = Recorded::read(path, options, &mut |all| {
@@ -134,8 +130,12 @@ impl Observed {
         }
         let queue = QueueSettings::default();
         let reached = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
+        // A recording that tells of its device is of one.
+        let RecordedDevice { capacity_sectors, scheduler, read_ahead_kib } =
+            opened.reader.recorded_device().filter(|_| devices == 1).cloned().unwrap_or_default();
         let knows_capacity = capacity_sectors.is_some();
         let capacity_sectors = capacity_sectors.unwrap_or(0).max(reached);
+        // As Linux reads ahead if nobody says otherwise.
         let read_ahead_kib = read_ahead_kib.or(Some(READ_AHEAD_SECTORS / 2));
         let bounds = Bounds { capacity_sectors, limits: queue.limits(), nr_requests: queue.nr_requests, read_ahead_kib };
         let streams: BTreeSet<StreamId> = seen.iter().map(|seen| seen.request.stream).collect();
@@ -147,6 +147,7 @@ impl Observed {
             calls: Vec::new(),
             bounds,
             knows_capacity,
+            scheduler,
             streams: BTreeMap::new(),
             names,
             notes,
@@ -172,7 +173,7 @@ impl Observed {
         let streams = outcome.measure.streams;
         let named = streams.keys().filter_map(|&stream| Some((stream, load.stream_name(stream)?.to_owned())));
         let (names, longest) = (named.collect(), longest(&seen));
-        Ok(Observed { seen, flushes, calls, bounds, knows_capacity: true, streams, names, notes, longest })
+        Ok(Observed { seen, flushes, calls, bounds, knows_capacity: true, scheduler: None, streams, names, notes, longest })
     }
 }
 

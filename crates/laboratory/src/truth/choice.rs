@@ -57,10 +57,8 @@ pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Ch
     let quiet = Quiet::default();
     let mut experiment = Experiment::of_jobs(first, "");
     experiment.candidates = vec![CANDIDATES.to_owned()];
-    let advice = advise(
-        &Wanted { experiment, names_disk: false, device: None, capacity_sectors: None, read_ahead_kib: None, in_force },
-        Crew::new(&quiet, Some(1)),
-    )?;
+    let advice =
+        advise(&Wanted { experiment, names_disk: false, device: None, in_force: Some(in_force) }, Crew::new(&quiet, Some(1)))?;
     let Some((best, most)) = scored.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
     let chosen = scored.iter().find(|(setting, _)| setting.to_string() == advice.verdict.setting);
     Ok(Some(Choice {

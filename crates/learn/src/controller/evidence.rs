@@ -1,5 +1,8 @@
 //! What a decision rests on, for people to check.
 
+use std::cmp::Ordering;
+
+use crate::merit::TOLERANCE;
 use crate::setting::Setting;
 
 /// What was seen, and what each candidate promises.
@@ -32,6 +35,21 @@ impl Promise {
     /// Whether it lets a stream wait longer than [merit](crate::merit) allows.
     pub fn starves(&self) -> bool {
         self.p99_by_bound > 1.0
+    }
+
+    /// What it gains if it is off by its error.
+    pub fn sure_gain(&self) -> f64 {
+        self.gain - self.error
+    }
+
+    /// Whether it starves nobody, and surely gains more than nothing.
+    pub fn is_sure(&self) -> bool {
+        !self.starves() && self.sure_gain() > TOLERANCE
+    }
+
+    /// What surely gains the most first, and those that starve a stream behind all others.
+    pub fn surest_first(&self, other: &Promise) -> Ordering {
+        self.starves().cmp(&other.starves()).then(other.sure_gain().total_cmp(&self.sure_gain()))
     }
 
     /// The gain that is to be expected after this much was measured, with this standard error: the mean of both, each with the weight

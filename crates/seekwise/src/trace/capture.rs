@@ -12,7 +12,7 @@ use block::Nanos;
 use laboratory::Monitor;
 use laboratory::capture::Capture;
 use laboratory::shipped;
-use sim::trace::write::{About, Field, Out, OutputFormat};
+use sim::trace::write::{Field, Out, OutputFormat};
 
 use super::{convert, counted, eprint_line, figure, grouped};
 use crate::number;
@@ -92,7 +92,7 @@ pub fn program() -> String {
 }
 
 fn begin(format: &'static OutputFormat, out: Out, device: &Device) -> anyhow::Result<Capture> {
-    let about = About { program: program(), source: format!("/dev/{}", device.name) };
+    let about = agent::advice::about(&Sysfs::real(), device, &program());
     Capture::begin(format, out, &about, &device.name).context("cannot write the trace")
 }
 

@@ -40,6 +40,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let about = About {
         program: format!("seekwise {}", env!("CARGO_PKG_VERSION")),
         source: args.input.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+        device: opened.reader.recorded_device().cloned(),
     };
     if args.output == Path::new("-") {
         expect_text(format)?;

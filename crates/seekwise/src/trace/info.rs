@@ -194,6 +194,14 @@ fn recorded(info: &Info, line: &mut impl FnMut(&str, String)) {
         let mean = concurrency.mean.map_or_else(|| "-".into(), figure);
         line("", format!("requests under way: mean {mean}, max {}", grouped(concurrency.max)));
     }
+    if let Some(device) = &info.recorded_device {
+        let size = device.capacity_sectors.map(|sectors| format!("{} sectors", grouped(sectors)));
+        let read_ahead = device.read_ahead_kib.map(|kib| format!("read-ahead of {} KiB", grouped(kib.into())));
+        line("device", [size, read_ahead].into_iter().flatten().collect::<Vec<_>>().join(", "));
+        if let Some(scheduler) = &device.scheduler {
+            line("", format!("under {}", report::printable(scheduler)));
+        }
+    }
 }
 
 /// The table of streams.

@@ -9,7 +9,7 @@ use block::{Nanos, Op, SEQUENTIAL_GAP, StreamId};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::{TraceError, TraceReader, TraceRequest};
+use super::{RecordedDevice, TraceError, TraceReader, TraceRequest};
 use crate::keyed::Keyed;
 use footprint::Footprint;
 
@@ -61,6 +61,9 @@ pub struct Info {
     pub concurrency: Option<Concurrency>,
     /// Response times on the disk the trace was recorded on, if it has them.
     pub recorded_response: Option<Times>,
+    /// The device the trace was recorded on, if it tells of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recorded_device: Option<RecordedDevice>,
     /// Number of streams; a lower bound if [`Info::streams_complete`] is false.
     pub stream_count: u64,
     /// False if there were more streams than the limit; the rest are in none of [`Info::streams`].
@@ -460,6 +463,7 @@ impl Tally {
             concurrency: (!self.response.is_empty())
                 .then(|| Concurrency { mean: per_second(self.response_sum), max: self.max_under_way as u64 }),
             recorded_response: (!self.response.is_empty()).then(|| times(&self.response, self.response_sum)),
+            recorded_device: reader.recorded_device().cloned(),
             stream_count: self.streams.len() as u64,
             streams_complete: self.streams_complete,
             streams: self.busiest(reader, top),

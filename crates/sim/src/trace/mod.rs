@@ -32,6 +32,7 @@ pub mod write;
 use std::path::{Path, PathBuf};
 
 use block::{Nanos, Op, Priority, StreamId};
+use serde::Serialize;
 
 pub use input::{Compression, Head, Input};
 pub use kept::{Keeping, Kept, KeptReader};
@@ -179,6 +180,17 @@ impl TraceRequest {
     }
 }
 
+/// The device of a recording, as it was when that began.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RecordedDevice {
+    /// How many 512-byte sectors it has.
+    pub capacity_sectors: Option<u64>,
+    /// The I/O scheduler, with the tunables that are not at their defaults, as in `bfq:low_latency=0`.
+    pub scheduler: Option<String>,
+    /// How far Linux reads its files ahead, in KiB.
+    pub read_ahead_kib: Option<u32>,
+}
+
 /// A trace as the rest of the program sees it: requests in order of arrival, the first at time zero.
 pub trait TraceReader: Send {
     /// The next request, or `None` at the end. An error ends the trace.
@@ -191,6 +203,11 @@ pub trait TraceReader: Send {
 
     /// The trace's name for a device (a path, a host and disk), as far as has been read.
     fn device_name(&self, _device: u32) -> Option<&str> {
+        None
+    }
+
+    /// The device that it was recorded on, if the trace tells of it.
+    fn recorded_device(&self) -> Option<&RecordedDevice> {
         None
     }
 

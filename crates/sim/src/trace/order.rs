@@ -13,7 +13,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use block::{Nanos, StreamId};
 
-use super::{OpenOptions, TraceError, TraceReader, TraceRequest};
+use super::{OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
 
 /// How many requests are held back to be sorted.
 pub(super) const WINDOW: usize = 65_536;
@@ -32,6 +32,10 @@ pub(super) trait Records: Send {
     }
     /// See [`TraceReader::device_name`].
     fn device_name(&self, _device: u32) -> Option<&str> {
+        None
+    }
+    /// See [`TraceReader::recorded_device`].
+    fn recorded_device(&self) -> Option<&RecordedDevice> {
         None
     }
 }
@@ -165,6 +169,10 @@ impl<R: Records> TraceReader for Sorted<R> {
 
     fn device_name(&self, device: u32) -> Option<&str> {
         self.records.device_name(device)
+    }
+
+    fn recorded_device(&self) -> Option<&RecordedDevice> {
+        self.records.recorded_device()
     }
 
     fn omitted(&self) -> u64 {

@@ -19,7 +19,8 @@
 //!
 //! Only `arrival_ns`, `lba`, `sectors` and `is_read` are required, in any integer type and order, so traces made with a dataframe
 //! library can be read; compression is zstd, Snappy or none. The file's key-value metadata has [`VERSION_KEY`], [`PROGRAM_KEY`],
-//! [`SOURCE_KEY`] and [`CHECKSUMS_KEY`]; checksums are checked where there are any.
+//! [`SOURCE_KEY`] and [`CHECKSUMS_KEY`]; checksums are checked where there are any. A recording of a device also has what is known of it:
+//! [`CAPACITY_KEY`], [`SCHEDULER_KEY`] and [`READ_AHEAD_KEY`].
 
 mod checksums;
 mod pages;
@@ -51,6 +52,12 @@ pub const VERSION: &str = "1";
 pub const PROGRAM_KEY: &str = "seekwise.program";
 /// Metadata key of the trace the file was made from.
 pub const SOURCE_KEY: &str = "seekwise.trace.source";
+/// Metadata key of the number of 512-byte sectors of the device that was recorded.
+pub const CAPACITY_KEY: &str = "seekwise.device.capacity_sectors";
+/// Metadata key of the I/O scheduler that it had when the recording began, as in `bfq:low_latency=0`.
+pub const SCHEDULER_KEY: &str = "seekwise.device.scheduler";
+/// Metadata key of how far its files were read ahead then, in KiB.
+pub const READ_AHEAD_KEY: &str = "seekwise.device.read_ahead_kib";
 /// Metadata key of the row groups' checksums: for each the byte behind it and the CRC-32 of its bytes in hexadecimal, `end:sum`, between
 /// blanks.
 pub const CHECKSUMS_KEY: &str = "seekwise.trace.crc32";

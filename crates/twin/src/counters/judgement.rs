@@ -2,7 +2,7 @@
 
 use block::{Limits, Nanos};
 use learn::controller::{Evidence, Promise};
-use learn::merit::{self, TOLERANCE};
+use learn::merit;
 use learn::{Preference, Setting};
 use rayon::prelude::*;
 
@@ -97,12 +97,12 @@ impl Judges<'_> {
         }
         let others = || self.candidates.iter().filter(|&one| one != self.in_force && can_be_tried(one, self.in_force));
         try_all(&mut others().filter(|one| is_first(self.candidates, one)), &mut promises);
-        rank(&mut promises);
+        promises.sort_by(Promise::surest_first);
         let mut best: Vec<&str> = promises.iter().map(|promise| promise.setting.spec.name).collect();
         best.dedup();
         best.truncate(TUNED);
         try_all(&mut others().filter(|one| !is_first(self.candidates, one) && best.contains(&one.spec.name)), &mut promises);
-        rank(&mut promises);
+        promises.sort_by(Promise::surest_first);
         Ok(Judgement { promises, facts: facts(&kept), hypotheses: found.len(), requests })
     }
 
@@ -156,11 +156,6 @@ fn promise(setting: &Setting, outcomes: &[Outcome]) -> Promise {
     }
 }
 
-/// What is worth most first: the gain less its error, and those that starve somebody behind all others.
-fn rank(promises: &mut [Promise]) {
-    promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then((b.gain - b.error).total_cmp(&(a.gain - a.error))));
-}
-
 /// What the hypotheses have in common, and how far they differ.
 fn facts(kept: &[Kept]) -> Vec<(String, String)> {
     let count = kept.len().max(1) as f64;
@@ -192,7 +187,7 @@ fn facts(kept: &[Kept]) -> Vec<(String, String)> {
 impl Judgement {
     /// The best of what is surely better than what is in force.
     pub fn sure(&self, in_force: &Setting) -> Option<&Promise> {
-        self.promises.iter().find(|one| one.setting != *in_force && !one.starves() && one.gain - one.error > TOLERANCE)
+        self.promises.iter().find(|one| one.setting != *in_force && one.is_sure())
     }
 
     /// For people to check.

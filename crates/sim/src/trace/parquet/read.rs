@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use block::{Nanos, Op, Priority, StreamId};
@@ -15,10 +16,10 @@ use parquet::schema::types::ColumnDescriptor;
 
 use super::super::names::NamesByNumber;
 use super::super::order::{Records, Sorted, Window};
-use super::super::{Input, OpenOptions, TraceError, TraceReader, TraceRequest};
+use super::super::{Input, OpenOptions, RecordedDevice, TraceError, TraceReader, TraceRequest};
 use super::checksums::Checksums;
 use super::pages::{self, Chunk};
-use super::{CLASSES, VERSION, VERSION_KEY};
+use super::{CAPACITY_KEY, CLASSES, READ_AHEAD_KEY, SCHEDULER_KEY, VERSION, VERSION_KEY};
 
 /// Number of rows decoded at once.
 const BATCH_ROWS: usize = 4096;
@@ -47,12 +48,14 @@ pub(super) fn open(input: Input, options: &OpenOptions) -> Result<Box<dyn TraceR
     let (metadata, checksums) = opened.map_err(|message| input.not_of_format(message))?;
     let columns = Columns::find(&metadata).map_err(|message| input.not_of_format(message))?;
     compression(&metadata).map_err(|message| input.not_of_format(message))?;
+    let device = recorded_device(&metadata).map_err(|message| input.not_of_format(message))?;
     let records = Rows {
         path: input.path,
         file: Arc::new(Chunk::new(file, about.len())),
         metadata,
         checksums,
         columns,
+        device,
         group: None,
         next_group: 0,
         row: 0,
@@ -88,6 +91,26 @@ fn footer(file: &File, length: u64) -> Result<(ParquetMetaData, u64), ParquetErr
         )));
     }
     Ok((ParquetMetaDataReader::new().parse_and_finish(file)?, length - 8 - footer_bytes))
+}
+
+/// The value of a key of the file's metadata.
+fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+    let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    pairs.filter(|pair| pair.key == key).map(|pair| pair.value.as_deref().unwrap_or_default()).next()
+}
+
+/// The device that the file is a recording of, if it says anything of one.
+fn recorded_device(metadata: &ParquetMetaData) -> Result<Option<RecordedDevice>, String> {
+    fn number<T: FromStr>(metadata: &ParquetMetaData, key: &str) -> Result<Option<T>, String> {
+        let wrong = |text| format!("{key} is {text:?}, not a whole number");
+        value(metadata, key).map(|text| text.parse().map_err(|_| wrong(text))).transpose()
+    }
+    let device = RecordedDevice {
+        capacity_sectors: number(metadata, CAPACITY_KEY)?,
+        scheduler: value(metadata, SCHEDULER_KEY).map(str::to_owned),
+        read_ahead_kib: number(metadata, READ_AHEAD_KEY)?,
+    };
+    Ok((device != RecordedDevice::default()).then_some(device))
 }
 
 /// The library is built with two codecs: Zstandard, which we write, and Snappy, the default of most dataframe libraries.
@@ -127,8 +150,7 @@ struct Columns {
 impl Columns {
     fn find(metadata: &ParquetMetaData) -> Result<Columns, String> {
         let about = metadata.file_metadata();
-        let version = about.key_value_metadata().into_iter().flatten().find(|pair| pair.key == VERSION_KEY);
-        if let Some(version) = version.map(|pair| pair.value.as_deref().unwrap_or_default())
+        if let Some(version) = value(metadata, VERSION_KEY)
             && version != VERSION
         {
             return Err(format!("{VERSION_KEY} is {version:?}; this program reads {VERSION:?}"));
@@ -433,6 +455,7 @@ struct Rows {
     metadata: ParquetMetaData,
     checksums: Checksums,
     columns: Columns,
+    device: Option<RecordedDevice>,
     group: Option<Group>,
     next_group: usize,
     /// The row last read, from 1.
@@ -506,5 +529,9 @@ impl Records for Rows {
 
     fn device_name(&self, device: u32) -> Option<&str> {
         self.devices.name(device)
+    }
+
+    fn recorded_device(&self) -> Option<&RecordedDevice> {
+        self.device.as_ref()
     }
 }

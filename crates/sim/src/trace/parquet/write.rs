@@ -15,7 +15,7 @@ use parquet::schema::types::{ColumnPath, Type as Node};
 use super::super::write::{About, Out, TraceWriter};
 use super::super::{TraceReader, TraceRequest};
 use super::checksums::Summed;
-use super::{CHECKSUMS_KEY, CLASSES, PROGRAM_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
+use super::{CAPACITY_KEY, CHECKSUMS_KEY, CLASSES, PROGRAM_KEY, READ_AHEAD_KEY, SCHEDULER_KEY, SOURCE_KEY, VERSION, VERSION_KEY};
 
 /// Requests per row group, which is held in memory: about 15 MB.
 const GROUP_ROWS: usize = 131_072;
@@ -59,11 +59,20 @@ fn schema() -> Result<Node, ParquetError> {
 /// Encodings. Arrivals increase with small differences. Other columns have few distinct values, or no order, and are left to
 /// zstd.
 fn properties(about: &About) -> Result<WriterProperties, ParquetError> {
-    let pairs = [(VERSION_KEY, VERSION), (PROGRAM_KEY, &about.program), (SOURCE_KEY, &about.source)];
+    let device = about.device.clone().unwrap_or_default();
+    let pairs = [
+        (VERSION_KEY, Some(VERSION.to_owned())),
+        (PROGRAM_KEY, Some(about.program.clone())),
+        (SOURCE_KEY, Some(about.source.clone())),
+        (CAPACITY_KEY, device.capacity_sectors.map(|sectors| sectors.to_string())),
+        (SCHEDULER_KEY, device.scheduler),
+        (READ_AHEAD_KEY, device.read_ahead_kib.map(|kib| kib.to_string())),
+    ];
+    let known = pairs.into_iter().filter_map(|(key, value)| Some(KeyValue::new(key.to_owned(), value?)));
     let plain = |name: &str| ColumnPath::from(name);
     Ok(WriterProperties::builder()
         .set_created_by(about.program.clone())
-        .set_key_value_metadata(Some(pairs.map(|(key, value)| KeyValue::new(key.to_owned(), value.to_owned())).into()))
+        .set_key_value_metadata(Some(known.collect()))
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_column_dictionary_enabled(plain("arrival_ns"), false)

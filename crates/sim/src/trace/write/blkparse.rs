@@ -26,7 +26,7 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
     extensions: &["blkparse"],
     summary: "blkparse's text: a line for each arrival, each dispatch and each completion",
     is_text: true,
-    leaves_out: &[Field::SyncUnknown, Field::AsyncRead, Field::DeviceName, Field::Priority],
+    leaves_out: &[Field::SyncUnknown, Field::AsyncRead, Field::DeviceName, Field::Priority, Field::RecordedDevice],
     create,
 };
 

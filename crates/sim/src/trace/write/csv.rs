@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use block::{Op, PriorityClass};
 
 use super::super::{TraceReader, TraceRequest};
-use super::{About, Out, OutputFormat, TraceWriter};
+use super::{About, Field, Out, OutputFormat, TraceWriter};
 
 pub(super) static FORMAT: OutputFormat = OutputFormat {
     name: "csv",
     extensions: &["csv"],
     summary: "CSV with a heading: all fields, for spreadsheets and scripts",
     is_text: true,
-    leaves_out: &[],
+    leaves_out: &[Field::RecordedDevice],
     create,
 };
 

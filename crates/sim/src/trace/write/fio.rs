@@ -25,6 +25,7 @@ pub(super) static FORMAT: OutputFormat = OutputFormat {
         Field::Priority,
         Field::Response,
         Field::Service,
+        Field::RecordedDevice,
     ],
     create,
 };

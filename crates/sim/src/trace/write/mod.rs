@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::{TraceReader, TraceRequest};
+use super::{RecordedDevice, TraceReader, TraceRequest};
 
 /// A trace's destination.
 pub type Out = Box<dyn Write + Send>;
@@ -54,6 +54,8 @@ pub struct About {
     pub program: String,
     /// The trace it is made from.
     pub source: String,
+    /// The device it was recorded on, if that is known.
+    pub device: Option<RecordedDevice>,
 }
 
 /// A trace being written.
@@ -82,7 +84,7 @@ pub fn by_extension(path: &Path) -> Option<&'static OutputFormat> {
     ALL.iter().copied().find(|format| format.extensions.contains(&&*extension))
 }
 
-/// A request's fields besides arrival, address, size and operation.
+/// A request's fields besides arrival, address, size and operation, and those of the whole trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
     /// Nanoseconds of the arrival, beyond microseconds.
@@ -105,6 +107,8 @@ pub enum Field {
     Response,
     /// The part of that at the device.
     Service,
+    /// The device that was recorded, as it was.
+    RecordedDevice,
 }
 
 impl Field {
@@ -121,6 +125,7 @@ impl Field {
             Field::Priority => "I/O priorities",
             Field::Response => "response times",
             Field::Service => "times at the device",
+            Field::RecordedDevice => "the device's size and settings",
         }
     }
 }
@@ -166,5 +171,6 @@ fn says(request: &TraceRequest, names: &dyn TraceReader, field: Field) -> bool {
         Field::Priority => request.priority != block::Priority::DEFAULT,
         Field::Response => request.response.is_some(),
         Field::Service => request.service.is_some(),
+        Field::RecordedDevice => names.recorded_device().is_some(),
     }
 }
