@@ -501,6 +501,11 @@ pub(crate) fn rank(promises: &mut [Promise]) {
     promises.sort_by(|a, b| a.starves().cmp(&b.starves()).then(b.gain.total_cmp(&a.gain)));
 }
 
+/// The same promise of a twin that is off by so much more than under the setting in force.
+pub(crate) fn off_by(promise: Promise, off: f64) -> Promise {
+    Promise { error: promise.error + OFF_ERROR * off * promise.gain.abs(), ..promise }
+}
+
 /// What two trials of a setting promise. How far they are apart says how far their mean is off.
 fn of_both(first: &Promise, second: &Promise) -> Promise {
     let mean = |of: fn(&Promise) -> f64| (of(first) + of(second)) / 2.0;

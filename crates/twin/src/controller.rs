@@ -26,9 +26,9 @@ mod promises;
 mod read_ahead;
 mod rehearsal;
 mod sample;
+mod streams;
 mod to_come;
 mod tuners;
-mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -48,8 +48,8 @@ use sim::profile::DeviceProfile;
 use self::known::Known;
 use self::promises::Promises;
 use self::read_ahead::FilesToCome;
-use self::waiting::Streams;
-use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead, rank};
+use self::streams::Streams;
+use crate::ask::{Answer, Comes, NoAnswer, Question, differ_by_read_ahead, off_by, rank};
 use crate::device::{self, Finding};
 use crate::recording::Recording;
 use crate::trial::Slots;
@@ -197,6 +197,8 @@ pub struct Seekwise {
     /// What was in force before that.
     before: usize,
     load: WatchedLoad,
+    /// When the last of the processes began that it is made of.
+    all_there: Nanos,
     /// Loads that ended: where they lay, and what served them in the end.
     past: Vec<(Point, usize)>,
     experience: Arc<Experience>,
@@ -216,7 +218,7 @@ pub struct Seekwise {
     /// Processor time that is left, in nanoseconds.
     credit_ns: f64,
     promises: Promises,
-    waiting: Streams,
+    streams: Streams,
     is_settling: bool,
     /// The queue's tags under the arm that it was last asked for them.
     tags: Option<(usize, u32)>,
@@ -245,6 +247,7 @@ impl Seekwise {
             in_force: 0,
             before: 0,
             load: WatchedLoad::new(Nanos::ZERO),
+            all_there: Nanos::ZERO,
             past: Vec::new(),
             experience: brief.experience.clone(),
             known: Vec::new(),
@@ -257,7 +260,7 @@ impl Seekwise {
             asks: Nanos::ZERO,
             credit_ns: budget * KEPT_S as f64 * 1e9,
             promises: Promises::default(),
-            waiting: Streams::default(),
+            streams: Streams::default(),
             is_settling: false,
             tags: None,
             is_known: false,
@@ -284,10 +287,26 @@ impl Seekwise {
         self.arms.iter().position(|arm| arm.setting == *setting)
     }
 
-    /// From when on what was seen tells of the load. Its beginning tells little: files are opened, queues and caches are empty, and the
-    /// first window may be of the load before, too.
+    /// From when on what was seen tells of the load. Its beginning tells little: files are opened, queues and caches are empty, the first
+    /// window may be of the load before, too, and processes begin one after another.
     fn tells_from(&self) -> Nanos {
-        self.load.from + WINDOW
+        self.all_there.max(self.load.from + WINDOW)
+    }
+
+    /// What was measured before the last process of the load began is of another load.
+    fn awaits_all(&mut self, now: Nanos) {
+        let longest = Nanos::from_secs_f64(GOES_ON_S);
+        if now > self.load.from + longest + BEGINS {
+            return;
+        }
+        self.all_there = self.streams.all_there(self.load.from, now, BEGINS, longest);
+        let tells_from = self.tells_from();
+        if self.evidence < tells_from {
+            self.evidence = tells_from;
+            self.changed(tells_from);
+            (self.pending, self.off) = (None, None);
+            self.arms.iter_mut().for_each(|arm| arm.measured = None);
+        }
     }
 
     fn put(&mut self, now: Nanos, arm: usize, why: String) -> Decision {
@@ -351,7 +370,7 @@ impl Seekwise {
         {
             self.awaits_files = None;
             self.serves_anew(now);
-            self.waiting.are_served_anew();
+            self.streams.are_served_anew();
             return Some(Decision::keep(format!("files are read ahead by {} KiB from now on", awaited.1)));
         }
         let seconds = (now - self.evidence).as_secs_f64();
@@ -537,12 +556,33 @@ impl Seekwise {
         self.credit_ns -= requests as f64 * TRIED_NS;
         let mut answer = answer.map_err(|reason| reason.to_string())?;
         self.promised = Some((self.in_force, answer.promises.clone()));
+        answer.promises = self.weighed(&answer.promises);
+        Ok(answer)
+    }
+
+    /// Promises by what came of others, and by what was measured; the best first.
+    fn weighed(&self, promises: &[Promise]) -> Vec<Promise> {
         // Of the scheduler that is in force it is measured how it serves.
         let in_force = self.setting().spec.name;
+        let off = self.belied_by(promises);
         let trusted = |promise: &Promise| self.promises.trusted(promise, promise.setting.spec.name != in_force);
-        answer.promises = answer.promises.iter().map(trusted).collect();
-        rank(&mut answer.promises);
-        Ok(answer)
+        let mut weighed: Vec<Promise> = promises.iter().map(|promise| off_by(trusted(promise), off)).collect();
+        rank(&mut weighed);
+        weighed
+    }
+
+    /// By how much the twin has the difference wrong between what is in force and what served the load before, by more than chance. What was
+    /// made of processes by a scheduler that judges them by how they begin tells of one take-over and not of the next.
+    fn belied_by(&self, promises: &[Promise]) -> f64 {
+        let Some(is) = self.arms[self.in_force].measured else { return 0.0 };
+        let wrong = promises.iter().filter_map(|promise| {
+            let arm = self.arm_of(&promise.setting)?;
+            let tells =
+                arm != self.in_force && promise.setting.spec.take_over().readers == 0 && self.compares_with(&self.arms[arm]);
+            let (came, error) = self.arms[arm].measured.filter(|_| tells)?.over(&is, &self.preference);
+            Some((promise.gain - came).abs() - SURE * error)
+        });
+        wrong.fold(0.0, f64::max)
     }
 
     fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Plant) -> Decision {
@@ -711,10 +751,10 @@ impl Controller for Seekwise {
         self.recording.event(event);
         self.slots.event(event);
         match event {
-            Event::Queued(request) if request.is_sync() => self.waiting.queued(request),
-            Event::Completed { request, at, .. } if request.is_sync() => {
+            Event::Queued(request) => self.streams.queued(request),
+            Event::Completed { request, at, .. } => {
                 let evidence = (!self.is_as_found()).then_some(self.evidence);
-                self.waiting.completed(request, *at, evidence);
+                self.streams.completed(request, *at, evidence);
             }
             _ => {}
         }
@@ -730,11 +770,11 @@ impl Controller for Seekwise {
         if std::mem::take(&mut self.is_settling) {
             // Requests that were queued before the change are served by another scheduler.
             self.evidence = now;
-            self.waiting.are_served_anew();
+            self.streams.are_served_anew();
             return Decision::keep("settling");
         }
         if !self.is_as_found()
-            && let Some(starving) = self.waiting.starving(now)
+            && let Some(starving) = self.streams.starving(now)
         {
             let back = self.pending.as_ref().map_or(self.default, |pending| pending.from);
             self.note_broken();
@@ -750,12 +790,16 @@ impl Controller for Seekwise {
             if let Some(began) = self.load.look(window.from, point) {
                 return self.begin_load(began, now);
             }
-            if std::mem::take(&mut self.is_new)
-                && let Some(decision) = self.recognise(now)
-            {
-                return decision;
+            if std::mem::take(&mut self.is_new) {
+                // Before that nothing was asked, and there was no load.
+                self.load.from = window.from;
+                (self.evidence, self.asks) = (self.tells_from(), self.tells_from() + WINDOW);
+                if let Some(decision) = self.recognise(now) {
+                    return decision;
+                }
             }
         }
+        self.awaits_all(now);
         let asked = self.tags.filter(|(arm, _)| *arm == self.in_force);
         let (_, tags) = *self.tags.insert(asked.unwrap_or_else(|| (self.in_force, plant.bounds().nr_requests)));
         if let Some(decision) = self.compare(now, tags) {

@@ -171,6 +171,56 @@ fn the_twin_is_asked_again_soon_where_it_expects_much_and_is_not_sure() {
 }
 
 #[test]
+fn a_twin_that_is_belied_by_what_was_measured_is_sure_of_nothing() {
+    let mut controller = knowing(&[]);
+    let promise =
+        |setting: Setting, gain: f64| Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain, error: 0.05 };
+    let measured = |score: f64| Some(Measured { scored: Scored::of(score, 1.0, 256), variance: 1e-6 });
+    let (deadline, cfq) = (controller.in_force, controller.arm_of(&setting("cfq")).unwrap());
+    let sure_of_noop = |controller: &Seekwise, of_deadline: f64| {
+        let weighed = controller.weighed(&[promise(setting("deadline"), of_deadline), promise(setting("noop"), 0.2)]);
+        weighed.iter().any(|promise| promise.setting == setting("noop") && promise.is_sure())
+    };
+    controller.in_force = cfq;
+    controller.arms[cfq].measured = measured(2.0);
+    assert!(sure_of_noop(&controller, 0.1), "nothing else was measured");
+    controller.arms[deadline].measured = measured(0.5);
+    assert!(sure_of_noop(&controller, -1.45));
+    assert!(!sure_of_noop(&controller, 0.1), "it was far worse");
+    controller.arms[deadline].measured = Some(Measured { variance: 1.0, ..measured(0.5).unwrap() });
+    assert!(sure_of_noop(&controller, 0.1), "by chance, for all that is known");
+}
+
+#[test]
+fn processes_that_begin_one_after_another_are_no_load_before_the_last_of_them() {
+    let mut controller = knowing(&[]);
+    let at = Nanos::from_millis;
+    let asks = |controller: &mut Seekwise, stream: u32, from_ms: u64, to_ms: u64| {
+        for ms in (from_ms..to_ms).step_by(10) {
+            let (op, priority) = (block::Op::Read, block::Priority::DEFAULT);
+            let request = block::Request { id: 0, stream, op, sync: true, priority, sectors: 8, lba: 0, arrival: at(ms) };
+            controller.event(&Event::Queued(request));
+            controller.event(&Event::Completed { request, dispatched: at(ms), at: at(ms + 9) });
+        }
+    };
+    asks(&mut controller, 1, 100, 1_800);
+    asks(&mut controller, 2, 800, 1_800);
+    controller.awaits_all(at(1_800));
+    assert_eq!(controller.evidence, at(1_000), "a window as ever");
+    controller.arms[1].measured = Some(Measured { scored: Scored::of(1.0, 1.0, 256), variance: 0.0 });
+    asks(&mut controller, 1, 1_800, 3_000);
+    asks(&mut controller, 2, 1_800, 3_000);
+    asks(&mut controller, 3, 1_700, 3_000);
+    controller.awaits_all(at(3_000));
+    assert!(controller.evidence == at(1_700) && controller.changes.contains(&at(1_700)), "{:?}", controller.evidence);
+    assert!(controller.arms[1].measured.is_none(), "that was of two processes");
+    assert_eq!(controller.tells_from(), at(1_700));
+    asks(&mut controller, 4, 3_000, 12_000);
+    controller.awaits_all(at(12_000));
+    assert_eq!(controller.evidence, at(1_700), "who comes later comes to a load that is there");
+}
+
+#[test]
 fn a_read_ahead_is_free_to_try_unless_it_is_the_one_that_was_found() {
     let mut controller = knowing(&[]);
     controller.found_read_ahead_kib = Some(128);
