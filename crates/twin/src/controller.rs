@@ -605,8 +605,10 @@ impl Seekwise {
             }
             Some(((arm, _), promise)) => {
                 let gain = percent(promise.gain);
-                let files =
-                    if differ_by_read_ahead(&promise.setting, in_force) { ", in files that are opened from now on" } else { "" };
+                let is_for_files = differ_by_read_ahead(&promise.setting, in_force);
+                let files = if is_for_files { ", in files that are opened from now on" } else { "" };
+                // Those that are open are served as before, perhaps not by the best scheduler.
+                self.asks = if is_for_files { now + WINDOW } else { self.asks };
                 let why = format!("{} promises to be {gain}, give or take {:.0}%{files}", promise.setting, 100.0 * promise.error);
                 self.pending = Some(Pending { from: self.in_force, promise: promise.clone() });
                 Decision { expected_gain: Some(promise.gain), ..self.put(now, arm, why) }.resting_on(evidence)

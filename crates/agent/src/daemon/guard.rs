@@ -19,6 +19,9 @@ const BUCKETS: usize = 64 * PER_DOUBLING as usize;
 const LEAST_READS: u64 = merit::LEAST_REQUESTS;
 /// A change is answerable for what comes within so many seconds; later the load may be another one.
 const ANSWERABLE_S: f64 = 60.0;
+/// The first of it is not judged: the queue stood still for the change, and a scheduler that gives processes turns makes short ones of them as
+/// long as it knows nobody (bfq's budgets begin small).
+const SETTLES: Nanos = Nanos(1_000_000_000);
 /// A device that has requests and answers none for so long stands still: three times what anybody should wait.
 const STANDS_STILL_S: f64 = 3.0 * LEAST_BOUND_S;
 
@@ -185,7 +188,9 @@ struct Trial {
     before: Reads,
     /// What a read may take.
     bound: Nanos,
+    /// When it was changed, and from when on it is judged.
     since: Nanos,
+    judged_from: Nanos,
 }
 
 impl Trial {
@@ -242,7 +247,7 @@ impl Guard {
                 self.under_way = self.under_way.saturating_sub(1);
                 self.moved = *at;
                 // Those that had been queued before the change were served by two settings.
-                let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.since);
+                let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.judged_from);
                 if request.op == Op::Read && is_of_now {
                     // A larger read-ahead makes longer requests of the same calls.
                     let time = Nanos((*at - request.arrival).0 / u64::from(request.counts_as()));
@@ -265,7 +270,7 @@ impl Guard {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
         before.merge(&std::mem::replace(&mut self.current, Reads::new()));
         let bound = Nanos((before.tail.p99().0 as f64 * BOUND_FACTOR) as u64);
-        self.trial = Some(Trial { before, bound, since: now });
+        self.trial = Some(Trial { before, bound, since: now, judged_from: now + SETTLES });
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
     }
 
@@ -346,6 +351,12 @@ mod tests {
         at
     }
 
+    /// Another setting is in force; from when on it is judged.
+    fn changed(guard: &mut Guard, now: Nanos) -> Nanos {
+        guard.changed(now, None);
+        now + SETTLES
+    }
+
     #[test]
     fn a_bucket_holds_what_is_up_to_an_eighth_apart() {
         for time in [1, 2, 3, 7, 8, 9, 1_000, 123_456_789, u64::MAX] {
@@ -359,10 +370,21 @@ mod tests {
     fn reads_that_wait_far_longer_than_before_are_objected_to() {
         let mut guard = Guard::new(Nanos::ZERO);
         let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
-        guard.changed(now, None);
+        let now = changed(&mut guard, now);
         let now = reads(&mut guard, now, (0..300).map(|number| if number % 20 == 0 { 40 } else { 2 }));
         let objection = guard.objection(now, None).unwrap_or_default();
         assert!(objection.starts_with("15 of 300 reads took longer than 2"), "{objection}");
+    }
+
+    #[test]
+    fn what_a_change_does_at_first_is_not_what_the_setting_does() {
+        let mut guard = Guard::new(Nanos::ZERO);
+        let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
+        let judged_from = changed(&mut guard, now);
+        let settled = reads(&mut guard, now, std::iter::repeat_n(40, 25));
+        assert!(settled <= judged_from);
+        let now = reads(&mut guard, judged_from, std::iter::repeat_n(5, 200));
+        assert_eq!(guard.objection(now, None), None);
     }
 
     /// Reads of 128 KiB of several streams in turns of this many, each of which takes `fast`, but for the first of a turn.
@@ -385,7 +407,7 @@ mod tests {
         let objection = |fast_ms: u64, in_order: bool| {
             let mut guard = Guard::new(Nanos::ZERO);
             let now = in_turns(&mut guard, Nanos::ZERO, (200, 1), ms(25), ms(25), in_order);
-            guard.changed(now, None);
+            let now = changed(&mut guard, now);
             let now = in_turns(&mut guard, now, (12, 40), ms(fast_ms), ms(170), in_order);
             guard.objection(now, None)
         };
@@ -398,7 +420,7 @@ mod tests {
     fn a_few_slow_reads_are_chance_and_a_faster_mean_is_no_harm() {
         let mut guard = Guard::new(Nanos::ZERO);
         let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
-        guard.changed(now, None);
+        let now = changed(&mut guard, now);
         let now = reads(&mut guard, now, (0..300).map(|number| if number % 100 == 0 { 40 } else { 5 }));
         assert_eq!(guard.objection(now, None), None);
     }
@@ -407,13 +429,13 @@ mod tests {
     fn who_comes_later_is_no_evidence_unless_nobody_from_before_is_left() {
         let mut guard = Guard::new(Nanos::ZERO);
         let now = reads(&mut guard, Nanos::ZERO, std::iter::repeat_n(5, 300));
-        guard.changed(now, None);
+        let now = changed(&mut guard, now);
         let now = reads(&mut guard, now, std::iter::repeat_n(5, 300));
         let now = reads_of(2, &mut guard, now, std::iter::repeat_n(200, 100));
         assert_eq!(guard.objection(now, None), None, "another load");
         let mut guard = Guard::new(Nanos::ZERO);
         let now = (0..300).fold(Nanos::ZERO, |now, stream| reads_of(stream, &mut guard, now, std::iter::once(5)));
-        guard.changed(now, None);
+        let now = changed(&mut guard, now);
         let now = (300..400).fold(now, |now, stream| reads_of(stream, &mut guard, now, std::iter::once(200)));
         assert!(guard.objection(now, None).is_some(), "a process for each request");
     }
