@@ -8,8 +8,9 @@
 //!                    ▲                                      │ yes
 //!                    └── back, or stay ◀── as promised? ◀───┘
 //! ```
-//! * *Sure.* A gain must exceed its error bar, which is the wider the more the twin is off under the setting in force, and the more
-//!   promises on this device were broken before.
+//! * *All there.* Processes of a load often begin one after another. What was measured before the last of them began is of another load.
+//! * *Sure.* A gain must exceed its error bar, which is the wider the more the twin is off under the setting in force, or under others that
+//!   were measured, and the more promises on this device were broken before.
 //! * *Verified.* After a change what is measured is compared with what was before. Worse, or so much less than was promised that promise
 //!   and measurement together expect a loss: back, and not again for as long as the load had lasted. Better, but less than was promised:
 //!   the twin is asked again. What every setting gave under the load is kept, and the best of them returned to.
