@@ -578,10 +578,9 @@ impl Seekwise {
         let Some(is) = self.arms[self.in_force].measured else { return 0.0 };
         let wrong = promises.iter().filter_map(|promise| {
             let arm = self.arm_of(&promise.setting)?;
-            let tells =
-                arm != self.in_force && promise.setting.spec.take_over().readers == 0 && self.compares_with(&self.arms[arm]);
-            let (came, error) = self.arms[arm].measured.filter(|_| tells)?.over(&is, &self.preference);
-            Some((promise.gain - came).abs() - SURE * error)
+            let measured = self.arms[arm].measured.filter(|_| arm != self.in_force && self.compares_with(&self.arms[arm]))?;
+            let (came, error) = measured.over(&is, &self.preference);
+            (promise.setting.spec.take_over().readers == 0).then(|| (promise.gain - came).abs() - SURE * error)
         });
         wrong.fold(0.0, f64::max)
     }

@@ -17,7 +17,7 @@ use serde::Serialize;
 
 pub use counted::of_counters;
 pub use files::{sysctl, tuned, udev};
-pub use watched::{Watched, about, captured, to_store, unseen};
+pub use watched::{Watched, begin, captured, to_store, unseen};
 
 use crate::configuration::wwid;
 use crate::daemon::history::id;
@@ -100,7 +100,7 @@ pub fn of_device(
     Ok(piece(name, wwid(sysfs, name), advice))
 }
 
-/// Judges a recording; `in_force` is what was in force then, where it does not say so itself.
+/// Judges a recording; `in_force` is what was in force then, whatever it says itself.
 ///
 /// # Errors
 /// It cannot be read, or does not say how long requests took.

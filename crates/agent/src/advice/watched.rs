@@ -9,7 +9,7 @@ use laboratory::Monitor;
 use laboratory::capture::Capture;
 use report::advice::Advice;
 use sim::trace::RecordedDevice;
-use sim::trace::write::{About, named};
+use sim::trace::write::{About, Out, OutputFormat, named};
 use terminal::Failed;
 
 use crate::observe::{Recorded, Tracepoints, Until, record};
@@ -99,12 +99,25 @@ pub fn unseen(sysfs: &Sysfs, device: &Device) -> Option<String> {
 /// The file cannot be written.
 pub fn to_store(out: File, (sysfs, device): (&Sysfs, &Device), program: &str) -> anyhow::Result<Capture> {
     let format = named("parquet").context("the trace format parquet is missing")?;
-    let about = about(sysfs, device, program);
-    Capture::begin(format, Box::new(BufWriter::new(out)), &about, &device.name).context("cannot write the trace")
+    begin(format, Box::new(BufWriter::new(out)), (sysfs, device), program)
 }
 
-/// What a trace of a device that `program` records says of itself.
-pub fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
+/// Begins a trace of a device's requests, which `program` records.
+///
+/// # Errors
+/// It cannot be written.
+pub fn begin(
+    format: &'static OutputFormat,
+    out: Out,
+    (sysfs, device): (&Sysfs, &Device),
+    program: &str,
+) -> anyhow::Result<Capture> {
+    let about = about(sysfs, device, program);
+    Capture::begin(format, out, &about, &device.name).context("cannot write the trace")
+}
+
+/// What such a trace says of itself.
+fn about(sysfs: &Sysfs, device: &Device, program: &str) -> About {
     let name = &device.name;
     let recorded = RecordedDevice {
         capacity_sectors: Some(device.size_sectors),

@@ -188,9 +188,7 @@ struct Trial {
     before: Reads,
     /// What a read may take.
     bound: Nanos,
-    /// When it was changed, and from when on it is judged.
     since: Nanos,
-    judged_from: Nanos,
 }
 
 impl Trial {
@@ -247,7 +245,7 @@ impl Guard {
                 self.under_way = self.under_way.saturating_sub(1);
                 self.moved = *at;
                 // Those that had been queued before the change were served by two settings.
-                let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.judged_from);
+                let is_of_now = self.trial.as_ref().is_none_or(|trial| request.arrival >= trial.since + SETTLES);
                 if request.op == Op::Read && is_of_now {
                     // A larger read-ahead makes longer requests of the same calls.
                     let time = Nanos((*at - request.arrival).0 / u64::from(request.counts_as()));
@@ -270,7 +268,7 @@ impl Guard {
         let mut before = std::mem::replace(&mut self.last, Reads::new());
         before.merge(&std::mem::replace(&mut self.current, Reads::new()));
         let bound = Nanos((before.tail.p99().0 as f64 * BOUND_FACTOR) as u64);
-        self.trial = Some(Trial { before, bound, since: now, judged_from: now + SETTLES });
+        self.trial = Some(Trial { before, bound, since: now });
         (self.errors, self.turns, self.moved) = (errors, now + TURN, now);
     }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use agent::observe::{Recorded, Until};
 use agent::sysfs::Sysfs;
 use agent::topology::{self, Device};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use block::Nanos;
 use laboratory::Monitor;
 use laboratory::capture::Capture;
@@ -92,8 +92,7 @@ pub fn program() -> String {
 }
 
 fn begin(format: &'static OutputFormat, out: Out, device: &Device) -> anyhow::Result<Capture> {
-    let about = agent::advice::about(&Sysfs::real(), device, &program());
-    Capture::begin(format, out, &about, &device.name).context("cannot write the trace")
+    agent::advice::begin(format, out, (&Sysfs::real(), device), &program())
 }
 
 fn captured(device: &Device, capture: Capture, until: Until, monitor: &dyn Monitor) -> anyhow::Result<Recorded> {

@@ -95,8 +95,8 @@ fn footer(file: &File, length: u64) -> Result<(ParquetMetaData, u64), ParquetErr
 
 /// The value of a key of the file's metadata.
 fn value<'a>(metadata: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
-    let pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
-    pairs.filter(|pair| pair.key == key).map(|pair| pair.value.as_deref().unwrap_or_default()).next()
+    let mut pairs = metadata.file_metadata().key_value_metadata().into_iter().flatten();
+    pairs.find(|pair| pair.key == key).map(|pair| pair.value.as_deref().unwrap_or_default())
 }
 
 /// The device that the file is a recording of, if it says anything of one.
