@@ -45,7 +45,7 @@ fn the_table_has_a_row_for_every_scheduler_and_a_verdict() {
     let output = run(&["compare", trace.to_str().unwrap(), "--scheduler", "all"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = text(&output.stdout);
-    for spec in learn::sched::all() {
+    for spec in device_model::sched::all() {
         assert!(table.lines().any(|line| line.trim_start().starts_with(spec.name)), "no row for {} in\n{table}", spec.name);
     }
     for word in ["throughput", "response time", "fairness"] {
@@ -65,7 +65,7 @@ fn the_same_input_gives_the_same_bytes_whatever_the_number_of_threads() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         let mut files: Vec<_> = std::fs::read_dir(&records).unwrap().map(|entry| entry.unwrap().path()).collect();
         files.sort();
-        assert_eq!(files.len(), learn::sched::all().count());
+        assert_eq!(files.len(), device_model::sched::all().count());
         let contents: Vec<_> =
             files.iter().map(|file| (file.file_name().unwrap().to_owned(), std::fs::read(file).unwrap())).collect();
         let again = seekwise(&["report", "--json"]).arg(&records).output().unwrap();

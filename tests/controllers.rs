@@ -2,32 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod program;
+
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
 
+use program::{refused, succeeds};
 use serde_json::Value;
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
-}
-
-fn refused(arguments: &[&str]) -> String {
-    let output = run(arguments);
-    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stderr));
-    assert!(output.stdout.is_empty(), "{arguments:?} printed figures");
-    text(&output.stderr)
-}
 
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&succeeds(arguments)).unwrap()
@@ -89,7 +70,7 @@ fn a_controller_that_only_looks_changes_nothing_whatever_is_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, jobs) = (trace(folder.path()), jobs(folder.path()));
     for load in [trace, jobs] {
-        for spec in learn::sched::all() {
+        for spec in device_model::sched::all() {
             let run = |more: &[&str]| {
                 let arguments = ["simulate", load.to_str().unwrap(), "--json", "--scheduler", spec.name];
                 json(&[&arguments, more].concat())
@@ -205,7 +186,7 @@ fn controllers_choose_among_the_candidates_that_are_named() {
         ["deadline:read_expire=1,fifo_batch=4", "noop", "cfq read_ahead_kb=4", "deadline:read_expire=1,fifo_batch=4"]
     );
     let all: std::collections::BTreeSet<String> = set("rotate:window_ms=50", &["all"]).into_iter().collect();
-    assert_eq!(all.len(), learn::candidates::parse(["all"]).unwrap().len());
+    assert_eq!(all.len(), control::candidates::parse(["all"]).unwrap().len());
     // None of these is in the experience that comes with the program: what is not known is tried.
     let unknown = ["deadline:read_expire=100;deadline:fifo_batch=64;cfq:slice_idle=0"];
     for controller in ["round-robin:quantum_ms=300", "feedback:quantum_ms=300", "two-layer:quantum_ms=300"] {

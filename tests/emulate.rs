@@ -12,7 +12,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
@@ -371,6 +371,16 @@ fn what_cannot_be_emulated_is_refused_with_a_reason() {
     }
 }
 
+fn run_lab(arguments: &[&str]) -> Output {
+    Command::new(program::sibling("seekwise-lab")).args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn lab(arguments: &[&str]) -> String {
+    let output = run_lab(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 #[test]
 fn the_simulator_is_near_the_real_kernel_on_the_same_disk() {
     let Some(_alone) = alone(true) else { return };
@@ -379,7 +389,7 @@ fn the_simulator_is_near_the_real_kernel_on_the_same_disk() {
     // Every workload past the page cache, on a disk ten times as fast, so that it takes a minute.
     let disk = ["--disk", "sata7200", "--queue-depth", "4", "--queue-policy", "fifo", "--scale", "10"];
     let runs = ["--seconds", "5", "--runs", "1", "--json", "--html", page.to_str().unwrap()];
-    let truth: Value = serde_json::from_str(&succeeds(&[&["truth"], &disk[..], &runs].concat())).unwrap();
+    let truth: Value = serde_json::from_str(&lab(&[&["validate"], &disk[..], &runs].concat())).unwrap();
     assert!(truth["kernel"].as_str().is_some_and(|kernel| !kernel.is_empty()));
     let disk = &truth["disks"][0];
     let rows = disk["rows"].as_array().unwrap();
@@ -401,7 +411,7 @@ fn a_drive_is_fitted_and_compared_by_reads_alone_and_left_as_it_was() {
     let before = queues(None);
     let device = ["--device", &emulator.place, "--read-only", "--workloads", "random-reads,random-readers"];
     let runs = ["--scheduler", "none", "--scheduler", "mq-deadline", "--seconds", "3", "--runs", "1", "--json"];
-    let output = program::run(&[&["truth"], &device[..], &runs].concat());
+    let output = run_lab(&[&["validate"], &device[..], &runs].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let found = text(&output.stderr);
     assert!(found.contains("kind of device: hard disk") && found.contains("time of a turn: 8.33"), "{found}");
@@ -421,7 +431,7 @@ fn a_drive_is_fitted_and_compared_by_reads_alone_and_left_as_it_was() {
 
 #[test]
 fn what_cannot_be_compared_with_the_kernel_is_said_before_anything_is_run() {
-    assert!(succeeds(&["truth", "--list"]).contains("random-reads "));
+    assert!(lab(&["validate", "--list"]).contains("random-reads "));
     for (arguments, message) in [
         (&["--workloads", "nothing"][..], "--workloads nothing: is not known; known are random-reads, "),
         (&["--workloads", "database", "--read-only"], "--workloads database: writes to the device"),
@@ -434,7 +444,9 @@ fn what_cannot_be_compared_with_the_kernel_is_said_before_anything_is_run() {
         (&["--scheduler", "mq-deadline swappiness=10"], "swappiness"),
         (&["--html", "/nowhere/at/all.html"], "there is no folder /nowhere/at"),
     ] {
-        let said = refused(&[&["truth"], arguments].concat());
+        let output = run_lab(&[&["validate"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = text(&output.stderr);
         assert!(said.contains(message), "{said}");
     }
 }

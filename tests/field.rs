@@ -1,4 +1,4 @@
-//! `seekwise lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, beside settings that stay; and
+//! `seekwise-lab field`: the agent in charge of an emulated disk with ext4 under the real kernel and the real fio, beside settings that stay; and
 //! what it makes of bfq under readers that run already.
 //!
 //! Needs root, /dev/fuse, loop devices, fio and ext4; says what is missing where it cannot run.
@@ -22,7 +22,7 @@ use serde_json::Value;
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn field(arguments: &[&str]) -> Output {
-    Command::new(seekwise()).args(["lab", "field"]).args(arguments).output().unwrap()
+    Command::new(seekwise().with_file_name("seekwise-lab")).args(["field"]).args(arguments).output().unwrap()
 }
 
 fn loops() -> String {

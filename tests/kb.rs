@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use block::{Nanos, Op};
-use learn::WindowOutcome;
-use learn::knowledge::{DecisionRow, Knowledge, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
+use knowledge::{DecisionRow, Knowledge, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
+use observe::WindowOutcome;
 use tempfile::{TempDir, tempdir};
 
 fn seekwise(folder: &Path, args: &[&str]) -> Output {

@@ -1,26 +1,14 @@
-//! `seekwise lab` as a person meets it: the exam prints every controller beside every constant policy.
+//! Evaluation of controllers by `seekwise-lab`: it prints every controller beside every constant policy.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
 mod program;
 
+use program::{refused, succeeds};
 use serde_json::Value;
 
-/// The arguments of this command.
-fn of<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    [&["lab"], arguments].concat()
-}
-
-fn succeeds(arguments: &[&str]) -> String {
-    program::succeeds(&of(arguments))
-}
-
-fn refused(arguments: &[&str]) -> String {
-    program::refused(&of(arguments))
-}
-
 /// A short exam: one seed, few controllers.
-const SHORT: &[&str] = &["exam", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed"];
+const SHORT: &[&str] = &["evaluate", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise;fixed"];
 
 #[test]
 fn an_exam_prints_every_controller_beside_every_constant_policy_for_any_number_of_threads() {
@@ -64,7 +52,7 @@ fn a_controller_that_does_nothing_scores_as_the_default_does() {
 #[test]
 fn among_other_candidates_only_those_are_chosen() {
     let arguments =
-        ["exam", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise", "--candidates", "noop;clook", "--json"];
+        ["evaluate", "--quick", "--seeds", "1", "--controllers", "two-layer;seekwise", "--candidates", "noop;clook", "--json"];
     let json: Value = serde_json::from_str(&succeeds(&arguments)).unwrap();
     let constants = json["standings"].as_array().unwrap().iter().filter(|standing| standing["is_constant"] == true);
     let names: Vec<&str> = constants.map(|standing| standing["policy"].as_str().unwrap()).collect();
@@ -75,7 +63,8 @@ fn among_other_candidates_only_those_are_chosen() {
 fn what_a_knowledge_base_does_is_examined_the_same_for_any_number_of_threads() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("exam.html");
-    let short = ["exam", "--quick", "--seeds", "1", "--build-world", "--controllers", "fixed;seekwise", "--candidates", "noop;cfq"];
+    let short =
+        ["evaluate", "--quick", "--seeds", "1", "--build-world", "--controllers", "fixed;seekwise", "--candidates", "noop;cfq"];
     let json = succeeds(&[&short[..], &["--memory", "--json", "--threads", "1", "--html", page.to_str().unwrap()]].concat());
     assert!(json == succeeds(&[&short[..], &["--memory", "--json", "--threads", "3"]].concat()));
     let report: Value = serde_json::from_str(&json).unwrap();
@@ -147,7 +136,7 @@ fn what_is_wrong_is_said_and_nothing_is_written() {
     assert!(refused(&["exam", "--memory", "--controllers", "fixed"]).contains("which --controllers leaves out"));
     assert!(refused(&["exam", "--candidates", "nope"]).contains("nope"));
     assert!(refused(&["exam", "--html", gone.to_str().unwrap()]).contains("there is no folder"));
-    assert!(refused(&["exam", "--quick", "--trace", "/no/such/trace"]).contains("/no/such/trace"));
+    assert!(refused(&["evaluate", "--quick", "--trace", "/no/such/trace"]).contains("/no/such/trace"));
     assert!(refused(&["exam", "--experience", "/no/such/file"]).contains("--experience /no/such/file"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }

@@ -1,4 +1,4 @@
-//! `seekwise learn` as a person meets it.
+//! `seekwise-lab learn` as a person meets it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 fn seekwise(args: &[&dyn AsRef<OsStr>]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise-lab"));
     command.arg("learn").args(args.iter().map(|arg| arg.as_ref())).output().unwrap()
 }
 
@@ -24,7 +24,7 @@ fn complaint(output: &Output) -> String {
 }
 
 fn rows(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../learn/tests/model/j48/{name}.csv"))
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../research/tests/model/j48/{name}.csv"))
 }
 
 #[test]

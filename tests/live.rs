@@ -17,7 +17,11 @@ use serde_json::Value;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn seekwise() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_seekwise"))
+    program::sibling("seekwise")
+}
+
+fn lab() -> PathBuf {
+    PathBuf::from(program::PROGRAM)
 }
 
 /// Whether this can run; says why if not.
@@ -30,7 +34,7 @@ fn can_run() -> bool {
         (!opens("/dev/loop-control"), "/dev/loop-control"),
         (!runs("losetup"), "losetup"),
         (!runs("fio"), "fio"),
-        (!seekwise().with_file_name("seekwise-agent").exists(), "seekwise-agent beside seekwise (cargo build -p seekwise-agent)"),
+        (!lab().with_file_name("seekwise-agent").exists(), "seekwise-agent beside seekwise (cargo build -p seekwise-agent)"),
         (!Path::new("/sys/kernel/tracing").exists(), "tracefs"),
     ];
     match missing.iter().find(|(is_missing, _)| *is_missing) {
@@ -162,7 +166,7 @@ fn whoever_is_interrupted_or_killed_the_device_ends_as_it_was() {
     let journal = folder.path().join("journal");
     let before = disk.settings();
     for (signal, code) in [("-INT", Some(2)), ("-KILL", None)] {
-        let mut run = Command::new(seekwise())
+        let mut run = Command::new(lab())
             .args(["paper", "run", "ioperf", "--quick", "--overwrite", "--live", &disk.path(), "--journal"])
             .arg(&journal)
             .stdin(Stdio::null())

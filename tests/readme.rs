@@ -81,7 +81,7 @@ fn the_comparison_prints_the_table_and_writes_the_page() {
     let (_, compare) = commands().into_iter().find(|(_, command)| command.contains("-- compare")).unwrap();
     let output = run(&compare, scratch.path());
     let table = String::from_utf8(output.stdout).unwrap();
-    for spec in learn::sched::classic() {
+    for spec in device_model::sched::classic() {
         assert!(table.contains(spec.name), "{} is missing in\n{table}", spec.name);
     }
     assert!(page(&compare, scratch.path()).contains("<svg"));

@@ -2,19 +2,21 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that meets the unexpected should fail")]
 
+mod program;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use learn::knowledge::{Filter, Knowledge};
+use knowledge::{Filter, Knowledge};
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 
 fn seekwise(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_seekwise"));
+    let mut command = Command::new(program::for_controllers(arguments));
     command.args(arguments).stdin(Stdio::null());
     command
 }

@@ -1,10 +1,37 @@
-//! Runs the program as a person would.
+//! Runs the program under test as a person would.
 
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+/// The program of the package that the test belongs to.
+pub const PROGRAM: &str = match (option_env!("CARGO_BIN_EXE_seekwise"), option_env!("CARGO_BIN_EXE_seekwise-lab")) {
+    (Some(program), _) | (None, Some(program)) => program,
+    (None, None) => panic!("the test belongs to a package without one of the programs"),
+};
+
+/// Another program of the workspace, which is built where it is missing: cargo builds only those of the packages under test.
+pub fn sibling(name: &str) -> PathBuf {
+    let path = Path::new(PROGRAM).with_file_name(name);
+    if !path.exists() {
+        let built = Command::new(env!("CARGO")).args(["build", "--quiet", "--locked", "--bin", name]).status();
+        assert!(built.unwrap().success() && path.exists(), "cannot build {name}");
+    }
+    path
+}
+
+/// The program that knows the controllers that are named: `seekwise-lab` those for research.
+pub fn for_controllers(arguments: &[&str]) -> PathBuf {
+    let research = ["round-robin", "feedback", "two-layer", "per-request"];
+    let controllers = arguments.windows(2).filter(|pair| pair[0] == "--controller").map(|pair| pair[1]);
+    let is_research = |controller: &str| research.contains(&controller.split(':').next().unwrap_or_default());
+    if controllers.clone().any(is_research) { sibling("seekwise-lab") } else { PathBuf::from(PROGRAM) }
+}
 
 /// What the program does with these arguments.
 pub fn run(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_seekwise")).args(arguments).stdin(Stdio::null()).output().unwrap()
+    Command::new(for_controllers(arguments)).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
 /// What was printed.

@@ -10,8 +10,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use block::{Limits, Merges, Nanos, SchedulerSpec, Tunable};
-use learn::plant::{Bounds, Identity};
-use learn::{Plant, PlantError, Setting};
+use control::target::{Bounds, Identity};
+use control::{Setting, Target, TargetError};
 
 use crate::applier::{ApplierError, Can, Changed, Client, Wanted};
 use crate::attribute::{
@@ -336,7 +336,7 @@ fn within(tunable: &'static Tunable, can: &Can) -> &'static Tunable {
     })
 }
 
-impl Plant for Linux {
+impl Target for Linux {
     fn identity(&self) -> Identity {
         Identity { plant: "linux".to_owned(), device: self.model.clone() }
     }
@@ -393,8 +393,8 @@ impl Plant for Linux {
         if from.spec.name == to.spec.name { Nanos::ZERO } else { self.switch }
     }
 
-    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), PlantError> {
-        let refused = |reason: String| PlantError { setting: setting.to_string(), reason };
+    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), TargetError> {
+        let refused = |reason: String| TargetError { setting: setting.to_string(), reason };
         let now = self.state(&self.device);
         self.check(setting, &now).map_err(refused)?;
         let (device, machine) = self.wanted(setting, &now);

@@ -18,7 +18,7 @@ use agent::attribute::{self, State};
 use agent::observe::{Eyes, Tracepoints};
 use agent::sysfs::{RealFiles, Sysfs};
 use agent::topology::HotPlug;
-use learn::Event;
+use observe::Event;
 
 /// A loop device over a sparse file, detached in the end.
 struct Loop {

@@ -13,7 +13,7 @@ use agent::applier::{self, ApplierError, Client, Kind, Listen, Options, Rules};
 use agent::plant::Linux;
 use agent::sysfs::Sysfs;
 use block::Nanos;
-use learn::{Plant, Setting};
+use control::{Setting, Target};
 use support::kernel::{Fault, Machine};
 
 /// An applier that runs in this process, on a machine in memory.

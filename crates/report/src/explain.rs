@@ -2,7 +2,7 @@
 
 use crate::number::{grouped, three_digits};
 use crate::promises;
-use crate::record::{Decision, Evidence, Promise, Record, Steering};
+use crate::record::{ControlRecord, Decision, Evidence, Promise, Record};
 use crate::text::{printable, wrapped};
 
 /// Which decisions are shown.
@@ -53,7 +53,7 @@ pub(crate) fn is_news(decision: &Decision) -> bool {
 }
 
 /// How often a controller was asked and its preference, on one line.
-pub(crate) fn summary(steering: &Steering) -> String {
+pub(crate) fn summary(steering: &ControlRecord) -> String {
     let times = |count: u64| match count {
         0 => "never".to_owned(),
         1 => "once".to_owned(),

@@ -36,7 +36,7 @@ pub struct Record {
     /// The scheduler or controller.
     pub scheduler: SchedulerSetting,
     /// The controller's decisions; `None` for a scheduler.
-    pub steering: Option<Steering>,
+    pub steering: Option<ControlRecord>,
     /// How the load was replayed.
     pub replay: Replay,
     /// Results as figures.
@@ -131,7 +131,7 @@ impl fmt::Display for Value {
 /// A controller's decisions in a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Steering {
+pub struct ControlRecord {
     /// Its preference: weights of throughput, response time, fairness, separated by commas.
     pub preference: String,
     /// Its candidates; empty in a record older than this field.

@@ -6,13 +6,13 @@ use agent::advice::{ASKED_FOR, Watched, of_counters, unseen};
 use agent::sysfs::Sysfs;
 use agent::topology::Device;
 use anyhow::{Context, bail, ensure};
-use laboratory::Monitor;
-use laboratory::advice::{Wanted, advise};
-use laboratory::comparison::{Experiment, regime};
-use laboratory::pool::Crew;
+use experiment::advice::{Wanted, advise};
+use experiment::comparison::{Experiment, regime};
+use experiment::pool::Crew;
+use progress::Monitor;
 use report::advice::Advice;
 
-use crate::experiment;
+use crate::arguments;
 use crate::number;
 use crate::output::check_page;
 use crate::trace::capture;
@@ -22,7 +22,7 @@ use terminal::{self, Terminal};
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    load: experiment::LoadArguments,
+    load: arguments::LoadArguments,
     /// The disk to run it on: a profile's name (`seekwise disk list`) or file, or an array of disks such as
     /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64` [default: a trace with completion times is judged as it was recorded, all
     /// else is run on sata7200]

@@ -1,15 +1,19 @@
 //! `seekwise compare`: one load on one disk under several schedulers and controllers, in one table.
 
-use laboratory::comparison::regime::{self, Regime};
+use experiment::comparison::regime;
+use experiment::comparison::regime::Regime;
 
-use crate::experiment;
+use control::controller::ControllerSpec;
+
+use crate::arguments;
+use crate::controller::parse;
 use crate::output::{self, Output};
 
 /// Arguments of `seekwise compare`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    experiment: experiment::Arguments,
+    experiment: arguments::Arguments,
     /// A scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`), or a set of them: `kernel` (today's Linux),
     /// `classic` (textbooks, Linux up to 4.20, and per-request), `all`; may be given several times [default: kernel]
     #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
@@ -22,14 +26,14 @@ pub struct Args {
     output: Output,
 }
 
-/// Runs the command.
-pub fn run(args: Args) -> anyhow::Result<()> {
+/// Runs the command; `controllers` are those that `--controller` may name.
+pub fn run(args: Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     args.output.check()?;
-    let records = args.experiment.records(regimes(&args)?, true)?;
+    let records = args.experiment.records(regimes(&args, controllers)?, true)?;
     output::show(&records, &args.output)
 }
 
-fn regimes(args: &Args) -> anyhow::Result<Vec<Regime>> {
+fn regimes(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<Vec<Regime>> {
     let named = args.schedulers.iter().map(String::as_str);
     let usual = args.schedulers.is_empty().then_some(regime::USUAL);
     let mut regimes = Vec::new();
@@ -37,7 +41,7 @@ fn regimes(args: &Args) -> anyhow::Result<Vec<Regime>> {
         regimes.extend(regime::schedulers(text)?.into_iter().map(Regime::Scheduler));
     }
     for text in &args.controllers {
-        let (chosen, begins_with) = (regime::controller(text)?, regime::scheduler(regime::FOUND)?);
+        let (chosen, begins_with) = (parse(text, controllers)?, regime::scheduler(regime::FOUND)?);
         regimes.push(Regime::Controller { chosen, begins_with });
     }
     Ok(regimes)

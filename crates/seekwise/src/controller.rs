@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
-use learn::candidates::{SETS, Set};
-use learn::controller::ControllerSpec;
-use twin::controller::{all, parse};
+use anyhow::Context as _;
+use control::candidates::{SETS, Set};
+use control::controller::{Chosen, ControllerSpec};
+use experiment::comparison::regime;
 
+use crate::moved;
 use crate::tunables;
 
 /// The subcommands.
@@ -22,19 +24,35 @@ pub enum Command {
     Manual,
 }
 
-/// Runs the command.
-pub fn run(command: Command) -> anyhow::Result<()> {
+/// The controllers of the product.
+pub fn product() -> Vec<&'static ControllerSpec> {
+    twin::controller::all().collect()
+}
+
+/// Reads what `--controller` says: one of `known`, optionally with tunables. A research controller's name says which program knows it.
+///
+/// # Errors
+/// There is no such controller, or a tunable is wrong.
+pub fn parse(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<Chosen> {
+    let name = text.split(':').next().unwrap_or_default();
+    let has_moved = moved::CONTROLLERS.contains(&name) && !known.iter().any(|spec| spec.name == name);
+    let chosen = regime::controller(text, known);
+    if has_moved { chosen.context("this controller is for research: use `seekwise-lab` with the same arguments") } else { chosen }
+}
+
+/// Runs the command for the controllers that `program` knows.
+pub fn run(command: Command, program: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     let text = match command {
-        Command::List => list(),
-        Command::Show { name } => show(parse(&name)?.spec),
-        Command::Manual => manual(),
+        Command::List => list(known),
+        Command::Show { name } => show(Chosen::parse_among(known.iter().copied(), &name)?.spec),
+        Command::Manual => manual(program, known),
     };
     Ok(terminal::print(&text)?)
 }
 
-fn list() -> String {
-    let width = all().map(|spec| spec.name.len()).max().unwrap_or(0);
-    all().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
+fn list(known: &[&ControllerSpec]) -> String {
+    let width = known.iter().map(|spec| spec.name.len()).max().unwrap_or(0);
+    known.iter().map(|spec| format!("{:width$}  {}\n", spec.name, spec.summary)).collect()
 }
 
 fn show(spec: &ControllerSpec) -> String {
@@ -46,9 +64,9 @@ fn show(spec: &ControllerSpec) -> String {
     text
 }
 
-fn manual() -> String {
-    let mut page = String::from(
-        "# Controllers\n\nPrinted by `seekwise controller manual`. A controller chooses scheduler and settings while a load runs: `seekwise compare\n\
+fn manual(program: &str, known: &[&ControllerSpec]) -> String {
+    let mut page = format!(
+        "# Controllers\n\nPrinted by `{program} controller manual`. A controller chooses scheduler and settings while a load runs: `{program} compare\n\
          --controller NAME` gives it a row beside the schedulers, and `--explain` shows its decisions. Set a tunable with `--controller\n\
          NAME:KEY=VALUE,KEY=VALUE`. Switching schedulers takes the host's `scheduler_switch_ms`.\n\n\
          `--candidates` sets what they choose among: settings such as `mq-deadline:fifo_batch=4,read_expire=100 read_ahead_kb=512`, or these\n\
@@ -59,7 +77,7 @@ fn manual() -> String {
         // Writing to a String cannot fail.
         let _ = writeln!(page, "* `{name}`: {summary}: {}.", texts.join(", "));
     }
-    for spec in all() {
+    for spec in known {
         // Writing to a String cannot fail.
         let _ = write!(page, "\n## {}\n\n{}. Source: {}.\n", spec.name, tunables::sentence(spec.summary), spec.source);
         if spec.tunables.is_empty() {

@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod fit;
+mod learn;
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -62,6 +63,8 @@ pub enum Command {
     /// Finds speed, seek times, rates, cache and queue in the times of the requests alone, and says how sure each is and what is only
     /// usual. Judged on the second half of the trace by what the first half gives; the profile comes from all of it.
     Fit(fit::Arguments),
+    /// Learn how long requests take on a device: mechanics found by probing, and a regression tree for the rest
+    Learn(learn::Args),
 }
 
 /// Runs the command.
@@ -77,6 +80,7 @@ pub fn run(command: Command) -> anyhow::Result<()> {
         Command::Validate { disk, measured, json } => validate(&disk, &measured, json),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Fit(arguments) => fit::run(&arguments),
+        Command::Learn(arguments) => learn::run(&arguments),
     }
 }
 

@@ -17,7 +17,7 @@ use serve::immediate::Immediate;
 use sim::device::Device;
 use sim::profile::{DeviceOptions, Profile, load};
 
-use crate::experiment::QueuePolicyArgument;
+use crate::arguments::QueuePolicyArgument;
 use crate::number;
 use terminal::eprint_line;
 
@@ -82,7 +82,8 @@ pub struct Args {
     supervise: bool,
 }
 
-pub(crate) fn scale(text: &str) -> Result<f64, String> {
+/// Parses a speed-up, 0.01 to 1000.
+pub fn scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if (0.01..=1000.0).contains(&value) => Ok(value),
         _ => Err("give a number from 0.01 to 1000".to_owned()),

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use block::Nanos;
-use laboratory::guarantee::{Wanted, guarantee};
-use laboratory::pool::Crew;
-use laboratory::tenants::Contract;
+use experiment::guarantee::{Wanted, guarantee};
+use experiment::pool::Crew;
+use experiment::tenants::Contract;
 
 use crate::number;
 use terminal::{self, Terminal};

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
-use learn::knowledge::{ExchangeError, Knowledge, KnowledgeError, Problem, Retention};
+use knowledge::{ExchangeError, Knowledge, KnowledgeError, Problem, Retention};
 
 use crate::number;
 use crate::trace::{counted, figure};

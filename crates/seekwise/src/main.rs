@@ -1,36 +1,11 @@
 //! The program: parses the command line, wires the crates together, holds no logic.
 
-mod advise;
-mod block_device;
-mod compare;
-mod controller;
-mod disk;
-mod emulate;
-mod emulator;
-mod experiment;
-mod field;
-mod guarantee;
-mod host;
-mod kb;
-mod lab;
-mod learn;
-mod live;
-mod number;
-mod output;
-mod paper;
-mod place;
-mod report;
-mod scheduler;
-mod simulate;
-mod trace;
-mod truth;
-mod tunables;
-mod whole_file;
-mod workload;
-
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use seekwise::{
+    advise, compare, controller, disk, emulate, guarantee, host, kb, moved, place, records, scheduler, simulate, trace, workload,
+};
 use terminal::manual;
 
 /// Self-tuning disk I/O: runs a block trace or the jobs of an fio job file on simulated storage under every I/O scheduler and
@@ -81,21 +56,12 @@ enum Command {
     /// Inspect, exchange, merge and prune knowledge bases: what was observed, decided and learned
     #[command(subcommand)]
     Kb(kb::Command),
-    /// Evaluate controllers on loads and devices they have never seen
-    #[command(subcommand)]
-    Lab(lab::Command),
-    /// Train, evaluate and show models, and gather experience to train on
-    #[command(subcommand)]
-    Learn(learn::Command),
     /// Print a command's manual page, or write the pages of all commands
     Man(manual::Arguments),
-    /// Repeat a paper's experiments and show the results beside the paper's
-    #[command(subcommand)]
-    Paper(paper::Command),
     /// Say which volume belongs on which of several arrays, what should move and why, and what comes of it
     Place(place::Args),
     /// Show a comparison's records again as a table, JSON or HTML page
-    Report(report::Args),
+    Report(records::Args),
     /// List schedulers and their tunables
     #[command(subcommand)]
     Scheduler(scheduler::Command),
@@ -104,10 +70,6 @@ enum Command {
     /// Capture, characterise and convert traces
     #[command(subcommand)]
     Trace(trace::Command),
-    /// Compare the simulator with the real kernel: the same fio jobs on an emulated disk, or on a real one, and simulated
-    ///
-    /// Without --device the disk is emulated: that needs root, losetup and FUSE.
-    Truth(truth::Args),
     /// List, show and randomly generate workloads (fio job files)
     ///
     /// Job files mean what they mean in fio 3.33, with `include`, variables such as ${SIZE}, `verify`, `flow`, `exitall`, `rate_min` and
@@ -115,41 +77,43 @@ enum Command {
     /// be simulated are errors that say why.
     #[command(subcommand)]
     Workload(workload::Command),
-}
-
-/// Lets every option take `-1` as a value, so that it is refused for its value and not as an unknown option.
-fn takes_negative_numbers(command: clap::Command) -> clap::Command {
-    let is_option = |argument: &clap::Arg| argument.get_long().is_some() && argument.get_action().takes_values();
-    command
-        .mut_args(move |argument| if is_option(&argument) { argument.allow_negative_numbers(true) } else { argument })
-        .mut_subcommands(takes_negative_numbers)
+    /// Now `seekwise-lab evaluate`, `twin`, `counters`, `field` and `worlds`
+    #[command(hide = true)]
+    Lab(moved::Args),
+    /// Now `seekwise-lab learn`; `learn device` is `seekwise disk learn`
+    #[command(hide = true)]
+    Learn(moved::Args),
+    /// Now `seekwise-lab paper`
+    #[command(hide = true)]
+    Paper(moved::Args),
+    /// Now `seekwise-lab validate`
+    #[command(hide = true)]
+    Truth(moved::Args),
 }
 
 fn main() -> ExitCode {
     terminal::begin("seekwise");
-    laboratory::device_model::make_devices();
-    let mut command = takes_negative_numbers(Cli::command());
-    let cli = Cli::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit());
-    let outcome = match cli.command {
+    experiment::learned_device::make_devices();
+    let outcome = match seekwise::parse::<Cli>().command {
         Command::Advise(args) => advise::run(args),
-        Command::Compare(args) => compare::run(args),
+        Command::Compare(args) => compare::run(args, &controller::product()),
         Command::Completions(args) => manual::complete(&args, Cli::command()),
-        Command::Controller(command) => controller::run(command),
+        Command::Controller(command) => controller::run(command, "seekwise", &controller::product()),
         Command::Disk(command) => disk::run(command),
         Command::Emulate(args) => emulate::run(&args),
         Command::Guarantee(args) => guarantee::run(&args),
         Command::Host(command) => host::run(&command),
         Command::Kb(command) => kb::run(command),
-        Command::Lab(command) => lab::run(command),
-        Command::Learn(command) => learn::run(command),
+        Command::Lab(args) => moved::lab(&args),
+        Command::Learn(args) => moved::learn(&args),
         Command::Man(args) => manual::run(&args, Cli::command()),
-        Command::Paper(command) => paper::run(command),
+        Command::Paper(args) => moved::paper(&args),
         Command::Place(args) => place::run(&args),
-        Command::Report(args) => report::run(&args),
+        Command::Report(args) => records::run(&args),
         Command::Scheduler(command) => scheduler::run(command),
-        Command::Simulate(args) => simulate::run(&args),
+        Command::Simulate(args) => simulate::run(&args, &controller::product()),
         Command::Trace(command) => trace::run(command),
-        Command::Truth(args) => truth::run(&args),
+        Command::Truth(args) => moved::truth(&args),
         Command::Workload(command) => workload::run(command),
     };
     terminal::exit_code(outcome)

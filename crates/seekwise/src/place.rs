@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use laboratory::placement::{Specification, Trial, place};
-use laboratory::pool::Crew;
+use experiment::placement::{Specification, Trial, place};
+use experiment::pool::Crew;
 
 use crate::number;
 use terminal::{self, Terminal};

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use block::SchedulerSpec;
-use learn::sched::all as schedulers;
+use device_model::sched::all as schedulers;
 
 use crate::tunables;
 

@@ -1,15 +1,19 @@
 //! `seekwise simulate`: one load on one disk under one scheduler or controller.
 
-use laboratory::comparison::regime::{self, Regime};
+use experiment::comparison::regime;
+use experiment::comparison::regime::Regime;
 
-use crate::experiment;
+use control::controller::ControllerSpec;
+
+use crate::arguments;
+use crate::controller::parse;
 use crate::output::Explain;
 
 /// Arguments of `seekwise simulate`.
 #[derive(clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    experiment: experiment::Arguments,
+    experiment: arguments::Arguments,
     /// The scheduler, optionally with tunables (`mq-deadline:read_expire=100,fifo_batch=8`)
     #[arg(long, value_name = "NAME[:KEY=VALUE,...]", default_value = regime::FOUND)]
     scheduler: String,
@@ -27,12 +31,12 @@ pub struct Args {
     explain: Explain,
 }
 
-/// Runs the command.
-pub fn run(args: &Args) -> anyhow::Result<()> {
+/// Runs the command; `controllers` are those that `--controller` may name.
+pub fn run(args: &Args, controllers: &[&'static ControllerSpec]) -> anyhow::Result<()> {
     let begins_with = regime::scheduler(&args.scheduler)?;
     let regime = match &args.controller {
         None => Regime::Scheduler(begins_with),
-        Some(text) => Regime::Controller { chosen: regime::controller(text)?, begins_with },
+        Some(text) => Regime::Controller { chosen: parse(text, controllers)?, begins_with },
     };
     anyhow::ensure!(!args.fio || args.experiment.is_job_file()?, "--fio: is for job files, and the load is a trace");
     let records = args.experiment.records(vec![regime], false)?;

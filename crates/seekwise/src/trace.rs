@@ -62,12 +62,12 @@ fn warn_of_skipped(path: &Path, skipped: u64) {
 }
 
 /// 1 request, 1,234 requests.
-pub(crate) fn counted(number: u64, noun: &str) -> String {
+pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
 /// 1,234.5: thousands separated, one decimal below 100,000, three digits below 1.
-pub(crate) fn figure(number: f64) -> String {
+pub fn figure(number: f64) -> String {
     if !number.is_finite() {
         return "-".into();
     }

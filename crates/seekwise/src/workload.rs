@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use laboratory::shipped::{self, workload_text};
+use experiment::shipped;
+use experiment::shipped::workload_text;
 use sim::workload::random;
 
 use crate::number;

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use laboratory::Monitor;
+use progress::Monitor;
 
 /// What the program calls itself in messages.
 static PROGRAM: OnceLock<&'static str> = OnceLock::new();
@@ -24,7 +24,7 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 static OUTLIVES: AtomicBool = AtomicBool::new(false);
 
-pub use laboratory::Interrupted;
+pub use progress::Interrupted;
 
 /// Begins a program of this name: it stands before its messages. Ctrl-C and SIGTERM ask the work to stop; the second one ends the
 /// program at once.

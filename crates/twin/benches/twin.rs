@@ -8,9 +8,10 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos};
+use control::Setting;
+use control::target::Bounds;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use learn::plant::Bounds;
-use learn::{Preference, Setting};
+use observe::Preference;
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Measure, Noted, Pilot, Watch};
@@ -65,11 +66,11 @@ fn bench(criterion: &mut Criterion) {
         group.finish();
         let fitted = twin::fit(&seen, Some(capacity)).unwrap();
         let device = fitted.profile();
-        let candidates: Vec<Setting> = learn::sched::all().map(Setting::of).collect();
+        let candidates: Vec<Setting> = device_model::sched::all().map(Setting::of).collect();
         let deadline = Setting::parse("deadline").unwrap();
         let measured = observer.1.served(2.0, 9.0).unwrap();
         let ask = || {
-            let mut knowledge = KnowledgeStore::new(learn::sched::all());
+            let mut knowledge = KnowledgeStore::new(device_model::sched::all());
             knowledge.turns(fitted.turn());
             let question = Question {
                 recording: &observer.0,

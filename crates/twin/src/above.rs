@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
-use learn::experience::Served;
-use learn::merit::Tail;
+use observe::merit::Tail;
+use observe::served::Served;
 use sim::run::Responses;
 
 use crate::recording::{Call, Seen};

@@ -12,11 +12,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use block::{KnowledgeStore, Limits, Nanos, Scheduler};
-use learn::controller::Promise;
-use learn::experience::Served;
-use learn::merit;
-use learn::plant::Bounds;
-use learn::{Event, Preference, Setting};
+use control::Setting;
+use control::controller::Promise;
+use control::target::Bounds;
+use observe::merit;
+use observe::served::Served;
+use observe::{Event, Preference};
 use sim::host::{Queue, QueueSettings};
 use sim::profile::{DeviceOptions, DeviceProfile};
 use sim::run::Watch;

@@ -19,7 +19,7 @@
 //! * *Remembering.* The first window of a load is looked for among those that are known of the device. What gained there in the mean,
 //!   by more than chance, is set; what did worse is not tried. Where nothing is like it, a run is the same as without a memory.
 //! * *Files to come.* A read-ahead has to be in force before the files are opened that gain by it, so loads that would are supposed.
-//! * *Guarded.* A stream that waits beyond the bound of [merit](learn::merit) without getting anything ends a setting at once.
+//! * *Guarded.* A stream that waits beyond the bound of [merit](observe::merit) without getting anything ends a setting at once.
 //! * *Within its means.* Trials cost processor time: they are as long as the budget allows, one percent of a core by default.
 
 mod known;
@@ -35,15 +35,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos, Tunable, Unit};
-use learn::controller::{ALL, Brief, Chosen, ChosenError, ControllerSpec, Evidence, Promise};
-use learn::description::describe;
-use learn::experience::{Experience, FEWEST, Served, WINDOW};
-use learn::merit::{Scored, TOLERANCE};
-use learn::sched;
-use learn::similarity::{ANOTHER, Columns, Point, load_distance};
-use learn::watched::WatchedLoad;
-use learn::window::depth;
-use learn::{Controller, Decision, Event, Extent, Plant, Preference, Setting, Window, WindowOutcome};
+use control::controller::{ALL, Brief, Chosen, ChosenError, ControllerSpec, Evidence, Promise};
+use control::experience::{Experience, FEWEST, WINDOW};
+use control::{Controller, Decision, Extent, Setting, Target, Window};
+use device_model::sched;
+use observe::description::describe;
+use observe::merit::{Scored, TOLERANCE};
+use observe::served::Served;
+use observe::similarity::{ANOTHER, Columns, Point, load_distance};
+use observe::watched::WatchedLoad;
+use observe::window::depth;
+use observe::{Event, Preference, WindowOutcome};
 use sim::profile::DeviceProfile;
 
 use self::known::Known;
@@ -520,7 +522,7 @@ impl Seekwise {
         Ok(())
     }
 
-    fn ask(&mut self, now: Nanos, plant: &dyn Plant) -> Result<Answer, String> {
+    fn ask(&mut self, now: Nanos, plant: &dyn Target) -> Result<Answer, String> {
         let bounds = plant.bounds();
         self.fit(bounds.capacity_sectors)?;
         // What it was off by it is still off by, until much more is known of the load.
@@ -585,7 +587,7 @@ impl Seekwise {
         wrong.fold(0.0, f64::max)
     }
 
-    fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Plant) -> Decision {
+    fn decide_by(&mut self, answer: Answer, now: Nanos, plant: &dyn Target) -> Decision {
         let goes_on_s = (now - self.load.from).as_secs_f64().max(GOES_ON_S);
         let evidence = self.evidence_of(&answer);
         let in_force = self.setting();
@@ -729,7 +731,7 @@ impl Controller for Seekwise {
         SPEC.name
     }
 
-    fn begin(&mut self, now: Nanos, plant: &dyn Plant) -> Decision {
+    fn begin(&mut self, now: Nanos, plant: &dyn Target) -> Decision {
         let found = plant.setting();
         let known = plant.schedulers();
         self.arms.retain(|arm| known.iter().any(|spec| spec.name == arm.setting.spec.name));
@@ -763,7 +765,7 @@ impl Controller for Seekwise {
         false
     }
 
-    fn decide(&mut self, window: &Window, plant: &dyn Plant) -> Decision {
+    fn decide(&mut self, window: &Window, plant: &dyn Target) -> Decision {
         let now = window.to;
         self.slots.until(now);
         let means_ns = self.budget * window.duration().0 as f64;

@@ -1,7 +1,7 @@
 //! The twin of a plant: replays what was observed against every candidate in the simulator.
 //!
 //! ```text
-//! learn::Event ──▶ Recording ──▶ load: what the streams would ask ──┐
+//! observe::Event ──▶ Recording ──▶ load: what the streams would ask ──┐
 //!                      │                                            ├──▶ tried in sim under each candidate ──▶ controller
 //!                      └───────▶ device: what serves them ──────────┘
 //! ```

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use block::{Nanos, Op, Priority, Request, StreamId};
-use learn::Event;
+use observe::Event;
 use sim::trace::TraceRequest;
 
 /// What a recording may take if nothing else is said: 64 MiB, a third each for requests, calls and flushes.

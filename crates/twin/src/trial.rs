@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 
 use block::{Nanos, Op, Request, Scheduler, SchedulerSpec, StreamId};
-use learn::experience::Served;
-use learn::merit::{Tail, Tails};
-use learn::window::Tally;
-use learn::{Event, WindowOutcome};
+use observe::merit::{Tail, Tails};
+use observe::served::Served;
+use observe::window::Tally;
+use observe::{Event, WindowOutcome};
 use sim::host::Queue;
 use sim::run::{Finished, Flushed, Issue, Measure, Noted, Pilot, RunError, Server, Steerable, Watch};
 

@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
 use block::Nanos;
-use learn::counters::Sample;
-use learn::plant::Bounds;
-use learn::{Preference, Setting};
+use control::Setting;
+use control::target::Bounds;
+use observe::Preference;
+use observe::counters::Sample;
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Measure, Noted, Pilot, Watch};

@@ -3,8 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
 use block::{KnowledgeStore, Nanos};
-use learn::plant::Bounds;
-use learn::{Preference, Setting};
+use control::Setting;
+use control::target::Bounds;
+use observe::Preference;
 use sim::host::{Host, HostSettings, Queue, QueueSettings};
 use sim::profile::DeviceOptions;
 use sim::run::{Measure, Noted, Pilot, Watch};
@@ -139,7 +140,7 @@ fn a_candidate_that_is_many_times_as_fast_is_judged_though_its_requests_are_used
         to: TO,
         measured: slots.served(FROM.as_secs_f64(), TO.as_secs_f64()).unwrap(),
         device: &fitted.profile(),
-        knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+        knowledge: &mut KnowledgeStore::new(device_model::sched::all()),
         in_force: &deadline,
         default: &deadline,
         candidates: &["deadline", "anticipatory"].map(|setting| Setting::parse(setting).unwrap()),
@@ -177,7 +178,7 @@ fn what_takes_over_meets_at_once_the_streams_that_began_one_after_another() {
             to: TO,
             measured: slots.served(0.0, TO.as_secs_f64()).unwrap(),
             device: &profile.device(),
-            knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+            knowledge: &mut KnowledgeStore::new(device_model::sched::all()),
             in_force: &in_force,
             default: &in_force,
             candidates: &["mq-deadline", "bfq"].map(|setting| Setting::parse(setting).unwrap()),
@@ -208,7 +209,7 @@ fn a_trial_that_is_shorter_than_what_was_seen_is_of_the_latest() {
             to: TO,
             measured: slots.served(10.0, TO.as_secs_f64()).unwrap(),
             device: &profile.device(),
-            knowledge: &mut KnowledgeStore::new(learn::sched::all()),
+            knowledge: &mut KnowledgeStore::new(device_model::sched::all()),
             in_force: &Setting::parse(in_force).unwrap(),
             default: &default,
             candidates: &["mq-deadline", "none", "bfq"].map(|setting| Setting::parse(setting).unwrap()),

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use anyhow::bail;
 use block::Nanos;
-use laboratory::Monitor;
-use laboratory::advice::counted::{Wanted, advise};
-use learn::counters::Sample;
-use learn::{Preference, Setting};
+use control::Setting;
+use experiment::advice::counted::{Wanted, advise};
+use observe::Preference;
+use observe::counters::Sample;
+use progress::Monitor;
 use report::advice::Advice;
 
 use super::watched::expect_queue;

@@ -1,6 +1,6 @@
 //! Advice as files that other programs read: a rule for udev, a profile for tuned, a file for sysctl.d.
 
-use learn::Setting;
+use control::Setting;
 use report::printable;
 
 use super::Piece;

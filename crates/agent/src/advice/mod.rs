@@ -8,10 +8,11 @@ use std::path::Path;
 
 use anyhow::ensure;
 use block::Nanos;
-use laboratory::advice::{Wanted, advise};
-use laboratory::comparison::Experiment;
-use laboratory::pool::Crew;
-use learn::{Preference, Setting};
+use control::Setting;
+use experiment::advice::{Wanted, advise};
+use experiment::comparison::Experiment;
+use experiment::pool::Crew;
+use observe::Preference;
 use report::advice::Advice;
 use serde::Serialize;
 

@@ -5,8 +5,8 @@ use std::io::BufWriter;
 
 use anyhow::{Context as _, bail};
 use block::Nanos;
-use laboratory::Monitor;
-use laboratory::capture::Capture;
+use experiment::capture::Capture;
+use progress::Monitor;
 use report::advice::Advice;
 use sim::trace::RecordedDevice;
 use sim::trace::write::{About, Out, OutputFormat, named};

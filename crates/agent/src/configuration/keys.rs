@@ -4,8 +4,9 @@
 use std::path::PathBuf;
 
 use block::did_you_mean;
-use learn::controller::Chosen;
-use learn::{Preference, Setting, candidates};
+use control::controller::Chosen;
+use control::{Setting, candidates};
+use observe::Preference;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -88,7 +89,7 @@ const OF_DEVICES: &[Key<Said>] = &[
         name: "preference",
         default: "\"2,3,1\"",
         doc: "How much throughput, response time and fairness matter: each 1 to 3, in all 6 or 7.",
-        read: |value| text(value)?.parse().map(Said::Preference).map_err(|error: learn::PreferenceError| error.to_string()),
+        read: |value| text(value)?.parse().map(Said::Preference).map_err(|error: observe::PreferenceError| error.to_string()),
     },
     Key {
         name: "attributes",

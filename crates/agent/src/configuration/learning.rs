@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use learn::controller::Chosen;
+use control::controller::Chosen;
 use toml::de::DeTable;
 
 use super::keys::{Key, Source, Wrong, find, number, path, text, texts, unknown};

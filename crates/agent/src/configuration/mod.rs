@@ -21,9 +21,10 @@ mod tests;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use learn::controller::Chosen;
-use learn::experience::Experience;
-use learn::{Preference, Setting};
+use control::Setting;
+use control::controller::Chosen;
+use control::experience::Experience;
+use observe::Preference;
 
 pub use files::Sources;
 pub use keys::{listen, vendor_file};
@@ -271,7 +272,7 @@ impl Configuration {
         // The twin's knows no device of this machine, and takes memory.
         let learns = |chosen: &Chosen| chosen.spec.name != twin::controller::SPEC.name;
         let any = std::iter::once(&self.settings.controller).chain(in_rules).any(learns);
-        if any { laboratory::experience::load(None) } else { Ok(Arc::default()) }
+        if any { experiment::experience::load(None) } else { Ok(Arc::default()) }
     }
 
     /// Whether any of the machine's own attributes may be touched.
@@ -283,7 +284,7 @@ impl Configuration {
 
     /// What is chosen among if nobody says anything: today's schedulers, and variants of them.
     fn with_candidates(mut self) -> Configuration {
-        let set = learn::candidates::SETS.iter().find(|set| set.name == keys::CANDIDATES);
+        let set = control::candidates::SETS.iter().find(|set| set.name == keys::CANDIDATES);
         self.settings.candidates = set.map(|set| (set.settings)()).unwrap_or_default();
         self.settings.controller.values = self.settings.controller.spec.tunables.iter().map(|tunable| tunable.default).collect();
         self

@@ -1,8 +1,8 @@
 //! How it goes where only counters are to be had.
 
-use learn::counters::{Rates, Sample};
-use learn::experience::FEWEST;
-use learn::{Preference, merit};
+use control::experience::FEWEST;
+use observe::counters::{Rates, Sample};
+use observe::{Preference, merit};
 
 use super::Latest;
 
@@ -49,7 +49,7 @@ fn latest(rates: &Rates) -> Latest {
 #[cfg(test)]
 mod tests {
     use block::Nanos;
-    use learn::counters::Done;
+    use observe::counters::Done;
 
     use super::*;
 

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use block::{Nanos, Op, Request, StreamId};
-use learn::Event;
-use learn::merit::{self, BOUND_FACTOR, LEAST_BOUND_S};
+use observe::Event;
+use observe::merit;
+use observe::merit::{BOUND_FACTOR, LEAST_BOUND_S};
 
 use crate::sysfs::Sysfs;
 

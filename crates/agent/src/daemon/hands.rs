@@ -3,14 +3,14 @@
 use std::collections::VecDeque;
 
 use block::{Nanos, SchedulerSpec, Tunable};
-use learn::plant::{Bounds, Identity};
-use learn::{Plant, PlantError, Setting};
+use control::target::{Bounds, Identity};
+use control::{Setting, Target, TargetError};
 
 use crate::applier::{ApplierError, AtExit, Foreign, Restored};
 use crate::configuration::Settings;
 
 /// A device that may be tuned, or only looked at.
-pub trait Hands: Plant + Send {
+pub trait Hands: Target + Send {
     /// What is not as the agent put it last, what it [released](Hands::release) included.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Careful<'_> {
     }
 }
 
-impl Plant for Careful<'_> {
+impl Target for Careful<'_> {
     fn identity(&self) -> Identity {
         self.hands.identity()
     }
@@ -138,10 +138,10 @@ impl Plant for Careful<'_> {
         self.hands.switching_time(from, to)
     }
 
-    fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), PlantError> {
+    fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError> {
         if let Some(reason) = self.objection(now, setting) {
             *self.refused = Some(setting.clone());
-            return Err(PlantError { setting: setting.to_string(), reason });
+            return Err(TargetError { setting: setting.to_string(), reason });
         }
         self.hands.apply(now, setting)?;
         self.rate.changes.push_back(now);

@@ -26,7 +26,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use block::Nanos;
-use learn::experience::Experience;
+use control::experience::Experience;
 use tracing::{info, warn};
 
 pub use hands::{Acts, Hands};

@@ -1,8 +1,8 @@
 //! A device that is only looked at: a plant that shows what is in force and refuses everything.
 
 use block::{Limits, Nanos, SchedulerSpec, Tunable};
-use learn::plant::{Bounds, Identity};
-use learn::{Plant, PlantError, Setting};
+use control::target::{Bounds, Identity};
+use control::{Setting, Target, TargetError};
 
 use super::hands::Hands;
 use crate::applier::{ApplierError, AtExit, Foreign, Restored};
@@ -39,7 +39,7 @@ impl Onlooker {
     }
 }
 
-impl Plant for Onlooker {
+impl Target for Onlooker {
     fn identity(&self) -> Identity {
         Identity { plant: "linux".to_owned(), device: self.model.clone() }
     }
@@ -71,8 +71,8 @@ impl Plant for Onlooker {
         if from.spec.name == to.spec.name { Nanos::ZERO } else { SWITCH }
     }
 
-    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), PlantError> {
-        Err(PlantError { setting: setting.to_string(), reason: "it is only watched".to_owned() })
+    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), TargetError> {
+        Err(TargetError { setting: setting.to_string(), reason: "it is only watched".to_owned() })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use block::{Nanos, StreamId};
-use learn::Event;
+use observe::Event;
 
 use super::hands::Hands;
 use super::onlooker::Onlooker;
@@ -127,8 +127,8 @@ impl Applied {
     }
 }
 
-impl learn::Plant for Applied {
-    fn identity(&self) -> learn::plant::Identity {
+impl control::Target for Applied {
+    fn identity(&self) -> control::target::Identity {
         self.linux.identity()
     }
 
@@ -140,19 +140,19 @@ impl learn::Plant for Applied {
         self.linux.tunables()
     }
 
-    fn bounds(&self) -> learn::plant::Bounds {
+    fn bounds(&self) -> control::target::Bounds {
         self.linux.bounds()
     }
 
-    fn setting(&self) -> learn::Setting {
+    fn setting(&self) -> control::Setting {
         self.linux.setting()
     }
 
-    fn switching_time(&self, from: &learn::Setting, to: &learn::Setting) -> Nanos {
+    fn switching_time(&self, from: &control::Setting, to: &control::Setting) -> Nanos {
         self.linux.switching_time(from, to)
     }
 
-    fn apply(&mut self, now: Nanos, setting: &learn::Setting) -> Result<(), learn::PlantError> {
+    fn apply(&mut self, now: Nanos, setting: &control::Setting) -> Result<(), control::TargetError> {
         self.linux.apply(now, setting)
     }
 }

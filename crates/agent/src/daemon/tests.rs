@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 
 use block::{Op, Priority, Request, SchedulerSpec, StreamId, Tunable};
-use learn::plant::{Bounds, Identity as PlantIdentity};
-use learn::{Event, Plant, PlantError, Setting};
+use control::target::{Bounds, Identity as PlantIdentity};
+use control::{Setting, Target, TargetError};
+use observe::Event;
 
 use super::*;
 use crate::applier::{ApplierError, AtExit, Foreign, Kind as Trouble};
@@ -81,7 +82,7 @@ impl Device {
     }
 }
 
-impl Plant for Device {
+impl Target for Device {
     fn identity(&self) -> PlantIdentity {
         PlantIdentity { plant: "linux".to_owned(), device: "model".to_owned() }
     }
@@ -106,7 +107,7 @@ impl Plant for Device {
         Nanos::from_millis(35)
     }
 
-    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), PlantError> {
+    fn apply(&mut self, _now: Nanos, setting: &Setting) -> Result<(), TargetError> {
         self.world().setting = setting.clone();
         Ok(())
     }
@@ -430,7 +431,7 @@ fn what_is_left_alone_is_listed_with_the_reason() {
 struct Dim {
     device: Device,
     blind: crate::observe::Blind,
-    sample: learn::counters::Sample,
+    sample: observe::counters::Sample,
 }
 
 impl Eyes for Dim {
@@ -454,7 +455,7 @@ impl Eyes for Dim {
         Some(&self.blind)
     }
 
-    fn samples(&mut self, out: &mut Vec<learn::counters::Sample>) {
+    fn samples(&mut self, out: &mut Vec<observe::counters::Sample>) {
         for event in self.device.world().events.drain(..) {
             let Event::Completed { request, at, .. } = event else { continue };
             self.sample.at = at;
@@ -474,7 +475,10 @@ impl Opens for Dimmed {
         let known =
             twin::counters::Known { bounds: self.0.bounds(), rotational: Some(true), depth: Some(32), write_cache: Some(true) };
         let blind = crate::observe::Blind { why: "the kernel is locked down".to_owned(), known };
-        Ok((Box::new(self.0.clone()), Box::new(Dim { device: self.0.clone(), blind, sample: learn::counters::Sample::default() })))
+        Ok((
+            Box::new(self.0.clone()),
+            Box::new(Dim { device: self.0.clone(), blind, sample: observe::counters::Sample::default() }),
+        ))
     }
 }
 

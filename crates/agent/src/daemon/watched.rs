@@ -8,11 +8,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use block::Nanos;
-use learn::controller::{Brief, Chosen, Evidence, Promise};
-use learn::experience::Experience;
-use learn::merit::Scored;
-use learn::search::GenePool;
-use learn::{Decided, Event, Setting, Steering};
+use control::controller::{Brief, Chosen, Evidence, Promise};
+use control::experience::Experience;
+use control::search::GenePool;
+use control::{ControlLoop, Decided, Setting};
+use observe::Event;
+use observe::merit::Scored;
 use twin::counters::ByCounters;
 
 use self::learning::Session;
@@ -101,7 +102,7 @@ pub struct Watched {
     experience: Arc<Experience>,
     hands: Box<dyn Hands>,
     eyes: Box<dyn Eyes>,
-    steering: Steering,
+    steering: ControlLoop,
     guard: Guard,
     acts: Acts,
     rate: Rate,
@@ -146,7 +147,7 @@ impl Watched {
         let acts = if settings.mode == Mode::Act { Acts::Yes } else { Acts::Watches };
         let mut watched = Watched {
             name: name.to_owned(),
-            steering: Steering::new(controller(&settings, means, &experience, &*hands, eyes.blind())),
+            steering: ControlLoop::new(controller(&settings, means, &experience, &*hands, eyes.blind())),
             lost: eyes.lost(),
             settings,
             means,
@@ -269,7 +270,7 @@ impl Watched {
     }
 
     /// Lets the controller do something within what is allowed. Returns what was refused.
-    fn with_care(&mut self, act: impl FnOnce(&mut Steering, &mut Careful)) -> Option<Setting> {
+    fn with_care(&mut self, act: impl FnOnce(&mut ControlLoop, &mut Careful)) -> Option<Setting> {
         let mut refused = None;
         let mut careful = Careful {
             hands: &mut *self.hands,
@@ -286,7 +287,7 @@ impl Watched {
 
     fn start_anew(&mut self, now: Nanos) {
         let controller = controller(&self.settings, self.means, &self.experience, &*self.hands, self.eyes.blind());
-        self.steering = Steering::new(controller);
+        self.steering = ControlLoop::new(controller);
         self.start(now);
     }
 
@@ -353,7 +354,7 @@ impl Watched {
         errors: Option<u64>,
         kind: Kind,
         news: &mut Vec<News>,
-        act: impl FnOnce(&mut Steering, &mut Careful),
+        act: impl FnOnce(&mut ControlLoop, &mut Careful),
     ) {
         let refused = self.with_care(act);
         let (decided, windows) = self.steering.take();
@@ -479,7 +480,7 @@ fn controller(
     experience: &Arc<Experience>,
     hands: &dyn Hands,
     blind: Option<&Blind>,
-) -> Box<dyn learn::Controller> {
+) -> Box<dyn control::Controller> {
     let brief = Brief {
         preference: settings.preference,
         candidates: candidates(settings, experience, hands),

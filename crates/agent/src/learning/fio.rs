@@ -44,7 +44,7 @@ impl Fio {
     /// # Errors
     /// There is no fio.
     pub fn new(scratch: File, place: Place, seconds: u64) -> Result<Fio, String> {
-        laboratory::truth::fio::version().map_err(|error| format!("{error:#}"))?;
+        experiment::fio::version().map_err(|error| format!("{error:#}"))?;
         Ok(Fio { scratch, place, seconds, child: None, is_stopped: false, known: BTreeSet::new() })
     }
 

@@ -10,16 +10,17 @@
 use std::sync::Arc;
 
 use block::{Nanos, StreamId};
-use learn::controller::{Brief, Chosen};
-use learn::experience::Experience;
-use learn::{Event, Plant, Preference, Setting, Steering};
+use control::controller::{Brief, Chosen};
+use control::experience::Experience;
+use control::{ControlLoop, Setting, Target};
+use observe::{Event, Preference};
 
 use super::load::{Generator, Load, loads};
 use super::memory::{Lived, Memory};
 use super::strangers::{Strangers, Work};
 use crate::daemon::Moment;
 
-/// A search that verifies takes up to ten pairs of turns more than its trials (`learn::search::Tuner`), in milliseconds.
+/// A search that verifies takes up to ten pairs of turns more than its trials (`control::search::Tuner`), in milliseconds.
 const VERIFIES_MS: i64 = 200_000;
 /// A search that never ends is ended after so many seconds.
 const ENDLESS_S: u64 = 900;
@@ -67,7 +68,7 @@ pub struct Learned {
 /// A load, and the search under it.
 struct Exercise {
     load: Load,
-    steering: Steering,
+    steering: ControlLoop,
     began: Nanos,
 }
 
@@ -118,7 +119,7 @@ impl Lesson {
     }
 
     /// What steers under the load that runs.
-    pub fn steering(&mut self) -> Option<&mut Steering> {
+    pub fn steering(&mut self) -> Option<&mut ControlLoop> {
         self.exercise.as_mut().map(|exercise| &mut exercise.steering)
     }
 
@@ -141,7 +142,7 @@ impl Lesson {
     ///
     /// # Errors
     /// fio fails, or what was learned cannot be kept.
-    pub fn step(&mut self, now: Nanos, plant: &mut dyn Plant, found: &Setting) -> Result<Option<Learned>, String> {
+    pub fn step(&mut self, now: Nanos, plant: &mut dyn Target, found: &Setting) -> Result<Option<Learned>, String> {
         let is_there = self.generator.is_there()?;
         let Some(exercise) = &self.exercise else {
             if !is_there {
@@ -158,7 +159,7 @@ impl Lesson {
         Ok(learned)
     }
 
-    fn begin(&mut self, now: Nanos, plant: &mut dyn Plant) -> Result<(), String> {
+    fn begin(&mut self, now: Nanos, plant: &mut dyn Target) -> Result<(), String> {
         let Some(load) = self.loads.next() else { return Ok(()) };
         self.count += 1;
         self.generator.start(&load)?;
@@ -168,7 +169,7 @@ impl Lesson {
             seed: self.course.seed.wrapping_add(self.count),
             experience: self.experience.clone(),
         };
-        let mut steering = Steering::new(self.course.controller.build(&brief));
+        let mut steering = ControlLoop::new(self.course.controller.build(&brief));
         steering.begin(now, plant);
         self.exercise = Some(Exercise { load, steering, began: now });
         Ok(())
@@ -178,7 +179,7 @@ impl Lesson {
     ///
     /// # Errors
     /// It cannot be kept.
-    pub fn finish(&mut self, plant: &dyn Plant) -> Result<Option<Learned>, String> {
+    pub fn finish(&mut self, plant: &dyn Target) -> Result<Option<Learned>, String> {
         self.generator.stop();
         let Some(Exercise { load, steering, began }) = self.exercise.take() else { return Ok(None) };
         let identity = plant.identity();

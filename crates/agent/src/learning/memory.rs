@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use block::Nanos;
-use learn::experience::Experience;
-use learn::knowledge::{DecisionRow, Knowledge, KnowledgeError, Pace, Retention, Row, Run, RunId, WindowRow, Writer};
-use learn::plant::Identity;
-use learn::search::GenePool;
-use learn::{Decided, Window};
+use control::experience::Experience;
+use control::search::GenePool;
+use control::target::Identity;
+use control::{Decided, Window};
+use knowledge::ModelRow;
+use knowledge::{DecisionRow, Knowledge, KnowledgeError, Pace, Retention, Row, Run, RunId, WindowRow, Writer};
 use sha2::Digest as _;
 
 /// The file in the agent's folder.
@@ -62,7 +63,7 @@ impl Memory {
         let windows = lived.windows.iter().map(WindowRow::from);
         let mut rows: Vec<Row> = windows.map(Row::from).chain(decisions.map(Row::from)).collect();
         for pool in lived.pools {
-            rows.push(pool.row().map_err(|error| error.to_string())?.into());
+            rows.push(ModelRow::try_from(pool).map_err(|error| error.to_string())?.into());
         }
         let mut writer = Writer::open(&self.path, lived.run(), WHOLE, Retention::default());
         rows.into_iter().for_each(|row| writer.write(Nanos::ZERO, row));
@@ -79,7 +80,7 @@ impl Memory {
         if pools.is_empty() {
             return Ok(());
         }
-        let rows: Result<Vec<_>, _> = pools.iter().map(GenePool::row).collect();
+        let rows: Result<Vec<_>, _> = pools.iter().map(ModelRow::try_from).collect();
         let rows = rows.map_err(|error| error.to_string())?;
         let written = Knowledge::open(&self.path).and_then(|mut knowledge| {
             let mut batch = knowledge.batch()?;

@@ -6,7 +6,7 @@
 //!   of the scratch file change, and a journal is written for that.
 
 use block::{Nanos, Op, StreamId};
-use learn::Event;
+use observe::Event;
 
 /// So long a time is looked at.
 const SPAN: Nanos = Nanos(1_000_000_000);

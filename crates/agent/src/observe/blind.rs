@@ -4,9 +4,9 @@ use std::fs;
 use std::os::fd::BorrowedFd;
 
 use block::{Limits, Merges, Nanos, StreamId};
-use learn::Event;
-use learn::counters::Sample;
-use learn::plant::Bounds;
+use control::target::Bounds;
+use observe::Event;
+use observe::counters::Sample;
 use twin::counters::Known;
 
 use super::{Counters, Eyes, ObserveError, now};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use block::Nanos;
-use learn::counters::{Done, Rates, Sample};
+use observe::counters::{Done, Rates, Sample};
 
 use super::ObserveError;
 use crate::sysfs::Sysfs;

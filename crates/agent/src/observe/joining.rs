@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use block::under_way::UnderWay;
 use block::{Nanos, Request, StreamId};
-use learn::Event;
+use observe::Event;
 
 use super::format::What;
 use super::raw::Raw;

@@ -1,7 +1,7 @@
 //! What a block device is asked and how it answers, as the simulator's records.
 //!
 //! ```text
-//! tracefs instance ─▶ pages of each processor ─▶ merged by time ─▶ joined: queued, issued, completed ─▶ learn::Event
+//! tracefs instance ─▶ pages of each processor ─▶ merged by time ─▶ joined: queued, issued, completed ─▶ observe::Event
 //!  (root opens it)     page, format                tracepoints       joining
 //! /sys/block/*/stat ─▶ counters: rates, queue, mean times, where events may not be had
 //! ```
@@ -25,8 +25,8 @@ use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use block::StreamId;
-use learn::Event;
-use learn::counters::Sample;
+use observe::Event;
+use observe::counters::Sample;
 
 pub use blind::{Blind, BlindEyes};
 pub use counters::Counters;

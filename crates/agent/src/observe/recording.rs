@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use block::Nanos;
-use laboratory::Monitor;
-use laboratory::capture::{Capture, Captured};
-use laboratory::monitor::Quiet;
-use learn::Event;
+use experiment::capture::{Capture, Captured};
+use observe::Event;
+use progress::Monitor;
+use progress::monitor::Quiet;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! processor 0: page, page ─┐
-//! processor 1: page        ├▶ by time ─▶ joining ─▶ learn::Event
+//! processor 1: page        ├▶ by time ─▶ joining ─▶ observe::Event
 //! processor 2: page, page ─┘   (but for the last millisecond, of which some processor may not have told yet)
 //! ```
 
@@ -12,7 +12,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use block::{Nanos, StreamId};
-use learn::Event;
+use observe::Event;
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 

@@ -8,8 +8,8 @@ use agent::sysfs::Sysfs;
 use agent::topology;
 use anyhow::bail;
 use block::Nanos;
-use laboratory::comparison::regime;
-use laboratory::pool::Crew;
+use experiment::comparison::regime;
+use experiment::pool::Crew;
 use terminal::Terminal;
 
 use super::{Configured, say};

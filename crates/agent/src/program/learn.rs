@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::control::controller::Chosen;
 use agent::configuration::{Configuration, Learning, Mode, searching};
 use agent::control::{self, Answer, Ask};
 use agent::daemon::history::{Entry, History, Kind};
@@ -16,8 +17,7 @@ use agent::metrics::Metrics;
 use agent::notify::Notify;
 use agent::sysfs::Sysfs;
 use anyhow::{Context as _, anyhow, bail};
-use laboratory::monitor::Monitor as _;
-use learn::controller::Chosen;
+use progress::monitor::Monitor as _;
 use terminal::{Failed, Terminal};
 
 use super::act::{expect_something, hot_plug, make, own_applier};

@@ -4,7 +4,7 @@ use super::panel::{Axis, Panel, Size};
 use super::{classes, label, time_axis};
 use crate::comparison::Comparison;
 use crate::number::grouped;
-use crate::record::{Record, Steering};
+use crate::record::{ControlRecord, Record};
 use crate::text::printable;
 
 /// Rows of a strip; if there are more settings, the rarest share the last row.
@@ -28,7 +28,7 @@ pub(crate) fn in_force(comparison: &Comparison) -> Vec<String> {
     steered.filter_map(|(record, steering)| strip(records, record, steering, &x)).collect()
 }
 
-fn strip(records: &[Record], record: &Record, steering: &Steering, x: &Axis) -> Option<String> {
+fn strip(records: &[Record], record: &Record, steering: &ControlRecord, x: &Axis) -> Option<String> {
     let end = record.curves.throughput_mb_s.len() as f64 * record.curves.bin_s;
     let spans = spans(steering, end);
     let rows = rows(&spans);
@@ -48,7 +48,7 @@ fn strip(records: &[Record], record: &Record, steering: &Steering, x: &Axis) -> 
 }
 
 /// In sequence, from the first decision. There are gaps where the record omits decisions.
-fn spans(steering: &Steering, end: f64) -> Vec<Span<'_>> {
+fn spans(steering: &ControlRecord, end: f64) -> Vec<Span<'_>> {
     let mut spans: Vec<Span> = Vec::new();
     for decision in &steering.decisions {
         if let Some(last) = spans.last_mut() {

@@ -6,7 +6,7 @@ use super::{OUTLINES, label};
 use crate::comparison::Comparison;
 use crate::number::{self, grouped};
 use crate::promises::{signed, with_error};
-use crate::record::{Decision, Promise, Record, Steering};
+use crate::record::{ControlRecord, Decision, Promise, Record};
 use crate::text::printable;
 
 /// Changes that are drawn: the first. More rows than that nobody reads.
@@ -30,7 +30,7 @@ pub(crate) fn kept_promises(comparison: &Comparison) -> Vec<String> {
     steered.filter_map(|(record, steering)| panel(record, steering)).collect()
 }
 
-fn panel(record: &Record, steering: &Steering) -> Option<String> {
+fn panel(record: &Record, steering: &ControlRecord) -> Option<String> {
     let all: Vec<Row> = steering.decisions.iter().filter_map(row).collect();
     let rows = &all[..all.len().min(ROWS)];
     let cut = |value: f64| value.clamp(-MOST_PERCENT, MOST_PERCENT);

@@ -1,8 +1,9 @@
 //! Made-up records with the shapes of real ones: for tests of how things are shown, never of what is true.
 
 use report::record::{
-    Curves, Decision, DirectionFigures, DiskDigest, Evidence, Figures, FlashFigures, JobsFigures, MemoryFigures, Promise, Record,
-    Replay, ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures, Steering, StreamFigures, TraceDigest,
+    ControlRecord, Curves, Decision, DirectionFigures, DiskDigest, Evidence, Figures, FlashFigures, JobsFigures, MemoryFigures,
+    Promise, Record, Replay, ResponseFigures, SCHEMA, STRETCH, SamplePoint, SchedulerSetting, ServiceFigures, StreamFigures,
+    TraceDigest,
 };
 
 const DURATION_S: f64 = 4086.0;
@@ -184,7 +185,7 @@ pub fn steer(record: &mut Record, windows: u64) {
     let changes = decisions.iter().filter(|decision| decision.is_change()).count() as u64;
     let kept = windows - changes - u64::from(windows >= 4);
     let (preference, candidates) = ("2,3,1".to_owned(), vec!["noop".to_owned(), "deadline:fifo_batch=4".to_owned()]);
-    record.steering = Some(Steering { preference, candidates, windows, kept, changes, left_out: 0, decisions });
+    record.steering = Some(ControlRecord { preference, candidates, windows, kept, changes, left_out: 0, decisions });
 }
 
 /// As if the decisions of a steered record rested on evidence: of each change, what it promised.

@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use laboratory::calibration::{BLOCKS, Calibration, Fitted, Outcome, calibrate};
-use laboratory::pool::Crew;
+use experiment::calibration::{BLOCKS, Calibration, Fitted, Outcome, calibrate};
+use experiment::pool::Crew;
 use sim::profile::{Profile, load};
 use sim::validate::{ResponseComparison, Validation, read_measured};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, bail, ensure};
-use laboratory::recorded::Recorded;
+use experiment::recorded::Recorded;
 use sim::profile::load;
 use sim::trace::OpenOptions;
 use twin::Seen;

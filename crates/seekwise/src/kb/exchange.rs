@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
 use clap::builder::PossibleValuesParser;
-use learn::knowledge::{ExchangeError, Form, Knowledge, Table};
+use knowledge::{ExchangeError, Form, Knowledge, Table};
 
 use super::{came_in, counted, interrupted_exchange, receive, watched};
 use crate::whole_file::WholeFile;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use learn::knowledge::{Knowledge, ModelSummary, SettingSummary, Summary};
+use knowledge::{Knowledge, ModelSummary, SettingSummary, Summary};
 use report::number::grouped;
 use report::printable;
 use serde::Serialize;

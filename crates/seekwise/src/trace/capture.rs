@@ -9,9 +9,9 @@ use agent::sysfs::Sysfs;
 use agent::topology::{self, Device};
 use anyhow::ensure;
 use block::Nanos;
-use laboratory::Monitor;
-use laboratory::capture::Capture;
-use laboratory::shipped;
+use experiment::capture::Capture;
+use experiment::shipped;
+use progress::Monitor;
 use sim::trace::write::{Field, Out, OutputFormat};
 
 use super::{convert, counted, eprint_line, figure, grouped};

@@ -1,4 +1,4 @@
-//! Steering a run from inside: a pilot is told what happens in virtual time, and changes settings at times of its choosing.
+//! ControlLoop a run from inside: a pilot is told what happens in virtual time, and changes settings at times of its choosing.
 
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 

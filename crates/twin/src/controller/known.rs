@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use learn::Preference;
-use learn::experience::{Experience, Served};
-use learn::merit::TOLERANCE;
-use learn::similarity::{ANOTHER, Columns, Point, load_distance};
+use control::experience::Experience;
+use observe::Preference;
+use observe::merit::TOLERANCE;
+use observe::served::Served;
+use observe::similarity::{ANOTHER, Columns, Point, load_distance};
 
 use super::SURE;
 

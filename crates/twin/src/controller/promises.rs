@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use learn::controller::Promise;
-use learn::merit::TOLERANCE;
+use control::controller::Promise;
+use observe::merit::TOLERANCE;
 
 /// One promise that is not kept counts at most as an error of so many error bars.
 const MOST_BROKEN: f64 = 3.0;

@@ -5,9 +5,9 @@
 //! when it comes is therefore chosen for loads that are [supposed](super::to_come), and given up only for what is seen.
 
 use block::Nanos;
-use learn::merit::TOLERANCE;
-use learn::plant::Bounds;
-use learn::{Decision, Setting};
+use control::target::Bounds;
+use control::{Decision, Setting};
+use observe::merit::TOLERANCE;
 
 use super::to_come::{self, ToCome};
 use super::{Arm, Seekwise, TRIED_NS, WINDOW, percent};

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{Limits, Nanos};
-use learn::experience::Served;
-use learn::merit::{self, Tails};
-use learn::plant::Bounds;
-use learn::search::{Rated, Rehearsal};
-use learn::{Event, Plant, Preference, Setting};
+use control::search::Rehearsal;
+use control::target::Bounds;
+use control::{Setting, Target};
+use observe::merit;
+use observe::merit::Tails;
+use observe::served::Rated;
+use observe::served::Served;
+use observe::{Event, Preference};
 use rayon::prelude::*;
 use sim::profile::DeviceProfile;
 
@@ -108,7 +111,7 @@ impl Rehearsal for Twin {
         self.slots.event(event);
     }
 
-    fn prepare(&mut self, span: (Nanos, Nanos), in_force: &Setting, plant: &dyn Plant) -> Result<Vec<(String, String)>, String> {
+    fn prepare(&mut self, span: (Nanos, Nanos), in_force: &Setting, plant: &dyn Target) -> Result<Vec<(String, String)>, String> {
         let bounds = plant.bounds();
         self.known.clear();
         self.scene = None;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, Request, StreamId};
-use learn::merit;
+use observe::merit;
 
 /// A stream that gets nothing for so many times the bound of its p99 starves: one in a hundred may wait for longer than that.
 const SILENT: f64 = 3.0;

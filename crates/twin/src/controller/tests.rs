@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-use learn::plant::Bounds;
+use control::target::Bounds;
 
 use super::*;
 
@@ -12,7 +12,7 @@ type Stretch<'a> = (f64, &'a str, &'a [(&'a str, Option<f64>)]);
 
 /// A controller with deadline in force that knows these.
 fn knowing(stretches: &[Stretch]) -> Seekwise {
-    let candidates = learn::candidates::parse(["classic"]).unwrap();
+    let candidates = control::candidates::parse(["classic"]).unwrap();
     let mut controller = Seekwise::new(&Brief { candidates, ..Brief::default() }, 10);
     controller.in_force = controller.arm_of(&Setting::parse("deadline").unwrap()).unwrap();
     let known = |(away, under, scores): &Stretch| {
@@ -30,7 +30,7 @@ fn setting(text: &str) -> Setting {
 }
 
 fn here() -> Point {
-    learn::similarity::NOWHERE.map(|_| 2.0)
+    observe::similarity::NOWHERE.map(|_| 2.0)
 }
 
 /// What it recalls here, and what it does not try.

@@ -14,9 +14,10 @@
 //! gets is measured and the twin is asked about it, as about any other.
 
 use block::{KnowledgeStore, Limits, Nanos, Op};
-use learn::merit;
-use learn::plant::Bounds;
-use learn::{Preference, Setting};
+use control::Setting;
+use control::target::Bounds;
+use observe::Preference;
+use observe::merit;
 use sim::profile::DeviceProfile;
 use sim::scramble::scramble;
 
@@ -104,7 +105,7 @@ fn extent() -> Extent {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
-    use learn::sched;
+    use device_model::sched;
 
     use super::*;
 

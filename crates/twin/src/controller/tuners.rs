@@ -2,9 +2,9 @@
 //! twin says; and where the plant says it, the twin can rank what is tried first.
 
 use block::{Nanos, Tunable, Unit, tunables};
-use learn::Controller;
-use learn::controller::{Brief, ControllerSpec};
-use learn::search::{Asks, Bayes, Genetic, Ioperf, Random, Rehearsal, Rules, Search, Start, Tuner, ioperf};
+use control::Controller;
+use control::controller::{Brief, ControllerSpec};
+use control::search::{Asks, Bayes, Genetic, Ioperf, Random, Rehearsal, Rules, Search, Start, Tuner, ioperf};
 
 use super::rehearsal::Twin;
 

@@ -6,10 +6,11 @@
 use std::collections::VecDeque;
 
 use block::Nanos;
-use learn::controller::{Brief, Evidence};
-use learn::counters::Sample;
-use learn::merit::{self, TOLERANCE};
-use learn::{Controller, Decision, Extent, Plant, Setting, Window};
+use control::controller::{Brief, Evidence};
+use control::{Controller, Decision, Extent, Setting, Target, Window};
+use observe::counters::Sample;
+use observe::merit;
+use observe::merit::TOLERANCE;
 
 use super::counted::Counted;
 use super::ensemble::Ensemble;
@@ -211,7 +212,7 @@ impl Controller for ByCounters {
         "counters"
     }
 
-    fn begin(&mut self, _now: Nanos, plant: &dyn Plant) -> Decision {
+    fn begin(&mut self, _now: Nanos, plant: &dyn Target) -> Decision {
         self.in_force = Some(plant.setting());
         Decision::keep("only counters are to be had")
     }
@@ -227,7 +228,7 @@ impl Controller for ByCounters {
         self.samples.push_back(*sample);
     }
 
-    fn decide(&mut self, window: &Window, _plant: &dyn Plant) -> Decision {
+    fn decide(&mut self, window: &Window, _plant: &dyn Target) -> Decision {
         self.credit_ns = (self.credit_ns + self.budget * window.duration().0 as f64).min(MOST_SAVED_NS);
         if self.in_force.as_ref() != Some(&*window.setting) {
             // It was set a window ago, or somebody else did.

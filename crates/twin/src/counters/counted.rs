@@ -3,8 +3,8 @@
 use std::fmt;
 
 use block::Nanos;
-use learn::counters::{Rate, Rates, Sample};
-use learn::experience::FEWEST;
+use control::experience::FEWEST;
+use observe::counters::{Rate, Rates, Sample};
 
 /// So much of the time must have enough requests.
 const LEAST_S: f64 = 2.0;
@@ -183,7 +183,7 @@ fn side(rates: &[(Rate, f64)]) -> Side {
 
 #[cfg(test)]
 mod tests {
-    use learn::counters::Done;
+    use observe::counters::Done;
 
     use super::*;
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use block::{Nanos, Op, StreamId};
-use learn::Event;
-use learn::counters::{Done, Sample};
+use observe::Event;
+use observe::counters::{Done, Sample};
 
 /// Counts what one device does.
 #[derive(Clone, Debug)]

@@ -8,7 +8,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use block::{Limits, Nanos};
-use learn::{Event, Setting};
+use control::Setting;
+use observe::Event;
 use rayon::prelude::*;
 use sim::profile::DeviceProfile;
 

@@ -6,7 +6,7 @@ mod groups;
 use std::sync::Arc;
 
 use block::Nanos;
-use learn::plant::Bounds;
+use control::target::Bounds;
 use sim::profile::{DeviceProfile, ProfileError};
 
 use self::groups::Group;

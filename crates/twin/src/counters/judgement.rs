@@ -1,9 +1,10 @@
 //! What candidates promise over all hypotheses that were kept.
 
 use block::{Limits, Nanos};
-use learn::controller::{Evidence, Promise};
-use learn::merit;
-use learn::{Preference, Setting};
+use control::Setting;
+use control::controller::{Evidence, Promise};
+use observe::Preference;
+use observe::merit;
 use rayon::prelude::*;
 
 use super::counted::Counted;

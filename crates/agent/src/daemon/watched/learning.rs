@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use block::Nanos;
-use learn::Event;
-use learn::experience::Experience;
+use control::experience::Experience;
+use observe::Event;
 
 use super::others::unreleased;
 use super::{LOOKS_FOR_OTHERS, News, Watched, percent};
@@ -58,7 +58,7 @@ impl Session {
     fn with_care<T>(
         &mut self,
         hands: &mut dyn Hands,
-        found: &learn::Setting,
+        found: &control::Setting,
         act: impl FnOnce(&mut Lesson, &mut Careful) -> T,
     ) -> T {
         let mut refused = None;

@@ -1,9 +1,9 @@
 //! What is measured of a device: how it goes, and what came of the latest change.
 
-use learn::Window;
-use learn::experience::FEWEST;
-use learn::merit::Scored;
-use learn::window::depth;
+use control::Window;
+use control::experience::FEWEST;
+use observe::merit::Scored;
+use observe::window::depth;
 
 use super::{Latest, News, Watched, percent};
 

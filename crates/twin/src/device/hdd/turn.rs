@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use learn::rotation::{End, Finder};
+use device_model::rotation::{End, Finder};
 
 use crate::device::access::Access;
 use crate::device::findings::Finding;

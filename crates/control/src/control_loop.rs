@@ -1,0 +1,175 @@
+//! Connects a plant and a controller: folds events into windows, calls the controller at the end of each, applies its decisions
+//! and logs them.
+
+use std::sync::Arc;
+
+use block::Nanos;
+
+use crate::controller::{Controller, Decision, Evidence};
+use crate::setting::Setting;
+use crate::target::Target;
+use crate::{Extent, Window};
+use observe::counters::Sample;
+use observe::event::Event;
+use observe::window::{Extractor, Tally};
+
+/// A decision and its result.
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// When it was made.
+    pub at: Nanos,
+    /// The window it was based on; `None` for the first decision.
+    pub window: Option<u64>,
+    /// The setting before.
+    pub from: Arc<Setting>,
+    /// The setting after.
+    pub to: Arc<Setting>,
+    /// The reason, for display.
+    pub why: String,
+    /// Expected improvement, as a difference of scores.
+    pub expected_gain: Option<f64>,
+    /// What it rests on.
+    pub evidence: Option<Arc<Evidence>>,
+    /// Why it could not be applied, if it could not; `to` then equals `from`.
+    pub refused: Option<String>,
+}
+
+impl Decided {
+    /// Whether the setting changed.
+    pub fn is_change(&self) -> bool {
+        self.from != self.to
+    }
+}
+
+/// Drives one controller on one plant.
+pub struct ControlLoop {
+    controller: Box<dyn Controller>,
+    extractor: Extractor,
+    tally: Tally,
+    setting: Option<Arc<Setting>>,
+    number: u64,
+    from: Nanos,
+    extent: Extent,
+    /// The controller ended the window, or its request limit was reached.
+    is_due: bool,
+    decided: Vec<Decided>,
+    windows: Vec<Window>,
+}
+
+impl ControlLoop {
+    /// Applies nothing until [`begin`](ControlLoop::begin).
+    pub fn new(controller: Box<dyn Controller>) -> ControlLoop {
+        ControlLoop {
+            extent: controller.extent(),
+            controller,
+            extractor: Extractor::new(),
+            tally: Tally::new(),
+            setting: None,
+            number: 0,
+            from: Nanos::ZERO,
+            is_due: false,
+            decided: Vec::new(),
+            windows: Vec::new(),
+        }
+    }
+
+    /// Applies the controller's initial setting.
+    pub fn begin(&mut self, now: Nanos, plant: &mut dyn Target) {
+        let decision = self.controller.begin(now, plant);
+        self.from = now;
+        self.tally.begin(now);
+        self.put_in_force(now, None, decision, plant);
+        self.extent = self.controller.extent();
+    }
+
+    /// Processes an event. Allocates only for new streams.
+    pub fn event(&mut self, event: &Event) {
+        self.is_due |= self.controller.event(event);
+        self.extractor.event(event);
+        self.tally.event(event);
+        self.is_due |= self.extent.requests.is_some_and(|requests| self.extractor.requests() >= requests);
+    }
+
+    /// Hands on a look at the counters, where there are no events.
+    pub fn counted(&mut self, sample: &Sample) {
+        self.controller.counted(sample);
+    }
+
+    /// When [`look`](ControlLoop::look) is due if no event arrives first; a past time means now.
+    pub fn next_look(&self) -> Option<Nanos> {
+        if self.is_due { Some(self.from) } else { self.extent.time.map(|time| self.from + time) }
+    }
+
+    /// Ends the window if it is due, and applies the controller's decision.
+    pub fn look(&mut self, now: Nanos, plant: &mut dyn Target) {
+        if now <= self.from || self.next_look().is_none_or(|at| at > now) {
+            return;
+        }
+        let duration = now - self.from;
+        let setting = self.setting.clone().unwrap_or_else(|| Arc::new(plant.setting()));
+        let window = Window {
+            number: self.number,
+            from: self.from,
+            to: now,
+            setting,
+            features: self.extractor.close(duration),
+            outcome: self.tally.close(duration),
+        };
+        self.number += 1;
+        self.from = now;
+        self.is_due = false;
+        let decision = self.controller.decide(&window, plant);
+        self.put_in_force(now, Some(window.number), decision, plant);
+        self.extent = self.controller.extent();
+        self.windows.push(window);
+    }
+
+    fn put_in_force(&mut self, now: Nanos, window: Option<u64>, decision: Decision, plant: &mut dyn Target) {
+        let from = self.setting.clone().unwrap_or_else(|| Arc::new(plant.setting()));
+        let Decision { setting, why, expected_gain, evidence } = decision;
+        let (to, refused) = match setting {
+            Some(setting) if setting != *from => match plant.apply(now, &setting) {
+                Ok(()) => (Arc::new(setting), None),
+                Err(error) => {
+                    self.controller.refused(&setting, &error.reason);
+                    (from.clone(), Some(error.to_string()))
+                }
+            },
+            _ => (from.clone(), None),
+        };
+        self.setting = Some(to.clone());
+        self.decided.push(Decided { at: now, window, from, to, why, expected_gain, evidence, refused });
+    }
+
+    /// Every decision so far.
+    pub fn decided(&self) -> &[Decided] {
+        &self.decided
+    }
+
+    /// What the controller leaves in force if it ends now.
+    pub fn left(&self) -> Option<Setting> {
+        self.controller.leaves().or(self.setting.as_deref()).cloned()
+    }
+
+    /// Every window so far.
+    pub fn windows(&self) -> &[Window] {
+        &self.windows
+    }
+
+    /// Hands over the decisions and windows so far and forgets them: a host that runs for months keeps of them what it wants.
+    pub fn take(&mut self) -> (Vec<Decided>, Vec<Window>) {
+        (std::mem::take(&mut self.decided), std::mem::take(&mut self.windows))
+    }
+
+    /// The host knows better, from what no controller sees: it puts `setting` in force, and the controller goes on from there.
+    pub fn overrule(&mut self, now: Nanos, setting: &Setting, why: &str, plant: &mut dyn Target) {
+        let decision = self.controller.overruled(now, setting, why);
+        let number = self.number.checked_sub(1);
+        self.put_in_force(now, number, decision, plant);
+    }
+
+    /// The controller.
+    pub fn controller(&self) -> &dyn Controller {
+        &*self.controller
+    }
+}

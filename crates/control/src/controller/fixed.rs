@@ -1,0 +1,61 @@
+//! Applies one setting and keeps it: the baseline for every other controller.
+
+use block::{Nanos, Tunable, Unit, tunables};
+
+use super::{Controller, ControllerSpec, Decision};
+use crate::setting::Setting;
+use crate::target::Target;
+use crate::{Extent, Window};
+
+/// Keeps what it finds.
+pub static SPEC: ControllerSpec = ControllerSpec {
+    name: "fixed",
+    summary: "keeps what it finds, and only looks",
+    source: "what every other controller is measured against",
+    tunables: Tunables::TUNABLES,
+    build: |_, values| Box::new(Fixed { setting: None, window: Tunables::of(values).window_ms }),
+};
+
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// How long each window is.
+        window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),
+    }
+}
+
+/// A constant setting.
+#[derive(Clone, Debug)]
+pub struct Fixed {
+    /// The setting; `None` keeps the one the plant has.
+    setting: Option<Setting>,
+    window: Nanos,
+}
+
+impl Fixed {
+    /// Windows of this length are recorded for inspection.
+    pub fn new(setting: Setting, window: Nanos) -> Fixed {
+        Fixed { setting: Some(setting), window }
+    }
+}
+
+impl Controller for Fixed {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn begin(&mut self, _now: Nanos, _plant: &dyn Target) -> Decision {
+        match &self.setting {
+            Some(setting) => Decision::set(setting.clone(), "asked for"),
+            None => Decision::keep("fixed"),
+        }
+    }
+
+    fn extent(&self) -> Extent {
+        Extent { time: Some(self.window), requests: None }
+    }
+
+    fn decide(&mut self, _window: &Window, _plant: &dyn Target) -> Decision {
+        Decision::keep("fixed")
+    }
+}

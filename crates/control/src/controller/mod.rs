@@ -1,0 +1,268 @@
+//! Interface of controllers, which decide from the observed windows what to set.
+
+mod evidence;
+mod fixed;
+mod rotate;
+
+use std::sync::Arc;
+
+use block::{Nanos, SettingError, Tunable};
+
+pub(crate) use evidence::by_precision;
+pub use evidence::{Evidence, Promise};
+pub use fixed::Fixed;
+pub use rotate::Rotate;
+
+use crate::candidates;
+use crate::experience::Experience;
+use crate::search::GenePool;
+use crate::setting;
+use crate::setting::Setting;
+use crate::target::Target;
+use crate::{Extent, Window};
+use device_model::sched;
+use observe::counters::Sample;
+use observe::event::Event;
+use observe::preference::Preference;
+
+/// Decides the setting at the end of each window.
+pub trait Controller: Send {
+    /// Name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// The initial setting, before anything was observed; called once.
+    fn begin(&mut self, now: Nanos, plant: &dyn Target) -> Decision;
+
+    /// Length of the window that begins now.
+    fn extent(&self) -> Extent;
+
+    /// Called for each event before it is added to the window. True ends the window here because the workload changed.
+    fn event(&mut self, event: &Event) -> bool {
+        let _ = event;
+        false
+    }
+
+    /// Called for each look at the counters of a plant whose single requests cannot be seen. A plant that tells of events tells of none.
+    fn counted(&mut self, sample: &Sample) {
+        let _ = sample;
+    }
+
+    /// Decides the setting from the end of this window on.
+    fn decide(&mut self, window: &Window, plant: &dyn Target) -> Decision;
+
+    /// Called if its decision could not be applied; the previous setting remains in force.
+    fn refused(&mut self, setting: &Setting, reason: &str) {
+        let _ = (setting, reason);
+    }
+
+    /// The gene pools that it made on this device, to be kept in the knowledge base; see [`search`](crate::search).
+    fn gene_pools(&self, device: &str) -> Vec<GenePool> {
+        let _ = device;
+        Vec::new()
+    }
+
+    /// Whether it still searches for what serves the load. One that is done only watches over what it has found.
+    fn searches(&self) -> bool {
+        false
+    }
+
+    /// What it would leave in force if it had to end now, if it is not what is in force: what is only on trial is nobody's choice.
+    fn leaves(&self) -> Option<&Setting> {
+        None
+    }
+
+    /// Called if its host puts another setting in force than it decided, because that did harm which no window shows. Returns that as
+    /// a decision.
+    fn overruled(&mut self, now: Nanos, setting: &Setting, reason: &str) -> Decision {
+        let _ = now;
+        Decision::set(setting.clone(), reason)
+    }
+
+    /// The model that it has trained, to be kept in the knowledge base.
+    fn model(&self) -> Option<TrainedModel> {
+        None
+    }
+}
+
+/// A model that a controller has trained, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrainedModel {
+    /// The learner's name.
+    pub learner: &'static str,
+    /// The model as JSON.
+    pub json: String,
+    /// Names of its features, in order.
+    pub features: Vec<String>,
+}
+
+/// Description of a controller, with the function that builds it.
+#[derive(Debug)]
+pub struct ControllerSpec {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The paper it implements, or its purpose.
+    pub source: &'static str,
+    /// Its parameters.
+    pub tunables: &'static [Tunable],
+    /// Builds one; the values are in the order of `tunables` and within their ranges.
+    pub build: fn(&Brief, &[i64]) -> Box<dyn Controller>,
+}
+
+/// The controllers of this crate. Those that need the simulator or a learner are listed where these are known.
+pub static ALL: &[&ControllerSpec] = &[&fixed::SPEC, &rotate::SPEC];
+
+/// Input of every controller.
+#[derive(Clone, Debug)]
+pub struct Brief {
+    /// What the user wants.
+    pub preference: Preference,
+    /// The settings to choose among, at least one; see [`candidates`](crate::candidates) for named sets.
+    pub candidates: Vec<Setting>,
+    /// Seed of its random numbers.
+    pub seed: u64,
+    /// Measurements of earlier workloads, from any source.
+    pub experience: Arc<Experience>,
+}
+
+impl Default for Brief {
+    /// Every scheduler with its defaults, the host left alone.
+    fn default() -> Brief {
+        Brief {
+            preference: Preference::default(),
+            candidates: (candidates::SETS[0].settings)(),
+            seed: 1,
+            experience: Arc::default(),
+        }
+    }
+}
+
+/// A controller and the values of its tunables.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// The controller.
+    pub spec: &'static ControllerSpec,
+    /// In the order of its tunables.
+    pub values: Vec<i64>,
+}
+
+/// Why a text could not be parsed as a controller with its tunables.
+#[derive(Debug, thiserror::Error)]
+pub enum ChosenError {
+    /// Unknown controller.
+    #[error("there is no controller '{name}'; known are {}{}", known.join(", "), block::did_you_mean(name, known.iter().copied()))]
+    Unknown {
+        /// The name given.
+        name: String,
+        /// The known controllers.
+        known: Vec<&'static str>,
+    },
+    /// A tunable is wrong.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+}
+
+impl Chosen {
+    /// Parses `name` or `name:key=value,...` with one of [`ALL`]. Tunables not named keep their defaults.
+    ///
+    /// # Errors
+    /// An unknown controller or key, a key given twice, a value that the tunable cannot have.
+    pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
+        Chosen::parse_among(ALL.iter().copied(), text)
+    }
+
+    /// The same with one of these.
+    ///
+    /// # Errors
+    /// As [`parse`](Chosen::parse).
+    pub fn parse_among(specs: impl Iterator<Item = &'static ControllerSpec> + Clone, text: &str) -> Result<Chosen, ChosenError> {
+        let (name, settings) = text.split_once(':').map_or((text, None), |(name, settings)| (name, Some(settings)));
+        let known = || specs.clone().map(|spec| spec.name).collect();
+        let found = specs.clone().find(|spec| spec.name == name);
+        let spec = found.ok_or_else(|| ChosenError::Unknown { name: name.to_owned(), known: known() })?;
+        let values = block::parse_values(spec.name, spec.tunables, settings)?;
+        Ok(Chosen { spec, values })
+    }
+
+    /// Makes one.
+    pub fn build(&self, brief: &Brief) -> Box<dyn Controller> {
+        (self.spec.build)(brief, &self.values)
+    }
+
+    /// The name and the tunables that differ from their defaults. Marked as a controller where a scheduler has the same name.
+    pub fn label(&self) -> String {
+        let label = setting::label(self.spec.name, self.spec.tunables, &self.values);
+        let is_scheduler = sched::all().any(|scheduler| scheduler.name == self.spec.name);
+        if is_scheduler { format!("{label} (controller)") } else { label }
+    }
+}
+
+/// The decision of a controller.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The setting to apply; `None` keeps the current one.
+    pub setting: Option<Setting>,
+    /// The reason, for display.
+    pub why: String,
+    /// Expected improvement, as a difference of [`WindowOutcome::score`](observe::WindowOutcome::score)s.
+    pub expected_gain: Option<f64>,
+    /// What it rests on, if that can be shown.
+    pub evidence: Option<Arc<Evidence>>,
+}
+
+impl Decision {
+    /// Keeps the current setting.
+    pub fn keep(why: impl Into<String>) -> Decision {
+        Decision { setting: None, why: why.into(), expected_gain: None, evidence: None }
+    }
+
+    /// Applies this setting.
+    pub fn set(setting: Setting, why: impl Into<String>) -> Decision {
+        Decision { setting: Some(setting), ..Decision::keep(why) }
+    }
+
+    /// With what it rests on.
+    pub fn resting_on(self, evidence: Evidence) -> Decision {
+        Decision { evidence: Some(Arc::new(evidence)), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_in_the_folder_is_listed_and_every_controller_has_its_file() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/controller")).unwrap();
+        let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        // A folder beside a controller's file holds the parts that would make the file too long.
+        let files = names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned));
+        let mut files: Vec<String> = files.filter(|name| name != "mod" && name != "evidence").collect();
+        let mut listed: Vec<String> = ALL.iter().map(|spec| spec.name.replace('-', "_")).collect();
+        files.sort();
+        listed.sort();
+        assert_eq!(files, listed);
+    }
+
+    #[test]
+    fn every_controller_is_built_from_its_defaults_and_goes_by_its_name() {
+        for spec in ALL {
+            let chosen = Chosen::parse(spec.name).unwrap();
+            for (value, tunable) in chosen.values.iter().zip(spec.tunables) {
+                tunable.check(spec.name, *value).unwrap();
+            }
+            assert_eq!(chosen.build(&Brief::default()).name(), spec.name);
+        }
+    }
+
+    #[test]
+    fn what_is_no_controller_is_refused_with_what_would_be_right() {
+        let message = |text: &str| Chosen::parse(text).unwrap_err().to_string();
+        assert!(message("nonsense").starts_with("there is no controller 'nonsense'; known are fixed, "));
+        assert!(message("rotate:window=5").starts_with("rotate has no tunable 'window'; known are window_ms"));
+        assert_eq!(message("rotate:window_ms=0"), "rotate: window_ms=0 should be a whole number from 1 to 3600000 ms");
+        assert!(message("rotate:").starts_with("rotate: '' should be"));
+        assert!(message("rotate:window_ms=5,window_ms=6").contains("twice"));
+    }
+}

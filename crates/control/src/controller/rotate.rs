@@ -1,0 +1,66 @@
+//! Applies each candidate in turn regardless of results, to measure the cost of changing by itself.
+
+use block::{Nanos, Tunable, Unit, tunables};
+
+use super::{Brief, Controller, ControllerSpec, Decision};
+use crate::setting::Setting;
+use crate::target::Target;
+use crate::{Extent, Window};
+
+/// Blind changes.
+pub static SPEC: ControllerSpec = ControllerSpec {
+    name: "rotate",
+    summary: "puts each candidate in force in turn, whatever comes of it",
+    source: "shows what changing costs by itself",
+    tunables: Tunables::TUNABLES,
+    build: |brief, values| Box::new(Rotate::new(brief, Tunables::of(values).window_ms)),
+};
+
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// How long each is in force.
+        window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 5000).logarithmic(),
+    }
+}
+
+/// One candidate after the other.
+#[derive(Clone, Debug)]
+pub struct Rotate {
+    candidates: Vec<Setting>,
+    next: usize,
+    window: Nanos,
+}
+
+impl Rotate {
+    /// Keeps each candidate for a window of this length.
+    pub fn new(brief: &Brief, window: Nanos) -> Rotate {
+        Rotate { candidates: brief.candidates.clone(), next: 0, window }
+    }
+
+    fn turn(&mut self) -> Decision {
+        let count = self.candidates.len();
+        let Some(setting) = self.candidates.get(self.next).cloned() else { return Decision::keep("there are no candidates") };
+        self.next = (self.next + 1) % count;
+        let place = if self.next == 0 { count } else { self.next };
+        Decision::set(setting, format!("its turn: {place} of {count}"))
+    }
+}
+
+impl Controller for Rotate {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn begin(&mut self, _now: Nanos, _plant: &dyn Target) -> Decision {
+        self.turn()
+    }
+
+    fn extent(&self) -> Extent {
+        Extent { time: Some(self.window), requests: None }
+    }
+
+    fn decide(&mut self, _window: &Window, _plant: &dyn Target) -> Decision {
+        self.turn()
+    }
+}

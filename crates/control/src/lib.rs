@@ -1,0 +1,25 @@
+//! What can be set on a block device, and who decides it.
+//!
+//! ```text
+//!            observe::Event
+//! Target ──────────────────────────▶ ControlLoop ──▶ Window (features, outcome)
+//!   ▲                                    │               │
+//!   └── Setting (scheduler, tunables) ◀──┴─ Controller ◀─┘
+//! ```
+//! This crate knows no simulator, kernel, clock, thread or file. The host of a controller passes in events with their times and applies
+//! the decisions, so the same controllers run on a simulated disk and on a real one.
+
+pub mod candidates;
+pub mod control_loop;
+pub mod controller;
+pub mod experience;
+pub mod search;
+pub mod setting;
+pub mod target;
+pub mod window;
+
+pub use control_loop::{ControlLoop, Decided};
+pub use controller::{Controller, Decision};
+pub use setting::Setting;
+pub use target::{Target, TargetError};
+pub use window::{Extent, Window};

@@ -1,0 +1,134 @@
+//! A load's fingerprint: what is asked, as far as it does not change with what serves it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::{Op, Request, SEQUENTIAL_GAP, StreamId};
+
+use crate::Window;
+use observe::description::{describe, names};
+use observe::event::Event;
+use observe::similarity::{Columns, Point};
+
+/// Fewer calls tell too little: a share of reads would be off by chance as much as another load's.
+const FEWEST_CALLS: u64 = 50;
+
+/// The same of reads in order. Of calls that read, too: a large one is many reads of the device, most of which are in order, and a dozen of those
+/// calls are off by chance as much as another load.
+const FEWEST_READS: f64 = 50.0;
+
+/// What the latest of these reads count for. What memory happens to hold breaks runs into pieces for a while.
+const LATEST: f64 = 1.0 / 3.0;
+
+/// A window's description by [`names`], and where it lies.
+#[derive(Clone, Debug)]
+pub(super) struct Fingerprint {
+    pub row: Vec<f64>,
+    pub point: Point,
+}
+
+/// Takes the calls of processes in, where the plant sees them. Of buffered writes the block layer sees only write-back, which comes when
+/// the host likes; what processes ask for is the load. How they read in order is seen in their reads that reach the device: those of the host
+/// itself, such as what is swapped in, come and go with what serves the load.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Calls {
+    reads: u64,
+    done: u64,
+    bytes: u64,
+    streams: BTreeSet<StreamId>,
+    in_order: InOrder,
+}
+
+/// The share of reads in order, over as many windows as it takes to tell.
+#[derive(Clone, Debug, Default)]
+struct InOrder {
+    /// What enough reads told, the latest of them most.
+    known: Option<f64>,
+    /// Reads since then, and those of them that were in order.
+    reads: f64,
+    of_them: f64,
+    /// Calls that read since then.
+    calls: u64,
+    /// Who has ever called, and where the last read of each ended.
+    ends: BTreeMap<StreamId, u64>,
+}
+
+impl InOrder {
+    fn queued(&mut self, request: &Request) {
+        let Some(end) = self.ends.get_mut(&request.stream).filter(|_| request.op == Op::Read) else { return };
+        let is_in_order = request.lba.checked_sub(*end).is_some_and(|gap| gap <= SEQUENTIAL_GAP);
+        *end = request.end();
+        self.reads += 1.0;
+        self.of_them += f64::from(u8::from(is_in_order));
+    }
+
+    fn returned(&mut self, stream: StreamId, op: Op) {
+        self.calls += u64::from(op == Op::Read);
+        // Nothing ends there, so that the next read is not in order.
+        self.ends.entry(stream).or_insert(u64::MAX);
+    }
+
+    fn window(&mut self, window: &Window) {
+        let sees_calls = window.outcome.calls.is_some();
+        let value = |name: &str| window.features.get(name).filter(|value| !value.is_nan());
+        if let Some((share, of_reads)) = value("sequential_read_share").zip(value("read_share")).filter(|_| !sees_calls) {
+            let reads = of_reads * window.outcome.requests as f64;
+            self.reads += reads;
+            self.of_them += share * reads;
+        }
+        let asked = if sees_calls { self.calls as f64 } else { self.reads };
+        if self.reads.min(asked) >= FEWEST_READS {
+            let share = self.of_them / self.reads;
+            self.known = Some(self.known.map_or(share, |known| known + (share - known) * LATEST));
+            (self.reads, self.of_them, self.calls) = (0.0, 0.0, 0);
+        }
+    }
+
+    /// What is known; before that the first few are better than nothing.
+    fn share(&self) -> Option<f64> {
+        let of_few = || (self.reads > 0.0).then(|| self.of_them / self.reads);
+        self.known.or_else(of_few)
+    }
+}
+
+impl Calls {
+    pub fn event(&mut self, event: &Event) {
+        match event {
+            Event::Queued(request) => self.in_order.queued(request),
+            Event::Returned { stream, op, bytes, .. } => {
+                self.in_order.returned(*stream, *op);
+                self.reads += u64::from(*op == Op::Read);
+                self.done += 1;
+                self.bytes += bytes;
+                self.streams.insert(*stream);
+            }
+            _ => {}
+        }
+    }
+
+    /// The fingerprint of the window that ends here; `None` where calls are seen, but too few so far: they count with those of the next.
+    pub fn close(&mut self, window: &Window) -> Option<Fingerprint> {
+        self.in_order.window(window);
+        if window.outcome.calls.is_some() && self.done < FEWEST_CALLS {
+            return None;
+        }
+        let mut row = describe(&window.features, &window.outcome);
+        let names = names();
+        let place = |name: &str| names.iter().position(|known| known == name);
+        let mut put = |name: &str, value: f64| {
+            if let Some(column) = place(name) {
+                row[column] = value;
+            }
+        };
+        if self.done > 0 {
+            let done = self.done as f64;
+            put("read_share", self.reads as f64 / done);
+            put("size_mean_bytes", self.bytes as f64 / done);
+            put("streams", self.streams.len() as f64);
+            put("sync_share", f64::NAN);
+            put("sequential_share", self.in_order.share().unwrap_or(f64::NAN));
+        }
+        *self = Calls { in_order: std::mem::take(&mut self.in_order), ..Calls::default() };
+        let point = Columns::described().point(|column| row.get(column).copied());
+        Some(Fingerprint { row, point })
+    }
+}

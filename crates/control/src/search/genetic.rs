@@ -1,0 +1,215 @@
+//! The genetic library for the Linux kernel.
+//!
+//! Moilanen and Williams, "Using genetic algorithms to autonomically tune the kernel", Linux Symposium 2005; Moilanen, "I/O Workload
+//! Fingerprinting in the Genetic Library", 2006; as studied by Gaitonde and Sarfare, "A Study of Genetic Algorithms for I/O Scheduling".
+//!
+//! ```text
+//! a generation: each child lives for a window ──▶ ranked for each phenotype by itself
+//!        ▲                                          │ throughput: these genes
+//!        │   worst half: genes of two of the        │ latency: those
+//!        └── better half, some of them mutated ◀────┤ fairness: …
+//!                                                   └ all three: scheduler, and what moves none of them clearly
+//! ```
+//! * *Phenotypes.* A child may be among the best for latency and among the worst for throughput: then its genes of throughput are replaced
+//!   and those of latency are not. The library has a table of which genes belong to which phenotype. Here a gene belongs to the one whose
+//!   fitness goes with it most, by rank over the generation; so the genes of any scheduler have their place without a table.
+//! * *Mutation.* The rate goes up when a generation does worse than the one before, and down when it does better; at most 45%.
+//! * *The first child* is always what was found in force: the others are measured beside it, and it tells whether the load is still the
+//!   same. So no generation is worse than what was found, and it costs one child in each.
+
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Genome, Search, Space, Start};
+use observe::preference::Preference;
+use observe::served::Rated;
+
+/// The highest mutation rate.
+pub const MOST_MUTATION: f64 = 0.45;
+const LEAST_MUTATION: f64 = 0.05;
+const FIRST_MUTATION: f64 = 0.15;
+/// By so much the rate moves with each generation.
+const MUTATION_STEP: f64 = 0.05;
+/// A rank correlation is clear from so many standard errors on, of as many children as express the gene.
+const CLEAR: f64 = 2.0;
+/// Of fewer children no correlation is taken.
+const LEAST_CHILDREN: usize = 5;
+
+/// What a child is ranked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phenotype {
+    /// Bytes a second.
+    Throughput,
+    /// Response time.
+    Latency,
+    /// Jain's index.
+    Fairness,
+    /// The user's preference over all three.
+    All,
+}
+
+const PHENOTYPES: [(Phenotype, &str); 4] = [
+    (Phenotype::Throughput, "throughput"),
+    (Phenotype::Latency, "latency"),
+    (Phenotype::Fairness, "fairness"),
+    (Phenotype::All, "all three"),
+];
+
+/// A generation of children.
+#[derive(Clone, Debug)]
+pub struct Genetic {
+    space: Space,
+    preference: Preference,
+    random: Xoshiro256PlusPlus,
+    children: Vec<Genome>,
+    generation: u32,
+    mutation: f64,
+    /// How the generation before did: its mean score.
+    before: Option<f64>,
+    /// The phenotype of each gene, as of the last generation.
+    owners: Vec<Phenotype>,
+}
+
+impl Genetic {
+    /// So many children, at least four: the seeds, then draws.
+    pub fn new(start: Start, children: usize) -> Genetic {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
+        let (space, preference) = (start.space.clone(), start.preference);
+        let seeds = start.seeds.into_iter();
+        let children = seeds.chain(std::iter::repeat_with(|| space.draw(&mut random))).take(children.max(4)).collect();
+        let owners = vec![Phenotype::All; space.len()];
+        Genetic { preference, random, children, generation: 0, mutation: FIRST_MUTATION, before: None, owners, space }
+    }
+
+    /// The share of genes that are mutated when a child is replaced.
+    pub fn mutation(&self) -> f64 {
+        self.mutation
+    }
+
+    fn fitness(&self, phenotype: Phenotype, rated: &Option<Rated>) -> f64 {
+        let Some(rated) = rated.filter(|rated| !rated.starves() || phenotype == Phenotype::All) else { return f64::NEG_INFINITY };
+        match phenotype {
+            Phenotype::Throughput => f64::from(rated.served.throughput),
+            Phenotype::Latency => -f64::from(rated.served.response_s),
+            Phenotype::Fairness => f64::from(rated.served.fairness),
+            Phenotype::All => rated.score(&self.preference),
+        }
+    }
+
+    /// The phenotype whose fitness goes with the gene most.
+    fn owner(&self, gene: usize, fitness: &[(Phenotype, Vec<f64>)]) -> Phenotype {
+        if self.space.is_scheduler(gene) {
+            return Phenotype::All;
+        }
+        let expressed = |child: &usize| self.space.is_expressed(gene, &self.children[*child]);
+        let children: Vec<usize> = (0..self.children.len()).filter(expressed).collect();
+        if children.len() < LEAST_CHILDREN {
+            return Phenotype::All;
+        }
+        let places: Vec<f64> = children.iter().map(|&child| self.children[child][gene]).collect();
+        let goes_with = |fitness: &[f64]| {
+            let fitness: Vec<f64> = children.iter().map(|&child| fitness[child]).collect();
+            rank_correlation(&places, &fitness).abs()
+        };
+        let single = fitness.iter().filter(|(phenotype, _)| *phenotype != Phenotype::All);
+        let clearest = single.map(|(phenotype, fitness)| (*phenotype, goes_with(fitness))).max_by(|a, b| a.1.total_cmp(&b.1));
+        let least = CLEAR / ((children.len() - 1) as f64).sqrt();
+        clearest.filter(|(_, with)| *with >= least.min(1.0)).map_or(Phenotype::All, |(phenotype, _)| phenotype)
+    }
+
+    /// Replaces the genes of a phenotype in the worse half by those of two parents of the better half.
+    fn replace(&mut self, phenotype: Phenotype, fitness: &[f64], next: &mut [Genome]) {
+        let genes: Vec<usize> = (0..self.space.len()).filter(|&gene| self.owners[gene] == phenotype).collect();
+        let mut order: Vec<usize> = (0..self.children.len()).collect();
+        order.sort_by(|&a, &b| fitness[b].total_cmp(&fitness[a]));
+        let (better, worse) = order.split_at(self.children.len().div_ceil(2));
+        // What was found in force stays.
+        for &child in worse.iter().filter(|&&child| child > 0) {
+            let parents = [0; 2].map(|_| better.choose(&mut self.random).copied().unwrap_or(child));
+            for &gene in &genes {
+                let place = self.children[parents[usize::from(self.random.random::<bool>())]][gene];
+                let is_mutated = self.random.random::<f64>() < self.mutation;
+                next[child][gene] = if is_mutated { self.space.mutated(gene, place, &mut self.random) } else { place };
+            }
+        }
+    }
+
+    fn adapt(&mut self, mean: Option<f64>) {
+        if let Some((before, now)) = self.before.zip(mean) {
+            let step = if now < before { MUTATION_STEP } else { -MUTATION_STEP };
+            self.mutation = (self.mutation + step).clamp(LEAST_MUTATION, MOST_MUTATION);
+        }
+        self.before = mean.or(self.before);
+    }
+}
+
+impl Search for Genetic {
+    fn ask(&mut self) -> Vec<Genome> {
+        self.children.clone()
+    }
+
+    fn tell(&mut self, rated: &[Option<Rated>]) {
+        let fitness = PHENOTYPES
+            .map(|(phenotype, _)| (phenotype, rated.iter().map(|rated| self.fitness(phenotype, rated)).collect::<Vec<f64>>()));
+        let scores: Vec<f64> =
+            rated.iter().flatten().map(|rated| rated.score(&self.preference)).filter(|it| it.is_finite()).collect();
+        let mean = (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64);
+        self.adapt(mean);
+        self.owners = (0..self.space.len()).map(|gene| self.owner(gene, &fitness)).collect();
+        let mut next = self.children.clone();
+        for (phenotype, fitness) in &fitness {
+            self.replace(*phenotype, fitness, &mut next);
+        }
+        self.children = next;
+        self.generation += 1;
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let mut facts = vec![
+            ("generation".to_owned(), format!("{}, of {} children", self.generation, self.children.len())),
+            ("mutation rate".to_owned(), format!("{:.0}%, at most {:.0}%", 100.0 * self.mutation, 100.0 * MOST_MUTATION)),
+        ];
+        for (phenotype, name) in PHENOTYPES.iter().filter(|(phenotype, _)| *phenotype != Phenotype::All) {
+            let genes = (0..self.space.len()).filter(|&gene| self.owners[gene] == *phenotype);
+            let names: Vec<String> = genes.map(|gene| self.space.name(gene)).collect();
+            if !names.is_empty() {
+                facts.push((format!("genes of {name}"), names.join(", ")));
+            }
+        }
+        facts
+    }
+}
+
+/// Spearman's; 0 where one of them does not vary.
+fn rank_correlation(a: &[f64], b: &[f64]) -> f64 {
+    let (a, b) = (ranks(a), ranks(b));
+    let mean = (a.len() as f64 - 1.0) / 2.0;
+    let [mut both, mut of_a, mut of_b] = [0.0; 3];
+    for (a, b) in a.iter().zip(&b) {
+        both += (a - mean) * (b - mean);
+        of_a += (a - mean).powi(2);
+        of_b += (b - mean).powi(2);
+    }
+    if of_a > 0.0 && of_b > 0.0 { both / (of_a * of_b).sqrt() } else { 0.0 }
+}
+
+/// The rank of each value from 0 on; equal values share the mean of theirs.
+fn ranks(values: &[f64]) -> Vec<f64> {
+    let below = |value: &f64| values.iter().filter(|other| other.total_cmp(value).is_lt()).count() as f64;
+    let equal = |value: &f64| values.iter().filter(|other| other.total_cmp(value).is_eq()).count() as f64;
+    values.iter().map(|value| below(value) + (equal(value) - 1.0) / 2.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_rise_together_correlate_fully_and_what_does_not_vary_with_nothing() {
+        assert_eq!(ranks(&[3.0, 1.0, 3.0, 9.0]), [1.5, 0.0, 1.5, 3.0]);
+        assert!((rank_correlation(&[1.0, 2.0, 5.0], &[10.0, 11.0, 99.0]) - 1.0).abs() < 1e-12);
+        assert!((rank_correlation(&[1.0, 2.0, 5.0], &[3.0, 2.0, 1.0]) + 1.0).abs() < 1e-12);
+        assert_eq!(rank_correlation(&[1.0, 1.0, 1.0], &[3.0, 2.0, 1.0]), 0.0);
+    }
+}

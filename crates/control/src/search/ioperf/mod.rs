@@ -1,0 +1,80 @@
+//! `IOPerf`: chromosomes that hold a pattern of access and the settings that serve it.
+//!
+//! Santos, Romero, Taibo and Rodriguez, "Self-Tuning of Disk Input-Output in Operating Systems". The paper's parts and where they are:
+//!
+//! ```text
+//!  EntityAccess (converter)   chromosome.rs   bits ◀─▶ pattern, setting
+//!  Simulator                  a host's: gives a pattern to a device under a setting, for 30 s
+//!  Optimizer                  optimizer.rs    population, crossover, mutation, 5 × 5 ranges
+//!  Monitor                    Optimizer::solution: the most similar chromosome is what a workload gets
+//! ```
+//! On a live device the pattern is measured and only settings are looked for: that is [`Ioperf`], a [`Search`].
+
+mod chromosome;
+mod optimizer;
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Genome, Search, Start};
+use observe::served::Rated;
+
+pub use chromosome::{Chromosome, Converter, Pattern};
+pub use optimizer::{Individual, Optimizer, POPULATION, range_of};
+
+/// How long an individual is evaluated (section 6).
+pub const EVALUATION_S: u64 = 30;
+
+/// Equations 1 and 2 with the factor of section 5 for the number of processes: bytes by the second of latency, weighted by the pattern.
+///
+/// As printed, equation 2 favours reads and access in order although the text means it to make up for what they gain anyway; so only the
+/// minimum of individuals in each range keeps other patterns in the population.
+pub fn fitness(pattern: &Pattern, bytes: f64, latency_s: f64) -> f64 {
+    let share = |percent: u32| f64::from(percent + 1) / 100.0;
+    let factor = share(pattern.read_percent).powi(2) * share(100 - pattern.random_percent.min(100)).powi(2);
+    bytes / latency_s.max(f64::MIN_POSITIVE) * factor / f64::from(pattern.processes.max(1))
+}
+
+/// The paper's genetic algorithm over the settings for one pattern, that of the load that is there.
+#[derive(Clone, Debug)]
+pub struct Ioperf {
+    pattern: Pattern,
+    optimizer: Optimizer,
+}
+
+impl Ioperf {
+    /// A population of this size: the seeds, then draws.
+    pub fn new(start: Start, population: usize) -> Ioperf {
+        let converter = Converter::new(start.space.clone());
+        let random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
+        let optimizer = Optimizer::for_pattern(converter, start.pattern, &start.seeds, population, random);
+        Ioperf { pattern: start.pattern, optimizer }
+    }
+}
+
+impl Search for Ioperf {
+    fn ask(&mut self) -> Vec<Genome> {
+        self.optimizer.unrated().map(|(_, genome)| genome).collect()
+    }
+
+    fn tell(&mut self, rated: &[Option<Rated>]) {
+        let fitness = |rated: &Option<Rated>| match rated {
+            Some(rated) if !rated.starves() => {
+                fitness(&self.pattern, f64::from(rated.served.throughput), f64::from(rated.served.response_s))
+            }
+            _ => f64::NEG_INFINITY,
+        };
+        let fitness: Vec<f64> = rated.iter().map(fitness).collect();
+        self.optimizer.rate(&fitness);
+        self.optimizer.breed();
+    }
+
+    fn facts(&self) -> Vec<(String, String)> {
+        let (crossover, mutation) = self.optimizer.rates();
+        vec![
+            ("pattern".to_owned(), self.pattern.to_string()),
+            ("generation".to_owned(), format!("{}, of {} individuals", self.optimizer.generation(), self.optimizer.size())),
+            ("rates".to_owned(), format!("crossover {crossover:.2}, mutation {mutation:.2}")),
+        ]
+    }
+}

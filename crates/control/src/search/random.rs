@@ -1,0 +1,37 @@
+//! Random search: what any cleverer search with the same budget has to beat.
+//!
+//! Bergstra and Bengio, "Random Search for Hyper-Parameter Optimization", Journal of Machine Learning Research 13, 2012.
+
+use rand::SeedableRng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{Genome, Search, Space, Start};
+use observe::served::Rated;
+
+/// Genomes that are asked for at once: none of them depends on any other.
+const AT_ONCE: usize = 8;
+
+/// First what is worth a trial, then whatever is drawn.
+#[derive(Clone, Debug)]
+pub struct Random {
+    space: Space,
+    seeds: std::vec::IntoIter<Genome>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Random {
+    /// Starts with the seeds.
+    pub fn new(start: Start) -> Random {
+        let random = Xoshiro256PlusPlus::seed_from_u64(start.seed);
+        Random { space: start.space.clone(), seeds: start.seeds.into_iter(), random }
+    }
+}
+
+impl Search for Random {
+    fn ask(&mut self) -> Vec<Genome> {
+        let Random { space, seeds, random } = self;
+        seeds.chain(std::iter::repeat_with(|| space.draw(random))).take(AT_ONCE).collect()
+    }
+
+    fn tell(&mut self, _rated: &[Option<Rated>]) {}
+}

@@ -1,0 +1,227 @@
+//! The genes of a plant: one for the scheduler, one for each tunable of each scheduler, one for each tunable of the host.
+//!
+//! Names, ranges and scales are those of the declarations ([`block::Tunable`]); there is no second list of them.
+
+use block::{Scale, SchedulerSpec, Tunable};
+use rand::Rng;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::setting::Setting;
+use crate::target::Target;
+
+/// A place in a space: for each gene a number from 0 to 1, on the scale of its tunable.
+pub type Genome = Vec<f64>;
+
+/// A gene of a drawn genome has its default with this probability: defaults were chosen by somebody, and a setting in which everything
+/// differs from them rarely serves anybody.
+const DEFAULT: f64 = 0.5;
+/// A mutated gene is drawn anew with this probability; otherwise it moves by up to [`STEP`].
+const ANEW: f64 = 0.5;
+const STEP: f64 = 0.15;
+
+/// What a gene decides.
+#[derive(Clone, Copy, Debug)]
+enum Gene {
+    /// Which scheduler.
+    Scheduler,
+    /// A tunable of this number, of the scheduler of this number.
+    Of(usize, usize),
+    /// A tunable of the host.
+    Host(&'static Tunable),
+}
+
+/// Every setting that a search may choose.
+#[derive(Clone, Debug)]
+pub struct Space {
+    schedulers: Vec<&'static SchedulerSpec>,
+    genes: Vec<Gene>,
+}
+
+impl Space {
+    /// The schedulers that are named by `candidates` and that the plant can run, with all their tunables if `tunes` is set, and those
+    /// tunables of the host that are `wanted` and that the plant can set.
+    pub fn of(plant: &dyn Target, candidates: &[Setting], tunes: bool, wanted: impl Fn(&str) -> bool) -> Space {
+        let can_run = plant.schedulers();
+        let is_there = |candidate: &&Setting| can_run.iter().any(|spec| spec.name == candidate.spec.name);
+        let candidates: Vec<Setting> = candidates.iter().filter(is_there).cloned().collect();
+        Space::new(&candidates, tunes, plant.tunables().into_iter().filter(|tunable| wanted(tunable.name)))
+    }
+
+    /// The schedulers that are named by `candidates`, with all their tunables if `tunes` is set, and these tunables of the host.
+    pub fn new(candidates: &[Setting], tunes: bool, host: impl Iterator<Item = &'static Tunable>) -> Space {
+        let mut schedulers: Vec<&'static SchedulerSpec> = Vec::new();
+        for spec in candidates.iter().map(|candidate| candidate.spec) {
+            if !schedulers.iter().any(|other| other.name == spec.name) {
+                schedulers.push(spec);
+            }
+        }
+        let mut genes = vec![Gene::Scheduler];
+        for (number, spec) in schedulers.iter().enumerate().filter(|_| tunes) {
+            genes.extend((0..spec.tunables.len()).map(|tunable| Gene::Of(number, tunable)));
+        }
+        genes.extend(host.map(Gene::Host));
+        Space { schedulers, genes }
+    }
+
+    /// How many genes there are.
+    pub fn len(&self) -> usize {
+        self.genes.len()
+    }
+
+    /// Whether there is nothing to choose.
+    pub fn is_empty(&self) -> bool {
+        self.schedulers.is_empty()
+    }
+
+    /// How many schedulers there are.
+    pub fn schedulers(&self) -> usize {
+        self.schedulers.len()
+    }
+
+    /// The number of a genome's scheduler.
+    pub fn scheduler(&self, genome: &[f64]) -> usize {
+        cell(genome.first().copied().unwrap_or(0.0), self.schedulers.len())
+    }
+
+    /// Whether the gene decides which scheduler it is.
+    pub fn is_scheduler(&self, gene: usize) -> bool {
+        matches!(self.genes[gene], Gene::Scheduler)
+    }
+
+    /// The host's tunable that a gene decides, if it is one.
+    pub fn host(&self, gene: usize) -> Option<&'static Tunable> {
+        if let Gene::Host(tunable) = self.genes[gene] { Some(tunable) } else { None }
+    }
+
+    /// Whether the gene decides anything in this genome: the tunables of other schedulers do not.
+    pub fn is_expressed(&self, gene: usize, genome: &[f64]) -> bool {
+        match self.genes[gene] {
+            Gene::Of(scheduler, _) => scheduler == self.scheduler(genome),
+            Gene::Scheduler | Gene::Host(_) => true,
+        }
+    }
+
+    /// What a gene is called.
+    pub fn name(&self, gene: usize) -> String {
+        match self.genes[gene] {
+            Gene::Scheduler => "scheduler".to_owned(),
+            Gene::Of(scheduler, _) => {
+                format!("{}:{}", self.schedulers[scheduler].name, self.tunable(gene).map_or("", |it| it.name))
+            }
+            Gene::Host(tunable) => tunable.name.to_owned(),
+        }
+    }
+
+    fn tunable(&self, gene: usize) -> Option<&'static Tunable> {
+        match self.genes[gene] {
+            Gene::Scheduler => None,
+            Gene::Of(scheduler, tunable) => self.schedulers[scheduler].tunables.get(tunable),
+            Gene::Host(tunable) => Some(tunable),
+        }
+    }
+
+    /// The setting that a genome stands for. A tunable of the host at its declared default is left as it was found.
+    ///
+    /// # Panics
+    /// There is no scheduler.
+    pub fn setting(&self, genome: &[f64]) -> Setting {
+        let mut setting = Setting::of(self.schedulers[self.scheduler(genome)]);
+        for (gene, &place) in genome.iter().enumerate().filter(|&(gene, _)| self.is_expressed(gene, genome)) {
+            let Some(tunable) = self.tunable(gene) else { continue };
+            let value = value_at(tunable, place);
+            match self.genes[gene] {
+                Gene::Of(_, number) => setting.values[number] = value,
+                Gene::Host(_) if value != tunable.default => setting.host.push((tunable.name.to_owned(), value)),
+                Gene::Host(_) | Gene::Scheduler => {}
+            }
+        }
+        setting.host.sort();
+        setting
+    }
+
+    /// A genome that stands for the setting; `None` if its scheduler or a tunable of the host that it names is not in the space.
+    pub fn genome(&self, setting: &Setting) -> Option<Genome> {
+        let scheduler = self.schedulers.iter().position(|spec| spec.name == setting.spec.name)?;
+        let is_known = |name: &String| self.genes.iter().any(|gene| matches!(gene, Gene::Host(tunable) if tunable.name == *name));
+        if !setting.host.iter().all(|(name, _)| is_known(name)) {
+            return None;
+        }
+        let place = |gene: usize| match self.genes[gene] {
+            Gene::Scheduler => (scheduler as f64 + 0.5) / self.schedulers.len() as f64,
+            Gene::Of(of, number) if of == scheduler => {
+                self.tunable(gene).map_or(0.0, |tunable| place_of(tunable, setting.values[number]))
+            }
+            Gene::Of(..) => self.default_place(gene),
+            Gene::Host(tunable) => {
+                let named = setting.host.iter().find(|(name, _)| name == tunable.name);
+                place_of(tunable, named.map_or(tunable.default, |(_, value)| *value))
+            }
+        };
+        Some((0..self.len()).map(place).collect())
+    }
+
+    fn default_place(&self, gene: usize) -> f64 {
+        self.tunable(gene).map_or(0.5, |tunable| place_of(tunable, tunable.default))
+    }
+
+    /// A genome at random: any scheduler, and about half of the tunables at their defaults.
+    pub fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Genome {
+        let mut place = |gene: usize| {
+            let drawn = random.random::<f64>();
+            if random.random::<f64>() < DEFAULT && !self.is_scheduler(gene) { self.default_place(gene) } else { drawn }
+        };
+        (0..self.len()).map(&mut place).collect()
+    }
+
+    /// A gene's place after a mutation: near where it was, or anywhere.
+    pub fn mutated(&self, gene: usize, place: f64, random: &mut Xoshiro256PlusPlus) -> f64 {
+        let is_anew = self.is_scheduler(gene) || random.random::<f64>() < ANEW;
+        let drawn = random.random::<f64>();
+        if is_anew { drawn } else { (place + STEP * (2.0 * drawn - 1.0)).clamp(0.0, 1.0) }
+    }
+
+    /// The genome's distance from another, in which settings that are the same are not apart: of each gene that is expressed in both how
+    /// far its places are apart, squared; and `1` for another scheduler.
+    pub fn distance(&self, one: &[f64], other: &[f64]) -> f64 {
+        let is_other = self.scheduler(one) != self.scheduler(other);
+        let in_both = |gene: &usize| self.is_expressed(*gene, one) && self.is_expressed(*gene, other) && !self.is_scheduler(*gene);
+        let apart = (0..self.len()).filter(in_both).map(|gene| (one[gene] - other[gene]).powi(2)).sum::<f64>();
+        apart + f64::from(u8::from(is_other))
+    }
+}
+
+/// Of `count` equal cells from 0 to 1 the one in which this place lies.
+fn cell(place: f64, count: usize) -> usize {
+    ((place * count as f64) as usize).min(count.saturating_sub(1))
+}
+
+/// What is added to a logarithmic tunable's numbers, so that all of them have a logarithm.
+fn shift(tunable: &Tunable) -> f64 {
+    (1.0 - tunable.min as f64).max(0.0)
+}
+
+/// The tunable's value at a place of its range: never out of it.
+pub(super) fn value_at(tunable: &Tunable, place: f64) -> i64 {
+    let (min, max) = (tunable.min as f64, tunable.max as f64);
+    let value = match tunable.scale {
+        Scale::Linear => min + (place * (max - min + 1.0)).floor(),
+        Scale::Logarithmic => {
+            let (least, most) = ((min + shift(tunable)).ln(), (max + shift(tunable) + 1.0).ln());
+            (least + place * (most - least)).exp().floor() - shift(tunable)
+        }
+    };
+    (value as i64).clamp(tunable.min, tunable.max)
+}
+
+/// The middle of the places that stand for a value.
+pub(super) fn place_of(tunable: &Tunable, value: i64) -> f64 {
+    let (min, max, value) = (tunable.min as f64, tunable.max as f64, value as f64);
+    let place = match tunable.scale {
+        Scale::Linear => (value - min + 0.5) / (max - min + 1.0),
+        Scale::Logarithmic => {
+            let (least, most) = ((min + shift(tunable)).ln(), (max + shift(tunable) + 1.0).ln());
+            ((value + shift(tunable) + 0.5).ln() - least) / (most - least)
+        }
+    };
+    place.clamp(0.0, 1.0)
+}

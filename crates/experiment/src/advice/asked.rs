@@ -1,0 +1,290 @@
+//! What the twin promises of each phase, and of all of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use block::{KnowledgeStore, Nanos};
+use control::Setting;
+use control::controller::Promise;
+use control::experience::WINDOW;
+use device_model::sched;
+use observe::{Event, Preference};
+use sim::profile::DeviceProfile;
+use twin::load::Understood;
+use twin::trial::SLOT;
+use twin::{Answer, Comes, NoAnswer, Question, Recording, Seen, Slots};
+
+use super::observed::Observed;
+use super::phases::{Phase, Seconds, Stretch, events};
+use crate::pool::Crew;
+
+/// A phase is judged by so many samples, spread over it: more tell hardly more.
+const SAMPLES: usize = 4;
+/// A sample is at most so long: no trial is longer.
+const LONGEST_S: u64 = 20;
+/// And it ends with the second that reaches so many requests.
+const SAMPLED: u64 = 25_000;
+/// Requests of a trial.
+const TRIED: u64 = 20_000;
+
+/// Requests of a phase that are judged at most, about.
+pub const MOST_JUDGED: u64 = SAMPLES as u64 * SAMPLED;
+
+/// A part of a phase that is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The phase's number.
+    pub phase: usize,
+    /// Its time.
+    pub stretch: Stretch,
+}
+
+/// What is asked of every sample.
+pub struct Brain<'a> {
+    /// What was seen.
+    pub observed: &'a Observed,
+    /// The fitted device.
+    pub device: &'a Arc<dyn DeviceProfile>,
+    /// In which time it turns, if it does.
+    pub turn: Option<Nanos>,
+    /// What was in force.
+    pub in_force: &'a Setting,
+    /// What there is to choose from.
+    pub candidates: &'a [Setting],
+    /// What counts.
+    pub preference: Preference,
+}
+
+/// What the twin says of a sample.
+#[derive(Clone, Debug)]
+pub struct Judged {
+    /// Of every candidate.
+    pub promises: Vec<Promise>,
+    /// What was understood of the streams.
+    pub streams: Vec<Understood>,
+    /// By how much the twin's score under the setting in force differs from the measured one.
+    pub off: f64,
+}
+
+/// The samples of a phase.
+pub fn samples(number: usize, phase: &Phase, seconds: &Seconds) -> Vec<Sample> {
+    let (lasts, requests) = (phase.seconds(), phase.requests(seconds));
+    let wanted = lasts.div_ceil(LONGEST_S).max(requests.div_ceil(SAMPLED)).max(phase.stretches.len() as u64);
+    let wanted = wanted.clamp(1, SAMPLES as u64);
+    let mut samples: Vec<Sample> = Vec::new();
+    for part in 0..wanted {
+        // In the middle of each part of the phase's time.
+        let mut into = lasts * (2 * part + 1) / (2 * wanted);
+        for stretch in &phase.stretches {
+            if into < stretch.seconds() {
+                let sample = Sample { phase: number, stretch: around(stretch.from + into, *stretch, seconds) };
+                if !samples.contains(&sample) {
+                    samples.push(sample);
+                }
+                break;
+            }
+            into -= stretch.seconds();
+        }
+    }
+    samples
+}
+
+/// The part of a stretch around a second that is long enough.
+fn around(second: u64, stretch: Stretch, seconds: &Seconds) -> Stretch {
+    let from = second.saturating_sub(LONGEST_S / 2).min(stretch.to.saturating_sub(LONGEST_S)).max(stretch.from);
+    let requests = |second: u64| seconds.get(&second).map_or(0, |second| second.outcome.requests);
+    // With many requests a second it begins at that second.
+    let from = if (from..second).map(requests).sum::<u64>() > SAMPLED { second } else { from };
+    let (mut to, mut counted) = (from, 0);
+    while to < stretch.to && to - from < LONGEST_S && counted < SAMPLED {
+        counted += requests(to);
+        to += 1;
+    }
+    Stretch { from, to }
+}
+
+impl Brain<'_> {
+    /// Asks the twin about every sample, on all threads.
+    ///
+    /// # Errors
+    /// The work was interrupted.
+    pub fn ask(&self, samples: &[Sample], crew: Crew) -> anyhow::Result<Vec<Result<Judged, NoAnswer>>> {
+        let others = || self.candidates.iter().filter(|&setting| setting != self.in_force).cloned();
+        // Of several schedulers the twin tunes only the best; here every tuning is tried in every phase, or they could not be added up.
+        let (plain, tuned): (Vec<Setting>, Vec<Setting>) = others().partition(|setting| setting.values == setting.spec.defaults());
+        let parts: Vec<Vec<Setting>> = [plain, tuned].into_iter().filter(|part| !part.is_empty()).collect();
+        let parts = if parts.is_empty() { vec![Vec::new()] } else { parts };
+        let tasks: Vec<(Sample, &[Setting])> =
+            samples.iter().flat_map(|sample| parts.iter().map(|part| (*sample, part.as_slice()))).collect();
+        let answers =
+            crew.map("trying every candidate on the twin", &tasks, |(sample, part)| Ok(self.ask_part(sample.stretch, part)))?;
+        Ok(answers.chunks(parts.len()).map(|of_sample| self.put_together(of_sample)).collect())
+    }
+
+    fn put_together(&self, parts: &[Result<Answer, NoAnswer>]) -> Result<Judged, NoAnswer> {
+        let mut judged: Option<Judged> = None;
+        for part in parts {
+            let Answer { promises, streams, off, .. } = part.clone()?;
+            match &mut judged {
+                None => judged = Some(Judged { promises, streams, off }),
+                Some(judged) => judged.promises.extend(promises.into_iter().filter(|promise| promise.setting != *self.in_force)),
+            }
+        }
+        judged.ok_or(NoAnswer::Nothing)
+    }
+
+    fn ask_part(&self, stretch: Stretch, candidates: &[Setting]) -> Result<Answer, NoAnswer> {
+        let from = Nanos(stretch.from * WINDOW.0);
+        let ends = Nanos(self.observed.lasts().0.div_ceil(SLOT.0) * SLOT.0);
+        let to = Nanos(stretch.to * WINDOW.0).min(ends);
+        let events = events(self.observed, from, to);
+        // Time begins with the second of the first event: nobody goes through the hours before.
+        let base = events.first().map_or(from, |event| Nanos(event.at().0 / WINDOW.0 * WINDOW.0).min(from));
+        let (mut recording, mut slots) = (Recording::new(), Slots::new());
+        for event in events.iter().map(|event| earlier(event, base)) {
+            recording.event(&event);
+            slots.event(&event);
+        }
+        let (from, to) = (from - base, to - base);
+        slots.until(to);
+        let measured = slots.served(from.as_secs_f64(), to.as_secs_f64()).ok_or(NoAnswer::Nothing)?;
+        let mut knowledge = KnowledgeStore::new(sched::all());
+        knowledge.turns(self.turn);
+        let question = Question {
+            recording: &recording,
+            from,
+            to,
+            measured,
+            device: self.device,
+            knowledge: &mut knowledge,
+            in_force: self.in_force,
+            default: self.in_force,
+            candidates,
+            bounds: self.observed.bounds,
+            preference: self.preference,
+            requests: TRIED * (candidates.len() as u64 + 2),
+            unsure: 1.0,
+            comes: Comes::Before,
+        };
+        question.ask()
+    }
+}
+
+fn earlier(event: &Event, by: Nanos) -> Event {
+    match *event {
+        Event::Queued(mut request) => {
+            request.arrival = request.arrival - by;
+            Event::Queued(request)
+        }
+        Event::Completed { mut request, dispatched, at } => {
+            request.arrival = request.arrival - by;
+            Event::Completed { request, dispatched: dispatched - by, at: at - by }
+        }
+        Event::Flushed { stream, asked, at } => Event::Flushed { stream, asked: asked - by, at: at - by },
+        Event::Called(at) => Event::Called(at - by),
+        Event::Returned { stream, op, bytes, called, at } => {
+            Event::Returned { stream, op, bytes, called: called - by, at: at - by }
+        }
+    }
+}
+
+/// What a device is fitted to: blocks of neighbouring requests, spread over the recording, and all flushes.
+pub fn fitted_to(observed: &Observed) -> Vec<Seen> {
+    const BLOCKS: usize = 8;
+    const BLOCK: usize = 4_000;
+    let Observed { seen, flushes, .. } = observed;
+    if seen.len() <= BLOCKS * BLOCK {
+        return seen.iter().chain(flushes).copied().collect();
+    }
+    let apart = (seen.len() - BLOCK) / (BLOCKS - 1);
+    (0..BLOCKS).flat_map(|block| &seen[block * apart..][..BLOCK]).chain(flushes).copied().collect()
+}
+
+/// Promises of several samples of a phase, in the order of the first: the mean of those that are in all of them, with the larger error of
+/// the samples' own and their spread.
+pub fn of_phase(samples: &[&Judged], in_force: &Setting) -> Vec<Promise> {
+    let count = samples.len() as f64;
+    let promises = |setting: &Setting| -> Option<Vec<&Promise>> {
+        samples.iter().map(|sample| sample.promises.iter().find(|promise| promise.setting == *setting)).collect()
+    };
+    let one = |promise: &Promise| {
+        let all = promises(&promise.setting)?;
+        let mean = |of: fn(&Promise) -> f64| all.iter().map(|promise| of(promise)).sum::<f64>() / count;
+        let gain = mean(|promise| promise.gain);
+        let spread = all.iter().map(|promise| (promise.gain - gain).powi(2)).sum::<f64>() / (count - 1.0).max(1.0) / count;
+        let error = (mean(|promise| promise.error.powi(2)) + spread).sqrt();
+        Some(Promise {
+            setting: promise.setting.clone(),
+            throughput: mean(|promise| promise.throughput),
+            response_s: mean(|promise| promise.response_s),
+            p99_by_bound: all.iter().map(|promise| promise.p99_by_bound).fold(0.0, f64::max),
+            gain,
+            // It is no better than itself, however wrong the twin is.
+            error: if promise.setting == *in_force { 0.0 } else { error },
+        })
+    };
+    let mut phase: Vec<Promise> = samples.first().map_or(Vec::new(), |first| first.promises.iter().filter_map(one).collect());
+    phase.sort_by(Promise::surest_first);
+    phase
+}
+
+/// Promises of phases, each with its share of the time. The errors are those of one device and one method, so they do not cancel out.
+pub fn of_all(phases: &[(f64, &[Promise])]) -> Vec<Promise> {
+    let whole: f64 = phases.iter().map(|(share, _)| share).sum();
+    let mut found: BTreeMap<String, (usize, Promise)> = BTreeMap::new();
+    for (share, promises) in phases {
+        let share = share / whole;
+        for promise in *promises {
+            let nothing = Promise { throughput: 0.0, response_s: 0.0, p99_by_bound: 0.0, gain: 0.0, error: 0.0, ..promise.clone() };
+            let (count, sum) = found.entry(promise.setting.to_string()).or_insert((0, nothing));
+            *count += 1;
+            sum.throughput += share * promise.throughput;
+            sum.response_s += share * promise.response_s;
+            sum.gain += share * promise.gain;
+            sum.error += share * promise.error;
+            sum.p99_by_bound = sum.p99_by_bound.max(promise.p99_by_bound);
+        }
+    }
+    let everywhere = found.into_values().filter(|(count, _)| *count == phases.len());
+    let mut all: Vec<Promise> = everywhere.map(|(_, promise)| promise).collect();
+    all.sort_by(Promise::surest_first);
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn promise(setting: &str, gain: f64, error: f64, p99_by_bound: f64) -> Promise {
+        Promise { setting: Setting::parse(setting).unwrap(), throughput: 1e6, response_s: 0.01, p99_by_bound, gain, error }
+    }
+
+    fn gains(promises: &[Promise]) -> Vec<(String, f64, f64)> {
+        let thousandths = |value: f64| (value * 1000.0).round() / 1000.0;
+        promises.iter().map(|one| (one.setting.to_string(), thousandths(one.gain), thousandths(one.error))).collect()
+    }
+
+    #[test]
+    fn samples_that_disagree_widen_the_error_and_what_was_not_tried_in_all_is_left_out() {
+        let judged = |promises| Judged { promises, streams: Vec::new(), off: 0.0 };
+        let (one, two) = (
+            judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.3, 0.03, 0.5), promise("noop", 1.0, 0.1, 0.1)]),
+            judged(vec![promise("deadline", 0.0, 0.02, 0.2), promise("cfq", 0.1, 0.03, 0.7)]),
+        );
+        let in_force = Setting::parse("deadline").unwrap();
+        let both = of_phase(&[&one, &two], &in_force);
+        assert_eq!(gains(&both), [("cfq".to_owned(), 0.2, 0.104), ("deadline".to_owned(), 0.0, 0.0)]);
+        assert_eq!(both[0].p99_by_bound, 0.7);
+    }
+
+    #[test]
+    fn phases_count_by_their_time_and_who_starves_somebody_in_one_is_last() {
+        let first = [promise("cfq", 0.4, 0.1, 0.5), promise("noop", 0.9, 0.1, 1.5), promise("sstf", 0.1, 0.0, 0.5)];
+        let second = [promise("cfq", 0.0, 0.02, 0.5), promise("noop", 0.9, 0.1, 0.5), promise("sstf", 0.1, 0.0, 0.5)];
+        let all = of_all(&[(30.0, &first), (10.0, &second)]);
+        let expected = [("cfq".to_owned(), 0.3, 0.08), ("sstf".to_owned(), 0.1, 0.0), ("noop".to_owned(), 0.9, 0.1)];
+        assert_eq!(gains(&all), expected);
+    }
+}

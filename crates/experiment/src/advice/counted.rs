@@ -1,0 +1,122 @@
+//! Advice where no request was seen: from counters alone, with errors as wide as what they leave open.
+
+use control::Setting;
+use observe::Preference;
+use observe::counters::Sample;
+use report::advice::{Advice, Verdict};
+use twin::counters::{Counted, Ensemble, Judgement, Judges, Known};
+
+use super::{leave_alone, linux, nothing_known, text_with_error};
+use crate::comparison::{percent, promise as on_record};
+use progress::monitor::Monitor;
+
+/// What is to be judged.
+pub struct Wanted<'a> {
+    /// What the device is called.
+    pub name: String,
+    /// Looks at its counters.
+    pub samples: &'a [Sample],
+    /// What else is known of it.
+    pub known: &'a Known,
+    /// What is in force.
+    pub in_force: &'a Setting,
+    /// What there is to choose from.
+    pub candidates: &'a [Setting],
+    /// What counts.
+    pub preference: Preference,
+}
+
+/// Judges it, on all cores.
+///
+/// # Errors
+/// The work was interrupted.
+pub fn advise(wanted: &Wanted, monitor: &dyn Monitor) -> anyhow::Result<Advice> {
+    let Wanted { name, samples, known, in_force, candidates, preference } = wanted;
+    let lasts_s = match (samples.first(), samples.last()) {
+        (Some(first), Some(last)) => (last.at - first.at).as_secs_f64(),
+        _ => 0.0,
+    };
+    let load = format!("{name}, counted for {lasts_s:.0} s");
+    let mut advice = nothing_known(load, "counters alone".to_owned(), lasts_s, (in_force, &preference.to_string()));
+    let counted = match Counted::of(samples) {
+        Ok(counted) => counted,
+        Err(error) => {
+            advice.verdict = leave_alone(in_force, format!("{error}, and no scheduler has a choice."));
+            return Ok(advice);
+        }
+    };
+    (advice.requests, advice.busy_s) = (counted.requests, counted.busy_s);
+    advice.sure.push(said(&counted));
+    let mut ensemble = Ensemble::new(&counted, known, in_force, 1);
+    monitor.begin(0, "drawing what may have been counted, rounds:");
+    let mut rounds = 0;
+    while !ensemble.is_done() {
+        monitor.check()?;
+        ensemble.round();
+        rounds += 1;
+        monitor.progress(rounds);
+    }
+    monitor.end();
+    let judges = Judges { counted: &counted, known, in_force, candidates, preference: *preference };
+    monitor.begin(0, "trying every candidate on what may have been counted");
+    let judgement = judges.judge(&ensemble);
+    monitor.end();
+    monitor.check()?;
+    match judgement {
+        Ok(judgement) => judge(&mut advice, &judgement, in_force),
+        Err(unlike) => advice.verdict = leave_alone(in_force, format!("{unlike}.")),
+    }
+    Ok(advice)
+}
+
+fn judge(advice: &mut Advice, judgement: &Judgement, in_force: &Setting) {
+    advice.candidates = judgement.promises.iter().map(on_record).collect();
+    let facts = judgement.facts.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join("; ");
+    let what =
+        format!("{} hypotheses of load and device count like it, eight of ten of them within: {facts}.", judgement.hypotheses);
+    advice.sure.push(what);
+    let mut others = judgement.promises.iter().filter(|one| one.setting != *in_force && !one.starves());
+    if let Some(best) = judgement.sure(in_force) {
+        let promised = text_with_error(best);
+        advice.verdict = Verdict {
+            setting: best.setting.to_string(),
+            is_change: true,
+            text: format!("Use {} instead of {in_force}: all that counts like this promises {promised}.", best.setting),
+            cost: Vec::new(),
+        };
+        advice.udev = linux::rule(&best.setting, in_force, Some(&best.setting).filter(|setting| linux::has(setting)));
+        return;
+    }
+    advice.verdict = match others.next() {
+        None => leave_alone(in_force, "by counters every other candidate may let a stream starve.".to_owned()),
+        Some(best) => {
+            let promised = text_with_error(best);
+            leave_alone(in_force, format!("what counts alike does not agree. The best other is {}: {promised}.", best.setting))
+        }
+    };
+}
+
+/// What was counted, in a sentence.
+fn said(counted: &Counted) -> String {
+    let Counted { read, write, .. } = counted;
+    let side = |name: &str, side: &twin::counters::Side| {
+        format!(
+            "{:.0} {name}/s of {:.1} KiB, {:.0}% merged, answered after {:.3} ms",
+            side.requests_per_s,
+            side.mean_bytes / 1024.0,
+            100.0 * side.merged_share,
+            1e3 * side.response_s
+        )
+    };
+    let sides = [("reads", read), ("writes", write)].into_iter().filter(|(_, side)| side.requests_per_s > 0.0);
+    let sides: Vec<String> = sides.map(|(name, one)| side(name, one)).collect();
+    format!(
+        "Counted while it was busy: {}; {:.1} flushes/s; {:.1} under way in the mean; something under way {:.0}% of the time; requests \
+         per second varied by {:.0}%.",
+        sides.join("; "),
+        counted.flushes_per_s,
+        counted.under_way(),
+        100.0 * counted.busy_share,
+        percent((1.0 + counted.varies).ln())
+    )
+}

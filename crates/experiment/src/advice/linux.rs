@@ -1,0 +1,87 @@
+//! A setting as a rule for udev.
+
+use control::Setting;
+
+/// Where such a rule goes.
+const FILE: &str = "/etc/udev/rules.d/60-seekwise.rules";
+
+/// What a present Linux calls a scheduler, if it has it or one that came of it. `bfq` came after `cfq` and is another scheduler.
+fn linux_name(setting: &Setting) -> Option<&'static str> {
+    match setting.spec.name {
+        "noop" => Some("none"),
+        "deadline" => Some("mq-deadline"),
+        name => block::KERNEL.iter().map(|spec| spec.name).find(|&known| known == name),
+    }
+}
+
+/// Whether a present Linux has it.
+pub fn has(setting: &Setting) -> bool {
+    linux_name(setting).is_some()
+}
+
+/// The rule's lines. `instead` is the best that Linux has, if that is better than what is in force.
+pub fn rule(use_it: &Setting, in_force: &Setting, instead: Option<&Setting>) -> Vec<String> {
+    if use_it == in_force {
+        return vec!["# Nothing is to be changed: no rule for udev is needed.".to_owned()];
+    }
+    if has(use_it) {
+        return lines(use_it);
+    }
+    let name = use_it.spec.name;
+    let mut text = vec![
+        format!("# Linux has no equivalent of {name} since version 5.0: it has none, mq-deadline (which came of deadline), kyber"),
+        "# and bfq.".to_owned(),
+    ];
+    match instead {
+        Some(setting) => {
+            text.push(format!("# The best that it has is {setting}:"));
+            text.extend(lines(setting));
+        }
+        None => text.push(format!("# Of what it has, nothing is sure to be better than {in_force}.")),
+    }
+    text
+}
+
+fn lines(setting: &Setting) -> Vec<String> {
+    let scheduler = linux_name(setting).unwrap_or_default();
+    let mut rule = format!("ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{{queue/scheduler}}=\"{scheduler}\"");
+    for (tunable, value) in setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value)
+    {
+        rule += &format!(", ATTR{{queue/iosched/{}}}=\"{value}\"", tunable.name);
+    }
+    for (name, value) in &setting.host {
+        rule += &format!(", ATTR{{queue/{name}}}=\"{value}\"");
+    }
+    vec![format!("# {FILE}, with the disk's name for sdX:"), rule]
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    fn of(use_it: &str, instead: Option<&str>) -> String {
+        let setting = |text: &str| Setting::parse(text).unwrap();
+        rule(&setting(use_it), &setting("deadline"), instead.map(setting).as_ref()).join("\n")
+    }
+
+    #[test]
+    fn a_rule_carries_linuxs_names_and_the_tunables_that_are_set() {
+        let rule = of("deadline:fifo_batch=1,read_expire=100", None);
+        let expected = "ACTION==\"add|change\", KERNEL==\"sdX\", ATTR{queue/scheduler}=\"mq-deadline\", ATTR{queue/iosched/read_expire}=\"100\", ATTR{queue/iosched/fifo_batch}=\"1\"";
+        assert!(rule.ends_with(expected), "{rule}");
+        assert!(of("kyber:read_lat_nsec=5000000", None).ends_with("\"kyber\", ATTR{queue/iosched/read_lat_nsec}=\"5000000\""));
+        assert!(of("kyber read_ahead_kb=1024", None).ends_with("\"kyber\", ATTR{queue/read_ahead_kb}=\"1024\""));
+        assert!(of("noop", None).contains("ATTR{queue/scheduler}=\"none\""));
+        assert!(!of("deadline", None).contains("ATTR"));
+    }
+
+    #[test]
+    fn where_linux_has_no_equivalent_the_best_that_it_has_is_named_if_it_is_better() {
+        let rule = of("cfq", Some("noop"));
+        assert!(rule.contains("no equivalent of cfq") && rule.contains("\"none\"") && !rule.contains("\"bfq\""), "{rule}");
+        let rule = of("cfq", None);
+        assert!(rule.contains("nothing is sure to be better than deadline") && !rule.contains("ATTR"), "{rule}");
+    }
+}

@@ -1,0 +1,87 @@
+//! Single runs of a job file, under a setting or a controller, with all observations: the parts of papers' experiments.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use control::{Controller, Setting};
+use observe::merit::{Tail, Tails};
+use sim::host::{Host, RunSummary};
+use sim::run::{Measure, StreamMeasure, Watch};
+use sim::workload::{PlacedWorkload, Span};
+
+use crate::shipped;
+use crate::steered::{Steered, timed};
+use crate::timed::Stopwatch;
+use crate::world::World;
+use progress::monitor::Monitor;
+
+/// A job file on a disk.
+pub struct Bench {
+    world: World,
+    placed: PlacedWorkload,
+}
+
+/// What a run gives.
+pub struct Observed {
+    /// What the processes got.
+    pub outcome: RunSummary,
+    /// When each job ran.
+    pub spans: Vec<Option<Span>>,
+    /// Windows and decisions.
+    pub steered: Steered,
+    /// Processor time of schedulers and controller, if it was measured.
+    pub cpu_ns: Option<u64>,
+}
+
+impl Bench {
+    /// Lays the files of a job file's `text` out on the disk; `source` is what errors call it.
+    ///
+    /// # Errors
+    /// The text is no job file, or its files do not fit.
+    pub fn new(text: &str, source: &str, world: World, seed: u64) -> anyhow::Result<Bench> {
+        let workload = shipped::parse(text, source)?;
+        let placed = workload.place(world.profile.capacity_sectors(), seed);
+        let placed = placed.with_context(|| format!("{source} on {}", world.profile.name()))?;
+        Ok(Bench { world, placed })
+    }
+
+    /// Names of the jobs.
+    pub fn placed(&self) -> &PlacedWorkload {
+        &self.placed
+    }
+
+    /// Runs it under `controller`, which finds `begins_with` in force. No clock is read unless processor time is to be measured.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn run(
+        &self,
+        begins_with: &Setting,
+        controller: Box<dyn Controller>,
+        measures_cpu: bool,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<Observed> {
+        let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
+        let queue = self.world.queue(timed(self.world.scheduler(begins_with), &stopwatch));
+        let mut host = Host::new(queue, self.placed.files(), self.world.host)?;
+        let mut steered = Steered::new(controller, begins_with, &self.world.device(), stopwatch.clone());
+        let measure = Measure::new(self.placed.jobs().iter().map(|job| job.stream()));
+        let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
+        let ran = sim::workload::run(&self.placed, &mut host, None, measure, &watch, Some(&mut steered))?;
+        Ok(Observed {
+            outcome: RunSummary { host: Some(host.tally()), ..RunSummary::new(ran.measure, host.queue()) },
+            spans: ran.spans,
+            steered,
+            cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()),
+        })
+    }
+}
+
+/// What streams waited, of what was measured of them.
+pub fn tails<'a>(streams: impl Iterator<Item = (&'a block::StreamId, &'a StreamMeasure)>) -> Tails {
+    let tail = |measure: &StreamMeasure| Tail {
+        requests: measure.responses.count(),
+        p99_s: measure.responses.quantile(0.99).as_secs_f64(),
+    };
+    streams.map(|(stream, measure)| (*stream, tail(measure))).collect()
+}

@@ -1,0 +1,183 @@
+//! What a controller decided, and what became of it, for the record.
+
+use control::controller::{Brief, Evidence, Promise};
+use control::{ControlLoop, Decided, Setting, Window};
+use observe::Preference;
+use report::record;
+
+/// Windows before and after a change by which its gain is measured: enough to even out chance, few enough that the workload is
+/// still the same.
+const JUDGED_WINDOWS: usize = 4;
+
+/// Decisions kept in a record. Of more, those that changed nothing are left out first.
+const DECISIONS: usize = 10_000;
+
+/// The minutes of a run; `brief` is what its controller was told.
+pub fn minutes(steering: &ControlLoop, brief: &Brief) -> record::ControlRecord {
+    let (decided, windows) = (steering.decided(), steering.windows());
+    let kept = decided.iter().filter(|one| one.window.is_some() && !one.is_change() && one.refused.is_none()).count();
+    let only_changes = decided.len() > DECISIONS;
+    let shown: Vec<usize> = (0..decided.len())
+        .filter(|&i| !only_changes || decided[i].is_change() || decided[i].refused.is_some())
+        .take(DECISIONS)
+        .collect();
+    record::ControlRecord {
+        preference: brief.preference.to_string(),
+        candidates: brief.candidates.iter().map(Setting::to_string).collect(),
+        windows: windows.len() as u64,
+        kept: kept as u64,
+        changes: decided.iter().filter(|one| one.is_change()).count() as u64,
+        left_out: (decided.len() - shown.len()) as u64,
+        decisions: shown.iter().map(|&i| decision(decided, i, windows, &brief.preference)).collect(),
+    }
+}
+
+fn decision(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> record::Decision {
+    let one = &decided[i];
+    let measured = measured_gain(decided, i, windows, preference);
+    record::Decision {
+        at_s: one.at.as_secs_f64(),
+        window: one.window,
+        from: one.from.to_string(),
+        to: one.to.to_string(),
+        why: one.why.clone(),
+        expected_gain_percent: one.expected_gain.map(percent),
+        measured_gain_percent: measured.map(percent),
+        refused: one.refused.clone(),
+        evidence: one.evidence.as_deref().map(evidence),
+    }
+}
+
+fn evidence(evidence: &Evidence) -> record::Evidence {
+    record::Evidence { seen: evidence.seen.clone(), candidates: evidence.candidates.iter().map(promise).collect() }
+}
+
+/// For the record.
+pub fn promise(promise: &Promise) -> record::Promise {
+    record::Promise {
+        setting: promise.setting.to_string(),
+        throughput_mb_s: promise.throughput / 1e6,
+        response_ms: promise.response_s * 1e3,
+        p99_by_bound: promise.p99_by_bound,
+        gain_percent: percent(promise.gain),
+        error_percent: 100.0 * promise.error,
+    }
+}
+
+/// By how much the windows after the change are better than those before it, as a difference of scores: on each side the nearest
+/// ones, as far as nothing else was changed between. `None` of what is no change.
+pub fn measured_gain(decided: &[Decided], i: usize, windows: &[Window], preference: &Preference) -> Option<f64> {
+    let is_change = |one: &&Decided| one.is_change();
+    if !decided[i].is_change() {
+        return None;
+    }
+    // The number of the first window behind a decision.
+    let behind = |one: &Decided| one.window.map_or(0, |window| window as usize + 1);
+    let here = behind(&decided[i]);
+    let from = decided[..i].iter().rev().find(is_change).map_or(0, behind);
+    let to = decided[i + 1..].iter().find(is_change).map_or(windows.len(), behind);
+    let score = |window: &Window| Some(window.outcome.score(preference)).filter(|score| score.is_finite());
+    let before = mean(windows[from..here].iter().rev().filter_map(score).take(JUDGED_WINDOWS))?;
+    let after = mean(windows[here..to].iter().filter_map(score).take(JUDGED_WINDOWS))?;
+    Some(after - before)
+}
+
+fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
+/// A difference of scores, which are logarithms.
+pub fn percent(difference: f64) -> f64 {
+    difference.exp_m1() * 100.0
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::sync::Arc;
+
+    use block::Nanos;
+    use observe::window::{Extractor, Tally};
+
+    use super::*;
+
+    /// A window of a second in which so many megabytes went through, each request in its second.
+    fn window(number: u64, megabytes: u64) -> Window {
+        let duration = Nanos::from_millis(1000);
+        let setting = Arc::new(Setting::parse("noop").unwrap());
+        let outcome = observe::WindowOutcome {
+            requests: megabytes,
+            bytes: megabytes << 20,
+            waited_s: 1.0,
+            fairness: 1.0,
+            ..Tally::new().close(duration)
+        };
+        let from = Nanos::from_millis(1000 * number);
+        Window { number, from, to: from + duration, setting, features: Extractor::new().close(duration), outcome }
+    }
+
+    fn decided(window: Option<u64>, from: &str, to: &str) -> Decided {
+        let setting = |text| Arc::new(Setting::parse(text).unwrap());
+        let at = Nanos::from_millis(window.map_or(0, |window| 1000 * (window + 1)));
+        Decided {
+            at,
+            window,
+            from: setting(from),
+            to: setting(to),
+            why: String::new(),
+            expected_gain: None,
+            evidence: None,
+            refused: None,
+        }
+    }
+
+    #[test]
+    fn a_gain_is_measured_between_the_nearest_windows_before_and_after_a_change() {
+        let preference: Preference = "2,2,2".parse().unwrap();
+        // Eight windows of 1, 8 MB under noop at first; from the third on 27 MB under cfq, and 1 after it was changed back.
+        let windows: Vec<Window> = [1, 8, 27, 27, 27, 27, 1, 0].iter().enumerate().map(|(n, &mb)| window(n as u64, mb)).collect();
+        let decided = [
+            decided(None, "noop", "noop"),
+            decided(Some(0), "noop", "noop"),
+            decided(Some(1), "noop", "cfq"),
+            decided(Some(2), "cfq", "cfq"),
+            decided(Some(3), "cfq", "cfq"),
+            decided(Some(4), "cfq", "cfq"),
+            decided(Some(5), "cfq", "noop"),
+            decided(Some(6), "noop", "noop"),
+            decided(Some(7), "noop", "deadline"),
+        ];
+        let gain = |i: usize| measured_gain(&decided, i, &windows, &preference).map(percent);
+        // A third of the preference is throughput: 27 MB count three times as much as 1 MB, and 8 MB twice.
+        assert!((gain(2).unwrap() - (3.0 / 2f64.sqrt() - 1.0) * 100.0).abs() < 1e-9, "{:?}", gain(2));
+        // The window in which nothing was done says nothing.
+        assert!((gain(6).unwrap() - (1.0 / 3.0 - 1.0) * 100.0).abs() < 1e-9, "{:?}", gain(6));
+        assert_eq!(gain(8), None, "nothing came after it");
+        assert_eq!(gain(0), None, "nothing came before it");
+    }
+
+    #[test]
+    fn what_a_decision_rests_on_is_on_record_in_the_units_of_a_record() {
+        let setting = Setting::parse("cfq").unwrap();
+        let promise = Promise { setting, throughput: 2e6, response_s: 0.003, p99_by_bound: 0.5, gain: 0.1, error: 0.02 };
+        let seen = vec![("stream 1".to_owned(), "closed".to_owned())];
+        let rests = Evidence { seen: seen.clone(), candidates: vec![promise] };
+        let one = Decided { evidence: Some(Arc::new(rests)), ..decided(None, "noop", "cfq") };
+        let noted = decision(&[one], 0, &[], &Preference::default());
+        let promised = noted.promise().unwrap();
+        assert_eq!((promised.throughput_mb_s, promised.response_ms, promised.error_percent), (2.0, 3.0, 2.0));
+        assert!((promised.gain_percent - 10.517).abs() < 1e-3, "{promised:?}");
+        assert_eq!(noted.evidence.unwrap().seen, seen);
+    }
+
+    #[test]
+    fn only_the_nearest_windows_count() {
+        let preference: Preference = "2,2,2".parse().unwrap();
+        let windows: Vec<Window> = (0..20).map(|n| window(n, if (6..14).contains(&n) { 8 } else { 1000 })).collect();
+        let decided = [decided(None, "noop", "noop"), decided(Some(9), "noop", "cfq")];
+        let gain = measured_gain(&decided, 1, &windows, &preference).unwrap();
+        assert!(gain.abs() < 1e-12, "{gain}");
+    }
+}

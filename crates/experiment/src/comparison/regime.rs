@@ -1,0 +1,128 @@
+//! Under what a load is run: one scheduler from beginning to end, or a controller that chooses.
+
+use anyhow::{Context, ensure};
+use block::{SettingError, Tunable, Unit};
+use control::Setting;
+use control::controller::{Chosen, ControllerSpec};
+use report::record::{SchedulerSetting, Value};
+use sim::host::TUNABLES;
+
+/// What a controller finds when it begins, if nothing else is said: what Linux gives a disk.
+pub const FOUND: &str = "mq-deadline";
+
+/// Under what the load is run.
+pub enum Regime {
+    /// This from beginning to end.
+    Scheduler(Setting),
+    /// Whatever the controller says.
+    Controller {
+        /// Which, and how it is set.
+        chosen: Chosen,
+        /// What is in force before it says anything.
+        begins_with: Setting,
+    },
+}
+
+impl Regime {
+    /// The name, and the tunables that are not at their defaults: enough to tell any two apart.
+    pub fn label(&self) -> String {
+        match self {
+            Regime::Scheduler(setting) => setting.scheduler(),
+            Regime::Controller { chosen, .. } => chosen.label(),
+        }
+    }
+
+    /// Whether a controller chooses.
+    pub fn is_steered(&self) -> bool {
+        matches!(self, Regime::Controller { .. })
+    }
+
+    /// What is in force at the beginning.
+    pub fn begins_with(&self) -> &Setting {
+        match self {
+            Regime::Scheduler(setting) => setting,
+            Regime::Controller { begins_with, .. } => begins_with,
+        }
+    }
+
+    /// For the record.
+    pub fn record(&self) -> SchedulerSetting {
+        let (name, tunables, values) = match self {
+            Regime::Scheduler(setting) => (setting.spec.name, setting.spec.tunables, &setting.values),
+            Regime::Controller { chosen, .. } => (chosen.spec.name, chosen.spec.tunables, &chosen.values),
+        };
+        let tunables = tunables.iter().zip(values).map(|(tunable, &value)| {
+            let value = if let Unit::OneOf(_) = tunable.unit { Value::Word(tunable.text(value)) } else { Value::Number(value) };
+            (tunable.name.to_owned(), value)
+        });
+        SchedulerSetting { name: name.to_owned(), label: self.label(), tunables: tunables.collect() }
+    }
+}
+
+/// Reads what `--scheduler` says.
+pub fn scheduler(text: &str) -> anyhow::Result<Setting> {
+    let parsed = block::parse_among(device_model::sched::all(), text);
+    let (spec, values) = parsed.with_context(|| format!("--scheduler {text}"))?;
+    Ok(Setting { spec, values, host: Vec::new() })
+}
+
+/// The set of schedulers that is compared if none is named.
+pub const USUAL: &str = "kernel";
+
+/// Reads what `--scheduler` says where a set of schedulers may be named as well.
+pub fn schedulers(text: &str) -> anyhow::Result<Vec<Setting>> {
+    let specs: Vec<_> = match text {
+        "kernel" => block::KERNEL.to_vec(),
+        "classic" => device_model::sched::classic().collect(),
+        "all" => device_model::sched::all().collect(),
+        _ => return Ok(vec![scheduler(text)?]),
+    };
+    Ok(specs.into_iter().map(Setting::of).collect())
+}
+
+/// Reads what `--candidates` says, each time that it is given.
+pub fn candidates(texts: &[String]) -> anyhow::Result<Vec<Setting>> {
+    let candidates = control::candidates::parse(texts.iter().map(String::as_str));
+    candidates.with_context(|| format!("--candidates {}", texts.join(";")))
+}
+
+/// These, and what a controller finds.
+pub fn with_found(mut settings: Vec<Setting>) -> anyhow::Result<Vec<Setting>> {
+    let found = scheduler(FOUND)?;
+    if !settings.contains(&found) {
+        settings.push(found);
+    }
+    Ok(settings)
+}
+
+/// Reads what `--controller` says: one of `known`, optionally with tunables.
+pub fn controller(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<Chosen> {
+    Chosen::parse_among(known.iter().copied(), text).with_context(|| format!("--controller {text}"))
+}
+
+/// Refuses two of the same label: nobody could tell their rows apart.
+pub fn expect_different(regimes: &[Regime]) -> anyhow::Result<()> {
+    let labels: Vec<String> = regimes.iter().map(Regime::label).collect();
+    for (i, (label, regime)) in labels.iter().zip(regimes).enumerate() {
+        let argument = if matches!(regime, Regime::Scheduler(_)) { "--scheduler" } else { "--controller" };
+        ensure!(!labels[..i].contains(label), "{argument} {label}: is given twice; once is right");
+    }
+    Ok(())
+}
+
+/// Refuses a candidate with tunables of the host that cannot be set while the load runs; of those that it meets `met` are the names.
+pub fn expect_settable(setting: &Setting, met: &[String]) -> anyhow::Result<()> {
+    let settable: Vec<&Tunable> = TUNABLES.iter().filter(|tunable| met.iter().any(|name| name == tunable.name)).collect();
+    setting.host.iter().enumerate().try_for_each(|(number, (name, value))| {
+        let twice = setting.host[..number].iter().any(|(before, _)| before == name);
+        match settable.iter().find(|tunable| tunable.name == name) {
+            Some(tunable) if twice => Err(SettingError::Twice { owner: "host", key: tunable.name }),
+            Some(tunable) => tunable.check("host", *value),
+            None => {
+                let known = settable.iter().map(|tunable| tunable.name).collect();
+                Err(SettingError::UnknownKey { owner: "host", known, key: name.clone() })
+            }
+        }
+        .with_context(|| format!("--candidates {setting}"))
+    })
+}

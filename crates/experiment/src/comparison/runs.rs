@@ -1,0 +1,339 @@
+//! The runs of a comparison: each regime's, and the streams alone; and the records of them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use block::{Nanos, Roster, StreamId};
+use control::Setting;
+use control::controller::{Brief, Fixed};
+use control::experience::WINDOW;
+use report::record::{Record, SCHEMA, Tenancy};
+use sim::host::{HostSettings, RunSummary};
+use sim::run::{Pilot, RunError, StreamMeasure, Watch};
+
+use super::load::Load;
+use super::regime::Regime;
+use super::remembered::{Lived, Remembered};
+use super::{minutes, record};
+use crate::pool::Crew;
+use crate::steered::{Steered, timed};
+use crate::tenants;
+use crate::tenants::{Contract, Reference};
+use crate::timed::Stopwatch;
+use crate::world::World;
+use progress::monitor::{Interrupted, Monitor};
+
+/// Everything that will be run.
+pub struct Plan {
+    pub load: Box<dyn Load>,
+    pub world: World,
+    /// Who shares the disk, which the world's roster says to the schedulers.
+    pub contract: Option<Contract>,
+    pub regimes: Vec<Regime>,
+    /// What every controller is told.
+    pub brief: Brief,
+    /// What was lived through is wanted when all is over.
+    pub remembers: bool,
+    /// Under what each stream is also run alone, so that slowdown and fairness can be told.
+    pub alone: Option<Setting>,
+    pub measures_cpu: bool,
+    pub threads: usize,
+}
+
+/// What single streams got.
+type Streams = BTreeMap<StreamId, StreamMeasure>;
+
+/// A piece of the work that one core does.
+enum Task<'a> {
+    /// The load under the regime of this number.
+    Under(usize),
+    /// Each of these streams alone.
+    Alone(&'a Setting, Vec<StreamId>),
+    /// The tenant of this number alone, on its reference disk and here.
+    Tenant(usize, &'a Reference, &'a Roster),
+}
+
+enum Done {
+    Under(usize, Box<Ran>),
+    Alone(Streams),
+    Tenant(usize, Box<tenants::Alone>),
+}
+
+/// What a run under a regime gives.
+pub struct Ran {
+    outcome: RunSummary,
+    /// Processor time of schedulers and controller.
+    cpu_ns: Option<u64>,
+    /// What was seen and done, under a controller and where it is to be remembered.
+    steered: Option<Steered>,
+}
+
+/// What the runs give: each regime's, and the streams alone.
+pub struct Results {
+    runs: Vec<Ran>,
+    alone: Option<Streams>,
+    /// What tenants with a reference disk get alone.
+    tenants: BTreeMap<usize, tenants::Alone>,
+}
+
+impl Plan {
+    /// The longest pieces first, so that no core is left with one at the end: schedulers are listed with the simple ones at the top
+    /// and controllers behind them, and the streams alone can be parted.
+    fn tasks(&self) -> Vec<Task<'_>> {
+        let schedulers = (0..self.regimes.len()).rev().map(Task::Under);
+        let alone = self
+            .alone
+            .iter()
+            .flat_map(|setting| self.load.alone_parts(self.threads).into_iter().map(move |streams| Task::Alone(setting, streams)));
+        let tenants = self.world.roster.iter().zip(&self.contract).flat_map(|(roster, contract)| {
+            let references = contract.promises.iter().map(|promise| &promise.reference).enumerate();
+            references.filter_map(move |(number, reference)| Some(Task::Tenant(number, reference.as_ref()?, roster)))
+        });
+        schedulers.chain(tenants).chain(alone).collect()
+    }
+
+    fn perform(&self, task: &Task, watch: &Watch) -> Result<Done, RunError> {
+        match task {
+            Task::Under(number) => Ok(Done::Under(*number, Box::new(self.run_under(&self.regimes[*number], watch)?))),
+            Task::Alone(setting, streams) => {
+                let build = || self.world.queue(self.world.scheduler(setting));
+                Ok(Done::Alone(self.load.alone(streams, &build, watch)?.streams))
+            }
+            Task::Tenant(number, reference, roster) => {
+                let alone = tenants::alone(&*self.load, roster, *number, reference, &self.world, watch)?;
+                Ok(Done::Tenant(*number, Box::new(alone)))
+            }
+        }
+    }
+
+    /// Does everything, with one progress bar for all.
+    ///
+    /// # Errors
+    /// That of the first task that failed, in their order; or the work was interrupted.
+    pub fn run(&self, crew: Crew) -> anyhow::Result<Results> {
+        let tasks: Vec<(Task, Progress)> = self.tasks().into_iter().map(|task| (task, Progress::default())).collect();
+        let length = match (self.load.expected_requests(), self.load.expected_end()) {
+            (Some(requests), _) => Length::Requests(requests),
+            (None, Some(end)) if end > Nanos::ZERO => Length::Time(end),
+            (None, _) => Length::Unknown,
+        };
+        let all_done = AtomicBool::new(false);
+        let done = std::thread::scope(|scope| {
+            // Whatever becomes of the work: the thread that shows it must end.
+            let _ends = SetAtEnd(&all_done);
+            scope.spawn(|| show_progress(crew.monitor, length, &tasks, &all_done));
+            crew.each(&tasks, |(task, progress)| {
+                let (completed, reached) = (Some(&progress.completed), Some(&progress.reached));
+                let performed = self.perform(task, &Watch { stop: Some(crew.monitor.stop()), completed, reached });
+                progress.is_done.store(true, Ordering::Relaxed);
+                match performed {
+                    Err(RunError::Interrupted) => Err(Interrupted.into()),
+                    performed => Ok(performed?),
+                }
+            })
+        });
+        Ok(gather(done?))
+    }
+
+    fn run_under(&self, regime: &Regime, watch: &Watch) -> Result<Ran, RunError> {
+        let stopwatch = self.measures_cpu.then(|| Arc::new(Stopwatch::new()));
+        let queue = self.world.queue(timed(self.world.scheduler(regime.begins_with()), &stopwatch));
+        let device = self.world.device();
+        let mut steered = match regime {
+            // Nothing is steered, but it is to be remembered how it went.
+            Regime::Scheduler(setting) => self.remembers.then(|| {
+                let watcher = Box::new(Fixed::new(setting.clone(), WINDOW));
+                Steered::new(watcher, setting, &device, None)
+            }),
+            Regime::Controller { chosen, begins_with } => {
+                Some(Steered::new(chosen.build(&self.brief), begins_with, &device, stopwatch.clone()))
+            }
+        };
+        if let Some(steered) = steered.as_mut().filter(|_| self.remembers) {
+            steered.keep_requests();
+        }
+        let pilot = steered.as_mut().map(|steered| steered as &mut dyn Pilot);
+        let outcome = self.load.run(queue, watch, pilot)?;
+        Ok(Ran { outcome, cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns()), steered })
+    }
+
+    /// Writes what was lived through into the knowledge base.
+    pub fn keep(&self, results: &Results, remembered: &Remembered, monitor: &dyn Monitor) {
+        let source = source(&*self.load, &self.world);
+        let lived = self.regimes.iter().zip(&results.runs).filter_map(|(regime, ran)| {
+            Some(Lived {
+                source: &source,
+                seed: self.brief.seed,
+                under: regime.label(),
+                preference: &self.brief.preference,
+                steered: ran.steered.as_ref()?,
+            })
+        });
+        remembered.keep(lived, monitor);
+    }
+
+    /// A record of each regime's run.
+    pub fn records(&self, results: &Results) -> Vec<Record> {
+        let (trace, replay, disk) = (self.load.digest(), self.load.replay(&self.world), self.world.digest());
+        let minutes = |steered: &Steered| minutes::minutes(steered.steering(), &self.brief);
+        let one = |(position, (regime, Ran { outcome, cpu_ns, steered })): (usize, (&Regime, &Ran))| {
+            let streams = record::streams(&*self.load, outcome, results.alone.as_ref());
+            let mut figures = record::figures(outcome, self.world.profile.disks(), &streams, *cpu_ns);
+            figures.sustainable_speed = self.load.sustainable_speed(outcome);
+            let mut warnings = self.load.warnings(outcome);
+            let (judged, all) = (record::judged(&streams).len(), self.load.stream_count());
+            if self.alone.is_some() && all > judged {
+                warnings.push(format!("Fairness and slowdown are judged by the {judged} busiest of {all} streams."));
+            }
+            Record {
+                schema: SCHEMA,
+                seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+                trace: trace.clone(),
+                disk: disk.clone(),
+                position: position as u32,
+                scheduler: regime.record(),
+                steering: steered.as_ref().filter(|_| regime.is_steered()).map(minutes),
+                replay: replay.clone(),
+                warnings,
+                figures,
+                curves: record::curves(&outcome.measure),
+                streams,
+                jobs: record::rows(self.load.reported(), outcome),
+                groups: record::rows(self.load.groups(), outcome),
+                tenants: self.tenancy(outcome, results),
+            }
+        };
+        self.regimes.iter().zip(&results.runs).enumerate().map(one).collect()
+    }
+}
+
+impl Plan {
+    /// What tenants were promised and got, if there are any.
+    fn tenancy(&self, outcome: &RunSummary, results: &Results) -> Option<Tenancy> {
+        let contract = self.contract.as_ref()?;
+        let alone: Vec<_> = (0..contract.promises.len()).map(|number| results.tenants.get(&number)).collect();
+        tenants::judge(contract, outcome, &alone, self.world.profile.disks())
+    }
+}
+
+/// The load with all that tells it from others, but for its disk and its seed: what has the same name there is the same.
+pub fn source(load: &dyn Load, world: &World) -> String {
+    let (digest, replay) = (load.digest(), load.replay(world));
+    let mut source = format!("{} {}", digest.name, &digest.sha256[..8]);
+    if replay.mode != "jobs" {
+        source += &format!(" {} speed={} fit={}", replay.mode, replay.speed, replay.fit);
+    }
+    for ((name, value), default) in world.tunables().zip(HostSettings::default().values()) {
+        if value != default {
+            source += &format!(" {name}={value}");
+        }
+    }
+    source
+}
+
+/// How far a task is.
+#[derive(Default)]
+struct Progress {
+    completed: AtomicU64,
+    reached: AtomicU64,
+    is_done: AtomicBool,
+}
+
+/// How much a task has to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Length {
+    /// So many requests.
+    Requests(u64),
+    /// It ends at about this time of its own.
+    Time(Nanos),
+    Unknown,
+}
+
+/// A task that ends by time is shown in so many steps.
+const STEPS: u64 = 1000;
+
+impl Length {
+    /// Steps of one task; 0 if unknown.
+    fn steps(self) -> u64 {
+        match self {
+            Length::Requests(requests) => requests,
+            Length::Time(_) => STEPS,
+            Length::Unknown => 0,
+        }
+    }
+
+    /// How many of them are done.
+    fn done(self, progress: &Progress) -> u64 {
+        let Length::Time(end) = self else { return progress.completed.load(Ordering::Relaxed) };
+        if progress.is_done.load(Ordering::Relaxed) {
+            return STEPS;
+        }
+        let share = progress.reached.load(Ordering::Relaxed) as f64 / end.0 as f64;
+        // What is still in flight at the end takes longer.
+        ((share * STEPS as f64) as u64).min(STEPS)
+    }
+}
+
+/// Sets it when it goes out of scope, in a panic as well.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Tells the monitor how far the tasks are, until all are done.
+fn show_progress(monitor: &dyn Monitor, length: Length, tasks: &[(Task, Progress)], all_done: &AtomicBool) {
+    let what = match length {
+        Length::Requests(_) => "replaying",
+        Length::Time(_) => "simulating",
+        Length::Unknown => "simulating, requests:",
+    };
+    monitor.begin(length.steps() * tasks.len() as u64, what);
+    while !all_done.load(Ordering::Relaxed) {
+        monitor.progress(tasks.iter().map(|(_, progress)| length.done(progress)).sum());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    monitor.end();
+}
+
+fn gather(done: Vec<Done>) -> Results {
+    let mut runs = Vec::new();
+    let mut alone: Option<Streams> = None;
+    let mut tenants = BTreeMap::new();
+    for one in done {
+        match one {
+            Done::Under(number, ran) => runs.push((number, *ran)),
+            Done::Alone(streams) => alone.get_or_insert_default().extend(streams),
+            Done::Tenant(number, alone) => {
+                tenants.insert(number, *alone);
+            }
+        }
+    }
+    runs.sort_by_key(|&(number, _)| number);
+    Results { runs: runs.into_iter().map(|(_, ran)| ran).collect(), alone, tenants }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_that_ends_by_time_is_as_far_as_its_own_clock_and_done_when_it_is_done() {
+        let progress = Progress::default();
+        let done = |length: Length| length.done(&progress);
+        let time = Length::Time(Nanos::from_millis(8000));
+        assert_eq!((time.steps(), done(time)), (1000, 0));
+        progress.reached.store(Nanos::from_millis(2000).0, Ordering::Relaxed);
+        progress.completed.store(77, Ordering::Relaxed);
+        assert_eq!((done(time), done(Length::Requests(100)), done(Length::Unknown)), (250, 77, 77));
+        progress.reached.store(Nanos::from_millis(9000).0, Ordering::Relaxed);
+        assert_eq!(done(time), 1000);
+        progress.reached.store(0, Ordering::Relaxed);
+        progress.is_done.store(true, Ordering::Relaxed);
+        assert_eq!(done(time), 1000, "its jobs ended before their time");
+    }
+}

@@ -1,0 +1,300 @@
+//! A trace as a load: replayed in an open or a closed loop.
+
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, ensure};
+use block::{Roster, StreamId};
+use report::record::{Replay, TraceDigest};
+use sim::host::{Queue, RunSummary};
+use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, replay_tenant};
+use sim::run::{Measure, Owner, Pilot, RunError, Watch};
+use sim::trace::{Keeping, Kept, OpenOptions, TraceReader};
+
+use super::load::{Build, Load};
+use crate::world::{World, hexadecimal};
+use progress::monitor::{Interrupted, Monitor};
+
+/// How a trace is replayed.
+#[derive(Clone, Debug)]
+pub struct ReplayOptions {
+    /// The trace's format, if it shall not be recognised by content.
+    pub format: Option<String>,
+    /// Damaged records are passed over and counted.
+    pub skip_bad: bool,
+    /// Each stream waits for its answer before it thinks and asks again; else requests come at the trace's times.
+    pub closed: bool,
+    /// The trace's times are divided by this, one of [`SPEEDS`].
+    pub speed: f64,
+    /// What to do with a trace that reaches beyond the disk's end.
+    pub fit: Fit,
+}
+
+impl Default for ReplayOptions {
+    fn default() -> ReplayOptions {
+        ReplayOptions { format: None, skip_bad: false, closed: false, speed: 1.0, fit: Fit::Exact }
+    }
+}
+
+impl ReplayOptions {
+    /// The first argument that differs from the default: none of them says anything to jobs.
+    pub fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.format.is_some(), "--format"),
+            (self.skip_bad, "--skip-bad"),
+            (self.closed, "--closed"),
+            (self.speed != 1.0, "--speed"),
+            (self.fit == Fit::Compact, "--fit"),
+        ];
+        given.into_iter().find(|(given, _)| *given).map(|(_, name)| name)
+    }
+}
+
+/// The host's tunables that a block trace meets.
+const OF_THE_QUEUE: &[&str] = &["nr_requests", "max_sectors_kb", "nomerges", "wbt_lat_usec", "scheduler_switch_ms"];
+
+/// What `--speed` takes.
+pub const SPEEDS: RangeInclusive<f64> = 1e-6..=1e6;
+
+/// Longer replays are refused: the clock of 64 bits ends after 584 years, and a disk that falls behind needs some of them.
+pub const LONGEST_REPLAY_S: f64 = 100.0 * 365.25 * 86_400.0;
+
+/// A trace, surveyed and placed on a disk.
+pub struct TraceLoad {
+    path: PathBuf,
+    options: OpenOptions,
+    format: &'static str,
+    sha256: String,
+    survey: Survey,
+    /// Its requests, if it is not too long.
+    kept: Option<Arc<Kept>>,
+    fit: Fit,
+    placement: Placement,
+    settings: Settings,
+}
+
+impl TraceLoad {
+    /// Reads the trace once, to know its size and its streams and to be sure that it can be read to its end.
+    pub fn new(path: &Path, args: &ReplayOptions, world: &World, monitor: &dyn Monitor) -> anyhow::Result<TraceLoad> {
+        world.expect_defaults_but(OF_THE_QUEUE).with_context(|| {
+            format!(
+                "{}: a block trace is what is left below the page cache; of the host's tunables it meets only {}",
+                path.display(),
+                OF_THE_QUEUE.join(", ")
+            )
+        })?;
+        let options = OpenOptions { format: args.format.clone(), skip_bad: args.skip_bad };
+        let Surveyed { survey, kept, format, sha256 } = survey(path, &options, monitor)?;
+        let lasts_s = survey.duration.as_secs_f64() / args.speed;
+        ensure!(
+            lasts_s <= LONGEST_REPLAY_S,
+            "{}: lasts {:.0} years at --speed {}; a replay may last 100 years: give --speed {:.1e} or faster",
+            path.display(),
+            lasts_s / LONGEST_REPLAY_S * 100.0,
+            args.speed,
+            // A little more, for the rounding.
+            args.speed * lasts_s / LONGEST_REPLAY_S * 1.1
+        );
+        let placement = Placement::new(&survey, world.profile.capacity_sectors(), args.fit)
+            .with_context(|| format!("{} on {}", path.display(), world.profile.name()))?;
+        let mode = if args.closed { Mode::Closed } else { Mode::Open };
+        Ok(TraceLoad {
+            path: path.to_owned(),
+            options: OpenOptions { format: Some(format.to_owned()), ..options },
+            format,
+            sha256,
+            survey,
+            kept,
+            fit: args.fit,
+            placement,
+            settings: Settings { mode, speed: args.speed },
+        })
+    }
+
+    fn reader(&self) -> Result<Box<dyn TraceReader>, RunError> {
+        Ok(match &self.kept {
+            Some(kept) => Box::new(kept.reader()),
+            None => sim::trace::open(&self.path, &self.options)?.reader,
+        })
+    }
+}
+
+/// Refuses what can be read only once, before it is opened: opening a pipe would wait for somebody to write into it. What is
+/// missing, or a folder, is left to whoever reads it.
+fn expect_regular(files: &[PathBuf]) -> anyhow::Result<()> {
+    for path in files {
+        let special = path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir());
+        ensure!(!special, "{}: is not a regular file; a comparison reads its trace several times", path.display());
+    }
+    Ok(())
+}
+
+/// What one pass over a trace gives.
+struct Surveyed {
+    survey: Survey,
+    kept: Option<Arc<Kept>>,
+    format: &'static str,
+    sha256: String,
+}
+
+/// Reads the trace once: how large it is, who is in it, and whether it can be read to its end at all.
+fn survey(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> anyhow::Result<Surveyed> {
+    let files = sim::trace::files(path);
+    expect_regular(&files)?;
+    let mut opened = sim::trace::open(path, options)?;
+    let sha256 = sha256(&files, monitor)?;
+    monitor.begin(0, "reading the trace, requests:");
+    let mut keeping = Keeping::new(&mut *opened.reader);
+    let survey = Survey::take(&mut keeping, |requests| {
+        monitor.progress(requests);
+        monitor.check().is_ok()
+    });
+    monitor.end();
+    let survey = survey?.ok_or(Interrupted)?;
+    ensure!(survey.requests > 0, "{}: holds no request; there is nothing to replay", path.display());
+    Ok(Surveyed { survey, kept: keeping.kept(), format: opened.format.name, sha256 })
+}
+
+/// The digest of one file's bytes or several files', one after the other.
+fn sha256(files: &[PathBuf], monitor: &dyn Monitor) -> anyhow::Result<String> {
+    use sha2::Digest;
+    let mut hasher = sha2::Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    for path in files {
+        let mut file = std::fs::File::open(path).with_context(|| path.display().to_string())?;
+        loop {
+            let read = std::io::Read::read(&mut file, &mut buffer).with_context(|| path.display().to_string())?;
+            if read == 0 {
+                break;
+            }
+            monitor.check()?;
+            hasher.update(&buffer[..read]);
+        }
+    }
+    Ok(hexadecimal(&hasher.finalize()))
+}
+
+impl Load for TraceLoad {
+    fn digest(&self) -> TraceDigest {
+        TraceDigest {
+            name: self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned(),
+            format: self.format.to_owned(),
+            sha256: self.sha256.clone(),
+            requests: Some(self.survey.requests),
+            skipped_lines: self.survey.skipped,
+        }
+    }
+
+    fn replay(&self, world: &World) -> Replay {
+        Replay {
+            mode: if self.settings.mode == Mode::Open { "open" } else { "closed" }.to_owned(),
+            speed: self.settings.speed,
+            fit: if self.fit == Fit::Exact { "exact" } else { "compact" }.to_owned(),
+            seed: None,
+            host: world.tunables().filter(|(name, _)| OF_THE_QUEUE.contains(&name.as_str())).collect(),
+        }
+    }
+
+    fn expected_requests(&self) -> Option<u64> {
+        Some(self.survey.requests)
+    }
+
+    fn stream_count(&self) -> usize {
+        self.survey.stream_count()
+    }
+
+    fn stream_name(&self, stream: StreamId) -> Option<&str> {
+        self.survey.stream_name(stream)
+    }
+
+    fn streams_of(&self, name: &str) -> Vec<StreamId> {
+        let followed = self.survey.followed().into_iter().map(|(stream, _)| stream);
+        let named: Vec<StreamId> = followed.filter(|&stream| self.survey.stream_name(stream) == Some(name)).collect();
+        if !named.is_empty() {
+            return named;
+        }
+        // Of more streams than are followed not all are known, but each has its number.
+        name.parse().ok().filter(|&stream| self.survey.has_stream(stream)).into_iter().collect()
+    }
+
+    fn names(&self) -> Vec<String> {
+        let followed = self.survey.followed().into_iter();
+        let name = |stream: StreamId| self.survey.stream_name(stream).map_or_else(|| stream.to_string(), str::to_owned);
+        let mut names: Vec<String> = followed.map(|(stream, _)| name(stream)).collect();
+        names.sort();
+        names.dedup();
+        names
+    }
+
+    /// Each part goes through the whole trace again, so there are no more parts than threads; the busiest stream goes to the part with the least
+    /// work so far.
+    fn alone_parts(&self, threads: usize) -> Vec<Vec<StreamId>> {
+        let followed = self.survey.followed();
+        let mut parts = vec![(0, Vec::new()); threads.clamp(1, followed.len())];
+        for (stream, requests) in followed {
+            if let Some((work, part)) = parts.iter_mut().min_by_key(|(work, _)| *work) {
+                *work += requests;
+                part.push(stream);
+            }
+        }
+        parts.into_iter().map(|(_, part)| part).collect()
+    }
+
+    fn run(&self, queue: Queue, watch: &Watch, pilot: Option<&mut dyn Pilot>) -> Result<RunSummary, RunError> {
+        let measure = Measure::new(self.survey.followed().into_iter().map(|(stream, _)| stream));
+        let measure = measure.by_tenant(queue.roster(), Owner::Sectors);
+        replay(self.reader()?, &self.placement, queue, &self.settings, measure, watch, pilot)
+    }
+
+    fn alone(&self, streams: &[StreamId], build: &Build, watch: &Watch) -> Result<Measure, RunError> {
+        let measure = Measure::of_streams(streams.iter().copied());
+        replay_alone(self.reader()?, &self.placement, build, &self.settings, measure, watch)
+    }
+
+    fn run_tenant(&self, roster: &Roster, tenant: usize, queue: Queue, watch: &Watch) -> Result<RunSummary, RunError> {
+        let placement = self.placement.alone(roster, tenant, queue.capacity_sectors());
+        let streams = roster.streams().filter(|(_, owner)| *owner == tenant).map(|(stream, _)| stream);
+        let measure = Measure::new(streams).by_tenant(Some(&Roster::default()), Owner::Stream);
+        replay_tenant(self.reader()?, &placement, queue, &self.settings, measure, watch)
+    }
+
+    fn sustainable_speed(&self, outcome: &RunSummary) -> Option<f64> {
+        if self.settings.mode == Mode::Open { outcome.sustainable_speed(self.settings.speed) } else { None }
+    }
+
+    fn warnings(&self, outcome: &RunSummary) -> Vec<String> {
+        let survey = &self.survey;
+        let mut warnings = Vec::new();
+        if let Some(speed) = self.sustainable_speed(outcome) {
+            let offered = survey.requests as f64 / (outcome.measure.last_arrival - outcome.measure.first_arrival).as_secs_f64();
+            // Rounded down to two digits, so that the advice holds when followed.
+            let step = 10f64.powf(speed.log10().floor() - 1.0);
+            let speed = (speed / step).floor() * step;
+            // Of a burst that no speed there is would spread enough, only the closed replay is left.
+            let slower = if SPEEDS.contains(&speed) {
+                let decimals = (-step.log10().round()).max(0.0) as usize;
+                format!("it would take the load at --speed {speed:.decimals$} or slower, or replay with --closed")
+            } else {
+                "replay with --closed".to_owned()
+            };
+            warnings.push(format!("The disk cannot keep up with {offered:.0} requests a second; {slower}."));
+        }
+        if survey.skipped > 0 {
+            warnings.push(format!("{} damaged lines of the trace were passed over.", survey.skipped));
+        }
+        if survey.writes_without_sync > 0 {
+            warnings.push(
+                "The trace does not say which writes somebody waits for: those without a sync flag count as asynchronous."
+                    .to_owned(),
+            );
+        }
+        if self.settings.mode == Mode::Closed && survey.without_response > 0 {
+            warnings.push(format!(
+                "The trace has no completion times for {} of {} requests: there the whole gap to the next request counts as think time.",
+                survey.without_response, survey.requests
+            ));
+        }
+        warnings
+    }
+}

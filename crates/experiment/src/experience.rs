@@ -1,0 +1,61 @@
+//! What controllers learn from: experience that comes with the program, or a file of it.
+//!
+//! What comes with the program was gathered on the world that is learned from (`crates/research/worlds.toml`) and nothing else, by
+//! `crates/research/experience.sh`. A test gathers a sample of it again and compares.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use anyhow::Context;
+use control::experience::Experience;
+
+/// No file of experience is longer, unpacked.
+const MAX_BYTES: u64 = 1 << 30;
+/// What comes with the program.
+static SHIPPED: &[u8] = include_bytes!("experience.json.zst");
+
+/// The experience in this file, or what comes with the program.
+///
+/// # Errors
+/// The file cannot be read or is no experience.
+pub fn load(path: Option<&Path>) -> anyhow::Result<Arc<Experience>> {
+    let Some(path) = path else { return shipped() };
+    let name = path.display().to_string();
+    let bytes = std::fs::read(path).with_context(|| format!("--experience {name}"))?;
+    Ok(Arc::new(read(&bytes, &name)?))
+}
+
+fn shipped() -> anyhow::Result<Arc<Experience>> {
+    static READ: OnceLock<Arc<Experience>> = OnceLock::new();
+    if let Some(experience) = READ.get() {
+        return Ok(experience.clone());
+    }
+    let experience = Arc::new(read(SHIPPED, "the experience that comes with the program")?);
+    Ok(READ.get_or_init(|| experience).clone())
+}
+
+fn read(bytes: &[u8], name: &str) -> anyhow::Result<Experience> {
+    let is_packed = bytes.starts_with(&zstd::zstd_safe::MAGICNUMBER.to_le_bytes());
+    let text = if is_packed {
+        let mut text = String::new();
+        let unpacked = zstd::Decoder::new(bytes).and_then(|decoder| decoder.take(MAX_BYTES).read_to_string(&mut text));
+        unpacked.with_context(|| name.to_owned())?;
+        text
+    } else {
+        String::from_utf8(bytes.to_vec()).with_context(|| format!("{name}: is not text"))?
+    };
+    Ok(Experience::from_json(&text, name)?)
+}
+
+/// The bytes of a file of this name: compressed if the name ends in `.zst`.
+///
+/// # Errors
+/// It cannot be written as JSON, or not be compressed.
+pub fn encode(path: &Path, experience: &Experience) -> anyhow::Result<Vec<u8>> {
+    let text = experience.to_json()?;
+    Ok(match path.extension() {
+        Some(extension) if extension == "zst" => zstd::encode_all(text.as_bytes(), 19)?,
+        _ => text.into_bytes(),
+    })
+}

@@ -1,0 +1,220 @@
+//! Whether a host can keep promises, before anybody moves in (the work of `seekwise guarantee`).
+//!
+//! ```text
+//! Contract ─▶ for each reference disk: patterns of every kind ─▶ the worst of them ─▶ needs …, has …
+//!        └──▶ all tenants at once, each a bad neighbour in turn ─▶ youchoose ─▶ which promise was broken, or would be first
+//! ```
+//! A promise about a reference disk holds whatever its owner asks for. So it is counted with the pattern for which the host works longest
+//! in a second of the reference disk's time: what of all patterns suits the reference disk best beside the host.
+
+mod neighbours;
+mod spectrum;
+
+use std::ops::Range;
+
+use crate::planner::Assignment;
+use anyhow::ensure;
+use block::Nanos;
+use control::Setting;
+use report::guarantee::{Guarantee, NeedFigures, SCHEMA, ScenarioFigures, SlackFigures};
+use sim::profile::Profile;
+
+use crate::comparison::regime;
+use crate::placement::{Asks, House, HouseArray, HouseVolume, YOUCHOOSE, got};
+use crate::pool::Crew;
+use crate::tenants::{Contract, P99, Promise, Reference, THROUGHPUT};
+use neighbours::{KINDS, Kind};
+use spectrum::{Limits, Worst};
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// Who would move in.
+    pub contract: Contract,
+    /// The host.
+    pub host: Profile,
+    /// How long each scenario lasts; `None`: only the capacity check.
+    pub scenario: Option<Nanos>,
+    /// Of everything that is drawn.
+    pub seed: u64,
+}
+
+/// A tenant that would move in.
+struct Candidate<'a> {
+    promise: &'a Promise,
+    reference: Option<Reference>,
+    sectors: u64,
+    /// Of its kind of promise.
+    worst: Option<usize>,
+}
+
+/// Answers.
+///
+/// # Errors
+/// The tenants do not fit on the host or their reference disks, or it was interrupted.
+pub fn guarantee(wanted: &Wanted, crew: Crew) -> anyhow::Result<Guarantee> {
+    let mut candidates = candidates(wanted)?;
+    let kinds = worst_of_each(wanted, &mut candidates, crew)?;
+    let needs: f64 = candidates.iter().filter_map(|candidate| candidate.worst).map(|kind| kinds[kind].2.demand).sum();
+    let scenarios = match wanted.scenario {
+        Some(lasts) => scenarios(wanted, &candidates, &kinds, lasts, crew)?,
+        None => Vec::new(),
+    };
+    let spare = (1.0 - needs).max(0.0);
+    let figures = kinds.iter().enumerate().map(|(kind, (reference, _, worst))| NeedFigures {
+        reference: reference.to_string(),
+        tenants: candidates.iter().filter(|candidate| candidate.worst == Some(kind)).count() as u64,
+        needs_percent: 100.0 * worst.demand,
+        easiest_percent: 100.0 * worst.least,
+        pattern: worst.text.clone(),
+        more: if worst.demand > 0.0 { (spare / worst.demand + 1e-9) as u64 } else { 0 },
+    });
+    Ok(Guarantee {
+        schema: SCHEMA,
+        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+        contract: wanted.contract.source.clone(),
+        host: wanted.host.description().to_owned(),
+        scheduler: YOUCHOOSE.to_owned(),
+        seed: wanted.seed,
+        needs_percent: 100.0 * needs,
+        needs: figures.collect(),
+        without_reference: candidates.iter().filter(|candidate| candidate.reference.is_none()).count() as u64,
+        slack: slack(&scenarios),
+        scenarios,
+    })
+}
+
+/// Tenants with their sizes: what was written down, or else equal parts of what is left of the host, but no more than the reference disk
+/// holds.
+fn candidates(wanted: &Wanted) -> anyhow::Result<Vec<Candidate<'_>>> {
+    let Contract { promises, source, .. } = &wanted.contract;
+    let capacity = wanted.host.capacity_sectors();
+    let given = |promise: &Promise| promise.volumes.iter().map(|range: &Range<u64>| range.end - range.start).sum::<u64>();
+    let all: u64 = promises.iter().map(given).sum();
+    ensure!(
+        all <= capacity,
+        "{source}: the volumes are {} MiB, and {} holds {} MiB",
+        all / 2048,
+        wanted.host.name(),
+        capacity / 2048
+    );
+    let open = promises.iter().filter(|promise| promise.volumes.is_empty()).count() as u64;
+    let share = (capacity - all).checked_div(open).unwrap_or(0) / 2048 * 2048;
+    ensure!(open == 0 || share > 0, "{source}: {} has no room left for tenants without volumes", wanted.host.name());
+    let each = promises.iter().map(|promise| {
+        let reserved =
+            promise.reservation_iops.map(|iops| Reference::parse(&format!("constant:request_ms={}", 1e3 / iops.get() as f64)));
+        let reference = promise.reference.clone().map(Ok).or(reserved).transpose()?;
+        let most = reference.as_ref().and_then(Reference::capacity_sectors).unwrap_or(u64::MAX);
+        let sectors = if promise.volumes.is_empty() { share.min(most) } else { given(promise) };
+        ensure!(
+            sectors <= most,
+            "{source}:{}: tenant {}: reference: holds {} MiB, and the tenant has {} MiB; a larger disk would be right",
+            promise.line,
+            promise.name,
+            most / 2048,
+            sectors / 2048
+        );
+        Ok(Candidate { promise, reference, sectors, worst: None })
+    });
+    each.collect()
+}
+
+/// The worst pattern of each reference disk with its limits, for the largest of its volumes: the first two tell kinds of promises apart.
+fn worst_of_each(wanted: &Wanted, candidates: &mut [Candidate], crew: Crew) -> anyhow::Result<Vec<(Reference, u64, Worst)>> {
+    let mut kinds: Vec<((Reference, Limits), u64)> = Vec::new();
+    for candidate in candidates.iter_mut() {
+        let Some(reference) = &candidate.reference else { continue };
+        let Promise { limit_iops, limit_bytes_per_s, .. } = candidate.promise;
+        let limits = Limits { iops: *limit_iops, bytes_per_s: *limit_bytes_per_s };
+        let known = kinds.iter().position(|((known, its), _)| known == reference && *its == limits);
+        let kind = known.unwrap_or_else(|| {
+            kinds.push(((reference.clone(), limits), 0));
+            kinds.len() - 1
+        });
+        kinds[kind].1 = kinds[kind].1.max(candidate.sectors);
+        candidate.worst = Some(kind);
+    }
+    let mut all = Vec::new();
+    for ((reference, limits), sectors) in kinds {
+        let worst = spectrum::worst(&wanted.host, (&reference, limits), sectors, wanted.seed, crew)?;
+        all.push((reference, sectors, worst));
+    }
+    Ok(all)
+}
+
+/// The host with all of them on it, each asking for what `asks` says.
+fn house(wanted: &Wanted, candidates: &[Candidate], asks: impl Fn(usize) -> Asks) -> House {
+    let host = HouseArray { name: wanted.host.name().to_owned(), profile: wanted.host.clone(), capacity: 1.0 };
+    let volumes = candidates.iter().enumerate().map(|(number, candidate)| HouseVolume {
+        name: candidate.promise.name.clone(),
+        sectors: candidate.sectors,
+        reference: candidate.reference.clone(),
+        asks: asks(number),
+        on: Some(0),
+    });
+    House { arrays: vec![host], volumes: volumes.collect(), seed: wanted.seed }
+}
+
+/// Every tenant is a bad neighbour of each kind in turn, and then each asks for the worst of its own.
+fn scenarios(
+    wanted: &Wanted,
+    candidates: &[Candidate],
+    kinds: &[(Reference, u64, Worst)],
+    lasts: Nanos,
+    crew: Crew,
+) -> anyhow::Result<Vec<ScenarioFigures>> {
+    let scheduler = regime::scheduler(YOUCHOOSE)?;
+    let turns = (0..KINDS.len()).map(|turn| {
+        let kind = move |number: usize| &KINDS[(number + turn) % KINDS.len()];
+        let name = format!("{} and others after it, the first tenant first", KINDS[turn].name);
+        (name, house(wanted, candidates, |number| kind(number).asks()), Box::new(kind) as Box<dyn Fn(usize) -> &'static Kind>)
+    });
+    let mut all: Vec<(String, House, Vec<String>)> = turns
+        .map(|(name, house, kind)| {
+            let does = (0..candidates.len()).map(|number| kind(number).name.to_owned()).collect();
+            (name, house, does)
+        })
+        .collect();
+    let worst = |number: usize| candidates[number].worst.map(|kind| &kinds[kind].2);
+    let asks = |number: usize| worst(number).map_or_else(|| KINDS[0].asks(), |worst| worst.asks.clone());
+    let does = (0..candidates.len()).map(|number| worst(number).map_or(KINDS[0].name.to_owned(), |worst| worst.text.clone()));
+    all.push(("each asks for what is hardest for the host".to_owned(), house(wanted, candidates, asks), does.collect()));
+    all.into_iter().map(|(name, house, does)| scenario(name, &house, &does, &scheduler, lasts, crew)).collect()
+}
+
+fn scenario(
+    name: String,
+    house: &House,
+    does: &[String],
+    scheduler: &Setting,
+    lasts: Nanos,
+    crew: Crew,
+) -> anyhow::Result<ScenarioFigures> {
+    let on: Assignment = house.assignment();
+    let lived = house.live(&on, None, scheduler, lasts, crew)?;
+    let numbers: Vec<usize> = (0..house.volumes.len()).collect();
+    let alone = house.alone(&numbers, lived.until, crew)?;
+    let tenants =
+        numbers.iter().zip(&alone).map(|(&volume, alone)| got(house, &on, volume, &lived.volumes[volume], alone.as_ref()));
+    Ok(ScenarioFigures { name, lasts_s: lived.until.as_secs_f64(), does: does.to_vec(), tenants: tenants.collect() })
+}
+
+/// Which promise is nearest to being broken, or broken worst.
+fn slack(scenarios: &[ScenarioFigures]) -> Option<SlackFigures> {
+    let each = scenarios.iter().flat_map(|scenario| {
+        scenario.tenants.iter().filter_map(move |tenant| {
+            let figures = tenant.reference.as_ref()?;
+            let throughput = figures.throughput_ratio / THROUGHPUT - 1.0;
+            let response = P99 / figures.p99_ratio - 1.0;
+            let (slack, of) = if throughput <= response { (throughput, "throughput") } else { (response, "p99 response time") };
+            slack.is_finite().then(|| SlackFigures {
+                tenant: tenant.volume.clone(),
+                scenario: scenario.name.clone(),
+                of: of.to_owned(),
+                slack_percent: 100.0 * slack,
+            })
+        })
+    });
+    each.min_by(|one, other| one.slack_percent.total_cmp(&other.slack_percent))
+}

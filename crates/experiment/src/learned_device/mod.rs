@@ -1,0 +1,280 @@
+//! Models of devices: a training load is run on a device, and a regression tree learns how long requests take there.
+//!
+//! ```text
+//! device ─▶ asked for its mechanics (each disk of an array) ─┐
+//!   ▲    ─▶ training load, one request at a time and several ─┼▶ model ─▶ judged by what it never saw: other seeds, the sample's rest, the
+//!   │ fitted                 sample ─▶ 5,000 of its requests ┘           recording's second half
+//! recording ─▶ first half
+//! ```
+//! The paper: Zhang, Xu and Jiang, "YouChoose", III.A and IV.A.
+
+pub mod alone;
+pub mod errors;
+pub mod page;
+mod served;
+mod training_load;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use block::{Merges, Nanos};
+use device_model::device::{Array, DeviceModel, Lessons, Training, probing};
+use rand::Rng as _;
+use serde::Serialize;
+use sim::device::learned::{self, Learned};
+use sim::device::raid::spec::ArraySpecification;
+use sim::host::{Queue, QueueSettings};
+use sim::profile::Profile;
+use sim::trace::OpenOptions;
+
+use self::errors::{Errors, Judge};
+use self::served::Served;
+use self::training_load::Planned;
+use crate::chance;
+use crate::pool::Crew;
+use crate::recorded::Recorded;
+use crate::tenants::alone_on;
+
+/// Traces of the training load with one request at a time, and with several.
+const ALONE: u32 = 6;
+const QUEUED: u32 = 14;
+/// The same of the load that a model is judged by; their numbers follow on.
+const JUDGED_ALONE: u32 = 2;
+const JUDGED_QUEUED: u32 = 2;
+/// Requests of a sample that are learned from, and that are looked at.
+const SAMPLE: usize = 5_000;
+const MOST_OF_SAMPLE: usize = 50_000;
+/// A model's file is never larger.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// How a model is trained.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Requests of each trace of the training load.
+    pub requests: usize,
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// Which requests are merged in the queue before the device, where several wait.
+    pub merges: Merges,
+    /// A trace of the load that the device is for: 5,000 requests of it are learned from, the others judged by.
+    pub sample: Option<PathBuf>,
+}
+
+impl Default for Options {
+    /// As in the paper, IV.A: traces of 10,000 requests.
+    fn default() -> Options {
+        Options { requests: 10_000, seed: 1, merges: Merges::All, sample: None }
+    }
+}
+
+/// A model, and how far it is off on what it never saw.
+#[derive(Clone, Debug)]
+pub struct Trained {
+    /// The model.
+    pub model: DeviceModel,
+    /// How far it is off, and others beside it.
+    pub judged: Vec<Judged>,
+}
+
+/// How far a model is off on a load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Judged {
+    /// The load, and what was learned.
+    pub what: String,
+    /// How far.
+    pub errors: Errors,
+}
+
+/// Trains a model of a device: a profile's name, its file, an array's line, or a trace of a device that says what its requests took.
+///
+/// # Errors
+/// There is no such device or sample, or it was interrupted.
+pub fn train(device: &str, options: &Options, crew: Crew) -> anyhow::Result<Trained> {
+    let error = match sim::profile::load(device) {
+        Ok(profile) => {
+            let (lessons, trained) = of_profile(profile.name(), &profile, options, crew)?;
+            return match &options.sample {
+                Some(path) => with_sample(&profile, path, lessons, trained, options, crew),
+                None => Ok(trained),
+            };
+        }
+        Err(error) => error,
+    };
+    let path = Path::new(device);
+    ensure!(path.is_file() && !device.ends_with(".toml"), error);
+    ensure!(options.sample.is_none(), "{device}: is a trace, on which no other can be replayed; leave --trace out");
+    of_recording(path, options, crew)
+}
+
+/// Learns how a device serves the training load. The lessons may go on.
+fn of_profile(name: &str, profile: &Profile, options: &Options, crew: Crew) -> anyhow::Result<(Lessons, Trained)> {
+    let Options { requests, seed, .. } = *options;
+    let stop = crew.monitor.stop();
+    crew.monitor.begin(0, "asking for the mechanics");
+    let (array, disk) = array(profile);
+    let mut asked = alone::Alone::new(disk.build(Default::default()), stop);
+    let mechanics = probing::find(&mut asked, seed);
+    let drain_ns = if mechanics.is_none() { probing::find_drain(&mut asked) } else { None };
+    crew.monitor.end();
+    crew.monitor.check()?;
+    let device = profile.device();
+    let capacity = profile.capacity_sectors();
+    let depth = device.build(Default::default()).queue_depth() as u32;
+    let mut lessons =
+        Lessons::new(name, (capacity, depth), array, mechanics).map_err(anyhow::Error::msg)?.draining(drain_ns.unwrap_or(0.0));
+    let jobs: Vec<(u32, bool)> = (0..ALONE + JUDGED_ALONE)
+        .map(|number| (number, false))
+        .chain((0..QUEUED + JUDGED_QUEUED).map(|number| (number, true)))
+        .collect();
+    let served = crew.map("running the training load, traces:", &jobs, |&(number, queued)| {
+        let planned = training_load::draw(seed, number, requests, capacity, queued);
+        Ok(match queued {
+            true => served::several(queue(profile, options.merges), &planned, &lessons, stop)?,
+            false => served::one_at_a_time(&*device, &planned, stop)?,
+        })
+    })?;
+    let is_judged = |(number, queued): (u32, bool)| number >= if queued { QUEUED } else { ALONE };
+    for (_, served) in jobs.iter().zip(&served).filter(|(job, _)| !is_judged(**job)) {
+        served::tell(&mut lessons.lesson(false), served, |_| true);
+    }
+    crew.monitor.begin(0, "growing the tree");
+    let model = lessons.learn(seed).context("growing the tree")?;
+    crew.monitor.end();
+    crew.monitor.check()?;
+    let mut judge = Judge::default();
+    for (_, served) in jobs.iter().zip(&served).filter(|(job, _)| is_judged(**job)) {
+        judge.run(&model, served, |_| true);
+    }
+    let judged = vec![Judged { what: "other draws of the training load".to_owned(), errors: judge.errors() }];
+    Ok((lessons, Trained { model, judged }))
+}
+
+/// The device behind the queue that whoever has it to itself puts before it.
+fn queue(profile: &Profile, merges: Merges) -> Queue {
+    alone_on(profile, QueueSettings { merges, ..QueueSettings::default() }).queue()
+}
+
+/// The layout of an array that models know, and its disk; or the device itself.
+fn array(profile: &Profile) -> (Option<Array>, Profile) {
+    let whole = || (None, profile.clone());
+    let parts = profile.device();
+    let [(_, disk)] = parts.parts() else { return whole() };
+    let Ok(settings) =
+        toml::from_str::<ArraySpecification>(profile.text()).map_err(|_| ()).and_then(|spec| spec.check().map_err(|_| ()))
+    else {
+        return whole();
+    };
+    let level = settings.level.number();
+    // Arrays of arrays, and those in which a disk fails, are learned as a whole.
+    if ![0, 1, 5].contains(&level) || settings.failure.is_some() || !disk.device().parts().is_empty() {
+        return whole();
+    }
+    (Some(Array { level, disks: settings.members, unit: settings.unit }), (**disk).clone())
+}
+
+/// Learns a part of a sample as well, and judges both models by the rest.
+fn with_sample(
+    profile: &Profile,
+    path: &Path,
+    mut lessons: Lessons,
+    without: Trained,
+    options: &Options,
+    crew: Crew,
+) -> anyhow::Result<Trained> {
+    let planned = sample(path, profile.capacity_sectors(), crew)?;
+    let name = path.display();
+    ensure!(
+        planned.len() > SAMPLE,
+        "{name}: has {} requests; a sample takes {SAMPLE}, and some are needed to judge by",
+        planned.len()
+    );
+    let served = served::one_at_a_time(&*profile.device(), &planned, crew.monitor.stop())?;
+    let first = chance::source("sample", options.seed, 0).random_range(0..=served.len() - SAMPLE);
+    let is_learned = |number: usize| (first..first + SAMPLE).contains(&number);
+    served::tell(&mut lessons.lesson(true), &served, is_learned);
+    let model = lessons.learn(options.seed).context("growing the tree")?;
+    let judge = |model: &DeviceModel| {
+        let mut judge = Judge::default();
+        judge.run(model, &served, |number| !is_learned(number));
+        judge.errors()
+    };
+    let mut judged = without.judged;
+    judged.push(Judged { what: format!("the rest of {name}, without its sample"), errors: judge(&without.model) });
+    judged.push(Judged { what: format!("the rest of {name}, with its sample"), errors: judge(&model) });
+    Ok(Trained { model, judged })
+}
+
+/// The requests of a trace, one after the other; what lies beyond the device is moved into it.
+fn sample(path: &Path, capacity: u64, crew: Crew) -> anyhow::Result<Vec<Planned>> {
+    let mut opened = sim::trace::open(path, &OpenOptions::default())?;
+    let mut planned: Vec<Planned> = Vec::new();
+    while let Some(request) = opened.reader.next_request() {
+        let request = request?;
+        crew.monitor.check()?;
+        if request.sectors == 0 || u64::from(request.sectors) > capacity || !request.op.transfers() {
+            continue;
+        }
+        let lba = request.lba % (capacity - u64::from(request.sectors) + 1);
+        planned.push(Planned { op: request.op, lba, sectors: request.sectors, after: Nanos::ZERO, depth: 1 });
+        if planned.len() == MOST_OF_SAMPLE {
+            break;
+        }
+    }
+    Ok(planned)
+}
+
+/// Nothing can be asked of a device that was recorded. A disk is fitted to the first half of its times, and in its place learned from;
+/// judged by the second half. The times themselves are not learned from: with what waited in the host's queue in them, models were twice as
+/// far off.
+fn of_recording(path: &Path, options: &Options, crew: Crew) -> anyhow::Result<Trained> {
+    let name = path.display();
+    let mut recorded = Recorded::read(path, &OpenOptions::default(), &mut |_| Ok(crew.monitor.check()?))?;
+    ensure!(recorded.timed > 0, "{name}: none of {} requests says when it was done; response times are needed", recorded.all);
+    let (_, mut seen) = recorded.of_device(path, None)?;
+    ensure!(seen.len() >= 100, "{name}: {} requests that say when they were done; at least 100 are needed", seen.len());
+    seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
+    let capacity = seen.iter().map(|seen| seen.request.end()).max().unwrap_or(1);
+    crew.monitor.begin(0, "fitting a disk");
+    let fitted = twin::device::fit(&seen[..seen.len() / 2], Some(capacity)).with_context(|| name.to_string())?;
+    crew.monitor.end();
+    crew.monitor.check()?;
+    let profile = Profile::parse(&fitted.profile_toml, "what was fitted")?;
+    let stem = path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned());
+    let (lessons, mut trained) = of_profile(&stem, &profile, options, crew)?;
+    let served: Vec<Served> = served::recorded(&seen, &lessons);
+    let mut judge = Judge::default();
+    judge.run(&trained.model, &served, |number| number >= served.len() / 2);
+    trained.judged.push(Judged { what: "the second half of the recording".to_owned(), errors: judge.errors() });
+    Ok(trained)
+}
+
+/// Reads a model from its file.
+///
+/// # Errors
+/// It cannot be read, or is no model.
+pub fn load(path: &Path) -> anyhow::Result<DeviceModel> {
+    let name = path.display();
+    let length = std::fs::metadata(path).with_context(|| name.to_string())?.len();
+    ensure!(length <= MOST_BYTES, "{name}: has {length} bytes; a model of a device has at most {MOST_BYTES}");
+    let text = std::fs::read_to_string(path).with_context(|| name.to_string())?;
+    DeviceModel::from_json(&text).with_context(|| name.to_string())
+}
+
+/// Makes models devices: where a profile may stand, the file of a model may, too.
+pub fn make_devices() {
+    learned::read_with(|text| {
+        let model = DeviceModel::from_json(text).map_err(|error| error.to_string())?;
+        let Training { requests, .. } = *model.training();
+        Ok(Learned {
+            name: model.name().to_owned(),
+            description: format!("learned from {requests} requests"),
+            page: model.text(),
+            capacity_sectors: model.capacity_sectors(),
+            queue_depth: model.queue_depth(),
+            is_rotational: model.is_rotational(),
+            disks: model.disks(),
+            model: Arc::new(model),
+        })
+    });
+}

@@ -1,0 +1,132 @@
+//! What a device makes of requests: for how much longer each kept it busy.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block::{Nanos, Priority, Request};
+use device_model::device::{Done, Lesson, Lessons};
+use sim::host::Queue;
+use sim::profile::DeviceProfile;
+use sim::run::{Finished, Issue, Server as _};
+use twin::Seen;
+
+use super::alone::Alone;
+use super::training_load::Planned;
+use progress::monitor::Interrupted;
+
+/// A request, and what it took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// What was asked for.
+    pub request: Request,
+    /// When the device began, done with all before.
+    pub start: Nanos,
+    /// Requests in the queue then, beside it.
+    pub waiting: u32,
+    /// By how much it delayed the end of all.
+    pub took: Nanos,
+}
+
+fn request(planned: &Planned, arrival: Nanos) -> Request {
+    let Planned { op, lba, sectors, .. } = *planned;
+    Request { id: 0, stream: 0, op, sync: true, priority: Priority::DEFAULT, sectors, lba, arrival }
+}
+
+/// Runs a trace, one request at a time.
+///
+/// # Errors
+/// It was interrupted.
+pub fn one_at_a_time(profile: &dyn DeviceProfile, planned: &[Planned], stop: &AtomicBool) -> Result<Vec<Served>, Interrupted> {
+    let mut device = Alone::new(profile.build(Default::default()), stop);
+    let serve = |planned: &Planned| {
+        let (start, done) = device.serve(planned.op, planned.lba, planned.sectors, planned.after).ok_or(Interrupted)?;
+        Ok(Served { request: request(planned, start), start, waiting: 0, took: done - start })
+    };
+    planned.iter().map(serve).collect()
+}
+
+/// Runs a trace with as many requests in a queue before the device as it says: what a device makes of a request depends on which others
+/// it may take before.
+///
+/// # Errors
+/// It was interrupted.
+pub fn several(mut queue: Queue, planned: &[Planned], lessons: &Lessons, stop: &AtomicBool) -> Result<Vec<Served>, Interrupted> {
+    let (mut now, mut under_way, mut finished) = (Nanos::ZERO, 0, Vec::new());
+    let mut done: Vec<Done> = Vec::with_capacity(planned.len());
+    while done.len() < planned.len() || under_way > 0 {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Interrupted);
+        }
+        while let Some(next) = planned.get(done.len()).filter(|next| under_way < next.depth) {
+            let Planned { op, lba, sectors, .. } = *next;
+            let (token, priority) = (done.len() as u64, Priority::DEFAULT);
+            queue.admit(now, Issue { arrival: now, lba, sectors, op, sync: true, stream: 0, priority, token });
+            done.push(Done { request: request(next, now), sent: now, end: now });
+            under_way += 1;
+        }
+        queue.dispatch(now);
+        // A queue that holds a request always says when it goes on.
+        let Some(next) = queue.next_event() else { break };
+        now = now.max(next);
+        queue.advance(now, &mut finished);
+        for finished in finished.drain(..) {
+            if let Finished::Transfer(transferred) = finished {
+                done[transferred.issue.token as usize].end = transferred.at;
+                under_way -= 1;
+            }
+        }
+    }
+    let waiting = planned.iter().map(|planned| planned.depth.saturating_sub(1));
+    Ok(attributed(&done, waiting, lessons))
+}
+
+/// Each with the time that was its own, as if they had been served one after the other.
+fn attributed(done: &[Done], waiting: impl Iterator<Item = u32>, lessons: &Lessons) -> Vec<Served> {
+    let mut all_done = Nanos::ZERO;
+    let taken = lessons.attribute(done).into_iter();
+    let one = |((done, waiting), took): ((&Done, u32), Nanos)| {
+        let start = all_done.max(done.sent);
+        all_done = start + took;
+        Served { request: done.request, start, waiting, took }
+    };
+    done.iter().zip(waiting).zip(taken).map(one).collect()
+}
+
+/// What was recorded of a device.
+pub fn recorded(seen: &[Seen], lessons: &Lessons) -> Vec<Served> {
+    let done = sent(seen);
+    let waiting = at_once(&done);
+    attributed(&done, waiting.into_iter(), lessons)
+}
+
+/// In the order in which they were sent.
+fn sent(seen: &[Seen]) -> Vec<Done> {
+    let mut seen: Vec<&Seen> = seen.iter().filter(|seen| !seen.is_flush()).collect();
+    seen.sort_by_key(|seen| (seen.dispatched, seen.completed, seen.request.lba));
+    let done = |seen: &&Seen| {
+        let request = Request { arrival: seen.dispatched, ..seen.request };
+        Done { request, sent: seen.dispatched, end: seen.completed }
+    };
+    seen.iter().map(done).collect()
+}
+
+/// Of each, those that were sent before and not done then.
+fn at_once(done: &[Done]) -> Vec<u32> {
+    let mut before: Vec<Nanos> = Vec::new();
+    let waiting = |done: &Done| {
+        before.retain(|end| *end > done.sent);
+        before.push(done.end);
+        before.len() as u32 - 1
+    };
+    done.iter().map(waiting).collect()
+}
+
+/// Tells a trace.
+pub fn tell(lesson: &mut Lesson, served: &[Served], is_learned: impl Fn(usize) -> bool) {
+    for (number, served) in served.iter().enumerate() {
+        let Served { request, start, waiting, took } = served;
+        match is_learned(number) {
+            true => lesson.tell(*start, request, *waiting, *took),
+            false => lesson.pass(*start, request, *waiting, *took),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! Experiments for users: a workload, a device, and the question which setting serves it.
+//!
+//! ```text
+//! workload (trace, fio job file, shipped) ─▶ comparison ─▶ records     every scheduler, every controller
+//!                                         ─▶ advice ─────▶ advice      the setting to use and its predicted effect
+//! contract ─▶ tenants ─▶ comparison, guarantee, placement              what each tenant is promised and what it gets
+//! ```
+//! The program parses the command line, calls this crate and prints. Long work reports to a [`Monitor`](progress::Monitor).
+
+pub mod advice;
+pub mod bench;
+pub mod calibration;
+pub mod capture;
+pub mod chance;
+pub mod comparison;
+pub mod experience;
+pub mod fio;
+pub mod guarantee;
+pub mod learned_device;
+pub mod placement;
+pub mod planner;
+pub mod pool;
+pub mod recorded;
+pub mod shipped;
+pub mod steered;
+pub mod synthetic;
+pub mod tenants;
+pub mod timed;
+pub mod world;

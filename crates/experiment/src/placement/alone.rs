@@ -1,0 +1,91 @@
+//! A volume alone on the disk that it was promised: what it gets there, and samples of what it asks for there.
+
+use std::cell::Cell;
+
+use crate::planner::{Sample, Sampled};
+use block::{Nanos, Roster, StreamId, Tenant};
+use sim::host::Queue;
+use sim::run::{Measure, Noted, Owner, RunError, TenantMeasure, Tenants, Transferred, Watch, run};
+use sim::store::{Place, Store};
+
+use super::asks::{Asker, Askers};
+use crate::tenants::Reference;
+
+/// What it gets there until this time.
+///
+/// # Errors
+/// It was interrupted.
+pub fn measure(asker: &Asker, reference: &Reference, seed: u64, until: Nanos, watch: &Watch) -> Result<TenantMeasure, RunError> {
+    let queue = reference.queue();
+    let roster = roster_of(asker.volume);
+    let (tenants, _) = alone(asker, queue, seed, until, &roster, watch)?;
+    Ok(tenants.on_roster()[0].clone())
+}
+
+/// Samples of what it asks for there, one after the other, each this long.
+///
+/// # Errors
+/// It was interrupted.
+pub fn samples(
+    asker: &Asker,
+    reference: &Reference,
+    seed: u64,
+    (number, length): (usize, Nanos),
+    watch: &Watch,
+) -> Result<Vec<Sample>, RunError> {
+    let mut queue = reference.queue();
+    queue.note();
+    let until = Nanos(length.0 * number as u64);
+    let (_, notes) = alone(asker, queue, seed, until, &roster_of(asker.volume), watch)?;
+    let done = notes.iter().filter_map(|note| match note {
+        Noted::Finished(done) => Some(done),
+        _ => None,
+    });
+    Ok(cut(done, number, length))
+}
+
+fn roster_of(volume: usize) -> Roster {
+    // One tenant with one stream has nothing to contradict.
+    Roster::new(vec![Tenant::new("")], Vec::new(), &[(volume as StreamId, 0)], 1).unwrap_or_default()
+}
+
+fn alone(
+    asker: &Asker,
+    queue: Queue,
+    seed: u64,
+    until: Nanos,
+    roster: &Roster,
+    watch: &Watch,
+) -> Result<(Tenants, Vec<Noted>), RunError> {
+    let mut store = Store::new(vec![queue], vec![Place { array: 0, start: 0 }; asker.volume + 1]);
+    let until = Cell::new(until);
+    let measure = Measure::new([]).by_tenant(Some(roster), Owner::Stream);
+    let measure = run(Askers::new([asker.clone()], seed, &until), &mut store, measure, watch, None)?;
+    let mut notes = Vec::new();
+    store.queue_mut(0).take_notes(&mut notes);
+    let tenants = measure.tenants.map_or_else(|| Tenants::new(roster, Owner::Stream), |tenants| *tenants);
+    Ok((tenants, notes))
+}
+
+/// Requests in the order in which they were done, as samples. A request keeps the disk busy from the end of the one before, or from when it
+/// came, until it is done.
+fn cut<'a>(done: impl Iterator<Item = &'a Transferred>, number: usize, length: Nanos) -> Vec<Sample> {
+    let mut samples = vec![Sample { requests: Vec::new(), lasts: length }; number];
+    let mut before = Nanos::ZERO;
+    for Transferred { issue, at, .. } in done {
+        let reference = *at - before.max(issue.arrival);
+        before = *at;
+        let which = (issue.arrival.0 / length.0.max(1)) as usize;
+        if let Some(sample) = samples.get_mut(which) {
+            let arrival = Nanos(issue.arrival.0 - which as u64 * length.0);
+            let (stream, op, sync, priority, sectors, lba) =
+                (issue.stream, issue.op, issue.sync, issue.priority, issue.sectors, issue.lba);
+            let request = block::Request { id: 0, stream, op, sync, priority, sectors, lba, arrival };
+            sample.requests.push(Sampled { request, reference });
+        }
+    }
+    for sample in &mut samples {
+        sample.requests.sort_by_key(|sampled| sampled.request.arrival);
+    }
+    samples
+}

@@ -1,0 +1,310 @@
+//! A house of several arrays and the volumes that live there: what the planner is told of it, and what comes of it in the simulator.
+
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::planner::{Array, Assignment, Rules, Step, Survey, Volume};
+use anyhow::Context;
+use block::tenants::ConstantTime;
+use block::{Nanos, Roster, StreamId, Tenant};
+use control::Setting;
+use sim::host::{Queue, QueueSettings};
+use sim::profile::{DeviceOptions, Profile};
+use sim::run::{Measure, Owner, TenantMeasure, Watch, run};
+use sim::store::{Copy, CopyPace, Place, Store};
+use sim::streams::COPY;
+
+use super::alone;
+use super::array::ArrayModel;
+use super::asks::{Asker, Askers, Asks};
+use crate::pool::Crew;
+use crate::tenants::Reference;
+
+/// An array.
+#[derive(Clone, Debug)]
+pub struct HouseArray {
+    /// What people call it.
+    pub name: String,
+    /// What it is made of.
+    pub profile: Profile,
+    /// The part of its time that may be promised.
+    pub capacity: f64,
+}
+
+/// A volume, and who uses it.
+#[derive(Clone, Debug)]
+pub struct HouseVolume {
+    /// What people call it.
+    pub name: String,
+    /// 512-byte sectors.
+    pub sectors: u64,
+    /// The disk that it was promised; `None`: it gets what others leave.
+    pub reference: Option<Reference>,
+    /// What it is asked for.
+    pub asks: Asks,
+    /// Where it is.
+    pub on: Option<usize>,
+}
+
+/// Arrays and volumes.
+#[derive(Clone, Debug)]
+pub struct House {
+    /// At least one.
+    pub arrays: Vec<HouseArray>,
+    /// In the order of their numbers.
+    pub volumes: Vec<HouseVolume>,
+    /// Of everything that is drawn.
+    pub seed: u64,
+}
+
+/// Moves that are made during a run.
+#[derive(Clone, Debug)]
+pub struct Moving<'a> {
+    /// In order.
+    pub steps: &'a [Step],
+    /// How fast.
+    pub pace: CopyPace,
+    /// Bytes a second that the arrays can spare for it, which the copier is promised; 0: it gets what others leave.
+    pub spare_bytes_per_s: u64,
+}
+
+impl Moving<'_> {
+    /// What the copier is promised on each array. A chunk is read and then written, so that either may take half of its time.
+    fn promise(&self) -> Option<ConstantTime> {
+        let bytes_per_s = self.spare_bytes_per_s.min(self.pace.bytes_per_s);
+        let sector = Nanos(512 * 1_000_000_000 / (2 * bytes_per_s).max(1));
+        (bytes_per_s > 0).then_some(ConstantTime { request: Nanos::ZERO, sector })
+    }
+}
+
+/// What came of a run.
+pub struct Lived {
+    /// What each volume got.
+    pub volumes: Vec<TenantMeasure>,
+    /// When the last step was done; `None` if there was none, or it was not done in time.
+    pub copied_at: Option<Nanos>,
+    /// Bytes that were copied.
+    pub copied_bytes: u64,
+    /// When nothing was asked any more.
+    pub until: Nanos,
+}
+
+impl House {
+    /// The asker of a volume.
+    fn asker(&self, volume: usize) -> Asker {
+        let HouseVolume { sectors, asks, .. } = &self.volumes[volume];
+        Asker { volume, sectors: *sectors, asks: asks.clone() }
+    }
+
+    /// Where volumes are.
+    pub fn assignment(&self) -> Assignment {
+        self.volumes.iter().map(|volume| volume.on).collect()
+    }
+
+    /// Takes samples of every volume and has the arrays' models serve them.
+    ///
+    /// What was promised nothing is sampled on the array where it is, or on the first.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn survey(&self, rules: Rules, samples: (usize, Nanos), crew: Crew) -> anyhow::Result<Survey> {
+        Ok(Survey::new(&self.planned(), &self.samples(samples, crew)?, rules))
+    }
+
+    /// Its arrays as the planner knows them.
+    pub fn planned(&self) -> Vec<Array> {
+        self.arrays.iter().map(HouseArray::array).collect()
+    }
+
+    /// Every volume with so many samples of what it asks for, each so long.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn samples(&self, (number, length): (usize, Nanos), crew: Crew) -> anyhow::Result<Vec<Volume>> {
+        let numbers: Vec<usize> = (0..self.volumes.len()).collect();
+        crew.map("sampling volumes", &numbers, |&volume| {
+            let HouseVolume { name, sectors, reference, on, .. } = &self.volumes[volume];
+            let stand_in = || Reference::of(&self.arrays[on.unwrap_or(0)].profile);
+            let sampled_on = reference.clone().unwrap_or_else(stand_in);
+            let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+            let samples = alone::samples(&self.asker(volume), &sampled_on, self.seed, (number, length), &watch);
+            crew.monitor.check()?;
+            Ok(Volume {
+                name: name.clone(),
+                sectors: *sectors,
+                is_promised: reference.is_some(),
+                samples: samples.with_context(|| format!("volume {name}"))?,
+            })
+        })
+    }
+
+    /// Runs all volumes at once under a scheduler, from where `from` says; volumes that are nowhere ask for nothing. With moves, until
+    /// some time after the last, but no longer than `until`.
+    ///
+    /// # Errors
+    /// The volumes do not fit where they are; there is no model of a reference disk; or it was interrupted.
+    pub fn live(
+        &self,
+        from: &Assignment,
+        moving: Option<&Moving>,
+        scheduler: &Setting,
+        until: Nanos,
+        crew: Crew,
+    ) -> anyhow::Result<Lived> {
+        let mut layout = Layout::new(self, from)?;
+        let places: Vec<Place> = layout.places.iter().map(|place| place.unwrap_or(Place { array: 0, start: 0 })).collect();
+        let steps = moving.map_or(&[][..], |moving| moving.steps);
+        let copies = steps.iter().map(|step| layout.copies(self, step)).collect::<anyhow::Result<Vec<_>>>()?;
+        let rosters = self.rosters(&layout, moving.and_then(Moving::promise))?;
+        let queues = self.arrays.iter().zip(&rosters).map(|(array, roster)| {
+            let settings = QueueSettings::default();
+            let mut queue = Queue::new(
+                (scheduler.spec.build)(&settings.limits(), &scheduler.values),
+                array.profile.build(DeviceOptions::default()),
+                settings,
+            );
+            queue.set_roster(roster);
+            queue
+        });
+        let mut store = Store::new(queues.collect(), places);
+        let until = Cell::new(until);
+        let askers = (0..self.volumes.len()).filter(|volume| from[*volume].is_some()).map(|volume| self.asker(volume));
+        let mut source = Askers::new(askers, self.seed, &until);
+        let number = copies.len() as u64;
+        if let Some(moving) = moving.filter(|_| number > 0) {
+            store.copy(SETTLES, copies, moving.pace);
+            source = source.until_copied(number, SETTLES);
+        }
+        let measured = self.measured()?;
+        let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+        let measure = run(source, &mut store, Measure::new([]).by_tenant(Some(&measured), Owner::Stream), &watch, None);
+        crew.monitor.check()?;
+        let tenants = measure?.tenants.context("a run that is measured by tenant")?;
+        let is_done = number > 0 && (0..self.volumes.len()).all(|volume| layout.is_at_end(volume, store.place(volume)));
+        Ok(Lived {
+            volumes: tenants.on_roster().to_vec(),
+            copied_at: is_done.then(|| Nanos(until.get().0.saturating_sub(SETTLES.0))),
+            copied_bytes: store.copied_bytes(),
+            until: until.get(),
+        })
+    }
+
+    /// What each volume gets alone on its reference disk until this time.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn alone(&self, of: &[usize], until: Nanos, crew: Crew) -> anyhow::Result<Vec<Option<TenantMeasure>>> {
+        crew.map("running volumes alone", of, |&volume| {
+            let Some(reference) = &self.volumes[volume].reference else { return Ok(None) };
+            let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+            let measure = alone::measure(&self.asker(volume), reference, self.seed, until, &watch);
+            crew.monitor.check()?;
+            Ok(Some(measure?))
+        })
+    }
+
+    /// Who is on each array, and where: all that are there at some time, and the copier.
+    fn rosters(&self, layout: &Layout, copies: Option<ConstantTime>) -> anyhow::Result<Vec<Roster>> {
+        let tenants = self.volumes.iter().map(|volume| {
+            let tenant = Tenant::new(&volume.name);
+            Ok(match &volume.reference {
+                Some(reference) => tenant.promised(reference.model()?),
+                None => tenant,
+            })
+        });
+        let mut tenants = tenants.collect::<anyhow::Result<Vec<_>>>()?;
+        let copier = tenants.len();
+        let copying = Tenant::new("copying");
+        tenants.push(match copies {
+            Some(time) => copying.promised(Arc::new(time)),
+            None => copying,
+        });
+        let rosters = self.arrays.iter().enumerate().map(|(number, array)| {
+            let volumes = layout.used[number].iter().map(|(sectors, volume)| (sectors.clone(), *volume)).collect();
+            let roster = Roster::new(tenants.clone(), volumes, &[], array.profile.disks() as u32)?;
+            Ok(roster.with_roaming(&[(COPY, copier)]))
+        });
+        rosters.collect()
+    }
+
+    /// Who is measured: each volume by its stream.
+    fn measured(&self) -> anyhow::Result<Roster> {
+        let tenants: Vec<Tenant> = self.volumes.iter().map(|volume| Tenant::new(&volume.name)).collect();
+        let streams: Vec<(StreamId, usize)> = (0..tenants.len()).map(|number| (number as StreamId, number)).collect();
+        Ok(Roster::new(tenants, Vec::new(), &streams, 1)?)
+    }
+}
+
+/// How long loads run before copying begins, and after it ends.
+const SETTLES: Nanos = Nanos::from_millis(2_000);
+
+impl HouseArray {
+    /// As the planner knows it.
+    pub fn array(&self) -> Array {
+        let HouseArray { name, profile, capacity } = self;
+        Array { name: name.clone(), model: ArrayModel::new(profile), sectors: profile.capacity_sectors(), capacity: *capacity }
+    }
+}
+
+/// Where volumes are on their arrays, and will be.
+struct Layout {
+    places: Vec<Option<Place>>,
+    /// By array: sectors that are, or will be, a volume's.
+    used: Vec<Vec<(Range<u64>, usize)>>,
+    ends: Vec<Option<Place>>,
+}
+
+impl Layout {
+    /// Volumes one after the other, in the order of their numbers.
+    fn new(house: &House, from: &Assignment) -> anyhow::Result<Layout> {
+        let places = vec![None; from.len()];
+        let mut layout = Layout { places: places.clone(), used: vec![Vec::new(); house.arrays.len()], ends: places };
+        for (volume, array) in from.iter().enumerate() {
+            let Some(array) = array else { continue };
+            let place = layout.take(house, volume, *array)?;
+            layout.places[volume] = Some(place);
+            layout.ends[volume] = Some(place);
+        }
+        Ok(layout)
+    }
+
+    /// The first gap that is large enough.
+    fn take(&mut self, house: &House, volume: usize, array: usize) -> anyhow::Result<Place> {
+        let sectors = house.volumes[volume].sectors;
+        let used = &mut self.used[array];
+        used.sort_by_key(|(sectors, _)| sectors.start);
+        let mut start = 0;
+        for (taken, _) in used.iter() {
+            if taken.start >= start + sectors {
+                break;
+            }
+            start = taken.end;
+        }
+        let HouseArray { name, profile, .. } = &house.arrays[array];
+        let capacity = profile.capacity_sectors();
+        let volume_name = &house.volumes[volume].name;
+        anyhow::ensure!(
+            start + sectors <= capacity,
+            "array {name} holds {} MiB: there is no room left for the {} MiB of volume {volume_name}",
+            capacity / 2048,
+            sectors / 2048
+        );
+        used.push((start..start + sectors, volume));
+        Ok(Place { array, start })
+    }
+
+    /// The copies of a step. What volumes leave is not used again in the same run.
+    fn copies(&mut self, house: &House, step: &Step) -> anyhow::Result<Vec<Copy>> {
+        let copies = step.moves.iter().map(|each| {
+            let to = self.take(house, each.volume, each.to)?;
+            self.ends[each.volume] = Some(to);
+            Ok(Copy { volume: each.volume, sectors: house.volumes[each.volume].sectors, to })
+        });
+        copies.collect()
+    }
+
+    fn is_at_end(&self, volume: usize, place: Place) -> bool {
+        self.ends[volume].is_none_or(|end| end == place)
+    }
+}

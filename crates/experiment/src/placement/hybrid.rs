@@ -1,0 +1,413 @@
+//! The experiment behind Tables II and III of `YouChoose` (section IV.D): how many volumes three unlike arrays hold, with and without
+//! migration.
+//!
+//! Four fast disks, six fast disks and some of flash, each a RAID 0 with units of 4 KiB; every volume is promised a RAID 0 of two slow
+//! disks and either reads films in order or searches at random, as fast as it can. Volumes are added one by one until nothing is to spare;
+//! then the number is tried in the simulator, one less as long as a promise is broken there, and one more as long as none is.
+//!
+//! The paper has six disks of flash. It says that they exhibit "only moderate performance advantage over the HDD array with sequential
+//! workload", which six of the profile here do not: they hold some fifteen times as many films as an array of disks, so that hardly anything
+//! is left to be gained by who is on the disks. One of them has the advantage that the paper describes, so the experiment can be made with
+//! either. [`Hybrid::most`] says what the best of all assignments could hold.
+
+use crate::planner::{Assignment, Consumption, Initial, Rules, Step, Survey};
+use block::Nanos;
+
+use super::asks::Asks;
+use super::house::{House, HouseArray, HouseVolume};
+use super::place::{YOUCHOOSE, got};
+use crate::comparison::regime;
+use crate::pool::Crew;
+use crate::synthetic::asks::{Pattern, Places};
+use crate::tenants::{Reference, THROUGHPUT, VIOLATED};
+
+/// The arrays: name and profile.
+const DISKS: [(&str, &str); 2] = [
+    ("HDD Array A", "raid0:disk=atlas10k,disks=4,stripe_unit_kib=4"),
+    ("HDD Array B", "raid0:disk=atlas10k,disks=6,stripe_unit_kib=4"),
+];
+
+/// How many disks of flash there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flash {
+    /// As in the paper.
+    Six,
+    /// As many as have the moderate advantage that the paper describes.
+    One,
+}
+
+impl Flash {
+    fn profile(self) -> &'static str {
+        match self {
+            Flash::Six => "raid0:disk=ssd-dftl,disks=6,stripe_unit_kib=4",
+            Flash::One => "ssd-dftl",
+        }
+    }
+}
+
+/// What every volume is promised.
+pub const REFERENCE: &str = "raid0:disk=barracuda,disks=2,stripe_unit_kib=4";
+
+/// The sequentiality factors of Table III.
+pub const FACTORS: [f64; 4] = [0.0, 0.3, 0.7, 1.0];
+
+/// Sectors of each volume: 512 MiB.
+const SECTORS: u64 = 1 << 20;
+/// Sectors of a film's reads: 64 KiB, as in the stand-in for VideoStreaming that comes with the program.
+const FILM: u32 = 128;
+/// So many are outstanding of every volume, which saturates its reference disk.
+const OUTSTANDING: u32 = 32;
+/// Volumes of each kind by which it is measured what they take.
+const MEASURED: usize = 3;
+/// How many volumes more than the planner says are tried.
+const FAR: usize = 12;
+
+/// How volumes are placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// As the paper without migration: where most is to spare, as many films in each array as in all.
+    Fixed,
+    /// As the paper: where most is to spare, and then migrations and swaps.
+    Migrating,
+    /// Beyond the paper: where a volume's share is least, migrations and swaps, and others move where a new one has no room.
+    MakingRoom,
+}
+
+/// How many volumes are held.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// By the planner.
+    pub planned: usize,
+    /// In the simulator without a broken promise.
+    pub volumes: usize,
+    /// What the worst served of that many got, by what its reference disk does.
+    pub worst_ratio: f64,
+    /// The same of one volume more, where that breaks a promise; `None` if that was not found.
+    pub broken_ratio: Option<f64>,
+    /// Moves that were made while volumes were added.
+    pub moves: usize,
+}
+
+/// A row of Table III.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The part of volumes that read films.
+    pub factor: f64,
+    /// Without migration.
+    pub fixed: Held,
+    /// With it.
+    pub migrating: Held,
+    /// With what goes beyond the paper.
+    pub making_room: Held,
+}
+
+/// Table II: seven volumes, most of which read films.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Matrix {
+    /// By array, then by volume, in percent.
+    pub shares_percent: Vec<Vec<f64>>,
+    /// Whether a volume reads films.
+    pub films: Vec<bool>,
+    /// Where each volume is before it is decided what moves.
+    pub on: Vec<usize>,
+    /// What moves, in sentences.
+    pub moves: Vec<String>,
+}
+
+/// The arrays, and what a volume of each kind takes of each: searches, films.
+#[derive(Clone, Debug)]
+pub struct Hybrid {
+    arrays: Vec<HouseArray>,
+    reference: Reference,
+    /// By array: of a search, of films.
+    demands: Vec<[f64; 2]>,
+    rules: Rules,
+    seed: u64,
+    lasts: Nanos,
+}
+
+impl Hybrid {
+    /// Measures what volumes take. Simulated runs last `lasts`.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn new(flash: Flash, seed: u64, lasts: Nanos, crew: Crew) -> anyhow::Result<Hybrid> {
+        let named = DISKS.into_iter().chain([("SSD Array", flash.profile())]);
+        let arrays = named
+            .map(|(name, profile)| Ok(HouseArray { name: name.to_owned(), profile: sim::profile::load(profile)?, capacity: 1.0 }));
+        let arrays = arrays.collect::<anyhow::Result<Vec<_>>>()?;
+        let rules = Rules { slot: Nanos::from_millis(40), ..Rules::default() };
+        let mut hybrid = Hybrid { arrays, reference: Reference::parse(REFERENCE)?, demands: Vec::new(), rules, seed, lasts };
+        let films: Vec<bool> = (0..2 * MEASURED).map(|number| number % 2 == 1).collect();
+        let house = hybrid.house(&films, &vec![None; films.len()]);
+        let survey = house.survey(rules, (1, Nanos::from_millis(4_000)), crew)?;
+        let mean = |array: usize, of_films: bool| {
+            let each = (0..films.len()).filter(|volume| films[*volume] == of_films).map(|volume| survey.demand(array, volume));
+            each.sum::<f64>() / MEASURED as f64
+        };
+        hybrid.demands = (0..hybrid.arrays.len()).map(|array| [mean(array, false), mean(array, true)]).collect();
+        Ok(hybrid)
+    }
+
+    /// By array: the part of its time that a search takes, and that films take.
+    pub fn demands(&self) -> &[[f64; 2]] {
+        &self.demands
+    }
+
+    /// The most volumes that any assignment could hold by what they take, if each could be cut in parts: a bound for every policy.
+    ///
+    /// Who takes least of the disks' time beside that of flash goes to the disks first; as the number grows, flash fills up with the rest.
+    pub fn most(&self, factor: f64) -> f64 {
+        let flash = self.arrays.len() - 1;
+        // What a volume of a kind frees on flash for each second of a disk array's time.
+        let worth = |array: usize, kind: usize| self.demands[flash][kind] / self.demands[array][kind];
+        let part = [1.0 - factor, factor];
+        let fits = |number: f64| {
+            let mut rest = part.map(|part| part * number);
+            for array in 0..flash {
+                let mut time = 1.0;
+                let order = if worth(array, 1) >= worth(array, 0) { [1, 0] } else { [0, 1] };
+                for kind in order {
+                    let taken = rest[kind].min(time / self.demands[array][kind]);
+                    rest[kind] -= taken;
+                    time -= taken * self.demands[array][kind];
+                }
+            }
+            rest[0] * self.demands[flash][0] + rest[1] * self.demands[flash][1] <= 1.0
+        };
+        let (mut least, mut most) = (0.0, 1e6);
+        for _ in 0..60 {
+            let middle = (least + most) / 2.0;
+            if fits(middle) { least = middle } else { most = middle }
+        }
+        least
+    }
+
+    fn house(&self, films: &[bool], on: &Assignment) -> House {
+        let volumes = films.iter().zip(on).enumerate().map(|(number, (films, on))| HouseVolume {
+            name: format!("VSD {} ({})", number + 1, if *films { "films" } else { "search" }),
+            sectors: SECTORS,
+            reference: Some(self.reference.clone()),
+            asks: if *films { watches() } else { searches() },
+            on: *on,
+        });
+        House { arrays: self.arrays.clone(), volumes: volumes.collect(), seed: self.seed }
+    }
+
+    /// The planner's view of these volumes.
+    fn survey(&self, films: &[bool]) -> Survey {
+        let row = |demands: &[f64; 2]| films.iter().map(|films| demands[usize::from(*films)]).collect();
+        let consumption = Consumption::new(self.demands.iter().map(row).collect(), vec![1.0; films.len()]);
+        let arrays = self.arrays.iter().map(|array| (array.name.clone(), array.capacity, array.profile.capacity_sectors()));
+        let volumes = (1..=films.len()).map(|number| (format!("VSD {number}"), SECTORS));
+        Survey::of(vec![consumption], arrays.collect(), volumes.collect(), self.rules)
+    }
+
+    /// Adds volumes one by one; says where all are after each, whether the planner had room for it, and how many moves there were so far.
+    fn filled(&self, factor: f64, policy: Policy, most: usize) -> Vec<(Assignment, bool, usize)> {
+        let (mut on, mut moves): (Assignment, usize) = (Vec::new(), 0);
+        let mut states = Vec::new();
+        for number in 0..most {
+            let films = films(factor, number + 1);
+            let survey = self.survey(&films);
+            on.push(None);
+            let fixed = self.fixed_home(&survey, &on, &films, factor);
+            let found = match policy {
+                Policy::Fixed => fixed.1.then(|| (Vec::new(), fixed.0)),
+                Policy::Migrating => survey.initial(&on, number, Initial::LargestSpare).ok().map(|home| (Vec::new(), home)),
+                Policy::MakingRoom => {
+                    let home = survey.initial(&on, number, Initial::LeastShare).map(|home| (Vec::new(), home));
+                    home.or_else(|_| survey.make_room(&on, number)).ok()
+                }
+            };
+            let has_room = found.is_some();
+            let anyhow = if policy == Policy::Fixed { fixed.0 } else { least_crowded(&survey, &on, number) };
+            let (steps, home) = found.unwrap_or_else(|| (Vec::new(), anyhow));
+            moves += apply(&mut on, &steps);
+            on[number] = Some(home);
+            if policy != Policy::Fixed {
+                let plan = survey.plan(&on);
+                moves += apply(&mut on, &plan.steps);
+            }
+            states.push((on.clone(), has_room, moves));
+        }
+        states
+    }
+
+    /// Where most is to spare among the arrays in which this kind is next, or among all if it is next in none; first among those that have
+    /// room for it. Says whether that has.
+    fn fixed_home(&self, survey: &Survey, on: &Assignment, films: &[bool], factor: f64) -> (usize, bool) {
+        let number = on.len() - 1;
+        let fits = |array: usize| survey.demand(array, number) <= survey.spare(on, array) + 1e-9;
+        let is_next = |array: usize| {
+            let here = on.iter().filter(|host| **host == Some(array)).count();
+            self::films(factor, here + 1)[here] == films[number]
+        };
+        let rank = |array: &usize| (fits(*array) && is_next(*array), fits(*array), is_next(*array));
+        let better = |one: &usize, other: &usize| {
+            // Where it fits nowhere, what it takes itself counts, too: as for those that migrate.
+            let spare = |array: &usize| survey.spare(on, *array) - if fits(*array) { 0.0 } else { survey.demand(*array, number) };
+            rank(one).cmp(&rank(other)).then(spare(one).total_cmp(&spare(other))).then(other.cmp(one))
+        };
+        let home = (0..self.arrays.len()).max_by(better).unwrap_or(0);
+        (home, fits(home))
+    }
+
+    /// How many volumes are held.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn held(&self, factor: f64, policy: Policy, crew: Crew) -> anyhow::Result<Held> {
+        let mut states = self.filled(factor, policy, FAR);
+        while states.last().is_some_and(|(_, has_room, _)| *has_room) {
+            states = self.filled(factor, policy, states.len() + FAR);
+        }
+        let planned = states.iter().position(|(_, has_room, _)| !has_room).unwrap_or(states.len());
+        let states = self.filled(factor, policy, planned + FAR);
+        let tried = most_kept(planned.max(1), states.len(), |number| self.try_out(factor, &states[number - 1].0, crew))?;
+        let (volumes, worst_ratio) = tried.kept.unwrap_or((0, 0.0));
+        let broken_ratio = tried.broken.filter(|(number, _)| *number == volumes + 1).map(|(_, ratio)| ratio);
+        let moves = volumes.checked_sub(1).map_or(0, |last| states[last].2);
+        Ok(Held { planned, volumes, worst_ratio, broken_ratio, moves })
+    }
+
+    /// What the worst served volume gets by its reference disk, and whether all promises of throughput are kept: in all and in windows
+    /// of a second.
+    fn try_out(&self, factor: f64, on: &Assignment, crew: Crew) -> anyhow::Result<(f64, bool)> {
+        let house = self.house(&films(factor, on.len()), on);
+        let lived = house.live(on, None, &regime::scheduler(YOUCHOOSE)?, self.lasts, crew)?;
+        let numbers: Vec<usize> = (0..on.len()).collect();
+        let alone = house.alone(&numbers, self.lasts, crew)?;
+        let mut worst = f64::INFINITY;
+        let mut is_kept = true;
+        for (&volume, alone) in numbers.iter().zip(&alone) {
+            let Some(figures) = got(&house, on, volume, &lived.volumes[volume], alone.as_ref()).reference else { continue };
+            worst = worst.min(figures.throughput_ratio);
+            let second = figures.windows.iter().find(|window| window.window_s == 1.0);
+            let violated = second.is_some_and(|window| window.violated as f64 > VIOLATED * window.windows as f64);
+            is_kept &= figures.throughput_ratio >= THROUGHPUT && !violated;
+        }
+        Ok((worst, is_kept))
+    }
+
+    /// A row of Table III.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn row(&self, factor: f64, crew: Crew) -> anyhow::Result<Row> {
+        let held = |policy| self.held(factor, policy, crew);
+        Ok(Row { factor, fixed: held(Policy::Fixed)?, migrating: held(Policy::Migrating)?, making_room: held(Policy::MakingRoom)? })
+    }
+
+    /// Table II.
+    pub fn matrix(&self) -> Matrix {
+        const VOLUMES: usize = 7;
+        let films = films(0.7, VOLUMES);
+        let mut on: Assignment = Vec::new();
+        for number in 0..VOLUMES {
+            let survey = self.survey(&films[..=number]);
+            on.push(None);
+            on[number] =
+                Some(survey.initial(&on, number, Initial::LargestSpare).unwrap_or_else(|_| least_crowded(&survey, &on, number)));
+        }
+        let survey = self.survey(&films);
+        let shares = |array| (0..VOLUMES).map(|volume| 100.0 * survey.share(array, volume)).collect();
+        Matrix {
+            shares_percent: (0..self.arrays.len()).map(shares).collect(),
+            on: on.iter().flatten().copied().collect(),
+            moves: survey.plan(&on).steps.into_iter().map(|step| step.reason).collect(),
+            films,
+        }
+    }
+}
+
+/// What was tried: numbers of volumes with what the worst served got by its reference disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Tried {
+    /// The most that are known to be held.
+    kept: Option<(usize, f64)>,
+    /// The least known not to be.
+    broken: Option<(usize, f64)>,
+}
+
+/// Finds the most volumes of which all promises are kept, and one more of which they are not. Begins with a guess; where that is too
+/// many, it takes ever longer steps down and then halves what is left, so that a guess that is far off costs few trials. No more than
+/// `limit` are tried.
+fn most_kept(guess: usize, limit: usize, mut try_out: impl FnMut(usize) -> anyhow::Result<(f64, bool)>) -> anyhow::Result<Tried> {
+    let (mut tried, mut step, mut number) = (Tried::default(), 1, guess);
+    loop {
+        let (ratio, is_kept) = try_out(number)?;
+        *(if is_kept { &mut tried.kept } else { &mut tried.broken }) = Some((number, ratio));
+        let least = tried.kept.map_or(0, |(kept, _)| kept);
+        number = match tried.broken {
+            Some((broken, _)) if broken <= least + 1 => return Ok(tried),
+            Some((broken, _)) if tried.kept.is_none() => {
+                let next = broken.saturating_sub(step).max(1);
+                step *= 2;
+                next
+            }
+            Some((broken, _)) => least + (broken - least) / 2,
+            None if number >= limit => return Ok(tried),
+            None => number + 1,
+        };
+    }
+}
+
+/// Which of so many volumes read films, as evenly as can be.
+fn films(factor: f64, number: usize) -> Vec<bool> {
+    let until = |count: usize| (count as f64 * factor + 1e-9) as usize;
+    (0..number).map(|place| until(place + 1) > until(place)).collect()
+}
+
+/// Where a volume for which there is no room makes the least too much.
+fn least_crowded(survey: &Survey, on: &Assignment, volume: usize) -> usize {
+    let left = |array: usize| survey.spare(on, array) - survey.demand(array, volume);
+    let better = |one: &usize, other: &usize| left(*one).total_cmp(&left(*other)).then(other.cmp(one));
+    (0..survey.arrays()).max_by(better).unwrap_or(0)
+}
+
+fn apply(on: &mut Assignment, steps: &[Step]) -> usize {
+    let moves = steps.iter().flat_map(|step| &step.moves);
+    moves.map(|each| on[each.volume] = Some(each.to)).count()
+}
+
+fn searches() -> Asks {
+    // As Figure 9's stand-in for WebSearch.
+    let sizes = &[16, 16, 16, 32, 32, 32, 64];
+    Asks::always(OUTSTANDING, Pattern::Local { locality: 0.14, reads: 99, sizes, places: Places::Zipf })
+}
+
+fn watches() -> Asks {
+    Asks::always(OUTSTANDING, Pattern::InOrder(FILM))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn the_most_that_are_held_are_found_however_far_off_the_guess_is() {
+        for held in [0, 1, 2, 11, 100, 211, 215] {
+            let mut trials = 0;
+            let tried = most_kept(211, 220, |number| {
+                trials += 1;
+                Ok((0.0, number <= held))
+            });
+            let tried = tried.unwrap();
+            let found = (tried.kept.map_or(0, |(number, _)| number), tried.broken.map(|(number, _)| number));
+            assert_eq!(found, (held, Some(held + 1)));
+            assert!(trials <= 16, "{trials} trials to find {held}");
+        }
+        let all = most_kept(3, 5, |_| Ok((1.0, true))).unwrap();
+        assert_eq!((all.kept, all.broken), (Some((5, 1.0)), None));
+    }
+
+    #[test]
+    fn films_are_spread_evenly_over_volumes_by_their_factor() {
+        assert_eq!(films(0.7, 10).iter().filter(|films| **films).count(), 7);
+        assert_eq!(films(0.3, 7), [false, false, false, true, false, false, true]);
+        assert_eq!((films(0.0, 3), films(1.0, 3)), (vec![false; 3], vec![true; 3]));
+    }
+}

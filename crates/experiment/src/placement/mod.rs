@@ -1,0 +1,35 @@
+//! Volumes over several arrays: where they belong, how they get there, and whether promises hold meanwhile.
+//!
+//! ```text
+//! FILE.toml ─▶ House ─▶ samples of each volume on its reference disk ─▶ crate::planner ─▶ matrix, findings, plan
+//!                │                                                                             │
+//!                └──────▶ sim::store, before, during and after the moves ◀─────────────────────┘
+//! ```
+
+mod alone;
+mod array;
+mod asks;
+mod house;
+pub mod hybrid;
+mod place;
+mod recorded;
+mod spec;
+
+use block::Scheduler;
+
+pub use array::ArrayModel;
+pub use asks::FOR_EVER;
+pub use asks::{Asker, Asks};
+pub use house::{House, HouseArray, HouseVolume, Lived, Moving};
+pub use place::got;
+pub use place::{Trial, YOUCHOOSE, place};
+pub use spec::Specification;
+pub use spec::size;
+
+use crate::tenants::SCHEDULER;
+
+/// The order in which a disk serves somebody who has it to himself, and in which slots are served.
+fn elevator() -> Box<dyn Scheduler> {
+    let spec = block::CLASSIC.iter().find(|spec| spec.name == SCHEDULER).unwrap_or(&block::CLASSIC[0]);
+    (spec.build)(&block::Limits::default(), &spec.defaults())
+}

@@ -1,0 +1,295 @@
+//! The work of `seekwise place`: the matrix, the plan, and what comes of it.
+
+use crate::planner::{Assignment, Plan, Standing, Step, Survey};
+use block::{Nanos, Op, Priority, Request};
+use control::Setting;
+use report::placement::{
+    ArrayFigures, GotFigures, MoreFigures, MoveFigures, PhaseFigures, Placement, RuleFigures, SCHEMA, SimulatedFigures,
+    StepFigures, VolumeFigures,
+};
+use sim::run::TenantMeasure;
+use sim::store::CopyPace;
+
+use super::house::{House, Moving};
+use super::spec::Specification;
+use crate::comparison::regime;
+use crate::pool::Crew;
+use crate::tenants::judge;
+
+/// Under this scheduler promises are kept.
+pub const YOUCHOOSE: &str = "youchoose";
+
+/// The part of what the arrays have to spare that copying is planned to take. The copier is promised twice as much, for each chunk is read
+/// and then written: half of what is to spare.
+const SPARE_FOR_COPIES: f64 = 0.25;
+/// Copying is planned no slower than this: where nothing is to spare, it is the scheduler that makes it wait.
+const SLOWEST_COPY: u64 = 262_144;
+/// A copy may take so many times as long as planned before a run is given up.
+const PATIENCE: f64 = 4.0;
+
+/// How the plan is tried in the simulator.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// Under which scheduler.
+    pub scheduler: Setting,
+    /// How long loads run before and after the moves.
+    pub lasts: Nanos,
+}
+
+impl Trial {
+    /// So many seconds under the scheduler that keeps promises.
+    ///
+    /// # Errors
+    /// There is no such scheduler.
+    pub fn new(seconds: f64) -> anyhow::Result<Trial> {
+        Ok(Trial { scheduler: regime::scheduler(YOUCHOOSE)?, lasts: Nanos::from_secs_f64(seconds) })
+    }
+}
+
+/// Who goes where.
+struct Decided {
+    /// Where volumes are that were somewhere, and where new ones go for which there is room.
+    begin: Assignment,
+    plan: Plan,
+    /// Where new volumes were put, and which could not be, in sentences.
+    placed: Vec<String>,
+    rejected: Vec<String>,
+}
+
+/// Makes a plan, and tries it if that is wanted.
+///
+/// # Errors
+/// It was interrupted, or the simulator cannot run it.
+pub fn place(specification: &Specification, trial: Option<&Trial>, crew: Crew) -> anyhow::Result<Placement> {
+    let house = &specification.house;
+    let survey = house.survey(specification.rules, specification.samples, crew)?;
+    let before = house.assignment();
+    let decided = decide(specification, &survey, &before);
+    let spare_bytes_per_s = spare_rate(house, &survey, &decided);
+    let pace = specification.pace(spare_bytes_per_s.max(SLOWEST_COPY));
+    let moving = Moving { steps: &decided.plan.steps, pace, spare_bytes_per_s };
+    let simulated = trial.map(|trial| try_out(house, &before, &decided, &moving, trial, crew)).transpose()?;
+    Ok(report(specification, &survey, &before, &decided, simulated))
+}
+
+fn decide(specification: &Specification, survey: &Survey, before: &Assignment) -> Decided {
+    let name = |volume: usize| specification.house.volumes[volume].name.as_str();
+    let array = |number: usize| specification.house.arrays[number].name.as_str();
+    let mut begin = before.clone();
+    let (mut placed, mut rejected) = (Vec::new(), Vec::new());
+    let new: Vec<usize> = (0..before.len()).filter(|volume| before[*volume].is_none()).collect();
+    let mut crowded = Vec::new();
+    for volume in new {
+        match survey.initial(&begin, volume, specification.initial) {
+            Ok(home) => {
+                begin[volume] = Some(home);
+                placed.push(format!(
+                    "{} goes to {}, which can spare {:.1}% of its time",
+                    name(volume),
+                    array(home),
+                    100.0 * survey.spare(before, home)
+                ));
+            }
+            Err(_) => crowded.push(volume),
+        }
+    }
+    let mut plan = survey.plan(&begin);
+    for volume in crowded {
+        match survey.initial(&plan.after, volume, specification.initial).map(|home| (Vec::new(), home)) {
+            Ok(found) => settle(&mut plan, volume, found),
+            Err(_) => match survey.make_room(&plan.after, volume) {
+                Ok(found) => settle(&mut plan, volume, found),
+                Err(why) => {
+                    rejected.push(why.text);
+                    continue;
+                }
+            },
+        }
+        if let Some(home) = plan.after[volume] {
+            placed.push(format!("{} goes to {} when the moves have made room", name(volume), array(home)));
+        }
+    }
+    Decided { begin, plan, placed, rejected }
+}
+
+fn settle(plan: &mut Plan, volume: usize, (steps, home): (Vec<Step>, usize)) {
+    for each in steps.iter().flat_map(|step| &step.moves) {
+        plan.after[each.volume] = Some(each.to);
+    }
+    plan.steps.extend(steps);
+    plan.after[volume] = Some(home);
+}
+
+/// Bytes a second at which volumes can be copied with a part of what the arrays of the plan have to spare.
+fn spare_rate(house: &House, survey: &Survey, decided: &Decided) -> u64 {
+    let mut rate = f64::INFINITY;
+    for each in decided.plan.steps.iter().flat_map(|step| &step.moves) {
+        for (array, op) in [(each.from, Op::Read), (each.to, Op::Write)] {
+            let spare = survey.spare(&decided.begin, array).min(survey.spare(&decided.plan.after, array));
+            rate = rate.min(SPARE_FOR_COPIES * spare.max(0.0) / seconds_per_byte(house, array, op));
+        }
+    }
+    if rate.is_finite() { rate as u64 } else { CopyPace::default().bytes_per_s }
+}
+
+/// How long an array works for each byte that is copied in chunks between other requests.
+fn seconds_per_byte(house: &House, array: usize, op: Op) -> f64 {
+    const CHUNKS: u64 = 64;
+    let model = house.arrays[array].array();
+    let mut service = model.model.begin();
+    let sectors = CopyPace::default().chunk_sectors;
+    let every = (model.sectors / CHUNKS).max(u64::from(sectors));
+    let chunk = |number: u64| Request {
+        id: 0,
+        stream: 0,
+        op,
+        sync: true,
+        priority: Priority::DEFAULT,
+        sectors,
+        // Others' requests come in between, so that each chunk is a place of its own.
+        lba: (number * 37 % CHUNKS * every).min(model.sectors.saturating_sub(u64::from(sectors))),
+        arrival: Nanos::ZERO,
+    };
+    let time: u64 = (0..CHUNKS).map(|number| service.of(Nanos::ZERO, &chunk(number), 0).0).sum();
+    (time as f64 / 1e9 / (CHUNKS * u64::from(sectors) * 512) as f64).max(1e-12)
+}
+
+fn try_out(
+    house: &House,
+    before: &Assignment,
+    decided: &Decided,
+    moving: &Moving,
+    trial: &Trial,
+    crew: Crew,
+) -> anyhow::Result<SimulatedFigures> {
+    let Moving { steps, pace, .. } = *moving;
+    let sectors: u64 = steps.iter().flat_map(|step| &step.moves).map(|each| house.volumes[each.volume].sectors).sum();
+    let planned_s = sectors as f64 * 512.0 / pace.bytes_per_s as f64;
+    let longest = Nanos::from_secs_f64(planned_s * PATIENCE + 60.0);
+    let mut phases = Vec::new();
+    let mut run = |name: &str, from: &Assignment, moving: Option<&Moving>, until: Nanos| -> anyhow::Result<_> {
+        let lived = house.live(from, moving, &trial.scheduler, until, crew)?;
+        let numbers: Vec<usize> = (0..house.volumes.len()).filter(|volume| from[*volume].is_some()).collect();
+        let alone = house.alone(&numbers, lived.until, crew)?;
+        let beside = numbers.iter().zip(&alone);
+        let volumes = beside.map(|(&volume, alone)| got(house, from, volume, &lived.volumes[volume], alone.as_ref()));
+        phases.push(PhaseFigures { name: name.to_owned(), lasts_s: lived.until.as_secs_f64(), volumes: volumes.collect() });
+        Ok(lived)
+    };
+    if before.iter().any(Option::is_some) {
+        run("before", before, None, trial.lasts)?;
+    }
+    let copied = if steps.is_empty() { None } else { Some(run("during", &decided.begin, Some(moving), longest)?) };
+    if !steps.is_empty() || decided.plan.after != *before {
+        run("after", &decided.plan.after, None, trial.lasts)?;
+    }
+    Ok(SimulatedFigures {
+        scheduler: trial.scheduler.to_string(),
+        phases,
+        copy_limit_mb_s: (!steps.is_empty()).then_some(pace.bytes_per_s as f64 / 1e6),
+        copied_mib: copied.as_ref().map(|lived| lived.copied_bytes as f64 / f64::from(1 << 20)),
+        copied_s: copied.as_ref().and_then(|lived| lived.copied_at).map(Nanos::as_secs_f64),
+    })
+}
+
+/// What a volume got, next to what it would have got alone or on another array.
+pub fn got(house: &House, on: &Assignment, volume: usize, here: &TenantMeasure, there: Option<&TenantMeasure>) -> GotFigures {
+    let seconds = here.wanted.as_secs_f64();
+    let figures = there.map(|there| judge::beside(here, there));
+    let reference = house.volumes[volume].reference.as_ref();
+    let broken = reference.zip(figures.as_ref()).map(|(disk, figures)| judge::worse_than_reference(&disk.to_string(), figures));
+    GotFigures {
+        volume: house.volumes[volume].name.clone(),
+        on: on[volume].map(|array| house.arrays[array].name.clone()).unwrap_or_default(),
+        throughput_mb_s: if seconds > 0.0 { here.served.bytes as f64 / 1e6 / seconds } else { 0.0 },
+        p99_ms: here.responses.quantile(0.99).as_millis_f64(),
+        reference: figures,
+        broken: broken.unwrap_or_default(),
+    }
+}
+
+fn report(
+    specification: &Specification,
+    survey: &Survey,
+    before: &Assignment,
+    decided: &Decided,
+    simulated: Option<SimulatedFigures>,
+) -> Placement {
+    let house = &specification.house;
+    let array_name = |array: usize| house.arrays[array].name.clone();
+    let after = &decided.plan.after;
+    let arrays = house.arrays.iter().enumerate().map(|(number, array)| ArrayFigures {
+        name: array.name.clone(),
+        disk: array.profile.description().to_owned(),
+        capacity_percent: 100.0 * array.capacity,
+        before_percent: 100.0 * survey.load(before, number),
+        after_percent: 100.0 * survey.load(after, number),
+    });
+    let findings = survey.findings(&decided.begin);
+    let volumes = house.volumes.iter().zip(findings).enumerate().map(|(number, (volume, finding))| VolumeFigures {
+        name: volume.name.clone(),
+        mib: volume.sectors / 2048,
+        reference: volume.reference.as_ref().map(ToString::to_string),
+        on: before[number].map(array_name),
+        after: after[number].map(array_name),
+        shares_percent: (0..survey.arrays()).map(|array| 100.0 * survey.share(array, number)).collect(),
+        needs_percent: (0..survey.arrays()).map(|array| 100.0 * survey.demand(array, number)).collect(),
+        standing: standing(finding.standing).to_owned(),
+        text: finding.text,
+    });
+    let steps = decided.plan.steps.iter().map(|step| StepFigures {
+        moves: step
+            .moves
+            .iter()
+            .map(|each| MoveFigures {
+                volume: house.volumes[each.volume].name.clone(),
+                from: array_name(each.from),
+                to: array_name(each.to),
+                mib: house.volumes[each.volume].sectors / 2048,
+            })
+            .collect(),
+        reason: step.reason.clone(),
+    });
+    let more = (0..survey.volumes()).filter(|volume| house.volumes[*volume].reference.is_some()).map(|volume| MoreFigures {
+        like: house.volumes[volume].name.clone(),
+        before: survey.more_like(before, volume),
+        after: survey.more_like(after, volume),
+    });
+    Placement {
+        schema: SCHEMA,
+        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+        source: specification.source.clone(),
+        rules: RuleFigures {
+            threshold_points: 100.0 * specification.rules.threshold,
+            slot_ms: specification.rules.slot.as_millis_f64(),
+            samples: specification.samples.0,
+            sample_s: specification.samples.1.as_secs_f64(),
+            count_by: word(&specification.rules.basis),
+            place_by: word(&specification.initial),
+            seed: house.seed,
+        },
+        arrays: arrays.collect(),
+        volumes: volumes.collect(),
+        placed: decided.placed.clone(),
+        rejected: decided.rejected.clone(),
+        steps: steps.collect(),
+        left: decided.plan.left.iter().map(|(_, why)| why.clone()).collect(),
+        more: more.collect(),
+        simulated,
+    }
+}
+
+fn standing(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Insignificant => "insignificant",
+        Standing::WellPlaced => "well placed",
+        Standing::Wavering { .. } => "wavering",
+        Standing::Misplaced { .. } => "misplaced",
+        Standing::Unplaced => "new",
+    }
+}
+
+/// As the file says it.
+fn word(choice: &impl serde::Serialize) -> String {
+    serde_json::to_value(choice).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
+}

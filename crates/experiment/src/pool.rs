@@ -1,0 +1,101 @@
+//! Independent pieces of work on several threads. The results come in the order of the pieces, so that the number of threads changes
+//! nothing but the time.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::Context;
+use rayon::prelude::*;
+
+use progress::monitor::Monitor;
+
+/// What work runs with.
+#[derive(Clone, Copy)]
+pub struct Crew<'a> {
+    /// Who is told of progress.
+    pub monitor: &'a dyn Monitor,
+    /// Threads; at least 1.
+    pub threads: usize,
+}
+
+impl<'a> Crew<'a> {
+    /// As many threads as wanted, or one for each core.
+    pub fn new(monitor: &'a dyn Monitor, threads: Option<usize>) -> Crew<'a> {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        Crew { monitor, threads: threads.unwrap_or_else(cores).max(1) }
+    }
+
+    /// Does `work` for each item, and shows how many are done as `what`.
+    ///
+    /// # Errors
+    /// That of the first item, in their order, whose work failed; or [`Interrupted`].
+    pub fn map<I: Sync, T: Send>(
+        &self,
+        what: &str,
+        items: &[I],
+        work: impl Fn(&I) -> anyhow::Result<T> + Sync,
+    ) -> anyhow::Result<Vec<T>> {
+        let done = AtomicU64::new(0);
+        self.monitor.begin(items.len() as u64, what);
+        let results = self.each(items, |item| {
+            let result = work(item);
+            self.monitor.progress(done.fetch_add(1, Ordering::Relaxed) + 1);
+            result
+        });
+        self.monitor.end();
+        results
+    }
+
+    /// The same, and shows nothing.
+    pub fn each<I: Sync, T: Send>(&self, items: &[I], work: impl Fn(&I) -> anyhow::Result<T> + Sync) -> anyhow::Result<Vec<T>> {
+        let failed = AtomicBool::new(false);
+        let one = |item: &I| {
+            if failed.load(Ordering::Relaxed) {
+                // Another piece failed; its error is the one that counts.
+                return None;
+            }
+            let result = self.monitor.check().map_err(anyhow::Error::from).and_then(|()| work(item));
+            failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            Some(result)
+        };
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(self.threads.min(items.len().max(1)));
+        let pool = threads.build().context("cannot start threads")?;
+        let results: Vec<Option<anyhow::Result<T>>> = pool.install(|| items.par_iter().with_max_len(1).map(one).collect());
+        // Where a piece was skipped, another one's error is among the results.
+        results.into_iter().flatten().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use progress::monitor::{Interrupted, Quiet};
+
+    #[test]
+    fn results_come_in_the_order_of_the_items_for_any_number_of_threads() {
+        let items: Vec<u64> = (0..100).collect();
+        for threads in [1, 3, 200] {
+            let crew = Crew::new(&Quiet::default(), Some(threads)).map("", &items, |item| Ok(item * 2)).unwrap();
+            assert_eq!(crew, items.iter().map(|item| item * 2).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_error_stops_the_work() {
+        let quiet = Quiet::default();
+        let result = Crew::new(&quiet, Some(2)).each(&[1, 2, 3], |item| {
+            anyhow::ensure!(*item != 2, "two");
+            Ok(())
+        });
+        assert_eq!(result.unwrap_err().to_string(), "two");
+    }
+
+    #[test]
+    fn what_is_to_stop_does_not_begin() {
+        let quiet = Quiet::default();
+        quiet.stop().store(true, Ordering::Relaxed);
+        let result = Crew::new(&quiet, None).each(&[1], |_| -> anyhow::Result<()> { panic!("began") });
+        assert!(result.unwrap_err().is::<Interrupted>());
+    }
+}

@@ -1,0 +1,331 @@
+//! A simulated host as a plant that a controller steers.
+//!
+//! ```text
+//! sim::run ──Noted──▶ Steered ──Event──▶ control::ControlLoop ──▶ Controller
+//!    │                   │                      │
+//!    └── &mut Steerable ─┴─▶ Simulated: Target ◀─┘ Setting
+//! ```
+
+use std::sync::Arc;
+
+use block::{KnowledgeStore, Nanos, Scheduler, SchedulerSpec, Tunable, did_you_mean};
+use control::target::{Bounds, Identity};
+use control::{ControlLoop, Controller, Setting, Target, TargetError};
+use observe::Event;
+use sim::run::{Noted, Pilot, Steerable};
+use twin::event;
+
+use crate::comparison::Requests;
+use crate::timed::{Stopwatch, Timed};
+
+/// Lets a controller steer a run.
+pub struct Steered {
+    steering: ControlLoop,
+    in_force: InForce,
+    stopwatch: Option<Arc<Stopwatch>>,
+    /// The requests to be kept, if they shall be.
+    requests: Option<Requests>,
+}
+
+/// What is in force, as far as the simulator does not say it.
+struct InForce {
+    device: String,
+    spec: &'static SchedulerSpec,
+    values: Vec<i64>,
+    /// The values of the host's tunables before anybody steered.
+    before: Vec<i64>,
+    stopwatch: Option<Arc<Stopwatch>>,
+    /// What the schedulers that learn know of the device.
+    knowledge: KnowledgeStore,
+}
+
+impl InForce {
+    fn identity(&self) -> Identity {
+        Identity { plant: "simulator".to_owned(), device: self.device.clone() }
+    }
+}
+
+impl Steered {
+    /// The run begins under `begins_with` on a disk of the name `device`. The processor time of the controller and of every scheduler that
+    /// it sets goes on `stopwatch`.
+    pub fn new(controller: Box<dyn Controller>, begins_with: &Setting, device: &str, stopwatch: Option<Arc<Stopwatch>>) -> Steered {
+        let in_force = InForce {
+            device: device.to_owned(),
+            spec: begins_with.spec,
+            values: begins_with.values.clone(),
+            before: Vec::new(),
+            stopwatch: stopwatch.clone(),
+            knowledge: KnowledgeStore::new(device_model::sched::all()),
+        };
+        Steered { steering: ControlLoop::new(controller), in_force, stopwatch, requests: None }
+    }
+
+    /// From now on the requests under a scheduler that learns are kept.
+    pub fn keep_requests(&mut self) {
+        self.requests = Some(Requests::default());
+    }
+
+    /// Those that were kept, if they should be.
+    pub fn kept_requests(&self) -> Option<&Requests> {
+        self.requests.as_ref()
+    }
+
+    /// What was steered.
+    pub fn identity(&self) -> Identity {
+        self.in_force.identity()
+    }
+
+    /// The minutes.
+    pub fn steering(&self) -> &ControlLoop {
+        &self.steering
+    }
+}
+
+impl Pilot for Steered {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        self.in_force.before = (0..plant.tunables().len()).filter_map(|index| plant.value(index)).collect();
+        let Steered { steering, in_force, stopwatch, .. } = self;
+        Stopwatch::whole(stopwatch, || steering.begin(Nanos::ZERO, &mut Simulated { plant, in_force }));
+    }
+
+    fn events(&mut self, noted: &[Noted]) {
+        let Steered { steering, stopwatch, in_force, requests } = self;
+        Stopwatch::uninterrupted(stopwatch, || {
+            for event in noted.iter().map(event) {
+                steering.event(&event);
+                if let Event::Completed { request, dispatched, at } = event {
+                    in_force.knowledge.learn(in_force.spec, &request, dispatched, at);
+                }
+            }
+        });
+        let Some(requests) = requests else { return };
+        for event in noted.iter().map(event) {
+            match event {
+                Event::Completed { request, dispatched, at } if in_force.spec.learns() => requests.done(request, dispatched, at),
+                Event::Completed { .. } => requests.interrupt(),
+                _ => {}
+            }
+        }
+    }
+
+    fn next_step(&self) -> Option<Nanos> {
+        self.steering.next_look()
+    }
+
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+        let Steered { steering, in_force, stopwatch, .. } = self;
+        let before = steering.decided().len();
+        Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
+        // A refusal may have undone something.
+        steering.decided()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
+    }
+}
+
+/// The simulated host for the moment in which it is looked at.
+struct Simulated<'a> {
+    plant: &'a mut dyn Steerable,
+    in_force: &'a mut InForce,
+}
+
+impl Simulated<'_> {
+    /// The value that each of the host's tunables shall have, or what is wrong with the setting.
+    fn wanted(&self, setting: &Setting) -> Result<Vec<i64>, String> {
+        let spec = setting.spec;
+        if !device_model::sched::all().any(|known| known.name == spec.name) {
+            return Err(format!("the simulator has no scheduler '{}'", spec.name));
+        }
+        if setting.values.len() != spec.tunables.len() {
+            return Err(format!("{} has {} tunables, not {}", spec.name, spec.tunables.len(), setting.values.len()));
+        }
+        for (tunable, &value) in spec.tunables.iter().zip(&setting.values) {
+            tunable.check(spec.name, value).map_err(|error| error.to_string())?;
+        }
+        let tunables = self.plant.tunables();
+        let mut wanted: Vec<Option<i64>> = vec![None; tunables.len()];
+        for (name, value) in &setting.host {
+            let index = tunables.iter().position(|tunable| tunable.name == name).ok_or_else(|| unknown(name, tunables))?;
+            tunables[index].check("host", *value).map_err(|error| error.to_string())?;
+            if wanted[index].replace(*value).is_some() {
+                return Err(format!("host: {name} is given twice; once is right"));
+            }
+        }
+        Ok(wanted.iter().zip(&self.in_force.before).map(|(wanted, before)| wanted.unwrap_or(*before)).collect())
+    }
+
+    fn put_in_force(&mut self, now: Nanos, setting: &Setting, host: &[i64]) -> Result<(), String> {
+        for (index, &value) in host.iter().enumerate() {
+            if self.plant.value(index) != Some(value) {
+                self.plant.set(now, index, value).map_err(|error| error.to_string())?;
+            }
+        }
+        if setting.spec.name != self.in_force.spec.name {
+            let limits = self.plant.limits();
+            let scheduler = self.in_force.knowledge.scheduler(setting.spec, &limits, &setting.values);
+            self.plant.switch(now, timed(scheduler, &self.in_force.stopwatch));
+        } else if setting.values != self.in_force.values {
+            self.plant.retune(&setting.values);
+        }
+        (self.in_force.spec, self.in_force.values) = (setting.spec, setting.values.clone());
+        Ok(())
+    }
+}
+
+/// With a stopwatch around it, if there is one.
+pub fn timed(scheduler: Box<dyn Scheduler>, stopwatch: &Option<Arc<Stopwatch>>) -> Box<dyn Scheduler> {
+    match stopwatch {
+        Some(stopwatch) => Box::new(Timed::new(scheduler, stopwatch.clone())),
+        None => scheduler,
+    }
+}
+
+fn unknown(name: &str, tunables: &[Tunable]) -> String {
+    let known: Vec<&str> = tunables.iter().map(|tunable| tunable.name).collect();
+    format!(
+        "host has no tunable '{name}' that can be set here; known are {}{}",
+        known.join(", "),
+        did_you_mean(name, known.iter().copied())
+    )
+}
+
+impl Target for Simulated<'_> {
+    fn identity(&self) -> Identity {
+        self.in_force.identity()
+    }
+
+    fn schedulers(&self) -> Vec<&'static SchedulerSpec> {
+        device_model::sched::all().collect()
+    }
+
+    fn tunables(&self) -> Vec<&'static Tunable> {
+        self.plant.tunables().iter().collect()
+    }
+
+    fn bounds(&self) -> Bounds {
+        let plant = &*self.plant;
+        Bounds {
+            capacity_sectors: plant.capacity_sectors(),
+            limits: plant.limits(),
+            nr_requests: plant.nr_requests(),
+            read_ahead_kib: None,
+        }
+    }
+
+    fn setting(&self) -> Setting {
+        let InForce { spec, values, before, .. } = &*self.in_force;
+        let now = self.plant.tunables().iter().enumerate().filter_map(|(index, tunable)| {
+            let value = self.plant.value(index).filter(|value| before.get(index) != Some(value))?;
+            Some((tunable.name.to_owned(), value))
+        });
+        let mut host: Vec<(String, i64)> = now.collect();
+        host.sort();
+        Setting { spec, values: values.clone(), host }
+    }
+
+    fn switching_time(&self, from: &Setting, to: &Setting) -> Nanos {
+        if from.spec.name == to.spec.name { Nanos::ZERO } else { self.plant.switch_time() }
+    }
+
+    fn apply(&mut self, now: Nanos, setting: &Setting) -> Result<(), TargetError> {
+        let refused = |reason: String| TargetError { setting: setting.to_string(), reason };
+        // Nothing is set before everything is known to be right.
+        let host = self.wanted(setting).map_err(refused)?;
+        self.put_in_force(now, setting, &host).map_err(refused)?;
+        match host.iter().enumerate().find(|&(index, value)| self.plant.value(index) != Some(*value)) {
+            Some((index, value)) => Err(refused(format!("{} is not {value} when read back", self.plant.tunables()[index].name))),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use sim::host::{Host, HostSettings, Queue, QueueSettings};
+    use sim::profile::DeviceOptions;
+    use sim::run::Server;
+    use sim::workload::Workload;
+
+    use super::*;
+
+    /// A host under deadline whose administrator has set `read_ahead_kb` to 512.
+    fn host() -> Host {
+        let profile = sim::profile::load("sata7200").unwrap();
+        let spec = block::find("deadline").unwrap();
+        let scheduler = (spec.build)(&block::Limits::default(), &spec.defaults());
+        let queue = Queue::new(scheduler, profile.build(DeviceOptions::default()), QueueSettings::default());
+        let workload = Workload::parse("[a]\nrw=read\nsize=1m\n", "a.fio").unwrap();
+        let files = workload.place(profile.capacity_sectors(), 1).unwrap().files();
+        Host::new(queue, files, HostSettings::parse("read_ahead_kb=512").unwrap()).unwrap()
+    }
+
+    fn in_force(plant: &dyn Steerable) -> InForce {
+        let spec = block::find("deadline").unwrap();
+        let before = (0..plant.tunables().len()).map(|index| plant.value(index).unwrap()).collect();
+        let (device, values, knowledge) = ("sata7200".to_owned(), spec.defaults(), KnowledgeStore::new(device_model::sched::all()));
+        InForce { device, spec, values, before, stopwatch: None, knowledge }
+    }
+
+    fn setting(text: &str) -> Setting {
+        Setting::parse(text).unwrap()
+    }
+
+    /// Applies settings one after the other; what is in force after each, or why it was refused.
+    fn apply(texts: &[&str]) -> Vec<String> {
+        let mut host = host();
+        let plant = host.steerable().unwrap();
+        let mut in_force = in_force(plant);
+        let mut simulated = Simulated { plant, in_force: &mut in_force };
+        let mut one = |text: &&str| match simulated.apply(Nanos::ZERO, &setting(text)) {
+            Ok(()) => simulated.setting().to_string(),
+            Err(error) => format!("{error}; in force: {}", simulated.setting()),
+        };
+        texts.iter().map(&mut one).collect()
+    }
+
+    #[test]
+    fn what_a_setting_does_not_name_returns_to_what_it_was_before_anybody_steered() {
+        let settings =
+            ["cfq:slice_idle=0 nr_requests=64 read_ahead_kb=1024", "cfq read_ahead_kb=2048", "deadline", "deadline:fifo_batch=4"];
+        assert_eq!(apply(&settings), settings);
+        assert_eq!(apply(&["noop read_ahead_kb=512"]), ["noop"], "512 is what the administrator had set");
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_refused_and_leaves_everything_as_it_was() {
+        let refused = apply(&[
+            "cfq read_ahead_kb=1024",
+            "noop swapiness=7",
+            "noop nr_requests=64 read_ahead_kb=-1",
+            "noop nr_requests=4 nr_requests=5",
+        ]);
+        assert!(
+            refused[1].starts_with("cannot set noop swapiness=7: host has no tunable 'swapiness' that can be set here; known are")
+        );
+        assert!(refused[2].contains("read_ahead_kb=-1 should be a whole number from 0 to 65536 KiB"), "{}", refused[2]);
+        assert!(refused[3].contains("nr_requests is given twice"), "{}", refused[3]);
+        assert!(refused[1..].iter().all(|text| text.ends_with("; in force: cfq read_ahead_kb=1024")), "{refused:?}");
+        let wrong = |values| Setting { values, ..setting("deadline") };
+        let mut host = host();
+        let plant = host.steerable().unwrap();
+        let mut in_force = in_force(plant);
+        let mut simulated = Simulated { plant, in_force: &mut in_force };
+        for (values, word) in [(vec![], "5 tunables, not 0"), (vec![0; 5], "read_expire=0 should be")] {
+            let error = simulated.apply(Nanos::ZERO, &wrong(values)).unwrap_err();
+            assert!(error.reason.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_another_scheduler_takes_time() {
+        let mut host = host();
+        let plant = host.steerable().unwrap();
+        let mut in_force = in_force(plant);
+        let simulated = Simulated { plant, in_force: &mut in_force };
+        let time = |from, to| simulated.switching_time(&setting(from), &setting(to));
+        assert_eq!(time("cfq", "deadline"), Nanos::from_millis(35));
+        assert_eq!(time("cfq", "cfq:slice_idle=0 nr_requests=4"), Nanos::ZERO);
+        assert!(simulated.schedulers().iter().any(|spec| spec.name == "per-request"));
+        assert_eq!(simulated.tunables().len(), sim::host::TUNABLES.len());
+    }
+}

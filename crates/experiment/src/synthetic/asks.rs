@@ -1,0 +1,198 @@
+//! What a tenant asks for: when, where, how much.
+
+use std::ops::Range;
+
+use block::{Nanos, Op};
+use rand::Rng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+/// A time of one kind of load.
+#[derive(Clone, Debug)]
+pub struct Phase {
+    /// When it ends; it begins with the end of the one before.
+    pub until: Nanos,
+    /// When requests come.
+    pub arrival: Arrival,
+    /// What they are.
+    pub pattern: Pattern,
+}
+
+/// When requests come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Arrival {
+    /// So many are outstanding: each that is done is followed by the next.
+    Outstanding(u32),
+    /// One each time that this has passed, whatever becomes of those before.
+    Every(Nanos),
+    /// At random, on average one each time that this has passed (a Poisson process).
+    AtRandom(Nanos),
+}
+
+/// What requests are.
+#[derive(Clone, Debug)]
+pub enum Pattern {
+    /// As the synthetic traces of `YouChoose`, IV: the probability `locality` that a request begins where the one before ended, else it is
+    /// anywhere; so many of a hundred are reads; `sizes` in sectors, each as likely.
+    Local {
+        /// From 0 to 1.
+        locality: f64,
+        /// Percent of reads.
+        reads: u32,
+        /// Sizes in sectors, each as likely.
+        sizes: &'static [u32],
+        /// Where those begin that do not follow the one before.
+        places: Places,
+    },
+    /// Reads of so many sectors, one after the other through the volume.
+    InOrder(u32),
+    /// The reads of the FAIRIO report's Illustration 2, equations (i) and (ii): after every hundred, requests become 10 sectors larger, and
+    /// the gaps between them 10 sectors wider.
+    Growing,
+}
+
+/// Where requests begin that follow no other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Places {
+    /// Anywhere, all places alike.
+    Uniform,
+    /// In one of 1,024 parts of the volume, the n-th in rank as often as 1/n of the first (Zipf's law); ranks are scattered over it.
+    Zipf,
+}
+
+/// Parts of a volume that Zipf's law ranks.
+const PARTS: u64 = 1024;
+
+/// Draws one tenant's requests, one after the other.
+#[derive(Debug)]
+pub struct Draw {
+    volume: Range<u64>,
+    random: Xoshiro256PlusPlus,
+    /// Where the last request ended, from the volume's begin.
+    end: u64,
+    /// Requests drawn so far.
+    count: u64,
+    /// Sums of 1/n, for ranks by Zipf's law; empty until they are wanted.
+    sums: Vec<f64>,
+}
+
+/// A drawn request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drawn {
+    /// The first sector.
+    pub lba: u64,
+    /// How many.
+    pub sectors: u32,
+    /// Read or write.
+    pub op: Op,
+}
+
+impl Draw {
+    /// Draws places within `volume`, in sectors.
+    pub fn new(volume: Range<u64>, random: Xoshiro256PlusPlus) -> Draw {
+        Draw { volume, random, end: 0, count: 0, sums: Vec::new() }
+    }
+
+    /// How long after the one before the next request comes, if requests come at random.
+    pub fn gap(&mut self, mean: Nanos) -> Nanos {
+        Nanos((-(1.0 - self.random.random::<f64>()).ln() * mean.0 as f64).round() as u64)
+    }
+
+    /// Draws the next request of this pattern.
+    pub fn next(&mut self, pattern: &Pattern) -> Drawn {
+        let length = self.volume.end - self.volume.start;
+        let (begin, sectors, op) = match *pattern {
+            Pattern::InOrder(sectors) => (self.end, sectors, Op::Read),
+            Pattern::Growing => {
+                let hundreds = self.count / 100;
+                let gap = if self.count == 0 { 0 } else { 10 * (1 + (self.count - 1) / 100) };
+                (self.end + gap, 16 + 10 * hundreds as u32, Op::Read)
+            }
+            Pattern::Local { locality, reads, sizes, places } => {
+                let sectors = sizes[self.random.random_range(0..sizes.len())];
+                let follows = self.random.random::<f64>() < locality;
+                let begin = if follows { self.end } else { self.somewhere(length, u64::from(sectors), places) };
+                let is_read = self.random.random_range(0..100) < reads;
+                (begin, sectors, if is_read { Op::Read } else { Op::Write })
+            }
+        };
+        // Who comes to the end goes on at the begin.
+        let begin = if begin + u64::from(sectors) > length { 0 } else { begin };
+        self.end = begin + u64::from(sectors);
+        self.count += 1;
+        Drawn { lba: self.volume.start + begin, sectors, op }
+    }
+
+    /// Aligned as the request is long.
+    fn somewhere(&mut self, length: u64, sectors: u64, places: Places) -> u64 {
+        let blocks = (length / sectors).max(1);
+        let block = match places {
+            Places::Uniform => self.random.random_range(0..blocks),
+            Places::Zipf => {
+                let part = self.part();
+                let (from, to) = (blocks * part / PARTS, (blocks * (part + 1) / PARTS).max(blocks * part / PARTS + 1));
+                self.random.random_range(from..to).min(blocks - 1)
+            }
+        };
+        block * sectors
+    }
+
+    /// A part of the volume, by Zipf's law.
+    fn part(&mut self) -> u64 {
+        if self.sums.is_empty() {
+            let sum = |sum: &mut f64, rank: u64| {
+                *sum += 1.0 / rank as f64;
+                Some(*sum)
+            };
+            self.sums = (1..=PARTS).scan(0.0, sum).collect();
+        }
+        let total = self.sums.last().copied().unwrap_or(1.0);
+        let drawn = self.random.random::<f64>() * total;
+        let rank = self.sums.partition_point(|sum| *sum <= drawn) as u64;
+        // An odd factor visits each part once.
+        rank.min(PARTS - 1).wrapping_mul(389) % PARTS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng as _;
+
+    use super::*;
+
+    fn draw(sectors: u64) -> Draw {
+        Draw::new(1000..1000 + sectors, Xoshiro256PlusPlus::seed_from_u64(1))
+    }
+
+    #[test]
+    fn as_many_requests_follow_the_one_before_as_the_locality_says_and_two_of_three_read() {
+        let mut draw = draw(8 << 20);
+        let pattern = Pattern::Local { locality: 0.75, reads: 67, sizes: &[8], places: Places::Uniform };
+        let drawn: Vec<Drawn> = (0..10_000).map(|_| draw.next(&pattern)).collect();
+        let follow = drawn.array_windows().filter(|[one, next]| one.lba + 8 == next.lba).count();
+        let reads = drawn.iter().filter(|drawn| drawn.op == Op::Read).count();
+        assert!(follow.abs_diff(7_500) < 150 && reads.abs_diff(6_700) < 150, "{follow} {reads}");
+        assert!(drawn.iter().all(|drawn| (1000..1000 + (8 << 20)).contains(&drawn.lba) && drawn.sectors == 8));
+    }
+
+    #[test]
+    fn sizes_and_gaps_grow_as_in_the_reports_equations() {
+        let mut draw = draw(8 << 30);
+        let drawn: Vec<Drawn> = (0..202).map(|_| draw.next(&Pattern::Growing)).collect();
+        assert_eq!((drawn[0].lba, drawn[0].sectors, drawn[1].lba), (1000, 16, 1026), "26 sectors to the second");
+        assert_eq!((drawn[100].sectors, drawn[101].lba - drawn[100].lba), (26, 46));
+        assert_eq!(drawn[200].sectors, 36);
+    }
+
+    #[test]
+    fn the_parts_of_a_volume_are_asked_for_by_zipfs_law() {
+        let mut draw = draw(PARTS * 64);
+        let pattern = Pattern::Local { locality: 0.0, reads: 100, sizes: &[16], places: Places::Zipf };
+        let mut counts = vec![0_u32; PARTS as usize];
+        for _ in 0..50_000 {
+            counts[((draw.next(&pattern).lba - 1000) / 64) as usize] += 1;
+        }
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        let of_tenth = f64::from(counts[0]) / f64::from(counts[9]);
+        assert!((7.0..14.0).contains(&of_tenth), "{of_tenth}");
+    }
+}

@@ -1,0 +1,262 @@
+//! What each tenant was promised, and what it got: figures, and in words which promises were broken.
+
+use std::num::NonZeroU64;
+
+use block::Nanos;
+use report::record::{
+    CapacityFigures, PromiseFigures, RecoveryFigures, ReferenceFigures, ShareFigures, Tenancy, TenantCurve, TenantFigures,
+    WindowFigures,
+};
+use sim::host::{Ledger, RunSummary};
+use sim::run::{STEP, Served, TenantMeasure, Tenants, Timeline};
+
+use super::beside::{Beside, LEAST, Windows};
+use super::contract::{Contract, Promise};
+use super::reference::{Alone, SCHEDULER};
+use crate::comparison::{rate, response_figures};
+
+/// The lengths of windows that are judged.
+pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(100), Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
+/// A tenant is served as well as by its reference disk if it gets this part of its throughput, …
+pub const THROUGHPUT: f64 = 0.97;
+/// … no more than this part of the windows of a second is in violation, …
+pub const VIOLATED: f64 = 0.01;
+/// … and its p99 response time is at most this many times the reference disk's.
+pub const P99: f64 = 1.1;
+/// A share is kept if no more than this is missing, in points.
+const SHARE_POINTS: f64 = 1.0;
+/// Shares are not judged over less than this.
+const SHARE_TIME: Nanos = Nanos::from_millis(1_000);
+/// A limit is kept if no second has more than this many times as much: one that a burst begins in is filled from the one before.
+const LIMIT: f64 = 1.05;
+/// The window in which rates are judged.
+const SECOND: Nanos = WINDOWS[1];
+/// Bins of a curve at most.
+const CURVE: u64 = 600;
+
+/// Judges a run. `alone` are what the tenants get alone, in the contract's order; `None` for those without a reference disk.
+///
+/// `None` if the run was not one before a queue with the contract's roster.
+pub fn judge(contract: &Contract, outcome: &RunSummary, alone: &[Option<&Alone>], disks: usize) -> Option<Tenancy> {
+    let measured = outcome.measure.tenants.as_deref()?;
+    let has_weights = contract.promises.iter().any(|promise| promise.is_weighted);
+    let shares = outcome.ledger.as_ref().filter(|_| has_weights).and_then(|ledger| shares(measured, ledger, Nanos::MAX));
+    let capacity = capacity(contract, alone, disks);
+    let tenants = contract.promises.iter().zip(measured.on_roster()).enumerate().map(|(number, (promise, here))| {
+        let disk_time = outcome.ledger.as_ref().map(|ledger| sum(ledger.disk_time()[number].bins()));
+        let share = shares.as_ref().map(|shares| ShareFigures {
+            promised_percent: 100.0 * f64::from(promise.weight) / total_weight(contract),
+            got_percent: shares[number],
+        });
+        let alone = alone.get(number).copied().flatten();
+        let disk_time_s = disk_time.filter(|&time| time > 0 || here.served.requests == 0).map(|time| time as f64 / 1e9);
+        tenant(promise, here, alone.map(|alone| &alone.reference), share, disk_time_s)
+    });
+    Some(Tenancy {
+        contract: contract.source.clone(),
+        sha256: contract.sha256.clone(),
+        tenants: tenants.collect(),
+        others_requests: measured.others().served.requests,
+        all_wanted_s: sum(measured.all_wanted().bins()) as f64 / 1e9,
+        idle_while_waiting_s: outcome.ledger.as_ref().map_or(f64::NAN, |ledger| ledger.idle_while_waiting().as_secs_f64()),
+        capacity,
+    })
+}
+
+/// Whether the disk can be as good as all the reference disks at once: for how long it must work to do what they do in a second.
+///
+/// Each tenant's work is what it takes with the tenant alone, so together they need at least so much: arms that must go from one tenant's
+/// sectors to another's work longer. Who may have less than its reference disk does needs no more than for that.
+pub fn capacity(contract: &Contract, alone: &[Option<&Alone>], disks: usize) -> Option<CapacityFigures> {
+    let each = contract.promises.iter().zip(alone);
+    let needs: Vec<Option<f64>> =
+        each.map(|(promise, alone)| (*alone).map(|alone| alone.needs(disks) * part_allowed(promise, &alone.reference))).collect();
+    let sum = needs.iter().flatten().sum();
+    needs.iter().any(Option::is_some).then_some(CapacityFigures { needs_s_per_s: sum, needs_of_tenants_s_per_s: needs })
+}
+
+/// The part of what a tenant does on its reference disk that its limits allow.
+fn part_allowed(promise: &Promise, there: &TenantMeasure) -> f64 {
+    let seconds = there.wanted.as_secs_f64();
+    let part = |limit: Option<NonZeroU64>, count: u64| match limit {
+        Some(limit) if count > 0 => u64::from(limit) as f64 / rate(count, seconds),
+        _ => 1.0,
+    };
+    part(promise.limit_iops, there.served.requests).min(part(promise.limit_bytes_per_s, there.served.bytes)).min(1.0)
+}
+
+fn total_weight(contract: &Contract) -> f64 {
+    contract.promises.iter().map(|promise| f64::from(promise.weight)).sum()
+}
+
+fn sum(bins: &[u64]) -> u64 {
+    bins.iter().sum()
+}
+
+/// Each tenant's part of the time that the disk worked for tenants in the bins before `until` in which all of them wanted something, in per
+/// cent. `None`: there was too little such time.
+pub fn shares(measured: &Tenants, ledger: &Ledger, until: Nanos) -> Option<Vec<f64>> {
+    let tenants = measured.on_roster().len();
+    let mut all_wanted = measured.all_wanted().clone();
+    let mut work: Vec<Timeline<u64>> = ledger.disk_time()[..tenants].to_vec();
+    let width = work.iter().map(Timeline::width).fold(all_wanted.width(), Nanos::max);
+    all_wanted.widen_to(width);
+    work.iter_mut().for_each(|work| work.widen_to(width));
+    let bins = all_wanted.bins().len().min((until.0 / width.0) as usize);
+    let counted: Vec<usize> = (0..bins).filter(|&bin| all_wanted.bins()[bin] == width.0).collect();
+    if (counted.len() as u64) * width.0 < SHARE_TIME.0 {
+        return None;
+    }
+    let of = |work: &Timeline<u64>| counted.iter().map(|&bin| work.bins().get(bin).copied().unwrap_or(0)).sum::<u64>() as f64;
+    let times: Vec<f64> = work.iter().map(of).collect();
+    let all: f64 = times.iter().sum();
+    (all > 0.0 && tenants > 1).then(|| times.iter().map(|time| 100.0 * time / all).collect())
+}
+
+fn tenant(
+    promise: &Promise,
+    here: &TenantMeasure,
+    there: Option<&TenantMeasure>,
+    share: Option<ShareFigures>,
+    disk_time_s: Option<f64>,
+) -> TenantFigures {
+    let seconds = here.wanted.as_secs_f64();
+    let reference = there.map(|there| beside(here, there));
+    let mut broken = Vec::new();
+    if here.served.requests > 0 {
+        if let (Some(disk), Some(figures)) = (&promise.reference, &reference) {
+            broken.extend(worse_than_reference(&disk.to_string(), figures));
+        }
+        broken.extend(share.as_ref().filter(|_| promise.is_weighted).and_then(too_small_a_share));
+        broken.extend(too_slow(promise, here));
+        broken.extend(too_fast(promise, here));
+    }
+    TenantFigures {
+        name: promise.name.clone(),
+        promised: promised(promise),
+        requests: here.served.requests,
+        bytes: here.served.bytes,
+        wanted_s: seconds,
+        throughput_mb_s: rate(here.served.bytes, seconds) / 1e6,
+        iops: rate(here.served.requests, seconds),
+        response: response_figures(&here.responses),
+        disk_time_s,
+        share,
+        reference,
+        broken,
+        curve: curve(here, there),
+    }
+}
+
+fn promised(promise: &Promise) -> PromiseFigures {
+    PromiseFigures {
+        weight: promise.weight,
+        is_weighted: promise.is_weighted,
+        reference: promise.reference.as_ref().map(ToString::to_string),
+        best_effort: promise.best_effort,
+        reservation_iops: promise.reservation_iops.map(u64::from),
+        limit_iops: promise.limit_iops.map(u64::from),
+        limit_mb_s: promise.limit_bytes_per_s.map(|bytes| u64::from(bytes) as f64 / 1e6),
+    }
+}
+
+/// The tenant's figures here next to those on its reference disk.
+pub fn beside(here: &TenantMeasure, there: &TenantMeasure) -> ReferenceFigures {
+    let beside = Beside::new(here, there);
+    let windows = WINDOWS.map(|length| {
+        let Windows { windows, violated, worst } = beside.windows(length);
+        WindowFigures { window_s: length.as_secs_f64(), windows, violated, worst_ratio: worst }
+    });
+    let recovery = beside.recovery();
+    let p99 = |measure: &TenantMeasure| measure.responses.quantile(0.99).as_secs_f64();
+    ReferenceFigures {
+        scheduler: SCHEDULER.to_owned(),
+        wanted_s: there.wanted.as_secs_f64(),
+        throughput_mb_s: rate(there.served.bytes, there.wanted.as_secs_f64()) / 1e6,
+        response: response_figures(&there.responses),
+        throughput_ratio: beside.throughput_ratio(),
+        p99_ratio: p99(here) / p99(there),
+        lost_s: beside.lost().as_secs_f64(),
+        windows: windows.to_vec(),
+        recovery: RecoveryFigures {
+            returns: recovery.returns,
+            never: recovery.never,
+            longest_s: recovery.longest.map(Nanos::as_secs_f64),
+        },
+    }
+}
+
+/// Says in which figures a tenant had less than its reference disk would give.
+pub fn worse_than_reference(disk: &str, figures: &ReferenceFigures) -> Vec<String> {
+    let mut broken = Vec::new();
+    if figures.throughput_ratio < THROUGHPUT {
+        let (got, least) = (100.0 * figures.throughput_ratio, 100.0 * THROUGHPUT);
+        broken.push(format!("it got {got:.1}% of the throughput that it has on {disk}; at least {least:.0}% was promised"));
+    }
+    let second = figures.windows.iter().find(|window| window.window_s == SECOND.as_secs_f64());
+    if let Some(WindowFigures { windows, violated, .. }) = second.filter(|w| w.violated as f64 > VIOLATED * w.windows as f64) {
+        let least = 100.0 * LEAST;
+        broken.push(format!("in {violated} of {windows} windows of 1 s it got less than {least:.0}% of what {disk} does"));
+    }
+    if figures.p99_ratio > P99 {
+        let ratio = figures.p99_ratio;
+        broken.push(format!("its p99 response time is {ratio:.2} times that on {disk}; at most {P99} times was promised"));
+    }
+    broken
+}
+
+fn too_small_a_share(share: &ShareFigures) -> Option<String> {
+    let ShareFigures { promised_percent, got_percent } = share;
+    (promised_percent - got_percent > SHARE_POINTS)
+        .then(|| format!("it got {got_percent:.1}% of the disk's time; its share is {promised_percent:.1}%"))
+}
+
+/// Of a reservation.
+fn too_slow(promise: &Promise, here: &TenantMeasure) -> Option<String> {
+    let reserved = u64::from(promise.reservation_iops?);
+    let length = (SECOND.0 / STEP.0) as usize;
+    let whole = (here.wanted.0 / SECOND.0) as usize;
+    let requests = here.steps.chunks(length).take(whole).map(|steps| steps.iter().map(|step| step.requests).sum::<u64>());
+    let missed = requests.filter(|&requests| (requests as f64) < LEAST * reserved as f64).count();
+    (missed as f64 > VIOLATED * whole as f64)
+        .then(|| format!("in {missed} of {whole} seconds it got less than {:.0}% of {reserved} requests", 100.0 * LEAST))
+}
+
+/// Of limits.
+fn too_fast(promise: &Promise, here: &TenantMeasure) -> Vec<String> {
+    let mut seconds = here.timeline.clone();
+    seconds.widen_to(SECOND);
+    let width_s = seconds.width().as_secs_f64();
+    let over = |count: &dyn Fn(&Served) -> u64, limit: u64| {
+        let over = seconds.bins().iter().filter(|bin| count(bin) as f64 > LIMIT * limit as f64 * width_s).count();
+        Some(over).filter(|&over| over as f64 > VIOLATED * seconds.bins().len() as f64)
+    };
+    let mut broken = Vec::new();
+    if let Some(limit) = promise.limit_iops.map(u64::from)
+        && let Some(over) = over(&|bin| bin.requests, limit)
+    {
+        broken.push(format!("in {over} windows of {width_s} s it got more than its limit of {limit} requests a second"));
+    }
+    if let Some(limit) = promise.limit_bytes_per_s.map(u64::from)
+        && let Some(over) = over(&|bin| bin.bytes, limit)
+    {
+        broken.push(format!("in {over} windows of {width_s} s it got more than its limit of {} MB/s", limit as f64 / 1e6));
+    }
+    broken
+}
+
+/// Throughput by the wall clock, in bins of a second or more.
+fn curve(here: &TenantMeasure, there: Option<&TenantMeasure>) -> TenantCurve {
+    let lines = [Some(here), there].into_iter().flatten().map(|measure| &measure.timeline);
+    let mut width = lines.map(Timeline::width).fold(SECOND, Nanos::max);
+    let longest = here.timeline.bins().len() as u64 * here.timeline.width().0;
+    while longest / width.0 > CURVE {
+        width = width + width;
+    }
+    let mb_s = |measure: &TenantMeasure| {
+        let mut line = measure.timeline.clone();
+        line.widen_to(width);
+        line.bins().iter().map(|bin| bin.bytes as f64 / 1e6 / width.as_secs_f64()).collect()
+    };
+    TenantCurve { bin_s: width.as_secs_f64(), throughput_mb_s: mb_s(here), reference_mb_s: there.map(mb_s).unwrap_or_default() }
+}

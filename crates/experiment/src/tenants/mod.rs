@@ -1,0 +1,22 @@
+//! Tenants: who shares a disk, what each was promised, and what it got.
+//!
+//! ```text
+//! FILE.toml, or comments in a job file ─▶ Contract ─▶ block::Roster ─▶ the schedulers, the queue and the meter of a run
+//!                                            │                                          │
+//!                                            └─▶ reference runs: each tenant alone on   ▼
+//!                                                the disk that it was promised ─▶ Judgement: what was promised, what it got
+//! ```
+
+mod beside;
+mod comments;
+mod contract;
+pub mod judge;
+mod reference;
+mod roster;
+
+pub use beside::{Beside, LEAST, Recovery, Windows};
+pub use contract::{Contract, Promise};
+pub use judge::{P99, THROUGHPUT, VIOLATED, WINDOWS, capacity, judge};
+pub use reference::alone_on;
+pub use reference::{Alone, Reference, SCHEDULER, Work, alone};
+pub use roster::Models;

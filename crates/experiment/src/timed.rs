@@ -1,0 +1,329 @@
+//! How much processor time a scheduler takes, and who steers it: the same scheduler with a stopwatch around one call in sixteen.
+//!
+//! Reading the clock takes longer than most calls. Around every call it would take a quarter of a run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use block::{Insertion, Limits, Nanos, Pick, Request, Room, Roster, Scheduler, Tags, TakeOver};
+
+/// A call that seems to have taken longer was interrupted: the operating system gave the processor to somebody else meanwhile.
+const INTERRUPTED_NS: u64 = 100_000;
+
+/// Adds up processor time.
+#[derive(Debug)]
+pub struct Stopwatch {
+    /// What reading the clock costs, to be taken off each span.
+    clock_ns: u64,
+    spent_ns: AtomicU64,
+}
+
+impl Stopwatch {
+    /// At zero.
+    #[expect(clippy::new_without_default, reason = "it measures the clock")]
+    pub fn new() -> Stopwatch {
+        Stopwatch { clock_ns: clock_cost_ns(), spent_ns: AtomicU64::new(0) }
+    }
+
+    /// What has added up, in nanoseconds.
+    pub fn spent_ns(&self) -> u64 {
+        self.spent_ns.load(Ordering::Relaxed)
+    }
+
+    /// Adds short work; what seems to have taken long is left out.
+    pub fn uninterrupted<T>(stopwatch: &Option<Arc<Stopwatch>>, work: impl FnOnce() -> T) -> T {
+        Stopwatch::timed(stopwatch, INTERRUPTED_NS, work)
+    }
+
+    /// Adds work that may take long: a model may be learned in it.
+    pub fn whole<T>(stopwatch: &Option<Arc<Stopwatch>>, work: impl FnOnce() -> T) -> T {
+        Stopwatch::timed(stopwatch, u64::MAX, work)
+    }
+
+    fn timed<T>(stopwatch: &Option<Arc<Stopwatch>>, limit_ns: u64, work: impl FnOnce() -> T) -> T {
+        let Some(stopwatch) = stopwatch else { return work() };
+        let start = Instant::now();
+        let result = work();
+        stopwatch.charge(start, limit_ns, 1);
+        result
+    }
+
+    /// Adds the span since `start`, which stands for `times` as many.
+    fn charge(&self, start: Instant, limit_ns: u64, times: u64) {
+        let span = start.elapsed().as_nanos() as u64;
+        if span < limit_ns {
+            self.spent_ns.fetch_add(span.saturating_sub(self.clock_ns) * times, Ordering::Relaxed);
+        }
+    }
+}
+
+/// One call in so many is timed, on average.
+const SAMPLED: u64 = 16;
+
+/// Chooses the calls that are timed. The gap from one to the next is drawn, from 1 to 31, so that no rhythm of the calls (insert, pick,
+/// completed, pick, …) agrees with that of the choice.
+#[derive(Debug)]
+struct Sampling {
+    /// Calls until the next that is timed, that one included.
+    until: u64,
+    state: u64,
+}
+
+impl Sampling {
+    fn new() -> Sampling {
+        let mut sampling = Sampling { until: 0, state: 1 };
+        sampling.until = sampling.gap();
+        sampling
+    }
+
+    /// Xorshift64* (Vigna: An experimental exploration of Marsaglia's xorshift generators, scrambled, 2016).
+    fn gap(&mut self) -> u64 {
+        self.state ^= self.state >> 12;
+        self.state ^= self.state << 25;
+        self.state ^= self.state >> 27;
+        1 + (self.state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) % (2 * SAMPLED - 1)
+    }
+
+    /// Whether this call is timed.
+    #[inline]
+    fn is_next(&mut self) -> bool {
+        self.until -= 1;
+        if self.until > 0 {
+            return false;
+        }
+        self.until = self.gap();
+        true
+    }
+}
+
+/// A scheduler of whose calls some are timed by the wall clock; each counts for [`SAMPLED`].
+pub struct Timed {
+    scheduler: Box<dyn Scheduler>,
+    stopwatch: Arc<Stopwatch>,
+    sampling: Sampling,
+}
+
+impl Timed {
+    /// Wraps a scheduler.
+    pub fn new(scheduler: Box<dyn Scheduler>, stopwatch: Arc<Stopwatch>) -> Timed {
+        Timed { scheduler, stopwatch, sampling: Sampling::new() }
+    }
+
+    #[inline]
+    fn sampled<T>(&mut self, call: impl FnOnce(&mut dyn Scheduler) -> T) -> T {
+        if !self.sampling.is_next() {
+            return call(&mut *self.scheduler);
+        }
+        let start = Instant::now();
+        let result = call(&mut *self.scheduler);
+        self.stopwatch.charge(start, INTERRUPTED_NS, SAMPLED);
+        result
+    }
+}
+
+/// The median span between two readings of the clock with nothing between them.
+fn clock_cost_ns() -> u64 {
+    let mut spans: Vec<u64> = (0..101).map(|_| Instant::now().elapsed().as_nanos() as u64).collect();
+    spans.sort_unstable();
+    spans[spans.len() / 2]
+}
+
+impl Scheduler for Timed {
+    fn insert(&mut self, now: Nanos, request: Request) -> Insertion {
+        self.sampled(|scheduler| scheduler.insert(now, request))
+    }
+
+    fn pick(&mut self, now: Nanos) -> Pick {
+        self.sampled(|scheduler| scheduler.pick(now))
+    }
+
+    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        self.sampled(|scheduler| scheduler.pick_by(now, cost))
+    }
+
+    fn completed(&mut self, now: Nanos, request: &Request, service: Nanos) {
+        self.sampled(|scheduler| scheduler.completed(now, request, service));
+    }
+
+    fn tags(&self, room: &Room) -> Option<Tags> {
+        self.scheduler.tags(room)
+    }
+
+    fn open_tags(&self, depth: u32, request: &Request) -> u32 {
+        self.scheduler.open_tags(depth, request)
+    }
+
+    fn throttles_write_back(&self) -> bool {
+        self.scheduler.throttles_write_back()
+    }
+
+    fn take_over(&self) -> TakeOver {
+        self.scheduler.take_over()
+    }
+
+    fn retune(&mut self, values: &[i64]) {
+        self.scheduler.retune(values);
+    }
+
+    fn set_limits(&mut self, limits: &Limits) {
+        self.scheduler.set_limits(limits);
+    }
+
+    fn set_roster(&mut self, roster: &Roster) {
+        self.scheduler.set_roster(roster);
+    }
+
+    fn worked(&mut self, request: &Request, disk_time: Nanos) {
+        self.sampled(|scheduler| scheduler.worked(request, disk_time));
+    }
+
+    fn drain(&mut self, out: &mut Vec<Request>) {
+        self.scheduler.drain(out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use block::{Op, Priority};
+
+    use super::*;
+
+    /// Writes down what it is told.
+    struct Told(Arc<Mutex<Vec<&'static str>>>);
+
+    impl Told {
+        fn note(&self, what: &'static str) {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(what);
+        }
+    }
+
+    impl Scheduler for Told {
+        fn insert(&mut self, _now: Nanos, _request: Request) -> Insertion {
+            self.note("insert");
+            Insertion::Queued
+        }
+        fn pick(&mut self, _now: Nanos) -> Pick {
+            self.note("pick");
+            Pick::Empty
+        }
+        fn pick_by(&mut self, _now: Nanos, _cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+            self.note("pick_by");
+            Pick::Empty
+        }
+        fn completed(&mut self, _now: Nanos, _request: &Request, _service: Nanos) {
+            self.note("completed");
+        }
+        fn tags(&self, _room: &Room) -> Option<Tags> {
+            self.note("tags");
+            None
+        }
+        fn open_tags(&self, depth: u32, _request: &Request) -> u32 {
+            self.note("open_tags");
+            depth
+        }
+        fn throttles_write_back(&self) -> bool {
+            self.note("throttles_write_back");
+            true
+        }
+        fn take_over(&self) -> TakeOver {
+            self.note("take_over");
+            TakeOver::default()
+        }
+        fn retune(&mut self, _values: &[i64]) {
+            self.note("retune");
+        }
+        fn set_limits(&mut self, _limits: &Limits) {
+            self.note("set_limits");
+        }
+        fn set_roster(&mut self, _roster: &Roster) {
+            self.note("set_roster");
+        }
+        fn worked(&mut self, _request: &Request, _disk_time: Nanos) {
+            self.note("worked");
+        }
+        fn drain(&mut self, _out: &mut Vec<Request>) {
+            self.note("drain");
+        }
+    }
+
+    #[test]
+    fn one_call_in_sixteen_is_timed_whatever_the_rhythm_of_the_calls() {
+        let mut sampling = Sampling::new();
+        let mut timed = [0; 4];
+        for call in 0..160_000 {
+            timed[call % 4] += u64::from(sampling.is_next());
+        }
+        for count in timed {
+            assert!((2_300..2_700).contains(&count), "{timed:?} of 40,000 each");
+        }
+    }
+
+    #[test]
+    fn what_is_sampled_stands_for_all() {
+        /// Takes its time.
+        struct Slow;
+        impl Scheduler for Slow {
+            fn insert(&mut self, _now: Nanos, _request: Request) -> Insertion {
+                Insertion::Queued
+            }
+            fn pick(&mut self, _now: Nanos) -> Pick {
+                let start = Instant::now();
+                while start.elapsed().as_micros() < 5 {}
+                Pick::Empty
+            }
+            fn retune(&mut self, _values: &[i64]) {}
+            fn drain(&mut self, _out: &mut Vec<Request>) {}
+        }
+        let stopwatch = Arc::new(Stopwatch::new());
+        let mut timed = Timed::new(Box::new(Slow), stopwatch.clone());
+        for _ in 0..4_000 {
+            timed.pick(Nanos::ZERO);
+        }
+        // At least 20 ms; interrupted calls are left out, and 250 samples vary by some per cent.
+        let spent_ms = stopwatch.spent_ns() as f64 / 1e6;
+        assert!((15.0..60.0).contains(&spent_ms), "{spent_ms} ms");
+    }
+
+    #[test]
+    fn the_scheduler_behind_the_stopwatch_is_told_everything() {
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let mut timed = Timed::new(Box::new(Told(told.clone())), Arc::new(Stopwatch::new()));
+        let (op, priority, arrival) = (Op::Read, Priority::DEFAULT, Nanos::ZERO);
+        let request = Request { id: 0, stream: 0, op, sync: true, priority, sectors: 8, lba: 0, arrival };
+        timed.insert(Nanos::ZERO, request);
+        timed.pick(Nanos::ZERO);
+        timed.pick_by(Nanos::ZERO, &mut |_| None);
+        timed.completed(Nanos::ZERO, &request, Nanos::ZERO);
+        timed.tags(&Room { nr_requests: 1, device: 1 });
+        timed.open_tags(1, &request);
+        timed.throttles_write_back();
+        timed.take_over();
+        timed.retune(&[]);
+        timed.set_limits(&Limits::default());
+        timed.set_roster(&Roster::default());
+        timed.worked(&request, Nanos::ZERO);
+        timed.drain(&mut Vec::new());
+        let told = told.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        assert_eq!(
+            *told,
+            [
+                "insert",
+                "pick",
+                "pick_by",
+                "completed",
+                "tags",
+                "open_tags",
+                "throttles_write_back",
+                "take_over",
+                "retune",
+                "set_limits",
+                "set_roster",
+                "worked",
+                "drain"
+            ]
+        );
+    }
+}

@@ -1,0 +1,284 @@
+//! Exports tables.
+
+use std::collections::BTreeSet;
+use std::io::{self, Write};
+
+use serde::Serializer;
+use serde_json::{Number, Value};
+
+use super::{ExchangeError, Table};
+use crate::query::Filter;
+use crate::record::letter;
+use crate::rows::{DecisionRow, ModelRow, RequestRow, Run, Stored, WindowRow};
+use crate::{Knowledge, KnowledgeError};
+
+/// How a table goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Comma-separated values with all there is, which [`import`](Knowledge::import) takes in again.
+    Csv,
+    /// A JSON array of objects with the same names. What is no number there (NaN, infinity) is null.
+    Json,
+    /// Comma-separated values as learners read them, of windows: their features, empty where there is no value, and last the setting,
+    /// as the class.
+    Training,
+}
+
+/// What stands in a cell.
+enum Cell {
+    /// Nothing.
+    Empty,
+    Text(String),
+    Whole(i128),
+    Real(f64),
+    Truth(bool),
+    /// JSON inside.
+    Json(String),
+}
+
+impl Cell {
+    fn optional(text: Option<&str>) -> Cell {
+        text.map_or(Cell::Empty, |text| Cell::Text(text.to_owned()))
+    }
+
+    fn whole(number: impl Into<i128>) -> Cell {
+        Cell::Whole(number.into())
+    }
+
+    /// A number whose absence is the cell's emptiness.
+    fn real(number: Option<f64>) -> Cell {
+        number.filter(|number| !number.is_nan()).map_or(Cell::Empty, Cell::Real)
+    }
+
+    fn into_text(self) -> String {
+        match self {
+            Cell::Empty => String::new(),
+            Cell::Text(text) | Cell::Json(text) => text,
+            Cell::Whole(number) => number.to_string(),
+            Cell::Truth(truth) => u8::from(truth).to_string(),
+            Cell::Real(number) => real_text(number),
+        }
+    }
+
+    fn into_value(self) -> Value {
+        match self {
+            Cell::Empty => Value::Null,
+            Cell::Text(text) => Value::String(text),
+            Cell::Json(text) => serde_json::from_str(&text).unwrap_or(Value::String(text)),
+            Cell::Whole(number) => Number::from_i128(number).map_or(Value::Null, Value::Number),
+            Cell::Truth(truth) => Value::Bool(truth),
+            // JSON knows neither NaN nor infinity.
+            Cell::Real(number) => Number::from_f64(number).map_or(Value::Null, Value::Number),
+        }
+    }
+}
+
+/// The shortest text that is read as the same number again.
+fn real_text(number: f64) -> String {
+    let text = format!("{number:?}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+/// Where rows of cells go.
+trait Sheet {
+    fn row(&mut self, cells: Vec<Cell>) -> io::Result<()>;
+    fn end(&mut self) -> io::Result<()>;
+}
+
+struct Csv<W: Write>(csv::Writer<W>);
+
+impl<W: Write> Sheet for Csv<W> {
+    fn row(&mut self, cells: Vec<Cell>) -> io::Result<()> {
+        self.0.write_record(cells.into_iter().map(Cell::into_text)).map_err(written)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// An array of objects, one per line.
+struct Json<W: Write> {
+    columns: Vec<String>,
+    out: W,
+    rows: u64,
+}
+
+impl<W: Write> Sheet for Json<W> {
+    fn row(&mut self, cells: Vec<Cell>) -> io::Result<()> {
+        self.out.write_all(if self.rows == 0 { b"[\n" } else { b",\n" })?;
+        self.rows += 1;
+        let pairs = self.columns.iter().zip(cells.into_iter().map(Cell::into_value));
+        Ok(serde_json::Serializer::new(&mut self.out).collect_map(pairs)?)
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        self.out.write_all(if self.rows == 0 { b"[]\n" } else { b"\n]\n" })?;
+        self.out.flush()
+    }
+}
+
+impl Knowledge {
+    /// Writes a table, as of one moment though others write, and returns how many rows it has. `proceed` is asked now and then with
+    /// the rows written so far; false ends it.
+    ///
+    /// # Errors
+    /// The file cannot be read, the text cannot be written, a feature is called like one of the columns; it was told to end.
+    pub fn export(
+        &self,
+        table: Table,
+        form: Form,
+        out: impl Write,
+        proceed: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<u64, ExchangeError> {
+        let _moment = self.moment()?;
+        let features = if table == Table::Windows { self.feature_columns()? } else { Vec::new() };
+        let mut sheet = sheet(form, columns(table, form, &features)?, out)?;
+        let mut rows = 0;
+        let mut put = |cells: Vec<Cell>| {
+            rows += 1;
+            sheet.row(cells)?;
+            if rows % 1024 == 0 && !proceed(rows) { Err(ExchangeError::Interrupted) } else { Ok(()) }
+        };
+        let all = Filter::default();
+        match table {
+            Table::Windows if form == Form::Training => {
+                self.windows(&all).try_for_each(|stored| put(training(&stored?.row, &features)))?;
+            }
+            Table::Windows => self.windows(&all).try_for_each(|stored| put(window(&stored?, &features)))?,
+            Table::Decisions => self.decisions(&all).try_for_each(|stored| put(decision(&stored?)))?,
+            Table::Requests => self.requests(&all).try_for_each(|stored| put(request(&stored?)))?,
+            Table::Models => self.models()?.iter().try_for_each(|stored| put(model(stored)))?,
+        }
+        sheet.end()?;
+        Ok(rows)
+    }
+
+    /// Every feature that a window has, in the order in which windows brought them. It depends on the windows only, so that what was
+    /// taken in from a table goes out with the same columns.
+    fn feature_columns(&self) -> Result<Vec<String>, KnowledgeError> {
+        let lists: Vec<String> = self.read(|connection| {
+            let sql = "SELECT names FROM feature_lists JOIN windows USING (list) GROUP BY list ORDER BY min(window)";
+            connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
+        })?;
+        let mut seen = BTreeSet::new();
+        // A list that is not JSON is told of when its first window is read.
+        let names = lists.iter().flat_map(|names| serde_json::from_str::<Vec<String>>(names).unwrap_or_default());
+        Ok(names.filter(|name| seen.insert(name.clone())).collect())
+    }
+}
+
+fn columns(table: Table, form: Form, features: &[String]) -> Result<Vec<String>, ExchangeError> {
+    let (first, last) = match form {
+        Form::Training => (&[][..], &["setting"][..]),
+        Form::Csv | Form::Json => (table.columns(), table.last_columns()),
+    };
+    if let Some(name) = features.iter().find(|name| first.iter().chain(last).any(|column| column == name)) {
+        return Err(ExchangeError::Name(name.clone()));
+    }
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    Ok([owned(first), features.to_vec(), owned(last)].concat())
+}
+
+fn sheet<'a>(form: Form, columns: Vec<String>, out: impl Write + 'a) -> io::Result<Box<dyn Sheet + 'a>> {
+    if form == Form::Json {
+        return Ok(Box::new(Json { columns, out, rows: 0 }));
+    }
+    let mut writer = csv::Writer::from_writer(out);
+    writer.write_record(columns).map_err(written)?;
+    Ok(Box::new(Csv(writer)))
+}
+
+/// What the file system said, of the kind that it was: `csv` hides that.
+fn written(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        kind => io::Error::other(format!("{kind:?}")),
+    }
+}
+
+fn run(run: &Run) -> Vec<Cell> {
+    vec![
+        Cell::Text(run.id.to_string()),
+        Cell::whole(run.began_s),
+        Cell::Text(run.plant.clone()),
+        Cell::Text(run.device.clone()),
+        Cell::Text(run.source.clone()),
+        run.seed.map_or(Cell::Empty, Cell::whole),
+        Cell::Text(run.program.clone()),
+    ]
+}
+
+fn window(stored: &Stored<WindowRow>, features: &[String]) -> Vec<Cell> {
+    let WindowRow { number, from, to, setting, outcome, .. } = &stored.row;
+    let mut cells = run(&stored.run);
+    cells.extend([Cell::whole(*number), Cell::whole(from.0), Cell::whole(to.0), Cell::Text(setting.clone())]);
+    cells.extend(features.iter().map(|name| stored.row.feature(name).map_or(Cell::Empty, Cell::Real)));
+    cells.extend([
+        Cell::whole(outcome.requests),
+        Cell::whole(outcome.waited_for),
+        Cell::whole(outcome.bytes),
+        Cell::real(Some(outcome.mean_response_s)),
+        Cell::real(Some(outcome.waited_s)),
+        Cell::real(Some(outcome.p99_response_s)),
+        Cell::real(Some(outcome.max_response_s)),
+        Cell::real(Some(outcome.mean_service_s)),
+        Cell::real(Some(outcome.fairness)),
+        Cell::whole(outcome.unfinished),
+        outcome.calls.map_or(Cell::Empty, |calls| Cell::whole(calls.done)),
+        outcome.calls.map_or(Cell::Empty, |calls| Cell::whole(calls.bytes)),
+        Cell::real(outcome.calls.map(|calls| calls.waited_s)),
+    ]);
+    cells
+}
+
+fn training(window: &WindowRow, features: &[String]) -> Vec<Cell> {
+    let values = features.iter().map(|name| Cell::real(window.feature(name)));
+    values.chain([Cell::Text(window.setting.clone())]).collect()
+}
+
+fn decision(stored: &Stored<DecisionRow>) -> Vec<Cell> {
+    let DecisionRow { number, at, window, from, to, why, expected_gain, measured_gain, refused } = &stored.row;
+    let mut cells = run(&stored.run);
+    cells.extend([
+        Cell::whole(*number),
+        Cell::whole(at.0),
+        window.map_or(Cell::Empty, Cell::whole),
+        Cell::Text(from.clone()),
+        Cell::Text(to.clone()),
+        Cell::Text(why.clone()),
+        Cell::real(*expected_gain),
+        Cell::real(*measured_gain),
+        Cell::optional(refused.as_deref()),
+    ]);
+    cells
+}
+
+fn request(stored: &Stored<RequestRow>) -> Vec<Cell> {
+    let RequestRow { number, op, lba, sectors, sync, distance, queued, dispatched, done } = &stored.row;
+    let mut cells = run(&stored.run);
+    cells.extend([
+        Cell::whole(*number),
+        Cell::Text(letter(*op).to_owned()),
+        Cell::whole(*lba),
+        Cell::whole(*sectors),
+        Cell::Truth(*sync),
+        Cell::whole(*distance),
+        Cell::whole(queued.0),
+        Cell::whole(dispatched.0),
+        Cell::whole(done.0),
+    ]);
+    cells
+}
+
+fn model(model: &ModelRow) -> Vec<Cell> {
+    let ModelRow { name, kind, json, trained_s, features } = model;
+    let features = Value::from(features.clone()).to_string();
+    vec![
+        Cell::Text(name.clone()),
+        Cell::Text(kind.clone()),
+        Cell::whole(*trained_s),
+        Cell::Json(features),
+        Cell::Json(json.clone()),
+    ]
+}

@@ -1,0 +1,79 @@
+//! Programs that the tests start beside themselves: this test program again, told by its environment what to do.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::Path;
+use std::process::Command;
+
+use block::Nanos;
+use knowledge::{DecisionRow, Filter, Knowledge, Pace, Retention, Row, Writer};
+
+use crate::fixture::{decision, request, run, window};
+
+/// Begins to do `task` with the file. `through` is a program that starts it, with its arguments.
+pub fn command(through: &[&str], task: &str, path: &Path, run: u64) -> Command {
+    let program = std::env::current_exe().unwrap();
+    let words: Vec<&OsStr> = through.iter().map(OsStr::new).chain([program.as_os_str()]).collect();
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).args(["--exact", "helper::does_what_another_test_asks_for", "--nocapture", "--test-threads=1"]);
+    command.env("KNOWLEDGE_TASK", task).env("KNOWLEDGE_FILE", path).env("KNOWLEDGE_RUN", run.to_string());
+    command
+}
+
+#[test]
+fn does_what_another_test_asks_for() {
+    // Started with the others there is nothing to do.
+    let Some(path) = std::env::var_os("KNOWLEDGE_FILE") else { return };
+    let number = std::env::var("KNOWLEDGE_RUN").unwrap().parse().unwrap();
+    match std::env::var("KNOWLEDGE_TASK").unwrap().as_str() {
+        "write for ever" => write(Path::new(&path), number, u64::MAX),
+        "write" => write(Path::new(&path), number, 2000),
+        "fill the disk" => fill(Path::new(&path)),
+        task => panic!("no task is called {task}"),
+    }
+}
+
+/// Says a line, past the test harness.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
+}
+
+/// Writes windows, decisions and requests in small batches, and says after each how many windows are committed.
+fn write(path: &Path, number: u64, windows: u64) {
+    // So few requests are kept that they are pruned while others write.
+    let retention = Retention { windows: u64::MAX, requests: 500, ..Retention::default() };
+    let mut writer = Writer::open(path, run(number), Pace { rows: 9, time: Nanos::MAX }, retention);
+    for index in 0..windows {
+        for row in [Row::from(window(index)), decision(index).into(), request(index).into()] {
+            writer.write(Nanos(index), row);
+        }
+        if writer.committed() == (index + 1) * 3 {
+            say(&format!("committed {}", index + 1));
+        }
+        assert_eq!(writer.failed(), None);
+    }
+    writer.finish().unwrap();
+}
+
+/// Writes until there is no room, goes on as if nothing had happened, and looks whether all is there that was committed.
+fn fill(path: &Path) {
+    let mut writer = Writer::open(path, run(1), Pace { rows: 10, time: Nanos::MAX }, Retention::default());
+    let mut written = 0;
+    while writer.failed().is_none() {
+        assert!(written < 1_000_000, "the disk does not become full");
+        writer.write(Nanos(written), DecisionRow { why: "x".repeat(500), ..decision(written) });
+        written += 1;
+    }
+    let reason = writer.failed().unwrap().to_owned();
+    let committed = writer.committed();
+    for number in 0..1000 {
+        writer.write(Nanos(written), request(number));
+    }
+    assert_eq!((writer.failed(), writer.committed()), (Some(reason.as_str()), committed));
+    say(&format!("reason: {reason}"));
+    let knowledge = Knowledge::open_to_read(path).unwrap();
+    knowledge.check().unwrap();
+    assert_eq!(knowledge.decisions(&Filter::default()).map(Result::unwrap).count() as u64, committed);
+    say(&format!("there are {}", if committed > 100 { "many" } else { "few" }));
+}

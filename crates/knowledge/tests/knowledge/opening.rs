@@ -1,0 +1,170 @@
+//! What is no knowledge base is told from one, and stays as it is.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use knowledge::{Filter, Form, Knowledge, Retention, Table};
+use proptest::prelude::*;
+use rusqlite::Connection;
+use tempfile::tempdir;
+
+use crate::fixture::{contents, filled};
+
+/// What opening the file says, whichever way it is opened, without its name.
+fn refusals(path: &Path) -> Vec<String> {
+    let opened = [Knowledge::open(path), Knowledge::open_existing(path), Knowledge::open_to_read(path)];
+    let name = format!("{}: ", path.display());
+    let problem = |opened: Result<Knowledge, knowledge::KnowledgeError>| match opened {
+        Ok(_) => "opened".to_owned(),
+        Err(error) => error.to_string().strip_prefix(&name).unwrap().to_owned(),
+    };
+    opened.into_iter().map(problem).collect()
+}
+
+#[test]
+fn what_is_no_knowledge_base_is_named_and_not_touched() {
+    let folder = tempdir().unwrap();
+    let job = folder.path().join("job.fio");
+    fs::write(&job, "[global]\nrw=randread\nsize=1g\n".repeat(100)).unwrap();
+    for said in refusals(&job) {
+        assert_eq!(said, "is no database; a knowledge base is a file that seekwise wrote");
+    }
+    let short = folder.path().join("short");
+    fs::write(&short, "x").unwrap();
+    for said in refusals(&short) {
+        assert_eq!(said, "is no database; a knowledge base is a file that seekwise wrote");
+    }
+    let other = folder.path().join("other.sqlite");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE songs (title TEXT)").unwrap();
+    let bytes = fs::read(&other).unwrap();
+    for said in refusals(&other) {
+        assert_eq!(said, "is another program's database; a knowledge base is a file that seekwise wrote");
+    }
+    assert_eq!(fs::read(&other).unwrap(), bytes);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 3, "nothing was created beside them");
+}
+
+#[test]
+fn folders_pipes_and_devices_are_refused_without_waiting() {
+    let folder = tempdir().unwrap();
+    assert_eq!(refusals(folder.path())[0], "is a folder; a knowledge base is a file");
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for path in [&pipe, Path::new("/dev/null")] {
+        for said in refusals(path) {
+            assert_eq!(said, "is a pipe or a device; a knowledge base is a file");
+        }
+    }
+}
+
+#[test]
+fn only_opening_it_for_the_first_time_creates_a_file() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("kb");
+    for opened in [Knowledge::open_existing(&path), Knowledge::open_to_read(&path)] {
+        assert_eq!(opened.unwrap_err().to_string(), format!("{}: there is no such file", path.display()));
+    }
+    assert!(!path.exists());
+    fs::write(&path, "").unwrap();
+    assert!(Knowledge::open_to_read(&path).unwrap_err().to_string().contains("is empty"));
+    Knowledge::open(&path).unwrap();
+    Knowledge::open_to_read(&path).unwrap();
+    assert_eq!(refusals(Path::new(""))[0], "there is no such file");
+    assert!(refusals(Path::new("nowhere/kb"))[0].contains("there is no folder nowhere"));
+}
+
+#[test]
+fn a_later_version_is_refused_and_says_so() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("kb");
+    filled(&path);
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", 99).unwrap();
+    for said in refusals(&path) {
+        assert!(said.starts_with("has schema version 99, this seekwise knows those up to "), "{said}");
+    }
+}
+
+#[test]
+fn names_are_only_names() {
+    let folder = tempdir().unwrap();
+    for name in
+        [&b":memory:"[..], b"file:kb?mode=memory", b"kb?immutable=1#x", b"%41 'a' \"b\"", b"\xff\xfe", "größe".as_bytes(), b"-wal"]
+    {
+        let path = folder.path().join(std::ffi::OsStr::from_bytes(name));
+        let before = contents(&filled(&path));
+        assert!(path.is_file(), "{name:?}");
+        assert_eq!(contents(&Knowledge::open_to_read(&path).unwrap()), before);
+    }
+}
+
+#[test]
+fn reading_leaves_nothing_beside_the_file_and_nothing_changed_in_it() {
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("kb");
+    filled(&path);
+    let bytes = fs::read(&path).unwrap();
+    let mut knowledge = Knowledge::open_to_read(&path).unwrap();
+    contents(&knowledge);
+    assert!(knowledge.batch().is_err() && knowledge.prune(&Retention::default()).is_err());
+    drop(knowledge);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_symbolic_link_leads_to_the_file() {
+    let folder = tempdir().unwrap();
+    let (path, link): (PathBuf, PathBuf) = (folder.path().join("kb"), folder.path().join("link"));
+    std::os::unix::fs::symlink("kb", &link).unwrap();
+    filled(&link);
+    assert!(path.is_file());
+    assert_eq!(Knowledge::open_to_read(&path).unwrap().summary().unwrap().windows, 20);
+}
+
+proptest! {
+    #![proptest_config(crate::fixture::cases(200))]
+
+    #[test]
+    fn a_damaged_file_gives_errors_and_never_a_panic(
+        places in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
+        length in any::<prop::sample::Index>(),
+        is_cut in any::<bool>(),
+    ) {
+        let folder = tempdir().unwrap();
+        let path = folder.path().join("kb");
+        drop(filled(&path));
+        let mut bytes = fs::read(&path).unwrap();
+        for (place, byte) in &places {
+            let index = place.index(bytes.len());
+            bytes[index] = *byte;
+        }
+        if is_cut {
+            bytes.truncate(length.index(bytes.len()));
+        }
+        fs::write(&path, bytes).unwrap();
+        let _ = use_it(&path);
+    }
+}
+
+/// Everything there is to do with a file.
+fn use_it(path: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    let mut knowledge = Knowledge::open(path)?;
+    let all = Filter::default();
+    let _ = knowledge.check();
+    let _ = knowledge.summary();
+    let _ = knowledge.latest_model("tree");
+    knowledge.windows(&all).for_each(drop);
+    knowledge.decisions(&all).for_each(drop);
+    knowledge.requests(&all).for_each(drop);
+    for table in Table::ALL {
+        for form in [Form::Csv, Form::Json] {
+            let _ = knowledge.export(table, form, std::io::sink(), &mut |_| true);
+        }
+    }
+    let mut batch = knowledge.batch()?;
+    batch.window(&crate::fixture::run(1), &crate::fixture::window(1000))?;
+    batch.commit()?;
+    knowledge.prune(&Retention { windows: 3, requests: 3, models: 1, max_mib: 0 })?;
+    Ok(())
+}

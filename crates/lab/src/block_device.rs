@@ -1,0 +1,226 @@
+//! A block device of the real kernel on which fio runs under one setting after the other.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use agent::observe::{Background, Tracepoints};
+use agent::sysfs::Sysfs;
+use agent::topology::{self, Device};
+use anyhow::{Context as _, ensure};
+use block::{Tunable, Unit};
+use control::Setting;
+use research::truth::Real;
+use serve::attach::queue::Queue;
+
+use crate::emulator::Emulator;
+use seekwise::trace::capture;
+
+/// What it takes to run fio on a device, or an emulated one, and is not here, all of it.
+pub(crate) fn missing(emulates: bool) -> Vec<&'static str> {
+    let opens = |path: &str| fs::OpenOptions::new().read(true).write(true).open(path).is_ok();
+    let runs = |program: &str| {
+        let mut command = Command::new(program);
+        command.arg("--version").stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+    };
+    let needs = [
+        (!nix::unistd::geteuid().is_root(), "root, for the scheduler of a disk is changed"),
+        (!runs("fio"), "fio (apt-get install fio)"),
+        (emulates && !opens("/dev/fuse"), "/dev/fuse, which this user must be able to open"),
+        (
+            emulates && !opens("/dev/loop-control"),
+            "/dev/loop-control (the kernel's module loop), which this user must be able to open",
+        ),
+        (emulates && !runs("losetup"), "losetup (apt-get install mount)"),
+    ];
+    needs.into_iter().filter(|(is_missing, _)| *is_missing).map(|(_, what)| what).collect()
+}
+
+/// Tunables of the host that a setting may change here: of the device's queue, and of the page cache of the whole machine.
+pub const LIVE: [&str; 6] = [
+    "nr_requests",
+    "read_ahead_kb",
+    "dirty_ratio",
+    "dirty_background_ratio",
+    "dirty_expire_centisecs",
+    "dirty_writeback_centisecs",
+];
+
+/// What the queue has of these; the others are in `/proc/sys/vm`.
+pub const OF_THE_QUEUE: usize = 2;
+
+/// A block device whose scheduler, and the machine's page cache, are put back when this is dropped.
+pub struct BlockDevice {
+    path: PathBuf,
+    queue: Queue,
+    /// The scheduler and [`LIVE`] when it began, and the target of write-back throttling where the kernel has that.
+    before: (String, [String; LIVE.len()]),
+    throttled_at: Option<String>,
+    memory_mib: u64,
+    /// 512-byte sectors of the device.
+    pub capacity_sectors: u64,
+    /// `None` where the kernel does not tell what it is asked.
+    observed: Option<Device>,
+    recording: Option<Background>,
+    /// The disk, if it is emulated. Ends after everything was put back.
+    pub emulator: Option<Emulator>,
+}
+
+impl BlockDevice {
+    /// Opens a whole disk.
+    ///
+    /// # Errors
+    /// It is none, or its settings cannot be read.
+    pub fn open(path: &Path) -> anyhow::Result<BlockDevice> {
+        let target = path.canonicalize().with_context(|| format!("--device {}", path.display()))?;
+        let name = target.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ensure!(
+            target.starts_with("/dev") && Path::new("/sys/block").join(name).is_dir(),
+            "--device {}: is no whole disk; name one such as /dev/sda",
+            path.display()
+        );
+        let queue = Queue::of(name);
+        let mut values = [const { String::new() }; LIVE.len()];
+        for (number, value) in values.iter_mut().enumerate() {
+            *value = live(&queue, number)?;
+        }
+        let before = (queue.get("scheduler")?, values);
+        let throttled_at = queue.get("wbt_lat_usec").ok();
+        let observed =
+            observable(name).map_err(|error| eprintln!("The twin is not asked, for nothing can be recorded: {error}")).ok();
+        let size = Path::new("/sys/block").join(name).join("size");
+        let text = fs::read_to_string(&size).with_context(|| size.display().to_string())?;
+        let capacity_sectors = text.trim().parse().with_context(|| format!("{}: is {}", size.display(), text.trim()))?;
+        Ok(BlockDevice {
+            path: target,
+            queue,
+            before,
+            throttled_at,
+            memory_mib: available_mib()?,
+            capacity_sectors,
+            observed,
+            recording: None,
+            emulator: None,
+        })
+    }
+
+    /// Puts a scheduler in force, and everything else as it was but for what is named.
+    fn use_setting(&self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<()> {
+        let changed = setting.spec.tunables.iter().zip(&setting.values).filter(|(tunable, value)| tunable.default != **value);
+        let rounding = |tunable: &Tunable| if tunable.unit == Unit::Milliseconds { 10 } else { 0 };
+        let changed = changed.map(|(tunable, value)| (tunable.name, *value, rounding(tunable)));
+        self.queue.use_scheduler(setting.spec.name, changed)?;
+        // As Linux has it for this scheduler: what was ever set by hand stays on under bfq.
+        if self.queue.get("wbt_lat_usec").is_ok() {
+            self.queue.set("wbt_lat_usec", if setting.spec.name == "bfq" { "0" } else { "-1" })?;
+        }
+        for (number, name) in LIVE.iter().enumerate() {
+            let wanted = host.iter().find(|(key, _)| key == name).map(|(_, value)| value.to_string());
+            // A switch of the scheduler has given it the number of requests that it begins with.
+            if wanted.is_none() && *name == "nr_requests" {
+                continue;
+            }
+            let wanted = wanted.as_ref().unwrap_or(&self.before.1[number]);
+            if live(&self.queue, number)? != *wanted {
+                set_live(&self.queue, number, wanted)?;
+                let read = live(&self.queue, number)?;
+                ensure!(read == *wanted, "{name}: is {read} after {wanted} was written");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn vm(name: &str) -> PathBuf {
+    Path::new("/proc/sys/vm").join(name)
+}
+
+fn live(queue: &Queue, number: usize) -> anyhow::Result<String> {
+    let name = LIVE[number];
+    if number < OF_THE_QUEUE {
+        return Ok(queue.get(name)?);
+    }
+    let path = vm(name);
+    Ok(fs::read_to_string(&path).with_context(|| path.display().to_string())?.trim().to_owned())
+}
+
+fn set_live(queue: &Queue, number: usize, value: &str) -> anyhow::Result<()> {
+    let name = LIVE[number];
+    if number < OF_THE_QUEUE {
+        return Ok(queue.set(name, value)?);
+    }
+    let path = vm(name);
+    fs::write(&path, value).with_context(|| format!("{}: writing {value}", path.display()))
+}
+
+/// The device, if what it is asked can be observed here.
+fn observable(name: &str) -> anyhow::Result<Device> {
+    let sysfs = Sysfs::real();
+    let (device, _) = topology::find(&sysfs, name)?;
+    Tracepoints::open(&sysfs, &device)?;
+    Ok(device)
+}
+
+/// Memory that could hold file pages.
+fn available_mib() -> anyhow::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo").context("/proc/meminfo")?;
+    let kib =
+        text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    Ok(kib.context("/proc/meminfo: MemAvailable is missing")? / 1024)
+}
+
+impl Real for BlockDevice {
+    fn path(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>> {
+        self.use_setting(setting, host)?;
+        let mut simulated = vec![format!("memory_mib={}", self.memory_mib)];
+        for name in ["max_sectors_kb", "nomerges"] {
+            simulated.push(format!("{name}={}", self.queue.get(name)?));
+        }
+        // A kernel without it throttles nothing.
+        simulated.push(format!("wbt_lat_usec={}", self.queue.get("wbt_lat_usec").unwrap_or_else(|_| "0".to_owned())));
+        for (number, name) in LIVE.iter().enumerate() {
+            simulated.push(format!("{name}={}", live(&self.queue, number)?));
+        }
+        // SCSI and SATA drivers have a budget; loop devices, NVMe and virtio do not.
+        let name = self.path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        simulated.push(format!("dispatch_budget={}", u8::from(name.starts_with("sd"))));
+        Ok(simulated)
+    }
+
+    fn record(&mut self, file: &Path) -> anyhow::Result<bool> {
+        let Some(device) = &self.observed else { return Ok(false) };
+        let out = fs::File::create(file).with_context(|| file.display().to_string())?;
+        let capture = agent::advice::to_store(out, (&Sysfs::real(), device), &capture::program())?;
+        self.recording = Some(Background::begin(Tracepoints::open(&Sysfs::real(), device)?, capture));
+        Ok(true)
+    }
+
+    fn recorded(&mut self) -> anyhow::Result<()> {
+        let Some(recording) = self.recording.take() else { return Ok(()) };
+        let recorded = recording.end()?;
+        ensure!(recorded.lost == 0, "the kernel lost {} events: too much happened at once", recorded.lost);
+        Ok(())
+    }
+
+    fn settle(&mut self) -> anyhow::Result<()> {
+        fs::File::open(&self.path)?.sync_all().with_context(|| self.path.display().to_string())?;
+        self.emulator.as_mut().map_or(Ok(()), Emulator::renew)
+    }
+}
+
+impl Drop for BlockDevice {
+    fn drop(&mut self) {
+        // An emulated disk that is gone has nothing to put back, but the page cache is the machine's.
+        let _ = self.queue.use_scheduler(&self.before.0, []);
+        if let Some(value) = &self.throttled_at {
+            let _ = self.queue.set("wbt_lat_usec", value);
+        }
+        for (number, value) in self.before.1.iter().enumerate() {
+            let _ = set_live(&self.queue, number, value);
+        }
+    }
+}

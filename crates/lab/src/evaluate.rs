@@ -1,0 +1,187 @@
+//! `seekwise-lab evaluate`, `twin`, `counters`, `worlds`: evaluates controllers on loads and devices that nothing was trained or tuned on.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use experiment::pool::Crew;
+use observe::Preference;
+use research::exam;
+use research::exam::Exam;
+use research::exam::ceiling::Ceiling;
+use research::exam::counting::Counting;
+use research::worlds::Which;
+
+use seekwise::number;
+use seekwise::output;
+use terminal::{self, Terminal};
+
+/// Arguments of `seekwise-lab evaluate`.
+#[derive(clap::Args)]
+pub struct Args {
+    /// First seed for drawing loads and devices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
+    seeds: u32,
+    /// Controllers, optionally with tunables, separated by semicolons; may be given several times [default: round-robin,
+    /// feedback, two-layer with each learner, seekwise]
+    #[arg(long, value_name = "NAME[:KEY=VALUE,...][;...]", value_delimiter = ';')]
+    controllers: Vec<String>,
+    /// What controllers choose among: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given several
+    /// times [default: kernel]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
+    /// Weights of merit: throughput, response time, fairness; each 1 to 3, summing to 6 or 7 [default: 2,3,1]
+    #[arg(long, value_name = "T,R,F")]
+    preference: Option<Preference>,
+    /// Also replay this trace, on a device drawn for each seed; may be given several times
+    #[arg(long = "trace", value_name = "TRACE")]
+    traces: Vec<PathBuf>,
+    /// Experience that controllers learn from [default: built in]
+    #[arg(long, value_name = "FILE.json")]
+    experience: Option<PathBuf>,
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Run fewer and shorter loads and no cross-validation: takes a minute or two
+    #[arg(long)]
+    quick: bool,
+    /// Run each load again with a knowledge base, filled by its first run, by every scheduler's runs, or by other loads, and judge
+    /// what `seekwise` gains or loses by it
+    #[arg(long)]
+    memory: bool,
+    /// Measure processor time, too: the only figure that differs from run to run
+    #[arg(long)]
+    cpu_time: bool,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+    /// Print JSON instead of the tables, with every question
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained page
+    #[arg(long, value_name = "PAGE.html")]
+    html: Option<PathBuf>,
+}
+
+/// Which of the three worlds.
+#[derive(clap::Args)]
+struct WorldArgs {
+    /// Use the validation world, on which design choices are made, instead of the test world, which is only reported
+    #[arg(long)]
+    build_world: bool,
+    /// Use the training world
+    #[arg(long, conflicts_with = "build_world")]
+    learn_world: bool,
+}
+
+impl WorldArgs {
+    fn which(&self) -> Which {
+        match (self.learn_world, self.build_world) {
+            (true, _) => Which::Learn,
+            (_, true) => Which::Build,
+            _ => Which::Report,
+        }
+    }
+}
+
+/// Lists the three worlds.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub fn worlds() -> anyhow::Result<()> {
+    Ok(terminal::print(&exam::worlds_text()?)?)
+}
+
+/// Evaluates controllers.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn controllers(args: &Args) -> anyhow::Result<()> {
+    if let Some(html) = &args.html {
+        output::check_page("--html", html)?;
+    }
+    let exam = Exam {
+        seed: args.seed,
+        seeds: args.seeds,
+        controllers: args.controllers.clone(),
+        candidates: args.candidates.clone(),
+        preference: args.preference.unwrap_or_default(),
+        traces: args.traces.clone(),
+        experience: args.experience.clone(),
+        world: args.world.which(),
+        is_quick: args.quick,
+        measures_cpu: args.cpu_time,
+        examines_memory: args.memory,
+    };
+    let terminal = Terminal::default();
+    let report = exam.hold(Crew::new(&terminal, args.threads.map(usize::from)))?;
+    if let Some(html) = &args.html {
+        report::record::replace(html, report.html().as_bytes()).with_context(|| format!("cannot write {}", html.display()))?;
+    }
+    let text = if args.json { report.to_json()? } else { report.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}
+
+/// What promises are asked of, and how they are shown.
+#[derive(clap::Args)]
+pub struct Questions {
+    /// First seed for drawing loads and devices
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of seeds
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = number::within::<u32>(1..=1000, "seeds"))]
+    seeds: u32,
+    #[command(flatten)]
+    world: WorldArgs,
+    /// Run fewer and shorter loads
+    #[arg(long)]
+    quick: bool,
+    /// What there is to choose from: `kernel`, `kernel-tuned`, `linux`, `classic`, `paper`, `all`, or settings separated by semicolons; may be given
+    /// several times [default: kernel]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
+    /// Number of runs at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+    /// Print JSON instead of the table, with every setting's promise and what came of it
+    #[arg(long)]
+    json: bool,
+}
+
+/// Arguments of `seekwise-lab twin`.
+#[derive(clap::Args)]
+pub struct TwinArgs {
+    #[command(flatten)]
+    questions: Questions,
+    /// Replay on a device that is fitted to the times of the recorded requests, not on its true model
+    #[arg(long)]
+    fit_device: bool,
+}
+
+/// Compares the twin's predictions with real runs.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn twin(args: &TwinArgs) -> anyhow::Result<()> {
+    let Questions { seed, seeds, quick: is_quick, threads, json, .. } = args.questions;
+    let (world, candidates) = (args.questions.world.which(), args.questions.candidates.clone());
+    let ceiling = Ceiling { seed, seeds, world, is_quick, fits_device: args.fit_device, candidates };
+    let terminal = Terminal::default();
+    let report = ceiling.measure(Crew::new(&terminal, threads.map(usize::from)))?;
+    let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}
+
+/// Compares predictions from counters with real runs.
+///
+/// # Errors
+/// Wrong arguments, or an interruption.
+pub fn counters(args: &Questions) -> anyhow::Result<()> {
+    let Questions { seed, seeds, quick: is_quick, threads, json, .. } = *args;
+    let counting = Counting { seed, seeds, world: args.world.which(), is_quick, candidates: args.candidates.clone() };
+    let terminal = Terminal::default();
+    let report = counting.measure(Crew::new(&terminal, threads.map(usize::from)))?;
+    let text = if json { report.to_json()? } else { report.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}

@@ -1,0 +1,161 @@
+//! `seekwise-lab validate`: the same jobs by the real fio on the real kernel, and in the simulator.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use control::Setting;
+use experiment::comparison::regime;
+use experiment::pool::Crew;
+use report::truth::{Agreement, SCHEMA, Truth};
+use research::truth::fit;
+use research::truth::workloads;
+use research::truth::workloads::WORKLOADS;
+use research::truth::{BYTES, Model, Question, version};
+
+use crate::block_device::{BlockDevice, LIVE, missing};
+use crate::emulator::{Emulated, Emulator};
+use seekwise::number;
+use seekwise::output::check_page;
+use terminal::{self, Terminal};
+
+/// Arguments of `seekwise-lab validate`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    emulated: Emulated,
+    /// A scheduler, optionally with tunables of its own and the host's (`mq-deadline:fifo_batch=1 read_ahead_kb=512`), or the set `kernel`;
+    /// may be given several times [default: kernel, and settings of single tunables with the workloads that show what they do]
+    #[arg(long = "scheduler", value_name = "NAME[:KEY=VALUE,...]")]
+    schedulers: Vec<String>,
+    /// The workloads that are run, with commas between: names (--list), or job files of your own, which leave out where and how long they
+    /// run [default: all that have names]
+    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',')]
+    workloads: Vec<String>,
+    /// Seconds that are measured of each run, one more than that is run
+    #[arg(long, value_name = "SECONDS", default_value_t = 3, value_parser = number::within::<u32>(1..=600, "seconds"))]
+    seconds: u32,
+    /// Real runs of each workload under each scheduler
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = number::within::<u32>(1..=100, "runs"))]
+    runs: u32,
+    /// How many times as fast as its model the emulated disk is. Pauses of the jobs and times of the schedulers are so many times shorter,
+    /// seconds too; bfq, whose times cannot all be set, and what goes through the page cache are left out
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = seekwise::emulate::scale, conflicts_with = "device")]
+    scale: f64,
+    /// A block device of this machine instead of an emulated disk. Nothing is written to it; its scheduler is changed, and put back at the
+    /// end. --disk is its profile [default: one that is fitted to half a minute of reads]
+    #[arg(long, value_name = "DEVICE", requires = "read_only")]
+    device: Option<PathBuf>,
+    /// Run only workloads that do not write
+    #[arg(long)]
+    read_only: bool,
+    /// Name the workloads, and do nothing else
+    #[arg(long, exclusive = true)]
+    list: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    /// Write a self-contained page with tables and plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    if args.list {
+        let lines = WORKLOADS.iter().map(|shipped| format!("{:28}{}\n", shipped.name, shipped.summary()));
+        return Ok(terminal::print(&lines.collect::<String>())?);
+    }
+    args.html.as_deref().map_or(Ok(()), |html| check_page("--html", html))?;
+    let question = question(args)?;
+    question.check()?;
+    let models = args.emulated.models();
+    let missing = missing(args.device.is_none());
+    ensure!(missing.is_empty(), "here is missing: {}", missing.join("; "));
+    let fio = version()?;
+    let terminal = Terminal::default();
+    let crew = Crew::new(&terminal, None);
+    let mut disks = Vec::new();
+    match &args.device {
+        Some(path) => {
+            let mut device = BlockDevice::open(path)?;
+            // The fitted profile is there as long as its file.
+            let (model, _file) = match (&args.emulated.disk, &models[0]) {
+                (Some(_), model) => (model.clone(), None),
+                (None, _) => fitted(&mut device, crew)?,
+            };
+            disks.push(question.ask(&model, &mut device, crew)?);
+        }
+        None => {
+            for model in &models {
+                let (emulator, path) = Emulator::start(model, BYTES, args.scale)?;
+                let mut device = BlockDevice::open(&path)?;
+                device.emulator = Some(emulator);
+                disks.push(question.ask(model, &mut device, crew)?);
+            }
+        }
+    }
+    let rows: Vec<_> = disks.iter().map(|disk| disk.rows.as_slice()).collect();
+    let truth = Truth {
+        schema: SCHEMA,
+        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+        kernel: fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        fio,
+        seconds: question.seconds,
+        runs: args.runs,
+        agreement: Agreement::over(&rows),
+        disks,
+    };
+    if let Some(html) = &args.html {
+        report::record::replace(html, truth.html().as_bytes()).with_context(|| html.display().to_string())?;
+    }
+    let text = if args.json { truth.to_json()? } else { truth.text(terminal::style().0) };
+    Ok(terminal::print(&text)?)
+}
+
+fn question(args: &Args) -> anyhow::Result<Question> {
+    let mut settings = Vec::new();
+    for text in &args.schedulers {
+        match text.as_str() {
+            "kernel" => settings.extend(regime::schedulers(text)?),
+            _ => settings.push(Setting::parse(text).with_context(|| format!("--scheduler {text}"))?),
+        }
+    }
+    for setting in &settings {
+        regime::expect_settable(setting, &LIVE.map(str::to_owned)).with_context(|| format!("--scheduler {setting}"))?;
+    }
+    let names: Vec<&str> = match args.workloads.as_slice() {
+        [] => WORKLOADS.iter().map(|shipped| shipped.name).collect(),
+        named => named.iter().map(String::as_str).collect(),
+    };
+    let mut chosen = names.into_iter().map(workloads::find).collect::<anyhow::Result<Vec<_>>>()?;
+    if args.read_only {
+        let writer = chosen.iter().find(|workload| workload.writes()).filter(|_| !args.workloads.is_empty());
+        ensure!(
+            writer.is_none(),
+            "--workloads {}: writes to the device, and --read-only says not to",
+            writer.map_or("", |workload| &workload.name)
+        );
+        chosen.retain(|workload| !workload.writes());
+    }
+    if args.workloads.is_empty() && args.scale != 1.0 {
+        chosen.retain(|workload| !workload.is_buffered());
+    }
+    let (seconds, runs) = (f64::from(args.seconds), args.runs);
+    Ok(Question { workloads: chosen, settings, seconds, runs, scale: args.scale })
+}
+
+/// A model of this device, by the times of reads, and the file in which its profile is.
+fn fitted(device: &mut BlockDevice, crew: Crew) -> anyhow::Result<(Model, Option<tempfile::NamedTempFile>)> {
+    let capacity_sectors = device.capacity_sectors;
+    let fitted = fit::fit(device, capacity_sectors, crew)?;
+    for finding in &fitted.findings {
+        eprintln!("{}: {}", finding.name, finding.text());
+    }
+    let mut file = tempfile::Builder::new().suffix(".toml").tempfile().context("cannot keep the fitted profile")?;
+    file.write_all(fitted.profile_toml.as_bytes()).context("cannot keep the fitted profile")?;
+    let name = format!("a fitted {}", fitted.profile().name());
+    let model = Model { name, disk: file.path().display().to_string(), queue_depth: None, queue_policy: None };
+    Ok((model, Some(file)))
+}

@@ -1,0 +1,38 @@
+//! Controllers that learn, and those that they are compared with.
+
+mod classified;
+mod feedback;
+mod per_request;
+mod round;
+mod round_robin;
+mod two_layer;
+mod workload;
+
+use block::{Tunable, Unit};
+use control::controller::{Brief, Chosen, ChosenError, Controller, ControllerSpec, Decision};
+
+pub use classified::Classified;
+pub use per_request::PerRequest;
+pub use round_robin::RoundRobin;
+
+/// The controllers of this crate.
+pub static ALL: &[&ControllerSpec] = &[&round_robin::SPEC, &feedback::SPEC, &per_request::SPEC, &two_layer::SPEC];
+
+/// Shared by the schemes that detect changes.
+const LEAST_CORRELATION: Tunable = Tunable::new(Unit::Percent, 0..=100, 70).named(
+    "least_correlation_percent",
+    "The workload is another one if its distribution of requests correlates less than this with what it was; 0 is off.",
+);
+
+/// Every controller: the product's, and those of this crate.
+pub fn all() -> impl Iterator<Item = &'static ControllerSpec> + Clone {
+    twin::controller::all().chain(ALL.iter().copied())
+}
+
+/// Parses a controller with its tunables.
+///
+/// # Errors
+/// There is no such controller, or a tunable is wrong.
+pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
+    Chosen::parse_among(all(), text)
+}

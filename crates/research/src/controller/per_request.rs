@@ -1,0 +1,66 @@
+//! The paper's third scheme as a controller ("Self-Learning Disk Scheduling", section 3.3.3): keeps the learning scheduler in
+//! force throughout; all learning happens inside it ([`device_model::sched::per_request`]).
+
+use block::{Nanos, Tunable, Unit, tunables};
+
+use super::{Brief, Controller, ControllerSpec, Decision};
+use control::setting::Setting;
+use control::target::Target;
+use control::{Extent, Window};
+use device_model::sched::per_request;
+
+/// The scheduler, and nothing else.
+pub static SPEC: ControllerSpec = ControllerSpec {
+    name: "per-request",
+    summary: "keeps the scheduler per-request in force: what is learned is learned request by request",
+    source: "Zhang and Bhargava, Self-Learning Disk Scheduling, algorithm 3",
+    tunables: Tunables::TUNABLES,
+    build: |brief, values| Box::new(PerRequest::new(brief, Tunables::of(values).window_ms)),
+};
+
+tunables! {
+    /// What can be set.
+    struct Tunables {
+        /// How long each window is, to be looked at: it decides nothing.
+        window_ms: Nanos = Tunable::new(Unit::Milliseconds, 1..=3_600_000, 1000).logarithmic(),
+    }
+}
+
+/// A constant scheduler.
+#[derive(Clone, Debug)]
+pub struct PerRequest {
+    setting: Setting,
+    window: Nanos,
+}
+
+impl PerRequest {
+    /// Takes the candidate that learns, if there is one, else the scheduler with its defaults.
+    pub fn new(brief: &Brief, window: Nanos) -> PerRequest {
+        let candidate = brief.candidates.iter().find(|setting| setting.spec.learns());
+        PerRequest { setting: candidate.cloned().unwrap_or_else(|| Setting::of(&per_request::SPEC)), window }
+    }
+}
+
+impl Controller for PerRequest {
+    fn name(&self) -> &'static str {
+        SPEC.name
+    }
+
+    fn begin(&mut self, _now: Nanos, plant: &dyn Target) -> Decision {
+        if plant.schedulers().iter().any(|spec| spec.name == self.setting.spec.name) {
+            return Decision::set(self.setting.clone(), "it learns by itself, request by request");
+        }
+        Decision::keep(format!("{} cannot run here: what is set is kept", self.setting.spec.name))
+    }
+
+    fn extent(&self) -> Extent {
+        Extent { time: Some(self.window), requests: None }
+    }
+
+    fn decide(&mut self, window: &Window, plant: &dyn Target) -> Decision {
+        if window.setting.spec.name == self.setting.spec.name {
+            return Decision::keep("the scheduler learns");
+        }
+        Decision::keep(format!("{} is in force, for {} was not to be had", plant.setting(), self.setting))
+    }
+}

@@ -1,0 +1,50 @@
+//! Arrays of two to six drawn drives. Mostly all are the same; in some, each is another one of its family, as after repairs.
+//!
+//! Levels, least numbers of members and stripe units are those that md offers and that people use (mdadm(8): 512 KiB if nothing is
+//! said; controllers of the 1990s and 2000s: 16 to 256 KiB).
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use super::{DrawnDevice, Family, desktop, laptop, nearline, sata_flash, scsi_1990s, scsi_2000s};
+use experiment::chance::{happens, one_of};
+
+/// See the file's head.
+pub static FAMILY: Family = Family { name: "array", about: "RAID 0, 1, 5 or 10 of two to six drawn drives", draw };
+
+/// Of what there are arrays, and how often.
+const MEMBERS: &[&Family] = &[
+    &desktop::FAMILY,
+    &desktop::FAMILY,
+    &nearline::FAMILY,
+    &nearline::FAMILY,
+    &scsi_2000s::FAMILY,
+    &scsi_2000s::FAMILY,
+    &scsi_1990s::FAMILY,
+    &laptop::FAMILY,
+    &sata_flash::FAMILY,
+];
+
+/// Levels, and how many members each may have.
+const LEVELS: &[(u32, &[usize])] = &[(0, &[2, 3, 4, 6]), (1, &[2, 2, 3]), (5, &[3, 4, 5, 6]), (10, &[4, 6])];
+
+fn draw(random: &mut Xoshiro256PlusPlus) -> DrawnDevice {
+    let family = one_of(random, MEMBERS);
+    let (level, numbers) = one_of(random, LEVELS);
+    let number = one_of(random, numbers);
+    let all_differ = happens(random, 0.2);
+    let drawn: Vec<DrawnDevice> = (0..if all_differ { number } else { 1 }).map(|_| (family.draw)(random)).collect();
+    let unit = one_of(random, &[16, 32, 64, 64, 128, 256, 512, 512, 1024]);
+    let file = |member: usize| format!("{}.toml", drawn[if all_differ { member } else { 0 }].name);
+    let list: Vec<String> = (0..number).map(|member| format!("\"{}\"", file(member))).collect();
+    let name = format!("raid{level}-{number}x-{}", drawn[0].name);
+    // RAID 1 has no stripes.
+    let stripe = if level == 1 { String::new() } else { format!("stripe_unit_kib = {unit}\n") };
+    let text = format!(
+        "kind = \"raid\"\nname = \"{name}\"\ndescription = \"RAID {level} of {number} drawn drives: {}\"\nlevel = {level}\n\
+         members = [{}]\n{stripe}",
+        family.name,
+        list.join(", ")
+    );
+    let members = drawn.into_iter().map(|member| (format!("{}.toml", member.name), member.text)).collect();
+    DrawnDevice { name, text, members }
+}

@@ -1,0 +1,308 @@
+//! How well a twin can rank settings: a recording under the default is replayed under every candidate, and what that promises is compared
+//! with real runs. What it gets wrong on the true device, it has misunderstood of the load; what it gets wrong beyond that on a fitted
+//! one, it has misunderstood of the device.
+//!
+//! ```text
+//! question ─▶ run under the default ──▶ recording ─▶ load ─▶ tried under each candidate ──▶ promised ──┐
+//!          └▶ run under each candidate ─────────────────────────────────────────────────▶ measured ──┴▶ pairs ranked alike
+//! ```
+
+use std::collections::BTreeMap;
+
+use block::Nanos;
+use control::Setting;
+use control::controller::Fixed;
+use control::experience::WINDOW;
+use observe::Preference;
+use observe::merit;
+use observe::merit::Tails;
+use observe::served::Served;
+use report::twin::{Outcome, Pairs, Promise, Ranking, Report, SCHEMA, Stream};
+use sim::device::Device;
+use sim::host::Queue;
+use sim::profile::DeviceOptions;
+use sim::run::Watch;
+use twin::load::Understood;
+use twin::{Above, Load, Recording, Seen, Tried};
+
+use super::marks::{Key, WORTH_DECIDING};
+use super::question::{self, Extent, Question};
+use super::sitting::Sitting;
+use crate::worlds::Which;
+use experiment::comparison::regime;
+use experiment::pool::Crew;
+
+/// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
+const SETTLES: Nanos = Nanos::from_millis(2000);
+
+/// What is asked of the twin.
+#[derive(Clone, Debug)]
+pub struct Ceiling {
+    /// The first seed; the others follow it.
+    pub seed: u64,
+    /// How many.
+    pub seeds: u32,
+    /// The world to draw from.
+    pub world: Which,
+    /// Fewer and shorter loads.
+    pub is_quick: bool,
+    /// The device is fitted to what was seen, in place of its true model.
+    pub fits_device: bool,
+    /// What the twin ranks, as for an exam; what is found in force is with them.
+    pub candidates: Vec<String>,
+}
+
+impl Ceiling {
+    /// Asks the twin, and runs everything.
+    ///
+    /// # Errors
+    /// A run fails, or the work was interrupted.
+    pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
+        let extent = Extent::new(self.is_quick, Vec::new());
+        let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
+        let candidates = regime::with_found(regime::candidates(&self.candidates)?)?;
+        let loads = crew.map("asking the twin, loads:", &questions, |(_, question)| {
+            Asked::new(question, &candidates, crew)?.rankings(self.fits_device, crew)
+        })?;
+        Ok(Report {
+            schema: SCHEMA,
+            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command(),
+            setup: self.setup(questions.len()),
+            without_twin: loads.iter().flatten().filter_map(|one| one.as_ref().err().cloned()).collect(),
+            loads: loads.into_iter().flatten().flatten().collect(),
+        })
+    }
+
+    fn command(&self) -> String {
+        let mut text = format!("seekwise lab twin --seed {} --seeds {}", self.seed, self.seeds);
+        for flag in [self.world.flag(), self.is_quick.then_some("--quick"), self.fits_device.then_some("--fit-device")]
+            .into_iter()
+            .flatten()
+        {
+            text += &format!(" {flag}");
+        }
+        for candidates in &self.candidates {
+            text += &format!(" --candidates \"{candidates}\"");
+        }
+        text
+    }
+
+    fn setup(&self, questions: usize) -> Vec<(String, String)> {
+        let last = self.seed + u64::from(self.seeds) - 1;
+        let facts = [
+            (
+                "Loads",
+                format!(
+                    "{questions}, drawn from seeds {} to {last}, each on a device of the world {}.",
+                    self.seed,
+                    self.world.about()
+                ),
+            ),
+            (
+                "Twin",
+                format!(
+                    "It sees each load under {} and replays it under every candidate on {}. Real runs and trials are judged after \
+                     their first {} s.",
+                    regime::FOUND,
+                    if self.fits_device { "a device fitted to what was seen" } else { "the true model of the device" },
+                    SETTLES.as_secs_f64()
+                ),
+            ),
+            (
+                "Pairs",
+                format!(
+                    "Of candidates that really differ by more than {}%: by what requests got, and by merit, which goes by what processes \
+                     got and ranks settings that starve a stream behind all others.",
+                    100.0 * WORTH_DECIDING
+                ),
+            ),
+        ];
+        facts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+}
+
+/// A load that was run under every candidate.
+struct Asked<'a> {
+    question: &'a Question,
+    candidates: &'a [Setting],
+    /// By candidate.
+    sittings: BTreeMap<String, Sitting>,
+    /// What the twin sees.
+    recording: Recording,
+    preference: Preference,
+}
+
+impl<'a> Asked<'a> {
+    fn new(question: &'a Question, candidates: &'a [Setting], crew: Crew) -> anyhow::Result<Asked<'a>> {
+        let mut recording = Recording::new();
+        let mut sittings = BTreeMap::new();
+        for setting in candidates {
+            let name = setting.to_string();
+            let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
+            let keep = (name == regime::FOUND).then_some(&mut recording);
+            sittings.insert(name, Sitting::of(question, setting, fixed, false, keep, crew.monitor)?);
+        }
+        Ok(Asked { question, candidates, sittings, recording, preference: Preference::default() })
+    }
+
+    /// Of each phase of the load; of one without a twin, its name and the reason.
+    fn rankings(&self, fits_device: bool, crew: Crew) -> anyhow::Result<Vec<Result<Ranking, (String, String)>>> {
+        let names: Vec<String> = self.sittings.keys().cloned().collect();
+        let fixed = self.sittings.iter().map(|(name, sitting)| (name.clone(), sitting)).collect();
+        let key = Key::new(self.question, &fixed, &names, regime::FOUND, SETTLES.as_secs_f64(), &self.preference);
+        let Some(key) = key else { return Ok(Vec::new()) };
+        let seen: Vec<Seen> = self.recording.seen().copied().collect();
+        let mut rankings = Vec::new();
+        for (from_s, to_s, merits) in key.phases() {
+            let (from, to) = (Nanos::from_secs_f64(from_s), Nanos::from_secs_f64(to_s));
+            let load = Load::infer(seen.iter().chain(self.recording.flushes()), from, to);
+            if load.requests() > 0 && to - from > SETTLES {
+                let world = &self.question.world;
+                let fitted = fits_device.then(|| {
+                    let asked = seen.iter().chain(self.recording.flushes());
+                    let until: Vec<Seen> = asked.filter(|seen| seen.completed < to).copied().collect();
+                    twin::fit(&until, Some(world.profile.capacity_sectors()))
+                });
+                let tried = match fitted.transpose() {
+                    Ok(None) => self.tried(&load, (from, to), || world.profile.build(world.device), crew)?,
+                    Ok(Some(fitted)) => {
+                        let profile = fitted.profile();
+                        self.tried(&load, (from, to), || profile.build(DeviceOptions::default()), crew)?
+                    }
+                    Err(error) => {
+                        rankings.push(Err((self.name((from_s, to_s)), error.to_string())));
+                        continue;
+                    }
+                };
+                rankings.extend(self.ranking(&tried, merits, (from_s, to_s), &load).map(Ok));
+            }
+        }
+        Ok(rankings)
+    }
+
+    fn name(&self, (from_s, to_s): (f64, f64)) -> String {
+        let phase = if self.question.phase_ends_s.len() > 1 { format!(", {from_s:.0} to {to_s:.0} s") } else { String::new() };
+        format!("{}{phase}", self.question.name)
+    }
+
+    fn tried(
+        &self,
+        load: &Load,
+        (from, to): (Nanos, Nanos),
+        device: impl Fn() -> Box<dyn Device>,
+        crew: Crew,
+    ) -> anyhow::Result<BTreeMap<String, Tried>> {
+        let above = Above::infer(self.recording.calls(), self.recording.seen().chain(self.recording.flushes()), from + SETTLES, to);
+        let watch = Watch { stop: Some(crew.monitor.stop()), ..Watch::default() };
+        let world = &self.question.world;
+        let extent = twin::trial::Extent { settles: SETTLES, lasts: load.span() - SETTLES, requests: u64::MAX };
+        let one = |setting: &Setting| {
+            let queue = Queue::new(world.scheduler(setting), device(), world.host.queue());
+            let tried = Tried::of(load, (queue, None), extent, above.as_ref(), &watch, &mut |_| ());
+            crew.monitor.check()?;
+            Ok((setting.to_string(), tried?))
+        };
+        self.candidates.iter().map(one).collect()
+    }
+
+    fn ranking(
+        &self,
+        tried: &BTreeMap<String, Tried>,
+        merits: &BTreeMap<String, f64>,
+        (from_s, to_s): (f64, f64),
+        load: &Load,
+    ) -> Option<Ranking> {
+        let standard = (&self.sittings.get(regime::FOUND)?.tails, &tried.get(regime::FOUND)?.tails);
+        let score = |served: Option<Served>| served.map_or(f64::NEG_INFINITY, |served| served.score(&self.preference));
+        let with_starving = tried.values().map(|one| (score(one.calls), merit::starves(&one.tails, standard.1)));
+        let promised: Vec<f64> = merit::ranked(with_starving);
+        let (mut by_requests, mut by_merit, mut settings) = (Vec::new(), Vec::new(), Vec::new());
+        for ((name, tried), promised) in tried.iter().zip(promised) {
+            let sitting = self.sittings.get(name)?;
+            let after_s = from_s + SETTLES.as_secs_f64();
+            let (measured, requests) = (sitting.served(after_s, to_s), sitting.requests(after_s, to_s));
+            by_requests.push((score(requests), score(tried.served)));
+            by_merit.push((*merits.get(name)?, promised));
+            settings.push(Promise {
+                setting: name.clone(),
+                requests_measured: outcome(requests),
+                requests_promised: outcome(tried.served),
+                measured: outcome(measured),
+                promised: outcome(tried.calls),
+                p99_by_bound_measured: finite(&sitting.tails, standard.0),
+                p99_by_bound_promised: finite(&tried.tails, standard.1),
+            });
+        }
+        Some(Ranking {
+            load: self.name((from_s, to_s)),
+            requests: load.requests() as u64,
+            streams: load.streams().map(|stream| understood(&stream)).collect(),
+            by_requests: pairs(&by_requests),
+            by_merit: pairs(&by_merit),
+            regret_percent: 100.0 * regret(&by_merit),
+            settings,
+        })
+    }
+}
+
+fn understood(stream: &Understood) -> Stream {
+    Stream {
+        stream: stream.stream,
+        pace: stream.pace.name(),
+        requests: stream.requests as u64,
+        in_flight: stream.in_flight,
+        thought_ms: stream.thought.map(Nanos::as_millis_f64),
+    }
+}
+
+/// A stream that was never served is as far beyond its bound as JSON can say.
+fn finite(tails: &Tails, standard: &Tails) -> f64 {
+    merit::worst_by_bound(tails, standard).min(f64::MAX)
+}
+
+fn outcome(served: Option<Served>) -> Outcome {
+    let of = |get: fn(&Served) -> f32| served.as_ref().map_or(0.0, |served| f64::from(get(served)));
+    Outcome {
+        mb_s: of(|served| served.throughput) / 1e6,
+        response_ms: 1e3 * of(|served| served.response_s),
+        fairness: of(|served| served.fairness),
+    }
+}
+
+/// Of scores, measured and promised: the pairs whose measured ones differ by more than 5%.
+fn pairs(scores: &[(f64, f64)]) -> Pairs {
+    let worth = -(1.0 - WORTH_DECIDING).ln();
+    let all = scores.iter().enumerate().flat_map(|(number, a)| scores[..number].iter().map(move |b| (a, b)));
+    let differ = all.filter(|(a, b)| (a.0 - b.0).abs() > worth);
+    differ.fold(Pairs::default(), |sum, (a, b)| Pairs {
+        differ: sum.differ + 1,
+        alike: sum.alike + u64::from((a.0 > b.0) == (a.1 > b.1) && a.1 != b.1),
+    })
+}
+
+/// How far the setting that promises most is below the best.
+fn regret(scores: &[(f64, f64)]) -> f64 {
+    let best = scores.iter().map(|(measured, _)| *measured).fold(f64::NEG_INFINITY, f64::max);
+    let chosen = scores.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    chosen.map_or(0.0, |(measured, _)| 1.0 - (measured - best).exp())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_that_hardly_differ_are_not_counted_and_a_tie_is_no_ranking() {
+        let scores = [(1.0, 5.0), (1.01, 4.0), (2.0, 5.0), (3.0, 6.0)];
+        // 1 and 1.01 do not differ; the twin puts 1 and 2 level.
+        assert_eq!(pairs(&scores), Pairs { differ: 5, alike: 4 });
+    }
+
+    #[test]
+    fn the_choice_regrets_what_it_is_below_the_best() {
+        let half = 0.5_f64.ln();
+        assert_eq!(regret(&[(0.0, 1.0), (half, 2.0)]), 0.5);
+        assert_eq!(regret(&[(0.0, 2.0), (half, 1.0)]), 0.0);
+    }
+}

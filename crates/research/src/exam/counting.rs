@@ -1,0 +1,214 @@
+//! How honest promises are that rest on counters alone: beside what real runs gained.
+//!
+//! ```text
+//! question ─▶ run under each setting ─┬▶ counters, second by second ─▶ ensemble ─▶ promised ± error ──┐
+//!                                     └▶ merit ───────────────────────────────────────────▶ gained ───┴▶ within two errors?
+//! ```
+//! Every setting with its defaults is what was found in force once: under some schedulers there is more to gain than under others.
+
+use block::Nanos;
+use control::Setting;
+use control::target::Bounds;
+use observe::Preference;
+use observe::counters::Sample;
+use observe::merit;
+use observe::merit::Tails;
+use report::counting::{Asked, Promised, Report, SCHEMA};
+use sim::run::{Noted, Pilot, Steerable, Watch};
+use twin::Slots;
+use twin::counters::{Counted, Counter, Ensemble, Judges, Known};
+
+use super::question::{self, Extent, Question};
+use crate::worlds::Which;
+use experiment::bench::tails;
+use experiment::comparison::{percent, regime};
+use experiment::pool::Crew;
+use experiment::world::World;
+use progress::monitor::Monitor;
+
+/// How often counters are read.
+const SAMPLED: Nanos = Nanos::from_millis(1_000);
+/// The beginning of a load is no measure of it: all files are opened at once, and every queue and cache is empty.
+const SETTLES: Nanos = Nanos::from_millis(2_000);
+
+/// What is examined.
+#[derive(Clone, Debug)]
+pub struct Counting {
+    /// The first seed; the others follow it.
+    pub seed: u64,
+    /// How many.
+    pub seeds: u32,
+    /// The world to draw from.
+    pub world: Which,
+    /// Fewer and shorter loads.
+    pub is_quick: bool,
+    /// What there is to choose from, as for an exam.
+    pub candidates: Vec<String>,
+}
+
+/// A run under one setting.
+struct Ran {
+    setting: Setting,
+    samples: Vec<Sample>,
+    slots: Slots,
+    tails: Tails,
+    ended: Nanos,
+    bounds: Bounds,
+}
+
+impl Counting {
+    /// Runs everything under every setting, and asks what counters tell.
+    ///
+    /// # Errors
+    /// A run fails, or the work was interrupted.
+    pub fn measure(&self, crew: Crew) -> anyhow::Result<Report> {
+        let extent = Extent::new(self.is_quick, Vec::new());
+        let questions = question::draw_all(self.world.purpose()?, &extent, self.seed, self.seeds, crew)?;
+        let candidates = regime::candidates(&self.candidates)?;
+        let asked = crew.map("asking what counters tell, loads:", &questions, |(_, question)| {
+            let runs =
+                candidates.iter().map(|setting| Ran::of(question, setting, crew.monitor)).collect::<anyhow::Result<Vec<Ran>>>()?;
+            let found = runs.iter().filter(|ran| ran.setting == Setting::of(ran.setting.spec));
+            found
+                .map(|ran| crew.monitor.check().map_err(Into::into).map(|()| ran.asked(question, &runs, &candidates)))
+                .collect::<anyhow::Result<Vec<Asked>>>()
+        })?;
+        Ok(Report {
+            schema: SCHEMA,
+            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command(),
+            world: self.world.about().to_owned(),
+            loads: questions.len() as u64,
+            asked: asked.into_iter().flatten().collect(),
+        })
+    }
+
+    fn command(&self) -> String {
+        let flags = [self.world.flag(), self.is_quick.then_some("--quick")].into_iter().flatten().map(str::to_owned);
+        let candidates = self.candidates.iter().map(|candidates| format!("--candidates \"{candidates}\""));
+        let numbers = [format!("--seed {} --seeds {}", self.seed, self.seeds)];
+        let words: Vec<String> = numbers.into_iter().chain(flags).chain(candidates).collect();
+        format!("seekwise lab counters {}", words.join(" "))
+    }
+}
+
+/// What sysfs would say of a world's device.
+fn known(world: &World, bounds: Bounds) -> Known {
+    let device = world.profile.build(world.device);
+    Known {
+        bounds,
+        rotational: Some(world.profile.device().rotational()),
+        depth: u32::try_from(device.queue_depth()).ok(),
+        write_cache: Some(device.has_write_cache()),
+    }
+}
+
+impl Ran {
+    fn of(question: &Question, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Ran> {
+        let world = &question.world;
+        let queue = world.queue(world.scheduler(setting));
+        let mut recorder = Recorder::default();
+        let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
+        let ran = question.load.run(queue, &watch, Some(&mut recorder));
+        monitor.check()?;
+        let measure = ran?.measure;
+        let ended = measure.last_completion;
+        recorder.slots.until(ended);
+        let Recorder { samples, slots, bounds, .. } = recorder;
+        let bounds = Bounds {
+            capacity_sectors: world.profile.capacity_sectors(),
+            ..bounds.unwrap_or(Bounds {
+                capacity_sectors: 0,
+                limits: world.host.queue().limits(),
+                nr_requests: world.host.queue().nr_requests,
+                read_ahead_kib: None,
+            })
+        };
+        Ok(Ran { setting: setting.clone(), samples, slots, tails: tails(measure.streams.iter()), ended, bounds })
+    }
+
+    /// What counters say where this was in force, and what is true.
+    fn asked(&self, question: &Question, runs: &[Ran], candidates: &[Setting]) -> Asked {
+        let preference = Preference::default();
+        let mut asked = Asked { load: question.name.clone(), in_force: self.setting.to_string(), ..Asked::default() };
+        let from = self.samples.partition_point(|sample| sample.at < SETTLES);
+        let counted = match Counted::of(&self.samples[from..]) {
+            Ok(counted) => counted,
+            Err(error) => return Asked { unanswered: Some(error.to_string()), ..asked },
+        };
+        let known = known(&question.world, self.bounds);
+        let mut ensemble = Ensemble::new(&counted, &known, &self.setting, 1);
+        while !ensemble.is_done() {
+            ensemble.round();
+        }
+        let judges = Judges { counted: &counted, known: &known, in_force: &self.setting, candidates, preference };
+        let judgement = match judges.judge(&ensemble) {
+            Ok(judgement) => judgement,
+            Err(error) => return Asked { unanswered: Some(error.to_string()), ..asked },
+        };
+        asked.requests = judgement.requests;
+        asked.facts = judgement.facts.clone();
+        asked.advised = judgement.sure(&self.setting).map(|promise| promise.setting.to_string());
+        for promise in judgement.promises.iter().filter(|promise| promise.setting != self.setting) {
+            let Some(ran) = runs.iter().find(|ran| ran.setting == promise.setting) else { continue };
+            let gain = |of: fn(&Ran) -> Option<observe::served::Served>| {
+                let score = |ran| Some(of(ran)?.score(&preference));
+                Some(score(ran)? - score(self)?).filter(|gain| gain.is_finite())
+            };
+            let (Some(of_requests), Some(of_processes)) = (gain(Ran::requests), gain(Ran::served)) else { continue };
+            asked.promised.push(Promised {
+                setting: promise.setting.to_string(),
+                gain: promise.gain,
+                error: promise.error,
+                starves: promise.starves(),
+                of_requests,
+                of_processes,
+                starved: merit::starves(&ran.tails, &self.tails),
+                gained_percent: percent(of_requests),
+            });
+        }
+        asked
+    }
+
+    fn requests(&self) -> Option<observe::served::Served> {
+        self.slots.requests(SETTLES.as_secs_f64(), self.ended.as_secs_f64())
+    }
+
+    fn served(&self) -> Option<observe::served::Served> {
+        self.slots.served(SETTLES.as_secs_f64(), self.ended.as_secs_f64())
+    }
+}
+
+/// Counts as the kernel does.
+struct Recorder {
+    counter: Counter,
+    samples: Vec<Sample>,
+    slots: Slots,
+    bounds: Option<Bounds>,
+    next: Nanos,
+}
+
+impl Default for Recorder {
+    fn default() -> Recorder {
+        Recorder { counter: Counter::new(u32::MAX), samples: Vec::new(), slots: Slots::new(), bounds: None, next: SAMPLED }
+    }
+}
+
+impl Pilot for Recorder {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        let limits = plant.limits();
+        self.counter = Counter::new(limits.max_sectors);
+        self.bounds = Some(Bounds { capacity_sectors: 0, limits, nr_requests: plant.nr_requests(), read_ahead_kib: None });
+    }
+
+    fn events(&mut self, noted: &[Noted]) {
+        for event in noted.iter().map(twin::event) {
+            while event.at() >= self.next {
+                self.samples.push(self.counter.sample(self.next));
+                self.next += SAMPLED;
+            }
+            self.counter.event(&event);
+            self.slots.event(&event);
+        }
+    }
+}

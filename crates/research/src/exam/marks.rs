@@ -1,0 +1,201 @@
+//! Marks of a run: against every candidate by itself, and against the default.
+//!
+//! *Correct.* In each phase of a load, every setting by itself has a [merit](observe::merit). A decision is correct while its setting
+//! ranks within two percent of the best one of the phase. The mark is the share of time with a correct setting in force.
+//!
+//! *Regret.* How far the whole run, including the cost of trials and switches, is below the best candidate by itself.
+
+use std::collections::BTreeMap;
+
+use observe::Preference;
+use observe::merit;
+use observe::merit::{TOLERANCE, Tails};
+
+use super::question::Question;
+use super::sitting::Sitting;
+
+/// A phase in which the best and the worst setting differ by more than this is worth deciding.
+pub const WORTH_DECIDING: f64 = 0.05;
+
+/// The results of the runs of a question under fixed settings.
+pub struct Key {
+    /// By phase, from and to in seconds, and the settings with their scores by which they are ranked.
+    phases: Vec<KeyPhase>,
+    /// The best of the candidates over the whole load.
+    best: Option<f64>,
+    /// The score of each fixed setting over the whole load, and whether it starves.
+    whole: Vec<(f64, bool)>,
+    /// The score of the default, and what streams waited under it.
+    default: Option<f64>,
+    tails: Tails,
+    end_s: f64,
+}
+
+struct KeyPhase {
+    from_s: f64,
+    to_s: f64,
+    ranked: BTreeMap<String, f64>,
+    best: f64,
+    is_worth_deciding: bool,
+}
+
+/// The marks of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Marks {
+    /// Seconds that are judged, and those of them in which what was in force was correct.
+    pub judged_s: f64,
+    /// See `judged_s`.
+    pub correct_s: f64,
+    /// The same in phases that are worth deciding.
+    pub deciding_s: f64,
+    /// See `deciding_s`.
+    pub deciding_correct_s: f64,
+    /// How far below the best candidate by itself, as a share; negative if better.
+    pub regret: Option<f64>,
+    /// How far above the default.
+    pub over_default: Option<f64>,
+    /// How often something was changed.
+    pub changes: usize,
+    /// Of each phase worth deciding, how long it took until what was in force was correct and stayed so; `None`: it never was.
+    pub decided_s: Vec<Option<f64>>,
+    /// The largest p99 response time of a stream by that under the default.
+    pub worst_p99_ratio: Option<f64>,
+    /// A stream waited longer than it may.
+    pub starves: bool,
+    /// Processor time of scheduler and controller for each request, in nanoseconds.
+    pub cpu_ns: Option<f64>,
+}
+
+impl Key {
+    /// From the runs under each of the fixed settings, by their texts; `candidates` are the ones that controllers may choose, and
+    /// `default` what they find. The first `settles_s` seconds of each phase are not judged.
+    pub fn new(
+        question: &Question,
+        fixed: &BTreeMap<String, &Sitting>,
+        candidates: &[String],
+        default: &str,
+        settles_s: f64,
+        preference: &Preference,
+    ) -> Option<Key> {
+        let standard = fixed.get(default)?;
+        let end_s = fixed.values().map(|sitting| sitting.ended_s).fold(0.0, f64::max);
+        let scores = |from_s: f64, to_s: f64, phase: Option<usize>| -> Vec<(f64, bool)> {
+            let standard = of_phase(question, &standard.tails, phase);
+            let score = |sitting: &&Sitting| {
+                let served = sitting.served(from_s, to_s);
+                let score = served.map_or(f64::NEG_INFINITY, |served| served.score(preference));
+                (score, merit::starves(&of_phase(question, &sitting.tails, phase), &standard))
+            };
+            fixed.values().map(score).collect()
+        };
+        let named = |scores: &[(f64, bool)]| -> BTreeMap<String, f64> {
+            fixed.keys().cloned().zip(merit::ranked(scores.iter().copied())).collect()
+        };
+        let of_candidates = |ranked: &BTreeMap<String, f64>| {
+            candidates.iter().filter_map(|name| ranked.get(name).copied()).filter(|score| score.is_finite()).collect::<Vec<_>>()
+        };
+        let highest = |scores: &[f64]| scores.iter().copied().reduce(f64::max);
+        let mut phases = Vec::new();
+        let mut from_s = 0.0;
+        for (number, &to_s) in question.phase_ends_s.iter().enumerate() {
+            let to_s = to_s.min(end_s);
+            let ranked = named(&scores(from_s + settles_s, to_s, (question.phase_ends_s.len() > 1).then_some(number)));
+            let chosen_from = of_candidates(&ranked);
+            if let Some(best) = highest(&chosen_from) {
+                let worst = chosen_from.iter().copied().fold(best, f64::min);
+                let is_worth_deciding = worst < best + (1.0 - WORTH_DECIDING).ln();
+                phases.push(KeyPhase { from_s, to_s, ranked, best, is_worth_deciding });
+            }
+            from_s = to_s;
+        }
+        let whole = scores(0.0, end_s, None);
+        let ranked = named(&whole);
+        Some(Key {
+            phases,
+            best: highest(&of_candidates(&ranked)),
+            whole,
+            default: ranked.get(default).copied().filter(|score| score.is_finite()),
+            tails: standard.tails.clone(),
+            end_s,
+        })
+    }
+
+    /// Each phase: from and to in seconds, and the settings with their scores by which they are ranked.
+    pub fn phases(&self) -> impl Iterator<Item = (f64, f64, &BTreeMap<String, f64>)> {
+        self.phases.iter().map(|phase| (phase.from_s, phase.to_s, &phase.ranked))
+    }
+
+    /// Marks a run.
+    pub fn mark(&self, sitting: &Sitting, preference: &Preference) -> Marks {
+        let mut marks = Marks {
+            judged_s: 0.0,
+            correct_s: 0.0,
+            deciding_s: 0.0,
+            deciding_correct_s: 0.0,
+            regret: None,
+            over_default: None,
+            changes: sitting.changes(),
+            decided_s: Vec::new(),
+            worst_p99_ratio: worst_ratio(&sitting.tails, &self.tails),
+            starves: merit::starves(&sitting.tails, &self.tails),
+            cpu_ns: sitting.cpu_ns,
+        };
+        for phase in &self.phases {
+            phase.mark(sitting, &mut marks);
+        }
+        let score = sitting.served(0.0, self.end_s).map(|served| served.score(preference)).filter(|score| score.is_finite());
+        // Ranked among the fixed settings: one that starves is behind all that do not.
+        let rank = |score| merit::ranked(self.whole.iter().copied().chain([(score, marks.starves)])).pop();
+        let score = score.and_then(rank);
+        marks.regret = score.zip(self.best).map(|(score, best)| 1.0 - (score - best).exp());
+        marks.over_default = score.zip(self.default).map(|(score, default)| (score - default).exp_m1());
+        marks
+    }
+}
+
+impl KeyPhase {
+    fn is_correct(&self, setting: &str) -> bool {
+        self.ranked.get(setting).is_some_and(|score| *score >= self.best + (1.0 - TOLERANCE).ln())
+    }
+
+    fn mark(&self, sitting: &Sitting, marks: &mut Marks) {
+        let length_s = self.to_s - self.from_s;
+        // What was correct since when, as long as it still is.
+        let (mut correct_s, mut since) = (0.0, None);
+        for (from, to, setting) in sitting.pieces(self.from_s, self.to_s) {
+            if self.is_correct(setting) {
+                correct_s += to - from;
+                since = since.or(Some(from - self.from_s));
+            } else {
+                since = None;
+            }
+        }
+        marks.judged_s += length_s;
+        marks.correct_s += correct_s;
+        if self.is_worth_deciding {
+            marks.deciding_s += length_s;
+            marks.deciding_correct_s += correct_s;
+            marks.decided_s.push(since);
+        }
+    }
+}
+
+/// The streams of one phase, or of all.
+fn of_phase(question: &Question, tails: &Tails, phase: Option<usize>) -> Tails {
+    let is_in = |stream: &block::StreamId| match (phase, question.phase_of.get(stream)) {
+        (Some(phase), Some(of)) => *of == phase,
+        _ => true,
+    };
+    tails.iter().filter(|(stream, _)| is_in(stream)).map(|(stream, tail)| (*stream, *tail)).collect()
+}
+
+/// A p99 response time below this is as good as none: the ratio of two that memory served says nothing.
+const LEAST_P99_S: f64 = 1e-3;
+
+/// Of the streams that are judged, the largest p99 by that under the default.
+fn worst_ratio(tails: &Tails, default: &Tails) -> Option<f64> {
+    let judged = default.iter().filter(|(_, tail)| tail.requests >= merit::LEAST_REQUESTS);
+    let ratios =
+        judged.filter_map(|(stream, default)| Some(tails.get(stream)?.p99_s.max(LEAST_P99_S) / default.p99_s.max(LEAST_P99_S)));
+    ratios.reduce(f64::max)
+}

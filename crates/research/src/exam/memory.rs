@@ -1,0 +1,244 @@
+//! The exam of memory: what a knowledge base (`--kb`) does to a controller.
+//!
+//! ```text
+//! first draw ──▶ controller ──────────▶ base of its first run ───┐
+//!             └▶ every candidate ─────▶ base of all schedulers ──┤
+//! other loads ─▶ both ────────────────▶ base of other loads ─────┤
+//!                                                                ▼
+//! second draw ─▶ controller, once without a base and once with each of them
+//! ```
+//! A base is written and read as `--kb` does it. The second draw is the same job file with another seed: other places, other times. What
+//! a base gains is the difference between two runs of that same draw, with and without it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context;
+use control::controller::{Brief, Chosen, Fixed};
+use control::experience::WINDOW;
+use control::{Controller, Setting};
+use observe::merit;
+use observe::merit::TOLERANCE;
+use report::exam::{BaseMarks, BaseStanding, Memory};
+
+use super::question::{Extent, Question};
+use super::sitting::Sitting;
+use super::statistics::weighted_mean;
+use crate::worlds::Purpose;
+use experiment::comparison::{Lived, Remembered, regime, source};
+use experiment::pool::Crew;
+
+/// Other loads of a base.
+const OTHERS: usize = 3;
+/// What is in force so many seconds after the beginning is what a run began with: it takes a window of a second to see the load.
+const BEGINS_S: f64 = 2.0;
+/// What was in force for fewer seconds of the first run was hardly seen.
+const SEEN_S: f64 = 2.0;
+
+/// The seed of the second draw is another one than any that questions are drawn from.
+const AGAIN: u64 = 1 << 62;
+
+/// A base, by what filled it.
+const BASES: [&str; 3] = ["its first run", "every scheduler", "other loads"];
+
+/// For the setup.
+pub const ABOUT: &str = "Each load is run a second time with other draws (a trace: the same again), without a knowledge base and with one: of \
+    its first run, of a run under every scheduler, of 3 other families' loads on the device under the controller and every scheduler. \
+    As good: at most 2% worse by merit, without the base by the same draw, as the first by what each is above the default on its own draw. \
+    Begins with the best: 2 s after the beginning, what served the load best in the runs that filled the base is in force, or what \
+    served it within 2% of that; a setting that starves by itself does not count.";
+
+/// Examines the memory of this controller on every question.
+///
+/// # Errors
+/// A run fails, a base cannot be written or read, or the work was interrupted.
+pub fn examine(
+    chosen: &Chosen,
+    questions: &[(u64, Question)],
+    purpose: &Purpose,
+    extent: &Extent,
+    brief: &Brief,
+    seed: u64,
+    crew: Crew,
+) -> anyhow::Result<Memory> {
+    let marks = crew.map("examining memory, questions:", questions, |(seed, question)| {
+        let subject = Subject { chosen, brief: Brief { seed: *seed, ..brief.clone() }, crew };
+        let others = question.others(purpose, extent, *seed, OTHERS)?;
+        subject.examine(*seed, question, &others).with_context(|| format!("{}, memory", question.name))
+    })?;
+    let questions: Vec<BaseMarks> = marks.into_iter().flatten().collect();
+    let standing = |base: &&str| standing(base, questions.iter().filter(|marks| marks.base == *base).collect(), seed);
+    Ok(Memory::new(chosen.label(), BASES.iter().map(standing).collect(), questions))
+}
+
+fn standing(base: &str, marks: Vec<&BaseMarks>, seed: u64) -> BaseStanding {
+    let share = |of: &dyn Fn(&BaseMarks) -> Option<bool>| {
+        let known: Vec<bool> = marks.iter().filter_map(|marks| of(marks)).collect();
+        let yes = known.iter().filter(|is| **is).count();
+        (!known.is_empty()).then(|| 100.0 * yes as f64 / known.len() as f64)
+    };
+    let is_as_good = |gain: Option<f64>| gain.map(|gain| gain >= -100.0 * TOLERANCE);
+    let gains: Vec<(f64, f64)> = marks.iter().filter_map(|marks| Some((marks.gain_percent?, 1.0))).collect();
+    let worst = marks.iter().filter(|marks| marks.gain_percent.is_some()).min_by(|a, b| {
+        let gain = |marks: &BaseMarks| marks.gain_percent.unwrap_or(f64::INFINITY);
+        gain(a).total_cmp(&gain(b))
+    });
+    BaseStanding {
+        base: base.to_owned(),
+        questions: marks.len() as u64,
+        as_good_percent: share(&|marks| is_as_good(marks.gain_percent)),
+        as_good_as_first_percent: share(&|marks| is_as_good(marks.over_first_percent)),
+        begins_with_best_percent: share(&|marks| marks.begins_with_best),
+        gain_mean_percent: weighted_mean(&gains, seed),
+        worse: marks.iter().filter(|marks| is_as_good(marks.gain_percent) == Some(false)).count() as u64,
+        worst_percent: worst.and_then(|marks| marks.gain_percent),
+        worst_question: worst.map_or(String::new(), |marks| marks.question.clone()),
+    }
+}
+
+/// Whose memory is examined.
+struct Subject<'a> {
+    chosen: &'a Chosen,
+    /// What it is told when it has no base.
+    brief: Brief,
+    crew: Crew<'a>,
+}
+
+/// Scores by setting.
+type Scores = BTreeMap<String, f64>;
+
+impl Subject<'_> {
+    fn examine(&self, seed: u64, question: &Question, others: &[Question]) -> anyhow::Result<Vec<BaseMarks>> {
+        let folder = tempfile::tempdir().context("there is no place for a knowledge base")?;
+        let bases = BASES.map(|base| folder.path().join(base));
+        let first = self.run(question, &self.brief, Some(&bases[0]))?;
+        let alone = self.every_candidate(question, &bases[1])?;
+        for other in others {
+            self.run(other, &self.brief, Some(&bases[2]))?;
+            self.every_candidate(other, &bases[2])?;
+        }
+        let again = question.drawn_again(seed ^ AGAIN)?;
+        let second = again.as_ref().unwrap_or(question);
+        let (first_default, default) = (self.default(question)?, self.default(second)?);
+        let without = self.run(second, &self.brief, None)?;
+        let begins = question.phase_ends_s.first().copied().unwrap_or(f64::INFINITY);
+        let mut in_turn = self.in_turn(&first, begins);
+        in_turn.retain(|setting, _| !alone.get(setting).is_some_and(|alone| merit::starves(&alone.tails, &first_default.tails)));
+        let served_before = [Some(in_turn), Some(self.ranked(&alone, &first_default, begins)), None];
+        let over_default = |sitting: &Sitting, default: &Sitting| self.gain(sitting, default, default);
+        let mark = |(number, path): (usize, &PathBuf)| {
+            let (brief, cases) = self.with_base(path, second)?;
+            let sitting = self.run(second, &brief, None)?;
+            let begins_with = sitting.setting_at(BEGINS_S).to_owned();
+            let over_first = over_default(&sitting, &default).zip(over_default(&first, &first_default));
+            Ok(BaseMarks {
+                seed,
+                question: question.name.clone(),
+                base: BASES[number].to_owned(),
+                cases,
+                served_best: served_before[number].as_ref().and_then(best),
+                begins_with_best: served_before[number].as_ref().and_then(|scores| is_best(scores, &begins_with)),
+                begins_with,
+                gain_percent: self.gain(&sitting, &without, &default).map(percent),
+                over_first_percent: over_first.map(|(second, first)| percent(second - first)),
+            })
+        };
+        bases.iter().enumerate().map(mark).collect()
+    }
+
+    /// The controller's run. What it lived through goes into the base, if there is one.
+    fn run(&self, question: &Question, brief: &Brief, base: Option<&Path>) -> anyhow::Result<Sitting> {
+        let found = regime::scheduler(regime::FOUND)?;
+        self.kept(question, &found, self.chosen.build(brief), self.chosen.label(), base)
+    }
+
+    fn default(&self, question: &Question) -> anyhow::Result<Sitting> {
+        self.fixed(question, &regime::scheduler(regime::FOUND)?, None)
+    }
+
+    fn fixed(&self, question: &Question, setting: &Setting, base: Option<&Path>) -> anyhow::Result<Sitting> {
+        let controller = Box::new(Fixed::new(setting.clone(), WINDOW));
+        self.kept(question, setting, controller, setting.scheduler(), base)
+    }
+
+    fn every_candidate(&self, question: &Question, base: &Path) -> anyhow::Result<BTreeMap<String, Sitting>> {
+        let one = |setting: &Setting| Ok((setting.to_string(), self.fixed(question, setting, Some(base))?));
+        self.brief.candidates.iter().map(one).collect()
+    }
+
+    fn kept(
+        &self,
+        question: &Question,
+        begins_with: &Setting,
+        controller: Box<dyn Controller>,
+        under: String,
+        base: Option<&Path>,
+    ) -> anyhow::Result<Sitting> {
+        let (sitting, steered) = Sitting::steered(question, begins_with, controller, false, None, self.crew.monitor)?;
+        if let Some(base) = base {
+            let source = &source(&*question.load, &question.world);
+            let (seed, preference) = (self.brief.seed, &self.brief.preference);
+            let lived = Lived { source, seed, under, preference, steered: &steered };
+            lived.write(base).map_err(|reason| anyhow::anyhow!("the knowledge base cannot be written: {reason}"))?;
+        }
+        Ok(sitting)
+    }
+
+    /// What it is told with this base, and how many cases of the device are in it.
+    fn with_base(&self, base: &Path, question: &Question) -> anyhow::Result<(Brief, u64)> {
+        let remembered = Remembered::open(base, self.crew.monitor)?;
+        let lived = remembered.experience().context("the knowledge base cannot be read")?;
+        let device = question.world.device();
+        let cases = lived.cases.iter().filter(|case| case.device == device).count() as u64;
+        Ok((Brief { experience: Arc::new(self.brief.experience.and(lived)), ..self.brief.clone() }, cases))
+    }
+
+    /// By how much the whole run is better than another of the same draw. One that starves a stream is at most as good as the default.
+    fn gain(&self, sitting: &Sitting, than: &Sitting, default: &Sitting) -> Option<f64> {
+        let score = |sitting: &Sitting| {
+            let score = sitting.served(0.0, f64::INFINITY)?.score(&self.brief.preference);
+            Some((score, merit::starves(&sitting.tails, &default.tails)))
+        };
+        let ranked = merit::ranked([score(default)?, score(than)?, score(sitting)?]);
+        Some(ranked[2] - ranked[1]).filter(|gain| gain.is_finite())
+    }
+
+    /// How each setting served as long as it was in force, until then. Whether it starves shows only in a run of its own.
+    fn in_turn(&self, sitting: &Sitting, until_s: f64) -> Scores {
+        let mut sums: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
+        for (from, to, setting) in sitting.pieces(WINDOW.as_secs_f64(), until_s.min(sitting.ended_s)) {
+            if let Some(served) = sitting.served(from, to) {
+                let sum = sums.entry(setting).or_default();
+                *sum = (sum.0 + (to - from) * served.score(&self.brief.preference), sum.1 + to - from);
+            }
+        }
+        let seen = sums.into_iter().filter(|(_, (_, seconds))| *seconds >= SEEN_S);
+        seen.map(|(setting, (sum, seconds))| (setting.to_owned(), sum / seconds)).collect()
+    }
+
+    /// How each setting served by itself, until then.
+    fn ranked(&self, alone: &BTreeMap<String, Sitting>, default: &Sitting, until_s: f64) -> Scores {
+        let score = |sitting: &Sitting| {
+            let served = sitting.served(0.0, until_s);
+            let score = served.map_or(f64::NEG_INFINITY, |served| served.score(&self.brief.preference));
+            (score, merit::starves(&sitting.tails, &default.tails))
+        };
+        alone.keys().cloned().zip(merit::ranked(alone.values().map(score))).collect()
+    }
+}
+
+/// The setting with the highest score.
+fn best(scores: &Scores) -> Option<String> {
+    scores.iter().max_by(|a, b| a.1.total_cmp(b.1)).map(|(setting, _)| setting.clone())
+}
+
+/// Whether this setting served best, or as well; `None` if only one was seen.
+fn is_best(scores: &Scores, setting: &str) -> Option<bool> {
+    let best = scores.values().copied().reduce(f64::max)?;
+    Some(scores.get(setting).is_some_and(|score| *score >= best - TOLERANCE))
+}
+
+fn percent(gain: f64) -> f64 {
+    100.0 * gain.exp_m1()
+}

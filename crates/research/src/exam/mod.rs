@@ -1,0 +1,378 @@
+//! The exam: controllers on loads and devices that nothing was trained or tuned on, beside every constant policy.
+//!
+//! ```text
+//! seed ─▶ questions (a load on a device of the reported world)
+//!           ├─▶ every candidate by itself ─▶ key: correct settings in each phase, the best result
+//!           └─▶ every controller ──────────▶ marks against the key
+//! marks of all seeds ─▶ standings with intervals ─▶ better than the best constant policy, or not
+//! ```
+//! With a knowledge base every question is asked once more, if that is wanted: see [`memory`].
+
+pub mod ceiling;
+pub mod counting;
+mod cross_validation;
+mod marks;
+mod memory;
+mod question;
+mod sitting;
+mod statistics;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use control::Setting;
+use control::controller::{Brief, Chosen, Fixed};
+use control::experience::WINDOW;
+use observe::Preference;
+use observe::merit::TOLERANCE;
+use report::exam::{Interval, QuestionMarks, Report, SCHEMA, Standing, Verdict};
+
+pub use marks::WORTH_DECIDING;
+
+use crate::worlds::{Which, worlds};
+use experiment::comparison::regime;
+use experiment::experience;
+use experiment::pool::Crew;
+use marks::{Key, Marks};
+use question::{Extent, Question};
+use sitting::Sitting;
+use statistics::{median, weighted_mean};
+
+/// The default controllers: the paper's schemes, and ours.
+const CONTROLLERS: &[&str] = &["round-robin", "feedback", "two-layer", "seekwise"];
+
+/// An exam to be held.
+#[derive(Clone, Debug)]
+pub struct Exam {
+    /// The first seed; the others follow it.
+    pub seed: u64,
+    /// How many.
+    pub seeds: u32,
+    /// Controllers, as `--controller` names them; empty for the usual ones.
+    pub controllers: Vec<String>,
+    /// What they choose among, as `--candidates` says it.
+    pub candidates: Vec<String>,
+    /// What merit is judged by.
+    pub preference: Preference,
+    /// Traces to replay as well.
+    pub traces: Vec<PathBuf>,
+    /// What controllers learn from; `None` is what comes with the program.
+    pub experience: Option<PathBuf>,
+    /// The world to draw from.
+    pub world: Which,
+    /// Fewer and shorter loads.
+    pub is_quick: bool,
+    /// Whether processor time is measured, the one figure that differs from run to run.
+    pub measures_cpu: bool,
+    /// Whether it is examined, too, what a knowledge base does to the controller `seekwise`.
+    pub examines_memory: bool,
+}
+
+/// A setting that stays in force, or a controller.
+enum Policy {
+    Always(Setting),
+    Chooses(Chosen),
+}
+
+impl Policy {
+    fn label(&self) -> String {
+        match self {
+            Policy::Always(setting) => setting.to_string(),
+            Policy::Chooses(chosen) => chosen.label(),
+        }
+    }
+}
+
+impl Exam {
+    /// The policies that answer each question: every candidate and the default by themselves, then the controllers.
+    fn policies(&self, candidates: &[Setting]) -> anyhow::Result<Vec<Policy>> {
+        let settings = regime::with_found(candidates.to_vec())?;
+        let mut names: Vec<String> = self.controllers.clone();
+        if names.is_empty() {
+            names = CONTROLLERS.iter().map(|&name| name.to_owned()).collect();
+            let learners = crate::model::ALL.iter().map(|learner| format!("two-layer:learner={}", learner.name()));
+            names.extend(learners.filter(|_| !self.is_quick));
+        }
+        let mut policies: Vec<Policy> = settings.into_iter().map(Policy::Always).collect();
+        for name in names {
+            let chosen = regime::controller(&name, &crate::controller::all().collect::<Vec<_>>())?;
+            // The learner that is the default has been named already.
+            if policies.iter().all(|policy| policy.label() != chosen.label()) {
+                policies.push(Policy::Chooses(chosen));
+            }
+        }
+        Ok(policies)
+    }
+
+    /// Holds it.
+    ///
+    /// # Errors
+    /// Something of the input is wrong, a run fails, or the work was interrupted.
+    pub fn hold(&self, crew: Crew) -> anyhow::Result<Report> {
+        ensure!(self.seeds > 0, "--seeds 0: at least one seed should be drawn");
+        let candidates = regime::candidates(&self.candidates)?;
+        let policies = self.policies(&candidates)?;
+        let remembers = self.examines_memory.then(|| who_remembers(&policies)).transpose()?;
+        let purpose = self.world.purpose()?;
+        let experience = experience::load(self.experience.as_deref())?;
+        let extent = Extent::new(self.is_quick, self.traces.clone());
+        let questions = question::draw_all(purpose, &extent, self.seed, self.seeds, crew)?;
+        let brief = Brief { preference: self.preference, candidates, seed: self.seed, experience: experience.clone() };
+        let runs: Vec<(&(u64, Question), &Policy)> =
+            questions.iter().flat_map(|question| policies.iter().map(move |policy| (question, policy))).collect();
+        let sittings = crew.map("examining, runs:", &runs, |((seed, question), policy)| {
+            let run = run(question, policy, &Brief { seed: *seed, ..brief.clone() }, self.measures_cpu, crew);
+            run.with_context(|| format!("{} under {}", question.name, policy.label()))
+        })?;
+        let marked: Vec<Vec<Marks>> = questions
+            .iter()
+            .zip(sittings.chunks(policies.len()))
+            .filter_map(|((_, question), sittings)| self.marks(question, &policies, &brief.candidates, sittings))
+            .collect();
+        ensure!(marked.len() == questions.len(), "a load sent no request to its device, so it cannot be marked");
+        let standings = self.standings(&policies, &questions, &marked);
+        let memory = remembers.map(|chosen| memory::examine(chosen, &questions, purpose, &extent, &brief, self.seed, crew));
+        Ok(Report {
+            schema: SCHEMA,
+            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command(),
+            setup: self.setup(&policies, questions.len(), &experience),
+            verdicts: verdicts(&standings),
+            standings,
+            questions: questions
+                .iter()
+                .zip(&marked)
+                .flat_map(|((seed, question), marks)| {
+                    policies.iter().zip(marks).map(|(policy, marks)| row(*seed, question, policy, marks))
+                })
+                .collect(),
+            memory: memory.transpose()?,
+            cross_validation: if self.is_quick || self.world != Which::Report {
+                Vec::new()
+            } else {
+                cross_validation::tables(&experience, &brief.candidates, &self.preference, crew)?
+            },
+        })
+    }
+
+    fn marks(&self, question: &Question, policies: &[Policy], candidates: &[Setting], sittings: &[Sitting]) -> Option<Vec<Marks>> {
+        let left_alone = policies.iter().zip(sittings).filter(|(policy, _)| matches!(policy, Policy::Always(_)));
+        let fixed: BTreeMap<String, &Sitting> = left_alone.map(|(policy, sitting)| (policy.label(), sitting)).collect();
+        let candidates: Vec<String> = candidates.iter().map(Setting::to_string).collect();
+        let key = Key::new(question, &fixed, &candidates, regime::FOUND, 0.0, &self.preference)?;
+        Some(sittings.iter().map(|sitting| key.mark(sitting, &self.preference)).collect())
+    }
+
+    fn standings(&self, policies: &[Policy], questions: &[(u64, Question)], marked: &[Vec<Marks>]) -> Vec<Standing> {
+        policies
+            .iter()
+            .enumerate()
+            .map(|(number, policy)| {
+                let all: Vec<&Marks> = marked.iter().map(|marks| &marks[number]).collect();
+                self.standing(policy, questions, &all)
+            })
+            .collect()
+    }
+
+    fn standing(&self, policy: &Policy, questions: &[(u64, Question)], all: &[&Marks]) -> Standing {
+        let percent = |values: Vec<(f64, f64)>| weighted_mean(&values, self.seed);
+        // Every question counts the same, however long it takes.
+        let share = |part: f64, whole: f64| if whole > 0.0 { (100.0 * part / whole, 1.0) } else { (0.0, 0.0) };
+        let regrets: Vec<(usize, f64)> =
+            all.iter().enumerate().filter_map(|(number, marks)| Some((number, 100.0 * marks.regret?))).collect();
+        let worst = regrets.iter().max_by(|a, b| a.1.total_cmp(&b.1));
+        let over: Vec<f64> = all.iter().filter_map(|marks| Some(100.0 * marks.over_default?)).collect();
+        let ratios: Vec<f64> = all.iter().filter_map(|marks| marks.worst_p99_ratio).collect();
+        let decided: Vec<Option<f64>> = all.iter().flat_map(|marks| marks.decided_s.iter().copied()).collect();
+        let count = |is: fn(&Marks) -> bool| all.iter().filter(|marks| is(marks)).count();
+        Standing {
+            policy: policy.label(),
+            is_constant: matches!(policy, Policy::Always(_)),
+            correct_percent: percent(all.iter().map(|marks| share(marks.correct_s, marks.judged_s)).collect()),
+            deciding_percent: percent(all.iter().map(|marks| share(marks.deciding_correct_s, marks.deciding_s)).collect()),
+            regret_mean_percent: percent(regrets.iter().map(|(_, regret)| (*regret, 1.0)).collect()),
+            regret_median_percent: median(regrets.iter().map(|(_, regret)| *regret)),
+            regret_worst_percent: worst.map(|(_, regret)| *regret),
+            worst_question: worst.map_or(String::new(), |(number, _)| questions[*number].1.name.clone()),
+            over_default_mean_percent: percent(over.iter().map(|over| (*over, 1.0)).collect()),
+            over_default_worst_percent: over.iter().copied().reduce(f64::min),
+            below_default: over.iter().filter(|over| **over < -100.0 * TOLERANCE).count() as u64,
+            questions: all.len() as u64,
+            starves: count(|marks| marks.starves) as u64,
+            changes_mean: all.iter().map(|marks| marks.changes as f64).sum::<f64>() / all.len().max(1) as f64,
+            decided_median_s: median(decided.iter().copied().flatten()),
+            never_decided: decided.iter().filter(|decided| decided.is_none()).count() as u64,
+            phases_worth_deciding: decided.len() as u64,
+            worst_p99_ratio_median: median(ratios.iter().copied()),
+            worst_p99_ratio: ratios.iter().copied().reduce(f64::max),
+            cpu_ns_per_request: median(all.iter().filter_map(|marks| marks.cpu_ns)),
+        }
+    }
+
+    /// What does the same again; the number of threads changes nothing.
+    fn command(&self) -> String {
+        let mut text = format!("seekwise lab exam --seed {} --seeds {}", self.seed, self.seeds);
+        let mut add =
+            |flag: &str, values: &[String]| values.iter().for_each(|value| text.push_str(&format!(" --{flag} \"{value}\"")));
+        add("controllers", &self.controllers);
+        add("candidates", &self.candidates);
+        add("trace", &self.traces.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
+        add("experience", &self.experience.iter().map(|path| path.display().to_string()).collect::<Vec<_>>());
+        let quick = self.is_quick.then_some("--quick");
+        let (cpu_time, memory) = (self.measures_cpu.then_some("--cpu-time"), self.examines_memory.then_some("--memory"));
+        for flag in [self.world.flag(), quick, cpu_time, memory].into_iter().flatten() {
+            text.push_str(&format!(" {flag}"));
+        }
+        if self.preference != Preference::default() {
+            text.push_str(&format!(" --preference {}", self.preference));
+        }
+        text
+    }
+
+    fn setup(&self, policies: &[Policy], questions: usize, experience: &control::experience::Experience) -> Vec<(String, String)> {
+        let labels = |constant: bool| {
+            let of = policies.iter().filter(|policy| matches!(policy, Policy::Always(_)) == constant).map(Policy::label);
+            of.collect::<Vec<_>>().join(", ")
+        };
+        let names = |get: fn(&control::experience::Case) -> &str| {
+            let mut names: Vec<&str> = experience.cases.iter().map(get).collect();
+            names.sort_unstable();
+            names.dedup();
+            names.len()
+        };
+        let world = self.world.about();
+        let facts = [
+            (
+                "Questions",
+                format!(
+                    "{questions} loads drawn from seeds {} to {}, each on a device of the world {world} (`seekwise lab worlds` lists them).",
+                    self.seed,
+                    self.seed + u64::from(self.seeds) - 1
+                ),
+            ),
+            (
+                "Training data",
+                format!(
+                    "{} cases of {} loads on {} devices of the training world, which shares no device and no family of loads with this one.",
+                    experience.cases.len(),
+                    names(|case| &case.workload),
+                    names(|case| &case.device)
+                ),
+            ),
+            ("Candidates", format!("{}; controllers find {} in force", labels(true), regime::FOUND)),
+            ("Controllers", labels(false)),
+            (
+                "Merit",
+                format!(
+                    "Throughput, response time and fairness, weighted {}. A setting that starves a stream ranks behind all others: the \
+                     stream's p99 response time is above {} times that under {}, and above {} s.",
+                    self.preference,
+                    observe::merit::BOUND_FACTOR,
+                    regime::FOUND,
+                    observe::merit::LEAST_BOUND_S
+                ),
+            ),
+            (
+                "Correct",
+                format!(
+                    "The share of time in which the setting in force, run by itself, is within {}% of the best candidate in that phase of \
+                     the load. Where it matters: the same over phases in which candidates differ by more than {}%.",
+                    100.0 * TOLERANCE,
+                    100.0 * WORTH_DECIDING
+                ),
+            ),
+            ("Regret", "How far the whole run is below the best candidate run by itself; negative if it is better.".to_owned()),
+            ("Intervals", "95%, by bootstrap over the questions.".to_owned()),
+        ];
+        let memory = self.examines_memory.then_some(memory::ABOUT).map(|text| ("Memory", text.to_owned()));
+        facts.into_iter().chain(memory).map(|(name, text)| (name.to_owned(), text)).collect()
+    }
+}
+
+/// The controller whose memory is examined.
+fn who_remembers(policies: &[Policy]) -> anyhow::Result<&Chosen> {
+    let chosen = policies.iter().find_map(|policy| match policy {
+        Policy::Chooses(chosen) if chosen.spec.name == twin::controller::SPEC.name => Some(chosen),
+        _ => None,
+    });
+    let name = twin::controller::SPEC.name;
+    chosen.with_context(|| format!("--memory: is about the controller {name}, which --controllers leaves out"))
+}
+
+fn run(question: &Question, policy: &Policy, brief: &Brief, measures_cpu: bool, crew: Crew) -> anyhow::Result<Sitting> {
+    match policy {
+        Policy::Always(setting) => {
+            let fixed = Box::new(Fixed::new(setting.clone(), WINDOW));
+            Sitting::of(question, setting, fixed, measures_cpu, None, crew.monitor)
+        }
+        Policy::Chooses(chosen) => {
+            let begins_with = regime::scheduler(regime::FOUND)?;
+            Sitting::of(question, &begins_with, chosen.build(brief), measures_cpu, None, crew.monitor)
+        }
+    }
+}
+
+fn row(seed: u64, question: &Question, policy: &Policy, marks: &Marks) -> QuestionMarks {
+    let percent = |part: f64, whole: f64| (whole > 0.0).then(|| 100.0 * part / whole);
+    QuestionMarks {
+        seed,
+        question: question.name.clone(),
+        family: question.family.clone(),
+        device: question.device.clone(),
+        policy: policy.label(),
+        correct_percent: percent(marks.correct_s, marks.judged_s),
+        deciding_percent: percent(marks.deciding_correct_s, marks.deciding_s),
+        regret_percent: marks.regret.map(|regret| 100.0 * regret),
+        over_default_percent: marks.over_default.map(|over| 100.0 * over),
+        changes: marks.changes as u64,
+        worst_p99_ratio: marks.worst_p99_ratio,
+        starves: marks.starves,
+    }
+}
+
+/// Of each controller, whether it is better than the best constant policy.
+fn verdicts(standings: &[Standing]) -> Vec<Verdict> {
+    let constants = || standings.iter().filter(|standing| standing.is_constant);
+    let value = |interval: &Option<Interval>| interval.map_or(f64::NEG_INFINITY, |interval| interval.value);
+    let most_correct = constants().max_by(|a, b| value(&a.correct_percent).total_cmp(&value(&b.correct_percent)));
+    let least_regret = constants().min_by(|a, b| {
+        let of = |standing: &Standing| standing.regret_mean_percent.map_or(f64::INFINITY, |interval| interval.value);
+        of(a).total_cmp(&of(b))
+    });
+    let (Some(most_correct), Some(least_regret)) = (most_correct, least_regret) else { return Vec::new() };
+    let judge = |standing: &Standing| {
+        let compare = |ours: Option<Interval>, theirs: Option<Interval>, more_is_better: bool, policy: &str| {
+            let (Some(ours), Some(theirs)) = (ours, theirs) else { return format!("not comparable with always {policy}") };
+            match ours.overlaps(&theirs) {
+                true => format!("no better than always {policy}"),
+                false if (ours.value > theirs.value) == more_is_better => format!("better than always {policy}"),
+                false => format!("worse than always {policy}"),
+            }
+        };
+        Verdict {
+            policy: standing.policy.clone(),
+            correct: compare(standing.correct_percent, most_correct.correct_percent, true, &most_correct.policy),
+            regret: compare(standing.regret_mean_percent, least_regret.regret_mean_percent, false, &least_regret.policy),
+        }
+    };
+    standings.iter().filter(|standing| !standing.is_constant).map(judge).collect()
+}
+
+/// The worlds, for a person.
+///
+/// # Errors
+/// Never, for the file that comes with the program.
+pub fn worlds_text() -> anyhow::Result<String> {
+    let worlds = worlds()?;
+    let mut text = String::new();
+    let purposes = [
+        ("learn: what controllers learn from", &worlds.learn),
+        ("build: what choices are made on while the program is built", &worlds.build),
+        ("report: what is only ever reported", &worlds.report),
+    ];
+    for (title, purpose) in purposes {
+        text += &format!("{title}\n  devices  {}\n  loads    {}\n", purpose.devices.join(", "), purpose.loads.join(", "));
+    }
+    Ok(text)
+}

@@ -1,0 +1,217 @@
+//! The questions of an exam: unseen loads on unseen devices, drawn from a seed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use block::StreamId;
+use rand::seq::{IndexedRandom as _, SliceRandom as _};
+use rand::{Rng as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use sim::host::HostSettings;
+use sim::replay::Fit;
+
+use crate::loads;
+use crate::loads::{Scope, with_runtime};
+use crate::worlds::{Purpose, SHIPPED, TRACES};
+use experiment::comparison::{JobsLoad, Load, ReplayOptions, TraceLoad};
+use experiment::pool::Crew;
+use experiment::shipped;
+use experiment::world::World;
+use progress::monitor::Monitor;
+
+/// Speeds at which an open replay is tried.
+const SPEEDS: [f64; 4] = [1.0, 2.0, 4.0, 8.0];
+
+/// A load on a device.
+pub struct Question {
+    /// For a person.
+    pub name: String,
+    /// What kind of load it is, as in `worlds.toml`.
+    pub family: String,
+    /// What kind of device, as in `worlds.toml`.
+    pub device: String,
+    /// What is run.
+    pub load: Box<dyn Load>,
+    /// On what.
+    pub world: World,
+    /// When each phase of the load ends, in seconds.
+    pub phase_ends_s: Vec<f64>,
+    /// The phase that a stream belongs to; one that is not named is in all of them.
+    pub phase_of: BTreeMap<StreamId, usize>,
+    /// The job file; `None` of a trace.
+    jobs: Option<String>,
+}
+
+impl Question {
+    /// The same load with other draws of what its jobs ask; `None` of a trace, in which nothing is drawn.
+    ///
+    /// # Errors
+    /// The load cannot be made.
+    pub fn drawn_again(&self, seed: u64) -> anyhow::Result<Option<Question>> {
+        let Some(text) = &self.jobs else { return Ok(None) };
+        let load = JobsLoad::new(text, &self.load.digest().name, seed, &self.world)?;
+        Ok(Some(Question {
+            name: self.name.clone(),
+            family: self.family.clone(),
+            device: self.device.clone(),
+            load: Box::new(load),
+            world: self.world.clone(),
+            phase_ends_s: self.phase_ends_s.clone(),
+            phase_of: self.phase_of.clone(),
+            jobs: self.jobs.clone(),
+        }))
+    }
+
+    /// Loads of so many other families on the same device, or of all there are if these are fewer.
+    ///
+    /// # Errors
+    /// A load cannot be made.
+    pub fn others(&self, purpose: &Purpose, extent: &Extent, seed: u64, count: usize) -> anyhow::Result<Vec<Question>> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x07e5);
+        let others = purpose.loads.iter().filter(|name| **name != self.family);
+        let mut families: Vec<&loads::Family> = others.filter_map(|name| loads::find(name)).collect();
+        families.shuffle(&mut random);
+        let drawn = |(number, family): (usize, &loads::Family)| {
+            let drawn = loads::draw(family, seed, number as u32, &Scope::of(&self.world, extent.seconds));
+            jobs(family.name, &drawn.text, family.name, &self.device, self.world.clone(), drawn.phase_ends_s, seed)
+        };
+        families.into_iter().take(count).enumerate().map(drawn).collect()
+    }
+}
+
+/// How much is asked.
+#[derive(Clone, Debug)]
+pub struct Extent {
+    /// Drawn loads of each seed, at most: fewer if there are not so many families.
+    pub loads: usize,
+    /// Job files that come with the program, of each seed.
+    pub shipped: usize,
+    /// How long a load of one phase runs, in seconds.
+    pub seconds: u32,
+    /// Recordings, each replayed once for each seed.
+    pub traces: Vec<PathBuf>,
+}
+
+impl Extent {
+    /// That of a full exam or a quick one, with these recordings.
+    pub fn new(is_quick: bool, traces: Vec<PathBuf>) -> Extent {
+        let (loads, shipped, seconds) = if is_quick { (3, 1, 20) } else { (usize::MAX, 2, 60) };
+        Extent { loads, shipped, seconds, traces }
+    }
+}
+
+/// The questions of this many seeds, beginning with the first, each with its seed.
+///
+/// # Errors
+/// A device or a load cannot be made, a trace cannot be read, or the work was interrupted.
+pub fn draw_all(purpose: &Purpose, extent: &Extent, first: u64, seeds: u32, crew: Crew) -> anyhow::Result<Vec<(u64, Question)>> {
+    let seeds: Vec<u64> = (0..u64::from(seeds)).map(|number| first.wrapping_add(number)).collect();
+    let drawn = crew.map("drawing questions, seeds:", &seeds, |seed| draw(purpose, extent, *seed, crew.monitor))?;
+    Ok(seeds.iter().zip(drawn).flat_map(|(seed, drawn)| drawn.into_iter().map(|question| (*seed, question))).collect())
+}
+
+/// The questions of one seed.
+///
+/// # Errors
+/// A device or a load cannot be made, or a trace cannot be read.
+fn draw(purpose: &Purpose, extent: &Extent, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Vec<Question>> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed ^ 0x0e4a);
+    let mut questions = Vec::new();
+    let mut families: Vec<&loads::Family> = purpose.loads.iter().filter_map(|name| loads::find(name)).collect();
+    families.shuffle(&mut random);
+    // Devices take turns, so that each seed has every kind of them.
+    let mut turns = purpose.devices.clone();
+    turns.shuffle(&mut random);
+    let mut turns = turns.into_iter().cycle();
+    for (number, family) in families.into_iter().take(extent.loads).enumerate() {
+        let Some(device) = turns.next() else { break };
+        questions.push(drawn(family, &device, extent, seed, number as u32)?);
+    }
+    let folders: Vec<&str> = purpose.loads.iter().filter_map(|name| name.strip_prefix(SHIPPED)).collect();
+    let is_asked = |name: &str| name.split('/').next().is_some_and(|folder| folders.contains(&folder));
+    let mut files: Vec<&(&str, &str)> = shipped::ALL.iter().filter(|(name, _)| is_asked(name)).collect();
+    files.shuffle(&mut random);
+    for (number, (name, text)) in files.into_iter().take(extent.shipped).enumerate() {
+        questions.push(fitting(&mut turns, purpose, |device| shipped_on(name, text, device, extent, seed, number as u32))?);
+    }
+    if purpose.loads.iter().any(|name| name == TRACES) {
+        for path in &extent.traces {
+            let (closed, speed) = (random.random(), SPEEDS.choose(&mut random).copied().unwrap_or(1.0));
+            let replay = ReplayOptions { closed, speed, fit: Fit::Compact, skip_bad: false, format: None };
+            questions.push(fitting(&mut turns, purpose, |device| trace(path.clone(), &replay, device, seed, monitor))?);
+        }
+    }
+    Ok(questions)
+}
+
+/// Asks on the next device that the load fits on.
+fn fitting(
+    turns: &mut impl Iterator<Item = String>,
+    purpose: &Purpose,
+    mut ask: impl FnMut(&str) -> anyhow::Result<Question>,
+) -> anyhow::Result<Question> {
+    let mut last = anyhow::anyhow!("there is no device in this world");
+    for device in turns.take(purpose.devices.len()) {
+        match ask(&device) {
+            Ok(question) => return Ok(question),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn drawn(family: &loads::Family, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
+    let world = crate::worlds::drawn(device, seed, number)?;
+    let drawn = loads::draw(family, seed, number, &Scope::of(&world, extent.seconds));
+    let name = format!("{}-{seed}", family.name);
+    jobs(&name, &drawn.text, family.name, device, world, drawn.phase_ends_s, seed)
+}
+
+fn shipped_on(name: &str, text: &str, device: &str, extent: &Extent, seed: u64, number: u32) -> anyhow::Result<Question> {
+    let world = crate::worlds::drawn(device, seed, number)?;
+    let folder = name.split('/').next().unwrap_or(name);
+    let text = with_runtime(text, extent.seconds);
+    jobs(name, &text, &format!("{SHIPPED}{folder}"), device, world, vec![f64::INFINITY], seed)
+}
+
+fn jobs(
+    name: &str,
+    text: &str,
+    family: &str,
+    device: &str,
+    world: World,
+    phase_ends_s: Vec<f64>,
+    seed: u64,
+) -> anyhow::Result<Question> {
+    let load = JobsLoad::new(text, name, seed, &world)?;
+    let phase_at = |start_s: f64| phase_ends_s.iter().position(|end_s| start_s < *end_s).unwrap_or(0);
+    let phase_of = load.starts_s().map(|(stream, start_s)| (stream, phase_at(start_s))).collect();
+    Ok(Question {
+        name: format!("{name} on {}", world.device()),
+        family: family.to_owned(),
+        device: device.to_owned(),
+        load: Box::new(load),
+        world,
+        phase_ends_s,
+        phase_of,
+        jobs: Some(text.to_owned()),
+    })
+}
+
+fn trace(path: PathBuf, replay: &ReplayOptions, device: &str, seed: u64, monitor: &dyn Monitor) -> anyhow::Result<Question> {
+    let mut world = crate::worlds::drawn(device, seed, 0)?;
+    world.host = HostSettings::default();
+    let load = TraceLoad::new(&path, replay, &world, monitor)?;
+    let how = if replay.closed { "closed" } else { "open" };
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Question {
+        name: format!("{file}, {how} ×{}, on {}", replay.speed, world.device()),
+        family: TRACES.to_owned(),
+        device: device.to_owned(),
+        load: Box::new(load),
+        world,
+        phase_ends_s: vec![f64::INFINITY],
+        phase_of: BTreeMap::new(),
+        jobs: None,
+    })
+}

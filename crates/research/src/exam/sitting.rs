@@ -1,0 +1,143 @@
+//! A run in an exam: one load on one device under one candidate or one controller, with all that marks need.
+
+use std::sync::Arc;
+
+use block::Nanos;
+use control::{Controller, Setting};
+use observe::merit::Tails;
+use observe::served::Served;
+use sim::run::{Noted, Pilot, Steerable, Watch};
+use twin::{Recording, Slots};
+
+use super::question::Question;
+use experiment::bench::tails;
+use experiment::steered::{Steered, timed};
+use experiment::timed::Stopwatch;
+use progress::monitor::Monitor;
+
+/// What is kept of a run.
+#[derive(Clone, Debug)]
+pub struct Sitting {
+    slots: Slots,
+    /// What was in force, from when on, in seconds; the first from the beginning.
+    pub in_force: Vec<(f64, String)>,
+    /// When the run ended, in seconds.
+    pub ended_s: f64,
+    /// What streams waited.
+    pub tails: Tails,
+    /// Processor time of scheduler and controller for each request, in nanoseconds.
+    pub cpu_ns: Option<f64>,
+}
+
+impl Sitting {
+    /// Runs the question's load under `controller`, which finds `begins_with` in force. What happens goes into `keep`, too.
+    ///
+    /// # Errors
+    /// The load cannot be run, or the work was interrupted.
+    pub fn of(
+        question: &Question,
+        begins_with: &Setting,
+        controller: Box<dyn Controller>,
+        measures_cpu: bool,
+        keep: Option<&mut Recording>,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<Sitting> {
+        Ok(Sitting::steered(question, begins_with, controller, measures_cpu, keep, monitor)?.0)
+    }
+
+    /// The same with its minutes.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn steered(
+        question: &Question,
+        begins_with: &Setting,
+        controller: Box<dyn Controller>,
+        measures_cpu: bool,
+        keep: Option<&mut Recording>,
+        monitor: &dyn Monitor,
+    ) -> anyhow::Result<(Sitting, Steered)> {
+        let stopwatch = measures_cpu.then(|| Arc::new(Stopwatch::new()));
+        let world = &question.world;
+        let queue = world.queue(timed(world.scheduler(begins_with), &stopwatch));
+        let mut recorder = Recorder {
+            steered: Steered::new(controller, begins_with, &world.device(), stopwatch.clone()),
+            slots: Slots::new(),
+            keep,
+        };
+        let watch = Watch { stop: Some(monitor.stop()), ..Watch::default() };
+        let ran = question.load.run(queue, &watch, Some(&mut recorder));
+        monitor.check()?;
+        let measure = ran?.measure;
+        let ended = measure.last_completion;
+        recorder.slots.until(ended);
+        let decided = recorder.steered.steering().decided();
+        let sitting = Sitting {
+            slots: recorder.slots,
+            in_force: decided.iter().map(|decided| (decided.at.as_secs_f64(), decided.to.to_string())).collect(),
+            ended_s: ended.as_secs_f64(),
+            tails: tails(measure.streams.iter()),
+            cpu_ns: stopwatch.map(|stopwatch| stopwatch.spent_ns() as f64 / measure.all.count().max(1) as f64),
+        };
+        Ok((sitting, recorder.steered))
+    }
+
+    /// How it was served between these times, in seconds; `None` if nothing was done.
+    pub fn served(&self, from_s: f64, to_s: f64) -> Option<Served> {
+        self.slots.served(from_s, to_s)
+    }
+
+    /// The same by requests alone.
+    pub fn requests(&self, from_s: f64, to_s: f64) -> Option<Served> {
+        self.slots.requests(from_s, to_s)
+    }
+
+    /// What was in force between these times, piece by piece: from, to and what.
+    pub fn pieces(&self, from_s: f64, to_s: f64) -> impl Iterator<Item = (f64, f64, &str)> {
+        let ends = self.in_force.iter().skip(1).map(|(at, _)| *at).chain([f64::INFINITY]);
+        let pieces = self.in_force.iter().zip(ends);
+        pieces.map(move |((at, setting), end)| (at.max(from_s), end.min(to_s), setting.as_str())).filter(|(from, to, _)| to > from)
+    }
+
+    /// What was in force then.
+    pub fn setting_at(&self, at_s: f64) -> &str {
+        self.in_force.iter().rev().find(|(from, _)| *from <= at_s).map_or("", |(_, setting)| setting)
+    }
+
+    /// How often something else was set.
+    pub fn changes(&self) -> usize {
+        // What is set before the first request is no change of anything that serves.
+        self.in_force.windows(2).filter(|pair| pair[0].1 != pair[1].1).count()
+    }
+}
+
+/// Records in slots of its own, whatever windows the controller looks at.
+struct Recorder<'a> {
+    steered: Steered,
+    slots: Slots,
+    keep: Option<&'a mut Recording>,
+}
+
+impl Pilot for Recorder<'_> {
+    fn begin(&mut self, plant: &mut dyn Steerable) {
+        self.steered.begin(plant);
+    }
+
+    fn events(&mut self, noted: &[Noted]) {
+        for event in noted.iter().map(twin::event) {
+            self.slots.event(&event);
+            if let Some(recording) = &mut self.keep {
+                recording.event(&event);
+            }
+        }
+        self.steered.events(noted);
+    }
+
+    fn next_step(&self) -> Option<Nanos> {
+        self.steered.next_step()
+    }
+
+    fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
+        self.steered.step(now, plant)
+    }
+}

@@ -1,0 +1,222 @@
+//! Field trials: the agent in charge of a block device of the real kernel, beside settings that stay.
+//!
+//! ```text
+//! loads x rounds ──▶ whichever device of that kind is free ──▶ every setting in turn, and the agent ──▶ report::field
+//! ```
+//! Every setting has the same load for the same time, on a device that is made new for each. What the agent loses while it learns counts.
+
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::{Context as _, anyhow};
+use control::Setting;
+use observe::{Preference, merit};
+use report::field::{AGENT, Got, Pair, Served};
+
+use crate::truth;
+use crate::truth::Real;
+use crate::truth::workloads::Workload;
+use experiment::fio;
+use progress::monitor::Monitor;
+
+/// A device that an agent can be put in charge of.
+pub trait Tended: Real + Send {
+    /// Puts the agent in charge.
+    ///
+    /// # Errors
+    /// It does not start.
+    fn tend(&mut self) -> anyhow::Result<()>;
+
+    /// Ends that; says what it did.
+    ///
+    /// # Errors
+    /// It failed meanwhile.
+    fn tended(&mut self) -> anyhow::Result<Vec<String>>;
+}
+
+/// What is run: one load, or several one after the other.
+#[derive(Clone, Debug)]
+pub struct Load {
+    /// What it is called.
+    pub name: String,
+    /// Its parts; a single one does not change.
+    pub parts: Vec<Workload>,
+}
+
+impl Load {
+    /// That does not change.
+    pub fn single(workload: &Workload) -> Load {
+        Load { name: workload.name.clone(), parts: vec![workload.clone()] }
+    }
+
+    /// That changes from each to the next.
+    pub fn mix(workloads: &[Workload]) -> Load {
+        let names: Vec<&str> = workloads.iter().map(|workload| workload.name.as_str()).collect();
+        Load { name: format!("a mix of {}", names.join(", ")), parts: workloads.to_vec() }
+    }
+}
+
+/// Devices that are alike.
+pub struct Devices {
+    /// What they are.
+    pub name: String,
+    /// Each is free or runs one load.
+    pub devices: Vec<Box<dyn Tended>>,
+}
+
+/// What is tried.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    /// Loads.
+    pub loads: Vec<Load>,
+    /// Settings that stay; the first is what the agent finds.
+    pub settings: Vec<Setting>,
+    /// Seconds of each load, or part.
+    pub seconds: f64,
+    /// Rounds.
+    pub rounds: u32,
+    /// What counts.
+    pub preference: Preference,
+}
+
+/// A load in a round, on devices of one kind.
+#[derive(Clone, Copy)]
+struct Task {
+    kind: usize,
+    load: usize,
+    round: u32,
+}
+
+/// What came of it: by setting, the agent last; and what the agent did.
+struct Done {
+    got: Vec<Got>,
+    changes: Vec<String>,
+}
+
+impl Trials {
+    /// Runs all of it, on all devices at once.
+    ///
+    /// # Errors
+    /// A run failed, or was interrupted.
+    pub fn run(&self, kinds: Vec<Devices>, monitor: &dyn Monitor) -> anyhow::Result<Vec<Pair>> {
+        let names: Vec<String> = kinds.iter().map(|kind| kind.name.clone()).collect();
+        let tasks = |kind: usize| {
+            let rounds = 0..self.rounds;
+            rounds.flat_map(move |round| (0..self.loads.len()).map(move |load| Task { kind, load, round }))
+        };
+        let left: Vec<Mutex<VecDeque<Task>>> = (0..kinds.len()).map(|kind| Mutex::new(tasks(kind).collect())).collect();
+        let done: Mutex<Vec<(Task, anyhow::Result<Done>)>> = Mutex::default();
+        let (failed, runs) = (AtomicBool::new(false), AtomicU64::new(0));
+        let each = self.settings.len() as u64 + 1;
+        monitor.begin(kinds.len() as u64 * self.loads.len() as u64 * u64::from(self.rounds) * each, "real runs");
+        let ran = || monitor.progress(runs.fetch_add(1, Ordering::Relaxed) + 1);
+        std::thread::scope(|scope| {
+            for (kind, mut device) in
+                kinds.into_iter().enumerate().flat_map(|(kind, all)| all.devices.into_iter().map(move |one| (kind, one)))
+            {
+                let (left, done, failed, ran) = (&left[kind], &done, &failed, &ran);
+                scope.spawn(move || {
+                    while let Some(task) = left.lock().ok().and_then(|mut left| left.pop_front()) {
+                        if failed.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let came = self.task(task, &mut *device, monitor, ran);
+                        failed.fetch_or(came.is_err(), Ordering::Relaxed);
+                        done.lock().map(|mut done| done.push((task, came))).unwrap_or_default();
+                    }
+                });
+            }
+        });
+        monitor.end();
+        monitor.check()?;
+        let done = done.into_inner().map_err(|_| anyhow!("a run was not finished"))?;
+        self.pairs(&names, done)
+    }
+
+    fn pairs(&self, names: &[String], mut done: Vec<(Task, anyhow::Result<Done>)>) -> anyhow::Result<Vec<Pair>> {
+        done.sort_by_key(|(task, _)| (task.kind, task.load, task.round));
+        let mut pairs: Vec<Pair> = Vec::new();
+        for (task, came) in done {
+            let load = &self.loads[task.load];
+            let came = came.with_context(|| format!("{} on {}", load.name, names[task.kind]))?;
+            if task.round == 0 {
+                let settings = self.settings.iter().map(Setting::to_string).chain([AGENT.to_owned()]);
+                pairs.push(Pair {
+                    disk: names[task.kind].clone(),
+                    load: load.name.clone(),
+                    is_mix: load.parts.len() > 1,
+                    served: settings.map(|setting| Served { setting, rounds: Vec::new() }).collect(),
+                    changes: Vec::new(),
+                });
+            }
+            let pair = pairs.last_mut().context("the first round is missing")?;
+            pair.served.iter_mut().zip(came.got).for_each(|(served, got)| served.rounds.push(got));
+            pair.changes.push(came.changes);
+        }
+        Ok(pairs)
+    }
+
+    /// A load under every setting and under the agent. Each round begins with another one: what drifts is nobody's.
+    fn task(&self, task: Task, device: &mut dyn Tended, monitor: &dyn Monitor, ran: &dyn Fn()) -> anyhow::Result<Done> {
+        let load = &self.loads[task.load];
+        let count = self.settings.len() + 1;
+        let mut got: Vec<Option<Got>> = vec![None; count];
+        let mut changes = Vec::new();
+        for turn in 0..count {
+            let number = (turn + task.round as usize + task.load) % count;
+            let setting = self.settings.get(number);
+            let in_force = setting.unwrap_or(&self.settings[0]);
+            device.set(in_force, &truth::host_under(in_force, &self.host()))?;
+            if setting.is_none() {
+                device.tend()?;
+            }
+            let came = self.parts(load, task.round, device, monitor);
+            if setting.is_none() {
+                changes = device.tended()?;
+            }
+            got[number] = Some(came?);
+            device.settle()?;
+            ran();
+        }
+        Ok(Done { got: got.into_iter().flatten().collect(), changes })
+    }
+
+    /// What any of the loads needs of the page cache, which all devices share, so that all have it.
+    fn host(&self) -> Vec<(String, i64)> {
+        let mut host: Vec<(String, i64)> =
+            self.loads.iter().flat_map(|load| &load.parts).flat_map(|part| part.host.clone()).collect();
+        host.sort();
+        host.dedup_by(|a, b| a.0 == b.0);
+        host
+    }
+
+    /// Every part of a load, one after the other.
+    fn parts(&self, load: &Load, round: u32, device: &mut dyn Tended, monitor: &dyn Monitor) -> anyhow::Result<Got> {
+        let mut all = Vec::new();
+        for part in &load.parts {
+            monitor.check()?;
+            let jobs = truth::jobs(&device.path(), part, self.seconds, round, 1.0)?;
+            all.push(fio::parse(&fio::run(&jobs, self.seconds + truth::RAMP_S, monitor)?)?);
+        }
+        Ok(self.got(&all))
+    }
+
+    /// Means over parts: of a sum of rates the fastest part would be all there is, and as many are slow.
+    fn got(&self, parts: &[fio::Output]) -> Got {
+        let mean = |of: &dyn Fn(&fio::Output) -> Option<f64>| {
+            let values: Vec<f64> = parts.iter().filter_map(of).collect();
+            (!values.is_empty()).then(|| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp())
+        };
+        let score = |part: &fio::Output| {
+            let fio::Overall { bytes_per_s, response_s } = part.overall;
+            merit::score(&self.preference, bytes_per_s, response_s, 1.0)
+        };
+        Got {
+            throughput_mb_s: mean(&|part| Some(part.overall.bytes_per_s / 1e6)).unwrap_or(0.0),
+            mean_ms: mean(&|part| Some(1e3 * part.overall.response_s)).unwrap_or(0.0),
+            read_p99_ms: mean(&|part| part.directions[0].map(|[_, _, p99]| p99)),
+            merit: parts.iter().map(score).sum::<f64>() / parts.len().max(1) as f64,
+        }
+    }
+}

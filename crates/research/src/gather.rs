@@ -1,0 +1,173 @@
+//! Gathers training data: runs loads on devices under every candidate and records each load's features and results.
+
+use anyhow::Context;
+use block::did_you_mean;
+use control::controller::Fixed;
+use control::experience::{Case, Experience, FEWEST, WINDOW};
+use control::{Setting, Window};
+use observe::description::{describe, names};
+use observe::merit;
+use observe::merit::Tails;
+use observe::served::{Served, noted};
+
+use crate::loads;
+use crate::loads::Scope;
+use crate::worlds::{DRAWN, worlds};
+use experiment::bench::{Bench, tails};
+use experiment::comparison::regime;
+use experiment::pool::Crew;
+use experiment::world::{Device, World};
+use progress::monitor::Monitor;
+
+/// Devices of each family of drawn ones.
+const DRAWN_DEVICES: u32 = 4;
+
+/// A job file: what it is called, and its text.
+pub type Source = (String, String);
+
+/// A load on a device, to be run under every candidate.
+pub struct Lesson {
+    load: Source,
+    device: String,
+    world: World,
+    seed: u64,
+}
+
+/// Each of `sources` on each of `devices`.
+///
+/// # Errors
+/// There is no such device.
+pub fn lessons(sources: &[Source], devices: &[Device], seed: u64) -> anyhow::Result<Vec<Lesson>> {
+    let mut lessons = Vec::new();
+    for load in sources {
+        for device in devices {
+            lessons.push(Lesson { load: load.clone(), device: device.name.clone(), world: device.world()?, seed });
+        }
+    }
+    Ok(lessons)
+}
+
+/// `count` loads of each family on each device of the world that is learned from; every device gets loads of its own.
+///
+/// # Errors
+/// A device cannot be drawn.
+pub fn lessons_of_world(count: u32, seconds: u32, seed: u64) -> anyhow::Result<Vec<Lesson>> {
+    let purpose = &worlds()?.learn;
+    let mut devices: Vec<(String, World)> = Vec::new();
+    for name in &purpose.devices {
+        let numbers = if name.starts_with(DRAWN) { 0..DRAWN_DEVICES } else { 0..1 };
+        for number in numbers {
+            devices.push((format!("{name}/{number}"), crate::worlds::drawn(name, seed, number)?));
+        }
+    }
+    let mut lessons = Vec::new();
+    for (place, (device, world)) in devices.iter().enumerate() {
+        for name in &purpose.loads {
+            let family = loads::find(name).with_context(|| {
+                let meant = did_you_mean(name, loads::all().map(|family| family.name));
+                format!("{name}: there is no such family of loads{meant}")
+            })?;
+            for number in 0..count {
+                let number = place as u32 * count + number;
+                let text = loads::draw(family, seed, number, &Scope::of(world, seconds)).text;
+                let load = (format!("{name}/{number}"), text);
+                lessons.push(Lesson { load, device: device.clone(), world: world.clone(), seed });
+            }
+        }
+    }
+    Ok(lessons)
+}
+
+/// Runs each lesson under each of `settings`.
+///
+/// # Errors
+/// A text is no job file, its files do not fit on a device, or the work was interrupted.
+pub fn gather(lessons: &[Lesson], settings: &[Setting], crew: Crew) -> anyhow::Result<Experience> {
+    let done = crew.map("gathering, loads:", lessons, |lesson| lesson.cases(settings, crew.monitor))?;
+    let mut experience = Experience::new(names(), settings.iter().map(Setting::to_string).collect());
+    experience.cases = done.into_iter().flatten().collect();
+    Ok(experience)
+}
+
+impl Lesson {
+    fn cases(&self, settings: &[Setting], monitor: &dyn Monitor) -> anyhow::Result<Vec<Case>> {
+        let Lesson { load: (name, text), device, world, seed } = self;
+        let bench = Bench::new(text, name, world.clone(), *seed).with_context(|| device.clone())?;
+        let runs = settings.iter().map(|setting| run(&bench, setting, monitor)).collect::<anyhow::Result<Vec<_>>>()?;
+        let default = settings.iter().position(|setting| setting.to_string() == regime::FOUND);
+        let runs: Vec<(&[Window], &Tails)> = runs.iter().map(|(windows, tails)| (windows.as_slice(), tails)).collect();
+        Ok(cases_of(name, device, &runs, default))
+    }
+}
+
+/// The cases of a load's runs on a device, one run for each setting, their windows as long as [`WINDOW`]: one case for each setting, as
+/// the load looked in the middle of its run. Whether a setting starves a stream is judged by the run at `default`; without it, none does.
+pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], default: Option<usize>) -> Vec<Case> {
+    let standard = default.map(|default| runs[default].1);
+    let results: Vec<Option<Served>> = runs
+        .iter()
+        .map(|(windows, tails)| {
+            let starves = standard.is_some_and(|standard| merit::starves(tails, standard));
+            served(windows).map(|served| Served { starves, ..served })
+        })
+        .collect();
+    let mut cases = Vec::new();
+    for (under, (windows, _)) in runs.iter().enumerate() {
+        let telling: Vec<&Window> = windows.iter().filter(|window| window.outcome.requests >= FEWEST).collect();
+        let Some(window) = telling.get(telling.len() / 2) else { continue };
+        let features = noted(describe(&window.features, &window.outcome));
+        let (workload, device, results) = (workload.to_owned(), device.to_owned(), results.clone());
+        cases.push(Case { workload, device, under, features, results });
+    }
+    cases
+}
+
+fn run(bench: &Bench, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<(Vec<Window>, Tails)> {
+    let observed = bench.run(setting, Box::new(Fixed::new(setting.clone(), WINDOW)), false, monitor)?;
+    Ok((observed.steered.steering().windows().to_vec(), tails(observed.outcome.measure.streams.iter())))
+}
+
+/// How a run was served, without its first third, in which caches fill and schedulers that learn still do.
+pub fn served(windows: &[Window]) -> Option<Served> {
+    let judged = &windows[windows.len() / 3..];
+    Served::of(judged.iter().map(|window| &window.outcome))
+}
+/// What experience is gathered under if nothing else is said: whatever controllers may be asked to choose from. The textbooks' `scan`, and
+/// tunings, are left out: every setting is another run of every load.
+pub fn settings() -> Vec<Setting> {
+    device_model::sched::classic().chain(block::KERNEL.iter().copied()).map(Setting::of).collect()
+}
+
+/// How the experience that comes with the program is gathered: loads of each family on each device, seconds, seed.
+#[cfg(test)]
+const RECIPE: (u32, u32, u64) = (3, 15, 7);
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+    use experiment::pool::Crew;
+    use progress::monitor::Quiet;
+
+    /// Of so many loads one is gathered again.
+    const SAMPLED: usize = 61;
+
+    #[test]
+    fn what_comes_with_the_program_is_what_is_gathered_today() {
+        let shipped = experiment::experience::load(None).unwrap();
+        assert_eq!(shipped.features, observe::description::names(), "gather it again with crates/research/experience.sh");
+        let settings = settings();
+        assert_eq!(shipped.settings, settings.iter().map(Setting::to_string).collect::<Vec<_>>());
+        let (count, seconds, seed) = RECIPE;
+        let script = include_str!("../experience.sh");
+        assert!(script.contains(&format!("--world {count} --seed {seed} --seconds {seconds}")), "the recipe is another one");
+        let lessons: Vec<_> = lessons_of_world(count, seconds, seed).unwrap().into_iter().step_by(SAMPLED).collect();
+        let again = gather(&lessons, &settings, Crew::new(&Quiet::default(), None)).unwrap();
+        assert!(!again.cases.is_empty());
+        for case in &again.cases {
+            let is_there = shipped.cases.contains(case);
+            assert!(is_there, "{} on {}: gather it again with crates/research/experience.sh", case.workload, case.device);
+        }
+    }
+}

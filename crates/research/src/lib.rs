@@ -1,0 +1,21 @@
+//! Research on controllers: learners, learning controllers, papers, evaluation on drawn workloads and devices.
+//!
+//! ```text
+//! loads, devices (drawn, shipped) ─▶ gather ─▶ experience ─▶ model: learners ─▶ controller: feedback, two-layer, …
+//!                                 ─▶ exam ───▶ scores       how good controllers are on what they never saw
+//!                                 ─▶ paper ──▶ figures      what papers state, compared with our results
+//! fio jobs on a real device ─▶ truth, field, live           the same on the real kernel
+//! ```
+//! Nothing of the product depends on this crate.
+
+pub mod controller;
+pub mod devices;
+pub mod exam;
+pub mod field;
+pub mod gather;
+pub mod live;
+pub mod loads;
+pub mod model;
+pub mod paper;
+pub mod truth;
+pub mod worlds;

@@ -1,0 +1,275 @@
+//! Loads that are drawn: fio job files from a seed, by families of loads.
+//!
+//! Families come in three groups, so that what a controller learned from is never what it is judged by:
+//!
+//! | group | families |
+//! |---|---|
+//! | simple mixes, to learn from | [`SIMPLE`] |
+//! | other shapes, to make choices on while a controller is built | [`SHAPES`] |
+//! | realistic compositions, only ever reported | [`COMPOSITIONS`] |
+
+mod appends;
+mod arrivals;
+mod asynchronous;
+mod at_random;
+mod build;
+mod composer;
+mod database;
+mod database_with_backup;
+mod in_order;
+mod log_structured;
+mod mail;
+pub mod mix;
+mod pairs;
+mod phases;
+mod popular;
+mod scan;
+mod small_files;
+mod streams;
+mod video_recorder;
+mod virtual_machines;
+mod web_cache;
+mod writing;
+
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use experiment::chance;
+use experiment::world::World;
+
+/// What a load may assume of the machine it is drawn for.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    /// Of the device. Files take less than 70% of it.
+    pub capacity_bytes: u64,
+    /// Of the host, most of which caches pages.
+    pub memory_bytes: u64,
+    /// How long the load lasts; a load of several phases may last longer.
+    pub seconds: u32,
+    /// The device neither seeks nor rotates: flash. It is asked for no more than some 5,000 requests a second, so that a run ends soon.
+    pub is_flash: bool,
+}
+
+impl Scope {
+    /// What a load of this length may assume of this world.
+    pub fn of(world: &World, seconds: u32) -> Scope {
+        Scope {
+            capacity_bytes: world.profile.capacity_sectors() * 512,
+            memory_bytes: world.host.memory_mib.unsigned_abs() << 20,
+            seconds,
+            is_flash: world.profile.build(world.device).flash().is_some(),
+        }
+    }
+}
+
+/// A load that was drawn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drawn {
+    /// An fio job file.
+    pub text: String,
+    /// When each phase of it ends, in seconds, ascending; the last is the end.
+    pub phase_ends_s: Vec<f64>,
+}
+
+/// Loads of one kind.
+pub struct Family {
+    /// What a person types.
+    pub name: &'static str,
+    /// One line.
+    pub about: &'static str,
+    /// Draws a load.
+    pub draw: fn(&mut Xoshiro256PlusPlus, &Scope) -> Drawn,
+}
+
+/// Simple mixes, to learn from. None of them resembles a load that a paper reports, or one of the other groups.
+pub static SIMPLE: &[&Family] =
+    &[&in_order::FAMILY, &at_random::FAMILY, &asynchronous::FAMILY, &writing::FAMILY, &small_files::FAMILY, &pairs::FAMILY];
+
+/// Other shapes, to make choices on while a controller is built.
+pub static SHAPES: &[&Family] = &[&streams::FAMILY, &appends::FAMILY, &scan::FAMILY, &arrivals::FAMILY, &popular::FAMILY];
+
+/// Realistic compositions, only ever reported.
+pub static COMPOSITIONS: &[&Family] = &[
+    &database::FAMILY,
+    &database_with_backup::FAMILY,
+    &build::FAMILY,
+    &video_recorder::FAMILY,
+    &mail::FAMILY,
+    &log_structured::FAMILY,
+    &web_cache::FAMILY,
+    &virtual_machines::FAMILY,
+    &phases::FAMILY,
+];
+
+/// Every family, one file each.
+pub fn all() -> impl Iterator<Item = &'static Family> {
+    [SIMPLE, SHAPES, COMPOSITIONS].into_iter().flatten().copied()
+}
+
+/// The family of this name.
+pub fn find(name: &str) -> Option<&'static Family> {
+    all().find(|family| family.name == name)
+}
+
+/// Draws number `number` of a family: same arguments, same text.
+pub fn draw(family: &Family, seed: u64, number: u32, scope: &Scope) -> Drawn {
+    (family.draw)(&mut chance::source(family.name, seed, number), scope)
+}
+
+/// The job file with this runtime wherever it names one.
+pub fn with_runtime(text: &str, seconds: u32) -> String {
+    let line = |line: &str| match line.split_once('=') {
+        Some((key, _)) if key.trim() == "runtime" => format!("runtime={seconds}\n"),
+        _ => format!("{line}\n"),
+    };
+    text.lines().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::collections::BTreeSet;
+
+    use block::Nanos;
+    use sim::workload::Workload;
+
+    use super::*;
+    use experiment::bench::Bench;
+    use experiment::world::World;
+    use progress::monitor::Quiet;
+
+    #[test]
+    fn every_runtime_is_replaced_and_nothing_else() {
+        assert_eq!(with_runtime("[a]\nruntime=60\nrw=read\n runtime = 5m", 7), "[a]\nruntime=7\nrw=read\nruntime=7\n");
+    }
+
+    const MIB: u64 = 1 << 20;
+
+    /// A small old disk with little memory, one of the papers', a new one, flash.
+    const SCOPES: [Scope; 4] = [
+        Scope { capacity_bytes: 1_000_000_000, memory_bytes: 64 * MIB, seconds: 20, is_flash: false },
+        Scope { capacity_bytes: 9_000_000_000, memory_bytes: 1024 * MIB, seconds: 60, is_flash: false },
+        Scope { capacity_bytes: 4_000_000_000_000, memory_bytes: 1024 * MIB, seconds: 60, is_flash: false },
+        Scope { capacity_bytes: 64_000_000_000, memory_bytes: 1024 * MIB, seconds: 60, is_flash: true },
+    ];
+
+    fn parsed(drawn: &Drawn) -> Workload {
+        Workload::parse(&drawn.text, "drawn").unwrap_or_else(|error| panic!("{error}\n{}", drawn.text))
+    }
+
+    #[test]
+    fn every_family_is_in_one_group_and_has_a_file() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/loads")).unwrap();
+        let files = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap().replace('_', "-").replace(".rs", ""));
+        let mut files: Vec<String> = files.filter(|file| !["mod", "mix", "composer"].contains(&file.as_str())).collect();
+        files.sort_unstable();
+        let mut names: Vec<&str> = all().map(|family| family.name).collect();
+        names.sort_unstable();
+        assert_eq!(names, files);
+        assert!(names.iter().all(|name| find(name).is_some_and(|family| family.name == *name)) && find("mix").is_none());
+    }
+
+    #[test]
+    fn what_is_drawn_parses_is_the_same_again_and_differs_between_seeds() {
+        for family in all() {
+            for scope in &SCOPES {
+                let mut texts = BTreeSet::new();
+                for seed in 0..50 {
+                    let drawn = draw(family, seed, 3, scope);
+                    parsed(&drawn);
+                    assert_eq!(drawn, draw(family, seed, 3, scope));
+                    texts.insert(drawn.text);
+                }
+                // The simple ones choose among few values.
+                let least = if SIMPLE.iter().any(|simple| simple.name == family.name) { 6 } else { 50 };
+                assert!(texts.len() >= least, "{}: {} different ones of 50", family.name, texts.len());
+                assert_ne!(draw(family, 1, 1, scope).text, draw(family, 1, 4, scope).text, "{}", family.name);
+            }
+        }
+    }
+
+    #[test]
+    fn files_fit_the_device() {
+        for family in all() {
+            for scope in &SCOPES {
+                for seed in 0..50 {
+                    let drawn = draw(family, seed, 0, scope);
+                    let placed = parsed(&drawn).place(scope.capacity_bytes / 512, 1);
+                    let placed = placed.unwrap_or_else(|error| panic!("{}: {error}\n{}", family.name, drawn.text));
+                    let bytes: u64 = placed.files().iter().map(|file| file.bytes.next_multiple_of(4096)).sum();
+                    assert!(bytes * 10 < scope.capacity_bytes * 7, "{}: {bytes} bytes\n{}", family.name, drawn.text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn phases_end_one_after_another_and_the_last_one_with_the_jobs() {
+        for family in all() {
+            for scope in &SCOPES {
+                for seed in 0..50 {
+                    let drawn = draw(family, seed, 0, scope);
+                    assert!(drawn.phase_ends_s.is_sorted_by(|a, b| a < b), "{:?}", drawn.phase_ends_s);
+                    assert!(
+                        drawn.phase_ends_s.len() == if family.name == "phases" { drawn.phase_ends_s.len().clamp(4, 6) } else { 1 }
+                    );
+                    let workload = parsed(&drawn);
+                    let ends = workload.jobs().iter().map(|job| {
+                        let options = job.options();
+                        assert!(options.time_based && options.start_delay.0 == options.start_delay.1);
+                        (options.start_delay.0 + options.runtime.unwrap()).as_secs_f64()
+                    });
+                    let ends: Vec<f64> = ends.collect();
+                    assert!(ends.iter().all(|end| drawn.phase_ends_s.contains(end)), "{ends:?} {:?}", drawn.phase_ends_s);
+                    assert_eq!(ends.iter().copied().reduce(f64::max), drawn.phase_ends_s.last().copied());
+                    assert!(family.name == "phases" || ends[0] == f64::from(scope.seconds));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn flash_is_asked_for_few_requests() {
+        for family in all() {
+            for seed in 0..50 {
+                let workload = parsed(&draw(family, seed, 0, &SCOPES[3]));
+                for job in workload.jobs() {
+                    let options = job.options();
+                    let paced = options.think > Nanos::ZERO || options.rate.iter().chain(&options.rate_iops).any(|&rate| rate > 0);
+                    assert!(paced, "{}: {}", family.name, job.name());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_learned_from_is_a_job_file_and_the_same_again() {
+        for number in 0..300 {
+            let text = mix::text(1, number, 5);
+            assert_eq!(text, mix::text(1, number, 5));
+            Workload::parse(&text, "drawn").unwrap_or_else(|error| panic!("{error}\n{text}"));
+        }
+    }
+
+    /// Every family runs, and the device has something to do.
+    #[test]
+    fn every_family_reaches_the_device() {
+        let setting = control::Setting::parse("deadline").unwrap();
+        for family in all() {
+            let mut world = World::new("barracuda", None, None).unwrap();
+            world.host.memory_mib = 64;
+            let scope = Scope {
+                capacity_bytes: world.profile.capacity_sectors() * 512,
+                memory_bytes: 64 * MIB,
+                seconds: 5,
+                is_flash: false,
+            };
+            let drawn = draw(family, 1, 0, &scope);
+            let bench = Bench::new(&drawn.text, family.name, world, 1).unwrap();
+            let fixed = control::controller::Fixed::new(setting.clone(), Nanos::from_millis(1000));
+            let observed = bench.run(&setting, Box::new(fixed), false, &Quiet::default()).unwrap();
+            let requests = observed.outcome.tally.requests;
+            assert!(requests > 10, "{}: {requests} requests", family.name);
+        }
+    }
+}

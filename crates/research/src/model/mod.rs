@@ -1,0 +1,188 @@
+//! Learners: train models that predict the class of an unseen row from labelled rows.
+//!
+//! ```text
+//!            ┌─ five folds: every combination of hyper-parameters ─┐
+//! Dataset ───┤  scale ─▶ Learner::fit ─▶ Classifier ─▶ scores      ├──▶ the best one, and the temperature of its confidences
+//!            └─ all rows: scale ─▶ Learner::fit ─▶ Classifier ◀────┘
+//!                                                      │
+//!                       Model: features' names, classes, scaler, classifier, temperature, how it was trained ◀──▶ JSON
+//! ```
+//! The five learners are those of "Self-Learning Disk Scheduling", section 4.1. Each has its own file and an entry in [`ALL`].
+
+mod bayes;
+mod calibrate;
+mod csv;
+mod dataset;
+mod evaluate;
+mod fold;
+mod labels;
+mod lbfgs;
+mod logistic;
+mod parameter;
+mod perceptron;
+mod scale;
+mod stored;
+mod svm;
+mod text;
+mod train;
+mod tree;
+
+use std::fmt;
+
+use block::{TunableValue, Unit};
+
+pub use csv::{Columns, CsvError, read_csv};
+pub use dataset::{Dataset, Examples};
+pub use evaluate::{ClassReport, Evaluation};
+pub use labels::Labelled;
+pub use parameter::Parameter;
+pub use scale::{Scale, Scaler};
+pub use stored::{Model, Prediction, Scratch, Training};
+pub use text::Names;
+pub use train::{Options, best, train};
+
+macro_rules! learners {
+    ($($file:ident::$Learner:ident),* $(,)?) => {
+        /// Every learner there is.
+        pub static ALL: &[&dyn Learner] = &[$(&$file::$Learner),*];
+        /// Their names, in the same order.
+        pub const NAMES: &[&str] = &[$($file::$Learner::NAME),*];
+    };
+}
+
+learners![tree::C45, logistic::Logistic, bayes::NaiveBayes, perceptron::Perceptron, svm::Svm];
+
+impl TunableValue for &'static dyn Learner {
+    fn from_number(number: i64, _unit: Unit) -> &'static dyn Learner {
+        let place = usize::try_from(number).unwrap_or(0);
+        ALL[place.min(ALL.len() - 1)]
+    }
+
+    fn number(&self, _unit: Unit) -> i64 {
+        let place = NAMES.iter().position(|name| *name == self.name());
+        place.map_or(0, |place| place as i64)
+    }
+}
+
+/// Finds a learner by name.
+///
+/// # Errors
+/// The name is unknown.
+pub fn learner(name: &str) -> Result<&'static dyn Learner, ModelError> {
+    let known = || NAMES.join(", ");
+    let found = ALL.iter().copied().find(|learner| learner.name() == name);
+    found.ok_or_else(|| ModelError::Learner {
+        name: name.to_owned(),
+        known: known() + &block::did_you_mean(name, ALL.iter().map(|learner| learner.name())),
+    })
+}
+
+/// How a learner expects its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// Unscaled, missing values as NaN.
+    None,
+    /// Scaled by a [`Scaler`], missing values as NaN.
+    Scaled,
+    /// Scaled, missing values replaced by the mean.
+    ScaledAndFilled,
+}
+
+/// A learning algorithm.
+pub trait Learner: Sync {
+    /// Name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// One-line description.
+    fn summary(&self) -> &'static str;
+
+    /// Its source in the literature.
+    fn source(&self) -> &'static str;
+
+    /// Hyper-parameters; cross-validation tries every combination of their candidates.
+    fn parameters(&self) -> &'static [Parameter];
+
+    /// How it expects its rows.
+    fn preparation(&self) -> Preparation;
+
+    /// Trains on rows prepared that way, with the parameter values in order. The same seed gives the same classifier.
+    ///
+    /// # Errors
+    /// It cannot be trained on these examples; the message gives the reason.
+    fn fit(&self, examples: &Examples, parameters: &[f64], seed: u64) -> Result<Box<dyn Classifier>, ModelError>;
+
+    /// Loads a classifier for the given numbers of features and classes from the output of [`Classifier::body`].
+    ///
+    /// # Errors
+    /// The body is invalid; the message says why.
+    fn load(&self, body: serde_json::Value, features: usize, classes: usize) -> Result<Box<dyn Classifier>, String>;
+}
+
+impl fmt::Debug for dyn Learner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Scratch buffers of a classifier.
+#[derive(Clone, Debug, Default)]
+pub struct Buffers {
+    /// Double precision.
+    pub wide: Vec<f64>,
+    /// Single precision.
+    pub narrow: Vec<f32>,
+}
+
+/// A trained classifier.
+pub trait Classifier: Send + Sync + fmt::Debug {
+    /// Writes a score per class for a row prepared as the learner expects. A score is the log probability up to a constant and a
+    /// factor, always finite. Allocates nothing once the buffers have grown.
+    fn scores(&self, row: &[f64], buffers: &mut Buffers, scores: &mut [f64]);
+
+    /// Appends a readable description.
+    fn describe(&self, names: &Names, text: &mut String);
+
+    /// Serializes it for a model file.
+    fn body(&self) -> serde_json::Value;
+}
+
+/// Why training failed or a model cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// The rows are unsuitable for training.
+    #[error("the data: {0}")]
+    Dataset(String),
+    /// Unknown learner.
+    #[error("there is no learner '{name}'; there are {known}")]
+    Learner {
+        /// The name given.
+        name: String,
+        /// The known learners.
+        known: String,
+    },
+    /// An unknown hyper-parameter, or an invalid value.
+    #[error("{learner}: {message}")]
+    Parameter {
+        /// The learner.
+        learner: &'static str,
+        /// What is wrong, and what is valid.
+        message: String,
+    },
+    /// The features differ from those the model was trained on.
+    #[error("the model was trained on other features: {0}")]
+    Features(String),
+    /// The learner failed.
+    #[error("{learner} cannot learn from these rows: {message}")]
+    Fit {
+        /// The learner.
+        learner: &'static str,
+        /// The reason.
+        message: String,
+    },
+    /// Training was cancelled.
+    #[error("interrupted")]
+    Interrupted,
+    /// A model file is damaged or of another version.
+    #[error("{0}")]
+    File(String),
+}

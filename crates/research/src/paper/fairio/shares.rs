@@ -1,0 +1,162 @@
+//! What classes got of the disks' time, and how far that is from what their weights say.
+
+use anyhow::{Context, ensure};
+use block::Nanos;
+use sim::host::{Ledger, RunSummary};
+use sim::run::{BIN, Served, TenantMeasure, Tenants, Timeline};
+
+use experiment::tenants::judge;
+
+/// Windows in which shares are looked at: the shortest is what the queue keeps its account by.
+pub const WINDOWS: [Nanos; 3] = [BIN, Nanos::from_millis(1_000), Nanos::from_millis(10_000)];
+
+/// A run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// Of each class, by how many points its part of the disks' time is above what its weight says (section II, `Error_i`): as long as every
+    /// class had something to ask for.
+    pub errors: Vec<f64>,
+    /// The same of the times in which all classes had something outstanding, where these are long enough: what a class leaves of its share
+    /// while it is silent is not counted.
+    pub errors_together: Option<Vec<f64>>,
+    /// The least part of that time, in percent, in which a class had a request outstanding.
+    pub wanting_percent: f64,
+    /// 10⁶ bytes a second of all classes, from beginning to end.
+    pub throughput_mb_s: f64,
+    /// Mean disk time of a request, in ms, added up over the disks.
+    pub service_ms: f64,
+    /// Response times of all classes in ms: the median, 99%, 99.9%, the longest, each of the class that has the longest.
+    pub responses_ms: [f64; 4],
+    /// Of each of [`WINDOWS`]: the largest error of a class, in points, that 99% of the windows do not exceed.
+    pub window_errors: [Option<f64>; 3],
+    /// Part of the time, in percent, in which the disks stood idle though something waited.
+    pub idle_percent: f64,
+}
+
+impl Outcome {
+    /// The largest error of a class.
+    pub fn error(&self) -> f64 {
+        largest(&self.errors)
+    }
+
+    /// The same of the times in which all classes had something outstanding.
+    pub fn error_together(&self) -> Option<f64> {
+        self.errors_together.as_deref().map(largest)
+    }
+
+    /// From a run of classes with these weights.
+    ///
+    /// # Errors
+    /// The device does not tell for whom it works.
+    pub fn of(run: &RunSummary, weights: &[u32]) -> anyhow::Result<Outcome> {
+        let measured = run.measure.tenants.as_deref().context("the run did not measure its tenants")?;
+        let ledger = run.ledger.as_ref().context("the run kept no account of its tenants")?;
+        let work: Vec<Timeline<u64>> = ledger.disk_time()[..weights.len()].to_vec();
+        let end = contested(measured);
+        let times: Vec<f64> = work.iter().map(|work| until(work, end)).collect();
+        ensure!(times.iter().sum::<f64>() > 0.0, "the device does not tell for how long it works for whom");
+        let longest = |of: &dyn Fn(&sim::run::Responses) -> Nanos| {
+            measured.on_roster().iter().map(|tenant| of(&tenant.responses).as_millis_f64()).fold(0.0, f64::max)
+        };
+        let measure = &run.measure;
+        let all_work: u64 = work.iter().flat_map(Timeline::bins).sum();
+        let together = judge::shares(measured, ledger, end);
+        Ok(Outcome {
+            errors: errors(&times, weights),
+            errors_together: together.map(|shares| errors(&shares, weights)),
+            wanting_percent: wanting(measured, end),
+            throughput_mb_s: (measure.read_bytes + measure.written_bytes) as f64 / 1e6 / measure.duration().as_secs_f64(),
+            service_ms: all_work as f64 / 1e6 / run.tally.requests.max(1) as f64,
+            responses_ms: [
+                longest(&|responses| responses.quantile(0.5)),
+                longest(&|responses| responses.quantile(0.99)),
+                longest(&|responses| responses.quantile(0.999)),
+                longest(&|responses| responses.max()),
+            ],
+            window_errors: WINDOWS.map(|window| window_error(&work, weights, end, window)),
+            idle_percent: 100.0 * idle(ledger) / measure.duration().as_secs_f64(),
+        })
+    }
+}
+
+fn largest(errors: &[f64]) -> f64 {
+    errors.iter().fold(0.0, |worst, error| error.abs().max(worst))
+}
+
+fn idle(ledger: &Ledger) -> f64 {
+    ledger.idle_while_waiting().as_secs_f64()
+}
+
+/// Part of a class's requests that are done when it is taken for done: a disk with an SSTF queue may keep the last ones for as long as
+/// anybody asks for what is nearer, and who waits for one request competes for nothing.
+const DONE: f64 = 0.98;
+
+/// Until when every class had something to ask for: when the first of them was done.
+fn contested(measured: &Tenants) -> Nanos {
+    let done = |tenant: &TenantMeasure| {
+        let enough = DONE * tenant.served.requests as f64;
+        let mut sum = 0;
+        let is_enough = |served: &Served| {
+            sum += served.requests;
+            sum as f64 >= enough
+        };
+        let bin = tenant.timeline.bins().iter().position(is_enough).unwrap_or(0);
+        Nanos(bin as u64 * tenant.timeline.width().0)
+    };
+    measured.on_roster().iter().map(done).min().unwrap_or_default()
+}
+
+/// What is in the bins that end by `end`.
+fn until(line: &Timeline<u64>, end: Nanos) -> f64 {
+    line.bins().iter().take((end.0 / line.width().0) as usize).sum::<u64>() as f64
+}
+
+fn errors(times: &[f64], weights: &[u32]) -> Vec<f64> {
+    let (all, weight) = (times.iter().sum::<f64>(), f64::from(weights.iter().sum::<u32>()));
+    times.iter().zip(weights).map(|(time, &own)| 100.0 * (time / all - f64::from(own) / weight)).collect()
+}
+
+fn wanting(measured: &Tenants, end: Nanos) -> f64 {
+    let part = |wanting: &Timeline<u64>| 100.0 * until(wanting, end) / end.0.max(1) as f64;
+    measured.on_roster().iter().map(|tenant| part(&tenant.wanting)).fold(100.0, f64::min)
+}
+
+fn window_error(work: &[Timeline<u64>], weights: &[u32], end: Nanos, window: Nanos) -> Option<f64> {
+    let width = work.iter().map(Timeline::width).max()?;
+    let bins = (window.0 / width.0) as usize;
+    let whole = (end.0 / width.0) as usize;
+    let mut worst: Vec<f64> = (0..whole)
+        .step_by(bins.max(1))
+        .filter(|begin| bins > 0 && begin + bins <= whole)
+        .map(|begin| {
+            let of = |work: &Timeline<u64>| work.bins().iter().skip(begin).take(bins).sum::<u64>() as f64;
+            let times: Vec<f64> = work.iter().map(of).collect();
+            if times.iter().sum::<f64>() > 0.0 { largest(&errors(&times, weights)) } else { 0.0 }
+        })
+        .collect();
+    worst.sort_by(f64::total_cmp);
+    let place = (0.99 * worst.len() as f64).ceil() as usize;
+    worst.get(place.saturating_sub(1)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_is_the_part_that_a_class_got_less_the_part_that_it_should() {
+        let errors = errors(&[40.0, 60.0], &[1, 2]);
+        assert!((errors[0] - 6.667).abs() < 1e-3 && (errors[1] + 6.667).abs() < 1e-3, "{errors:?}");
+    }
+
+    #[test]
+    fn windows_are_judged_one_by_one() {
+        let mut work = [Timeline::new(Nanos::from_millis(100)), Timeline::new(Nanos::from_millis(100))];
+        for second in 0..10 {
+            // One class after the other has the disk.
+            work[second % 2].add(Nanos::from_millis(1_000 * second as u64 + 50), 1);
+        }
+        let error = |window| window_error(&work, &[1, 1], Nanos::from_millis(10_000), Nanos::from_millis(window));
+        assert_eq!((error(1_000), error(10_000), error(20_000)), (Some(50.0), Some(0.0), None));
+    }
+}

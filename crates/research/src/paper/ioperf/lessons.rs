@@ -1,0 +1,239 @@
+//! What the plan of the paper's last section calls learning mode: before the tests, in idle hours, settings are bred on workloads of their own.
+//!
+//! ```text
+//! patterns of another seed ─▶ every gene by itself ─▶ the best of each together ─▶ a search from there ─▶ the best, beside the default
+//!                             └────────────── each setting on all of them ──────────────┘                     └─▶ Experience
+//! ```
+//! A setting's fitness is its gain over the default in the mean of all these workloads: what serves one of them and no other is chance.
+
+use std::collections::BTreeMap;
+
+use control::experience::Experience;
+use control::search::ioperf::Pattern;
+use control::search::{Bayes, Genome, Search, Space, Start};
+use control::{Setting, Window};
+use observe::Preference;
+use observe::description::names;
+use observe::merit::TOLERANCE;
+use observe::served::Rated;
+use observe::served::Served;
+
+use super::Plan;
+use super::machine::{self, Kernel, Run, pattern};
+use crate::gather::{cases_of, served};
+use experiment::bench::{Observed, tails};
+use experiment::pool::Crew;
+
+/// Settings of each scheduler that are remembered of every workload.
+const REMEMBERED: usize = 4;
+/// The places of its range at which a gene is tried by itself.
+const PLACES: [f64; 4] = [0.0, 0.25, 0.75, 1.0];
+
+/// Breeds settings, and remembers how the best of them served.
+///
+/// # Errors
+/// It was interrupted.
+pub fn learn(plan: Plan, kernel: &Kernel, crew: Crew) -> anyhow::Result<Experience> {
+    let (default, brief) = (kernel.default()?, kernel.brief(plan.seed)?);
+    let space = kernel.space(true)?;
+    let mut school = School::new(plan, kernel, default.clone(), crew)?;
+    let mut seeds: Vec<Genome> = std::iter::once(&default).chain(&brief.candidates).filter_map(|it| space.genome(it)).collect();
+    school.rate(&space, &seeds)?;
+    // The default's scheduler first, as long as half of the trials are left.
+    for genome in seeds.clone() {
+        let alone = alone(&space, &genome);
+        if 2 * (school.rated.len() + alone.len()) > plan.bred {
+            break;
+        }
+        school.rate(&space, &alone)?;
+        let together = school.together(&space, &genome, &alone);
+        school.rate(&space, std::slice::from_ref(&together))?;
+        seeds.push(together);
+    }
+    let start = Start { space: &space, seeds, preference: brief.preference, pattern: school.patterns[0], seed: plan.seed };
+    let mut search = Bayes::new(start);
+    // What is asked again costs nothing, so the asking is bounded as well.
+    for _ in 0..plan.bred {
+        if school.rated.len() >= plan.bred {
+            break;
+        }
+        let genomes = search.ask();
+        school.rate(&space, &genomes)?;
+        let rated: Vec<Option<Rated>> = genomes.iter().map(|genome| school.of(&space.setting(genome))).collect();
+        search.tell(&rated);
+    }
+    school.remember()
+}
+
+/// A genome with each gene that counts in it at other places, one at a time.
+fn alone(space: &Space, genome: &Genome) -> Vec<Genome> {
+    let genes = (0..space.len()).filter(|&gene| !space.is_scheduler(gene) && space.is_expressed(gene, genome));
+    let at = |gene: usize, place: f64| {
+        let mut one = genome.clone();
+        one[gene] = place;
+        one
+    };
+    genes.flat_map(|gene| PLACES.map(|place| at(gene, place))).collect()
+}
+
+/// The lessons: workloads, how the default serves them, and what was learned of other settings so far.
+struct School<'a> {
+    plan: Plan,
+    kernel: &'a Kernel,
+    default: Setting,
+    preference: Preference,
+    patterns: Vec<Pattern>,
+    standard: Vec<Option<Served>>,
+    rated: BTreeMap<String, (Setting, Option<Rated>)>,
+    crew: Crew<'a>,
+}
+
+impl<'a> School<'a> {
+    fn new(plan: Plan, kernel: &'a Kernel, default: Setting, crew: Crew<'a>) -> anyhow::Result<School<'a>> {
+        let patterns: Vec<Pattern> = (0..plan.lessons).map(|number| pattern("ioperf lesson", plan.seed, number)).collect();
+        let mut school = School {
+            plan,
+            kernel,
+            default,
+            preference: machine::preference()?,
+            patterns,
+            standard: Vec::new(),
+            rated: BTreeMap::new(),
+            crew,
+        };
+        let every: Vec<usize> = (0..plan.lessons).collect();
+        school.standard = crew.map(&school.says(), &every, |&number| school.served(number, &school.default))?;
+        Ok(school)
+    }
+
+    fn says(&self) -> String {
+        format!("learning, {}: {} of {} settings", self.kernel.name, self.rated.len(), self.plan.bred)
+    }
+
+    fn run(&self, number: usize, seed: usize, setting: &Setting) -> anyhow::Result<Observed> {
+        let (pattern, seconds) = (&self.patterns[number], self.plan.lesson_s);
+        Run { pattern, default: &self.default, seconds, seed: seed as u64 }.observe(setting, self.crew.monitor)
+    }
+
+    /// How a setting serves a workload.
+    fn served(&self, number: usize, setting: &Setting) -> anyhow::Result<Option<Served>> {
+        Ok(served(self.run(number, number, setting)?.steered.steering().windows()))
+    }
+
+    /// Runs what was not run before.
+    fn rate(&mut self, space: &Space, genomes: &[Genome]) -> anyhow::Result<()> {
+        let mut new: BTreeMap<String, Setting> = BTreeMap::new();
+        for setting in genomes.iter().map(|genome| space.setting(genome)) {
+            let name = setting.to_string();
+            if !self.rated.contains_key(&name) {
+                new.insert(name, setting);
+            }
+        }
+        let count = self.patterns.len();
+        let each: Vec<(usize, &Setting)> =
+            new.values().flat_map(|setting| (0..count).map(move |number| (number, setting))).collect();
+        let got = self.crew.map(&self.says(), &each, |&(number, setting)| {
+            Ok(self.served(number, setting)?.zip(self.standard[number]).map(|(ran, standard)| relative(&ran, &standard)))
+        })?;
+        let rated: Vec<Option<Rated>> = got.chunks(count).map(mean).collect();
+        self.rated.extend(new.into_iter().zip(rated).map(|((name, setting), rated)| (name, (setting, rated))));
+        Ok(())
+    }
+
+    fn of(&self, setting: &Setting) -> Option<Rated> {
+        self.rated.get(&setting.to_string()).and_then(|(_, rated)| *rated)
+    }
+
+    fn score(&self, setting: &Setting) -> f64 {
+        self.of(setting).map_or(f64::NEG_INFINITY, |rated| rated.score(&self.preference))
+    }
+
+    /// Each gene where it served best by itself, if that was worth a change.
+    fn together(&self, space: &Space, genome: &Genome, alone: &[Genome]) -> Genome {
+        let score = |genome: &Genome| self.score(&space.setting(genome));
+        let mut together = genome.clone();
+        for (gene, place) in together.iter_mut().enumerate() {
+            let of_it = alone.iter().filter(|other| other[gene] != genome[gene] && score(other) > score(genome) + TOLERANCE);
+            let best = of_it.max_by(|a, b| score(a).total_cmp(&score(b)));
+            *place = best.map_or(*place, |best| best[gene]);
+        }
+        together
+    }
+
+    /// The default, and the best few of each scheduler.
+    fn best(&self) -> Vec<&Setting> {
+        let mut all: Vec<&Setting> = self.rated.values().map(|(setting, _)| setting).collect();
+        all.sort_by(|a, b| self.score(b).total_cmp(&self.score(a)));
+        let mut best = vec![&self.default];
+        for setting in all {
+            let of_it = best.iter().filter(|other| other.spec.name == setting.spec.name).count();
+            if of_it < REMEMBERED && !best.contains(&setting) {
+                best.push(setting);
+            }
+        }
+        best
+    }
+
+    /// Every workload under each of the best.
+    fn remember(&self) -> anyhow::Result<Experience> {
+        let settings = self.best();
+        let every: Vec<(usize, &Setting)> =
+            (0..self.patterns.len()).flat_map(|number| settings.iter().map(move |setting| (number, *setting))).collect();
+        let runs =
+            self.crew.map(&format!("learning, {}: what is remembered", self.kernel.name), &every, |&(number, setting)| {
+                // Other requests than those that they were chosen on: what was best of many by chance is not again.
+                self.run(number, self.patterns.len() + number, setting)
+            })?;
+        let device = machine::device()?;
+        let mut experience = Experience::new(names(), settings.iter().map(|setting| setting.to_string()).collect());
+        for (pattern, runs) in self.patterns.iter().zip(runs.chunks(settings.len())) {
+            let tails: Vec<_> = runs.iter().map(|run| tails(run.outcome.measure.streams.iter())).collect();
+            let windows: Vec<&[Window]> = runs.iter().map(|run| run.steered.steering().windows()).collect();
+            let runs: Vec<_> = windows.into_iter().zip(&tails).collect();
+            let cases = cases_of(&pattern.to_string(), &device, &runs, Some(0));
+            experience.cases.extend(cases.into_iter().filter(|case| case.under == 0));
+        }
+        Ok(experience)
+    }
+}
+
+/// What was got beside what the default got: the score of this is the gain.
+fn relative(ran: &Served, standard: &Served) -> Served {
+    Served {
+        throughput: ran.throughput / standard.throughput,
+        response_s: ran.response_s / standard.response_s,
+        fairness: ran.fairness / standard.fairness,
+        starves: false,
+    }
+}
+
+/// Geometric means; `None` if nothing was done in any of them.
+fn mean(all: &[Option<Served>]) -> Option<Rated> {
+    let all: Vec<Served> = all.iter().copied().collect::<Option<_>>()?;
+    let of = |value: &dyn Fn(&Served) -> f32| {
+        let sum: f64 = all.iter().map(|served| f64::from(value(served)).ln()).sum();
+        (sum / all.len() as f64).exp() as f32
+    };
+    let served = Served {
+        throughput: of(&|served| served.throughput),
+        response_s: of(&|served| served.response_s),
+        fairness: of(&|served| served.fairness),
+        starves: false,
+    };
+    Some(Rated { served, by_bound: 0.0 })
+}
+
+/// The setting that served the workloads of the lessons best in the mean; `None` if the default did.
+///
+/// # Errors
+/// Never, for settings that were written by this program.
+pub fn best_constant(learned: &Experience) -> anyhow::Result<Option<Setting>> {
+    let preference = machine::preference()?;
+    let mut totals = vec![0.0; learned.settings.len()];
+    for case in &learned.cases {
+        let scores = case.ranked(&preference).into_iter().map(|score| score.unwrap_or(f64::NEG_INFINITY));
+        totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
+    }
+    let best = (0..totals.len()).max_by(|a, b| totals[*a].total_cmp(&totals[*b]));
+    Ok(best.filter(|best| *best > 0).map(|best| Setting::parse(&learned.settings[best])).transpose()?)
+}

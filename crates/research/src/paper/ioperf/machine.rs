@@ -1,0 +1,229 @@
+//! The machine of the paper: what a pattern of access gets on it.
+
+use std::sync::Arc;
+
+use block::Nanos;
+use control::controller::{Brief, Fixed};
+use control::experience::{Experience, WINDOW};
+use control::search::Space;
+use control::search::ioperf::Pattern;
+use control::{Controller, Setting};
+use observe::Preference;
+use observe::served::Served;
+use sim::host::HostSettings;
+use sim::workload::random::Mix;
+
+use experiment::bench::{Bench, Observed};
+use experiment::chance;
+use experiment::world::{Device, World};
+use progress::monitor::Monitor;
+
+/// See the setup of the page.
+const DISK: &str = "sata7200@1";
+const HOST: &str = "memory_mib=512,swap_mib=1024,anonymous_mib=128";
+/// The tunables of the host in the chromosome.
+const GENES_OF_HOST: [&str; 2] = ["read_ahead_kb", "swappiness"];
+/// Of the beginning of a run so many seconds are not judged: files are opened, memory is empty.
+const SETTLES_S: u64 = 10;
+
+/// What a kernel has in force and can run.
+pub struct Kernel {
+    /// What the page calls it.
+    pub name: &'static str,
+    /// The default.
+    pub found: &'static str,
+    /// Its schedulers.
+    pub schedulers: [&'static str; 4],
+}
+
+impl Kernel {
+    /// Linux 2.6.29 as the paper describes it.
+    pub const OF_THE_PAPER: Kernel =
+        Kernel { name: "Linux 2.6.29", found: "anticipatory", schedulers: ["noop", "anticipatory", "deadline", "cfq"] };
+    /// Today's.
+    pub const OF_TODAY: Kernel =
+        Kernel { name: "today’s Linux", found: "mq-deadline", schedulers: ["none", "mq-deadline", "kyber", "bfq"] };
+
+    /// The default.
+    ///
+    /// # Errors
+    /// Never, for schedulers that there are.
+    pub fn default(&self) -> anyhow::Result<Setting> {
+        Ok(Setting::parse(self.found)?)
+    }
+
+    /// What controllers are told.
+    ///
+    /// # Errors
+    /// As [`default`](Kernel::default).
+    pub fn brief(&self, seed: u64) -> anyhow::Result<Brief> {
+        self.brief_of(seed, Arc::default())
+    }
+
+    /// The same, with what was learned.
+    ///
+    /// # Errors
+    /// As [`default`](Kernel::default).
+    pub fn brief_of(&self, seed: u64, experience: Arc<Experience>) -> anyhow::Result<Brief> {
+        let candidates = self.schedulers.iter().map(|name| Setting::parse(name)).collect::<Result<_, _>>()?;
+        Ok(Brief { preference: preference()?, candidates, seed, experience })
+    }
+
+    /// The genes: which scheduler, its tunables if `tunes` is set, and the paper's tunables of the host.
+    ///
+    /// # Errors
+    /// As [`default`](Kernel::default).
+    pub fn space(&self, tunes: bool) -> anyhow::Result<Space> {
+        let host = sim::host::TUNABLES.iter().filter(|tunable| GENES_OF_HOST.contains(&tunable.name));
+        Ok(Space::new(&self.brief(0)?.candidates, tunes, host))
+    }
+}
+
+/// What a workload got.
+#[derive(Clone, Copy, Debug)]
+pub struct Got {
+    /// Bytes a second of all processes.
+    pub bytes_per_s: f64,
+    /// Mean latency of what they asked for, in seconds.
+    pub latency_s: f64,
+    /// Share of the time in which the device moved its arm or waited for the platter, if it tells.
+    pub positioning: Option<f64>,
+}
+
+impl Got {
+    /// By how many percent the throughput is above another's.
+    pub fn gain_percent(&self, other: &Got) -> f64 {
+        100.0 * (self.bytes_per_s / other.bytes_per_s - 1.0)
+    }
+
+    /// By how many percent the latency is above another's.
+    pub fn slower_percent(&self, other: &Got) -> f64 {
+        100.0 * (self.latency_s / other.latency_s - 1.0)
+    }
+}
+
+/// A workload drawn as in Table 1.
+pub fn pattern(name: &str, seed: u64, number: usize) -> Pattern {
+    let mut random = chance::source(name, seed, number as u32);
+    let seed = rand::Rng::random::<u64>(&mut random);
+    let drawn = sim::workload::random::mixes(seed).next();
+    let drawn = drawn.unwrap_or(Mix { processes: 1, read_percent: 0, random_percent: 0, request_kib: 1 });
+    let Mix { processes, read_percent, random_percent, request_kib } = drawn;
+    Pattern { processes, read_percent, random_percent, request_kib }
+}
+
+fn job_file(pattern: &Pattern, seconds: u64) -> String {
+    let Pattern { processes, read_percent, random_percent, request_kib } = pattern;
+    let request_kib = request_kib.max(&1);
+    format!(
+        "[global]\nioengine=psync\nfadvise_hint=0\nrw=randrw\nrandrepeat=0\nfilename=mixes\nsize=1g\noffset_increment=1g\ntime_based\n\
+         runtime={seconds}\n\n[mix]\nnumjobs={processes}\nrwmixread={read_percent}\npercentage_random={random_percent}\nbs={request_kib}k\n"
+    )
+}
+
+/// The paper's fitness is bytes by latency, and asks nothing of fairness.
+///
+/// # Errors
+/// Never, for these weights.
+pub fn preference() -> anyhow::Result<Preference> {
+    Ok(Preference::new(3, 3, 1)?)
+}
+
+/// What knowledge of this machine goes by.
+///
+/// # Errors
+/// Never, for a disk that there is.
+pub fn device() -> anyhow::Result<String> {
+    Ok(world()?.device())
+}
+
+fn world() -> anyhow::Result<World> {
+    Ok(World { host: HostSettings::parse(HOST)?, ..Device::parse(DISK)?.world()? })
+}
+
+/// A run of a pattern on the machine.
+#[derive(Clone, Copy)]
+pub struct Run<'a> {
+    /// What is asked.
+    pub pattern: &'a Pattern,
+    /// What is in force at the beginning.
+    pub default: &'a Setting,
+    /// How long.
+    pub seconds: u64,
+    /// Of its requests.
+    pub seed: u64,
+}
+
+impl Run<'_> {
+    fn steered(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
+        let Run { pattern, default, seconds, seed } = *self;
+        let bench = Bench::new(&job_file(pattern, seconds), &pattern.to_string(), world()?, seed)?;
+        bench.run(default, controller, false, monitor)
+    }
+
+    /// Under a setting, as it can be remembered.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn observe(&self, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Observed> {
+        self.steered(Box::new(Fixed::new(setting.clone(), WINDOW)), monitor)
+    }
+
+    /// What the pattern gets under a setting: the paper's Simulator.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn simulate(&self, setting: &Setting, monitor: &dyn Monitor) -> anyhow::Result<Got> {
+        let observed = self.observe(setting, monitor)?;
+        let settles = Nanos::from_secs_f64(SETTLES_S.min(self.seconds / 3) as f64);
+        let windows = observed.steered.steering().windows().iter().filter(|window| window.from >= settles);
+        let served = Served::of(windows.map(|window| &window.outcome));
+        let (tally, busy_s) = (observed.outcome.tally, observed.outcome.busy.as_secs_f64());
+        let positioning_s = tally.seek.as_secs_f64() + tally.rotation.as_secs_f64();
+        let positioning = (busy_s > 0.0).then(|| (positioning_s / busy_s).min(1.0));
+        Ok(match served {
+            Some(served) => Got { bytes_per_s: served.throughput.into(), latency_s: served.response_s.into(), positioning },
+            None => Got { bytes_per_s: 0.0, latency_s: f64::INFINITY, positioning: None },
+        })
+    }
+
+    /// What a controller leaves in force at the end.
+    ///
+    /// # Errors
+    /// It was interrupted.
+    pub fn steer(&self, controller: Box<dyn Controller>, monitor: &dyn Monitor) -> anyhow::Result<Setting> {
+        let observed = self.steered(controller, monitor)?;
+        Ok(observed.steered.steering().left().unwrap_or_else(|| self.default.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use twin::controller;
+
+    use super::*;
+    use progress::monitor::Quiet;
+
+    #[test]
+    fn a_population_in_the_twin_gives_the_same_for_any_number_of_threads() {
+        let pattern = Pattern { processes: 4, read_percent: 90, random_percent: 60, request_kib: 64 };
+        let kernel = Kernel::OF_TODAY;
+        let minutes = |threads, name: &str| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            pool.install(|| {
+                let controller = controller::parse(name).unwrap().build(&kernel.brief(3).unwrap());
+                let run = Run { pattern: &pattern, default: &kernel.default().unwrap(), seconds: 12, seed: 1 };
+                let observed = run.steered(controller, &Quiet::default()).unwrap();
+                format!("{:?}", observed.steered.steering().decided())
+            })
+        };
+        for name in ["genetic:fitness=twin,trials=16", "bayes:fitness=twin,trials=12", "bayes:seeds=twin,trials=5"] {
+            let one = minutes(1, name);
+            assert!(one.contains("trials in the twin"), "{one}");
+            assert_eq!(one, minutes(4, name));
+            assert_eq!(one.contains("rank what is tried first") && one.contains("trial 1"), name.contains("seeds=twin"), "{one}");
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Repeats the experiments of papers, and puts what they state beside what comes out here.
+//!
+//! A paper is a folder with a [`Paper`], listed in [`ALL`], and what the paper states is in `papers/NAME/paper.toml`.
+
+mod aims;
+mod clock;
+mod fairio;
+mod genetic;
+mod ioperf;
+mod self_learning;
+mod stated;
+mod youchoose;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, ensure};
+use block::did_you_mean;
+use report::paper::Replication;
+
+use crate::live::Live;
+use clock::Clock;
+use experiment::pool::Crew;
+use stated::Stated;
+
+/// A paper whose experiments can be repeated.
+struct Paper {
+    /// What a person types.
+    name: &'static str,
+    /// What it states: the text of its `paper.toml`.
+    text: &'static str,
+    /// What of it can be asked for by itself, besides the bars.
+    parts: fn() -> Vec<Part>,
+    /// A trace of the user's can stand for one of its own.
+    takes_trace: bool,
+    /// Runs what is wanted, which was checked.
+    repeat: fn(&Wanted, Stated, Crew) -> anyhow::Result<Replication>,
+    /// How it is repeated on a block device of the real kernel, if it can be.
+    live: Option<OnKernel>,
+}
+
+/// How a paper is repeated on a block device of the real kernel.
+struct OnKernel {
+    /// Tunables of the host that searches may set there.
+    host: &'static [&'static str],
+    repeat: fn(&Wanted, &OnDevice, Stated, &mut dyn Live, Crew) -> anyhow::Result<Replication>,
+}
+
+/// Every paper.
+static ALL: &[&Paper] = &[&self_learning::PAPER, &fairio::PAPER, &youchoose::PAPER, &ioperf::PAPER, &genetic::PAPER];
+
+/// A figure or table.
+struct Part {
+    /// What a person types.
+    id: &'static str,
+    /// What it shows.
+    title: &'static str,
+    /// It shows processor time, which differs from run to run.
+    is_cpu: bool,
+}
+
+/// What a person types to have only what is aimed at.
+const BARS: &str = "bars";
+
+/// What a person types for a device that is emulated for the experiment alone.
+pub const EMULATED: &str = "emulated";
+
+/// What of a paper is repeated.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The paper.
+    pub name: String,
+    /// Less of everything, in about a minute.
+    pub is_quick: bool,
+    /// Of everything that is drawn.
+    pub seed: u64,
+    /// Only these figures and tables; all if there are none.
+    pub only: Vec<String>,
+    /// Whether figures of processor time are drawn, the only ones that differ from run to run.
+    pub measures_cpu: bool,
+    /// A trace in place of one that the paper has and we have not.
+    pub trace: Option<PathBuf>,
+    /// On a block device of the real kernel instead of the simulator.
+    pub live: Option<OnDevice>,
+}
+
+/// A paper on a block device of the real kernel.
+#[derive(Clone, Debug)]
+pub struct OnDevice {
+    /// What a person types.
+    pub device: String,
+    /// How long it may take; one workload is run at least.
+    pub minutes: u32,
+}
+
+/// The papers and their figures, for a person.
+///
+/// # Errors
+/// Never, for papers that come with the program.
+pub fn list() -> anyhow::Result<String> {
+    let mut text = String::new();
+    for paper in ALL {
+        let stated = Stated::read(paper)?;
+        text.push_str(&format!("{}  {}, {}; {}\n", paper.name, stated.authors, stated.title, stated.published));
+        text.push_str(&format!("  {BARS:9} what is aimed at: met or missed\n"));
+        (paper.parts)().iter().for_each(|part| text.push_str(&format!("  {:9} {}\n", part.id, part.title)));
+    }
+    Ok(text)
+}
+
+impl Wanted {
+    /// Refuses what is not there to be repeated.
+    ///
+    /// # Errors
+    /// There is no such paper or figure, or nothing is left to be drawn.
+    pub fn check(&self) -> anyhow::Result<()> {
+        let paper = self.paper()?;
+        let parts = (paper.parts)();
+        if let Some(trace) = self.trace.as_ref().filter(|_| !paper.takes_trace) {
+            anyhow::bail!("--trace {}: {} is repeated without traces", trace.display(), paper.name);
+        }
+        if let Some(on) = self.live.as_ref().filter(|_| paper.live.is_none()) {
+            let known: Vec<&str> = ALL.iter().filter(|paper| paper.live.is_some()).map(|paper| paper.name).collect();
+            anyhow::bail!("--live {}: {} is repeated in the simulator alone; live are {}", on.device, paper.name, known.join(", "));
+        }
+        for only in &self.only {
+            let known = parts.iter().any(|part| part.id == only) || only == BARS;
+            let ids: Vec<&str> = parts.iter().map(|part| part.id).collect();
+            let meant = did_you_mean(only, ids.iter().copied().chain([BARS]));
+            ensure!(known, "--only {only}: there is no such figure; known are {BARS}, {}{meant}", ids.join(", "));
+        }
+        let is_something = parts.iter().any(|part| self.wants(part)) || self.wants_bars();
+        ensure!(is_something, "--only {}: shows processor time, which needs --cpu-time", self.only.join(" --only "));
+        Ok(())
+    }
+
+    /// Runs what is needed and draws it.
+    ///
+    /// # Errors
+    /// As [`Wanted::check`]; or a run failed or was interrupted.
+    pub fn repeat(&self, crew: Crew) -> anyhow::Result<Replication> {
+        self.check()?;
+        let paper = self.paper()?;
+        (paper.repeat)(self, Stated::read(paper)?, crew)
+    }
+
+    /// Runs it on the device of [`live`](Wanted::live).
+    ///
+    /// # Errors
+    /// As [`Wanted::check`]; or fio failed, the device cannot be set or observed, or the work was interrupted.
+    pub fn repeat_live(&self, live: &mut dyn Live, crew: Crew) -> anyhow::Result<Replication> {
+        self.check()?;
+        let paper = self.paper()?;
+        let (on, kernel) = self.live.as_ref().zip(paper.live.as_ref()).context("no device is named")?;
+        (kernel.repeat)(self, on, Stated::read(paper)?, live, crew)
+    }
+
+    /// Tunables of the host that are to be set on the device of [`live`](Wanted::live), besides the scheduler and its tunables.
+    ///
+    /// # Errors
+    /// There is no such paper.
+    pub fn host_tunables(&self) -> anyhow::Result<&'static [&'static str]> {
+        Ok(self.paper()?.live.as_ref().map_or(&[], |kernel| kernel.host))
+    }
+
+    fn paper(&self) -> anyhow::Result<&'static Paper> {
+        let found = ALL.iter().find(|paper| paper.name == self.name);
+        let names = || ALL.iter().map(|paper| paper.name);
+        found.copied().ok_or_else(|| {
+            let (name, known, meant) = (&self.name, names().collect::<Vec<_>>().join(", "), did_you_mean(&self.name, names()));
+            anyhow::anyhow!("{name}: there is no such paper; known are {known}{meant} (see `seekwise paper list`)")
+        })
+    }
+
+    /// Whether a figure or table is to be drawn.
+    fn wants(&self, part: &Part) -> bool {
+        let named = self.only.is_empty() || self.only.iter().any(|only| only == part.id);
+        named && (self.measures_cpu || !part.is_cpu)
+    }
+
+    fn wants_bars(&self) -> bool {
+        self.only.is_empty() || self.only.iter().any(|only| only == BARS)
+    }
+
+    /// What does the same again; where it was written and how many threads there were changes nothing.
+    fn command(&self) -> String {
+        let mut text = format!("seekwise paper run {}", self.name);
+        if self.is_quick {
+            text.push_str(" --quick");
+        }
+        text.push_str(&format!(" --seed {}", self.seed));
+        self.only.iter().for_each(|only| text.push_str(&format!(" --only {only}")));
+        if self.measures_cpu {
+            text.push_str(" --cpu-time");
+        }
+        if let Some(trace) = &self.trace {
+            text.push_str(&format!(" --trace {}", trace.display()));
+        }
+        if let Some(on) = &self.live {
+            let overwrite = if on.device == EMULATED { "" } else { " --overwrite" };
+            text.push_str(&format!(" --live {}{overwrite} --minutes {}", on.device, on.minutes));
+        }
+        text + " --output page.html"
+    }
+
+    /// The replication without what was run.
+    fn replication(&self, stated: Stated) -> Replication {
+        Replication {
+            schema: report::paper::SCHEMA,
+            seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: self.command(),
+            name: self.name.clone(),
+            authors: stated.authors,
+            title: stated.title,
+            published: stated.published,
+            setup: Vec::new(),
+            notes: Vec::new(),
+            bars: Vec::new(),
+            figures: Vec::new(),
+            tables: Vec::new(),
+            curves: Vec::new(),
+        }
+    }
+}

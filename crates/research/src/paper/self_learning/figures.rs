@@ -1,0 +1,462 @@
+//! The paper's figures from our runs.
+
+use observe::merit::TOLERANCE;
+use report::paper::{Best, Figure, Panel, Unit};
+
+use super::super::Part;
+use super::super::stated::{Measured, Measures, Stated};
+use super::judge::{Count, Data, JUDGED_BY, Trial, accuracy, aggregated_s, score};
+use super::plan::{Load, Plan, TABLE_3, TABLE_4, TABLE_5};
+use super::runs::{Store, Summary, Under};
+use super::schemes::{FIVE, LEARNERS, LOGISTIC, SETTINGS, SVM, Scheme};
+
+/// A figure of the paper that can be asked for.
+pub struct Drawing {
+    /// What a person types.
+    pub id: &'static str,
+    /// What it shows.
+    pub title: &'static str,
+    draw: fn(&Drawing, &World) -> Figure,
+    /// So many of its series are the paper's own, among which it names the best.
+    among: usize,
+    /// Only the processor time that differs from run to run is in it.
+    pub is_cpu: bool,
+}
+
+/// Everything that a figure is drawn from.
+pub struct World<'a> {
+    /// What is run.
+    pub plan: &'a Plan,
+    /// What was run.
+    pub store: &'a Store,
+}
+
+/// All figures of section 5.
+pub const ALL: &[Drawing] = &[
+    Drawing { id: "fig-2", title: "Fig. 2: accuracies of CRRN, TCLO and TCLOO", draw: training, among: 3, is_cpu: false },
+    Drawing { id: "fig-3", title: "Fig. 3: overhead of FIFO, CRRN, TCLO and TCLOO", draw: training_cost, among: 4, is_cpu: true },
+    Drawing {
+        id: "fig-4",
+        title: "Fig. 4: response time of request-level, workload-level and hybrid learning",
+        draw: level,
+        among: 3,
+        is_cpu: false,
+    },
+    Drawing {
+        id: "fig-5",
+        title: "Fig. 5: overhead of request-level, workload-level and hybrid learning",
+        draw: level_cost,
+        among: 3,
+        is_cpu: true,
+    },
+    Drawing { id: "fig-6", title: "Fig. 6: accuracies of different learning algorithms", draw: learner, among: 5, is_cpu: false },
+    Drawing { id: "fig-7", title: "Fig. 7: overhead of different learning algorithms", draw: learner_cost, among: 5, is_cpu: true },
+    Drawing { id: "fig-8", title: "Fig. 8: response time with different window sizes", draw: window, among: 5, is_cpu: false },
+    Drawing { id: "fig-9", title: "Fig. 9: overhead of different window sizes", draw: window_cost, among: 5, is_cpu: true },
+    Drawing { id: "fig-10", title: "Fig. 10: aggregated response time, Table 4", draw: real_time, among: 5, is_cpu: false },
+    Drawing { id: "fig-11", title: "Fig. 11: average throughput, Table 4", draw: real_throughput, among: 5, is_cpu: false },
+    Drawing { id: "fig-12", title: "Fig. 12: processor time, Table 4", draw: real_cost, among: 5, is_cpu: true },
+    Drawing { id: "fig-13", title: "Fig. 13: average response time, Table 5", draw: synthetic_time, among: 5, is_cpu: false },
+    Drawing { id: "fig-14", title: "Fig. 14: average throughput, Table 5", draw: synthetic_throughput, among: 5, is_cpu: false },
+    Drawing { id: "data", title: "Performance data: what decisions on Table 4 are judged by", draw: data, among: 5, is_cpu: false },
+    Drawing { id: "by-workload", title: "Accuracy on Table 4, workload by workload", draw: by_workload, among: 9, is_cpu: false },
+];
+
+/// The paper's window sizes, in seconds.
+const WINDOWS_S: [u32; 5] = [10, 30, 60, 120, 300];
+
+impl Drawing {
+    /// As it is listed.
+    pub fn part(&self) -> Part {
+        Part { id: self.id, title: self.title, is_cpu: self.is_cpu }
+    }
+
+    /// Draws it, what the paper states about it beside.
+    pub fn draw(&self, world: &World, stated: &Stated) -> Figure {
+        let mut figure = (self.draw)(self, world);
+        let measures = world.measures(&figure);
+        stated.beside(&mut figure, self.among, &measures);
+        figure
+    }
+
+    fn figure(&self, unit: Unit, series: &[&str], groups: &[&str], method: &str) -> Figure {
+        Figure {
+            id: self.id.to_owned(),
+            title: self.title.to_owned(),
+            method: method.to_owned(),
+            unit,
+            series: series.iter().map(|&name| name.to_owned()).collect(),
+            groups: groups.iter().map(|&name| name.to_owned()).collect(),
+            panels: Vec::new(),
+            statements: Vec::new(),
+        }
+    }
+}
+
+/// How a scheme is run on a batch: trained on the others.
+type OnBatch = fn(Under, u32) -> Under;
+
+fn on_batch(under: Under, number: u32) -> Under {
+    match under {
+        Under::Scheme(scheme) => Under::Scheme(scheme.for_batch(number)),
+        fixed => fixed,
+    }
+}
+
+impl World<'_> {
+    /// A workload of a table on a disk, as often as the plan says.
+    fn trials(&self, disk: usize, name: &'static str) -> Vec<Trial> {
+        (0..self.plan.repeats).map(|repeat| Trial { disk, load: Load::Of(name), repeat }).collect()
+    }
+
+    /// Share of correct decisions in percent on Table 3, on Table 4 and on the batches.
+    fn accuracies(&self, under: &Under, data: Data, tolerance: f64) -> [Option<Count>; 3] {
+        let all = |trials: Vec<(Trial, Under)>| {
+            let counts: Vec<Option<Count>> =
+                trials.iter().map(|(trial, under)| accuracy(self.store, trial, under, data, tolerance)).collect();
+            counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))
+        };
+        let once = |name: &&'static str| (Trial { disk: 0, load: Load::Of(name), repeat: 0 }, under.clone());
+        let often = TABLE_4.iter().flat_map(|name| self.trials(0, name)).map(|trial| (trial, under.clone()));
+        let as_on_batch: OnBatch = on_batch;
+        let batch = |number| (Trial { disk: 0, load: Load::Batch(number), repeat: 0 }, as_on_batch(under.clone(), number));
+        [all(TABLE_3.iter().map(once).collect()), all(often.collect()), all((0..self.plan.batches).map(batch).collect())]
+    }
+
+    /// Accuracy on Table 4 within the tolerance of the bars.
+    pub fn accuracy_on_table_4(&self, scheme: Scheme) -> Option<Count> {
+        self.accuracies(&Under::Scheme(scheme), JUDGED_BY, TOLERANCE)[1]
+    }
+
+    /// The most accurate of the fixed schedulers on Table 4, and its accuracy in percent.
+    pub fn best_constant_on_table_4(&self) -> Option<(&'static str, f64)> {
+        let of = |name: &'static str| Some((name, self.accuracies(&Under::Fixed(name), JUDGED_BY, TOLERANCE)[1]?.percent()?));
+        // All are asked for, whatever of them is there already.
+        let all: Vec<Option<(&'static str, f64)>> = SETTINGS.iter().map(|name| of(name)).collect();
+        // Of equals the last one.
+        all.into_iter().collect::<Option<Vec<_>>>()?.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    fn accuracy_panels(&self, unders: &[Under]) -> Vec<Panel> {
+        let panel = |(name, data, tolerance): (&str, Data, f64)| {
+            let columns: Vec<[Option<Count>; 3]> = unders.iter().map(|under| self.accuracies(under, data, tolerance)).collect();
+            let values = (0..3).map(|group| columns.iter().map(|column| column[group]?.percent()).collect()).collect();
+            Panel { name: name.to_owned(), values }
+        };
+        let panels = [
+            ("by the jobs’ calls, equal within 2%", JUDGED_BY, TOLERANCE),
+            ("by the jobs’ calls, equal within 0%", JUDGED_BY, 0.0),
+            ("by the block layer, equal within 2%", Data::BlockLayer, TOLERANCE),
+            ("by the block layer, equal within 0%", Data::BlockLayer, 0.0),
+        ];
+        panels.into_iter().map(panel).collect()
+    }
+
+    /// The mean over the repetitions of what is measured of a run and of deadline's.
+    pub fn mean(&self, disk: usize, name: &'static str, under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
+        self.mean_of(&self.trials(disk, name), under, of)
+    }
+
+    fn mean_of(&self, trials: &[Trial], under: &Under, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
+        let one = |trial: &Trial| {
+            let (run, deadline) = (trial.run(self.store, under.clone()), trial.run(self.store, Under::Fixed("deadline")));
+            of(run?, deadline?)
+        };
+        let values: Vec<Option<f64>> = trials.iter().map(one).collect();
+        let values = values.into_iter().collect::<Option<Vec<f64>>>()?;
+        Some(values.iter().sum::<f64>() / values.len() as f64)
+    }
+
+    /// The paper's workloads as groups, whatever they are run under as series.
+    fn panel(&self, disk: usize, names: &[&'static str], unders: &[Under], of: fn(&Summary, &Summary) -> Option<f64>) -> Panel {
+        let row = |name: &&'static str| unders.iter().map(|under| self.mean(disk, name, under, of)).collect();
+        Panel { name: self.plan.disks[disk].name.clone(), values: names.iter().map(row).collect() }
+    }
+
+    /// On every disk of the plan.
+    fn panels(&self, names: &[&'static str], unders: &[Under], of: fn(&Summary, &Summary) -> Option<f64>) -> Vec<Panel> {
+        (0..self.plan.disks.len()).map(|disk| self.panel(disk, names, unders, of)).collect()
+    }
+
+    /// By how much, in percent, something is better than the best of the five in a figure of a table.
+    pub fn gain_over_best(&self, name: &'static str, scheme: Scheme, of: fn(&Summary, &Summary) -> Option<f64>) -> Option<f64> {
+        let five: Vec<Option<f64>> = FIVE.iter().map(|five| self.mean(0, name, &Under::Fixed(five), of)).collect();
+        let ours = self.mean(0, name, &Under::Scheme(scheme), of);
+        let best = five.into_iter().collect::<Option<Vec<f64>>>()?.into_iter().min_by(f64::total_cmp)?;
+        Some(100.0 * (1.0 - ours? / best))
+    }
+
+    /// Numbers of the text that belong to a figure and are none of its bars.
+    fn measures(&self, figure: &Figure) -> Measures {
+        let mut measures = Measures::new();
+        if figure.id == "fig-8" {
+            measures.extend(best_window(figure).map(|window| ("best-window", window)));
+            return measures;
+        }
+        let (name, value) = match figure.id.as_str() {
+            "fig-4" => ("per-request-share", self.per_request_share()),
+            "fig-10" => ("mixed-2-gain", self.gain_over_best("mixed-2", Scheme::TWO_LAYER, aggregated_s)),
+            "fig-13" => ("multi-threaded-gain", self.gain_over_best("multi-threaded-access", Scheme::TWO_LAYER, response_ms)),
+            "fig-14" => {
+                let gain = self.gain_over_best("maximum-throughput", Scheme::TWO_LAYER, seconds_a_megabyte);
+                ("maximum-throughput-gain", gain.map(|less| 100.0 * (100.0 / (100.0 - less) - 1.0)))
+            }
+            _ => return measures,
+        };
+        measures.extend(value.map(|value| (name, Measured::Number(value))));
+        measures
+    }
+
+    /// Share of the hybrid's windows on Table 4 under the per-request scheduler, in percent.
+    fn per_request_share(&self) -> Option<f64> {
+        let runs = TABLE_4.iter().flat_map(|name| self.trials(0, name));
+        let runs: Vec<Option<&Summary>> = runs.map(|trial| trial.run(self.store, Under::Scheme(Scheme::TCLOO))).collect();
+        let sums =
+            runs.into_iter().try_fold((0, 0), |(all, under), run| run.map(|run| (all + run.windows.0, under + run.windows.1)));
+        sums.filter(|(all, _)| *all > 0).map(|(all, under)| 100.0 * under as f64 / all as f64)
+    }
+}
+
+fn response_ms(run: &Summary, _: &Summary) -> Option<f64> {
+    Some(run.response_s * 1e3)
+}
+
+fn throughput_mb_s(run: &Summary, _: &Summary) -> Option<f64> {
+    (run.duration_s > 0.0).then(|| run.bytes as f64 / 1e6 / run.duration_s)
+}
+
+fn seconds_a_megabyte(run: &Summary, deadline: &Summary) -> Option<f64> {
+    throughput_mb_s(run, deadline).filter(|rate| *rate > 0.0).map(f64::recip)
+}
+
+fn cpu_us_a_second(run: &Summary, _: &Summary) -> Option<f64> {
+    run.cpu_ns.filter(|_| run.duration_s > 0.0).map(|ns| ns as f64 / 1e3 / run.duration_s)
+}
+
+/// The window of the least geometric mean of response times over the workloads.
+fn best_window(figure: &Figure) -> Option<Measured> {
+    let mean = |series: usize| {
+        let values = (0..figure.groups.len()).map(|group| figure.value(0, group, series).map(f64::ln));
+        let values = values.collect::<Option<Vec<f64>>>()?;
+        Some((values.iter().sum::<f64>() / values.len() as f64).exp())
+    };
+    let means: Vec<Option<f64>> = (0..WINDOWS_S.len()).map(mean).collect();
+    means.iter().all(Option::is_some).then_some(())?;
+    match figure.unit.best(&means) {
+        Best::None => None,
+        Best::One(best) => Some(Measured::Number(f64::from(WINDOWS_S[best]))),
+        tie => tie.tie(|index| WINDOW_NAMES[index].to_owned()).map(Measured::Tie),
+    }
+}
+
+const TRAINING: [(&str, Scheme); 4] =
+    [("CRRN", Scheme::CRRN), ("TCLO", Scheme::TCLO), ("TCLOO", Scheme::TCLOO), ("seekwise", Scheme::SEEKWISE)];
+const SETS: [&str; 3] = ["Table 3", "Table 4", "10-fold"];
+
+/// Each fixed scheduler from beginning to end, which decides nothing: what a scheme has to be more accurate than.
+fn constants() -> impl Iterator<Item = (String, Under)> {
+    SETTINGS.iter().map(|name| (format!("always {name}"), Under::Fixed(name)))
+}
+
+const CONSTANTS: &str = " Beside them stand the schedulers by themselves, from beginning to end: a scheme is worth something where it is \
+                         more accurate than the best of these.";
+
+/// A figure of accuracies, with the fixed schedulers beside the schemes.
+fn beside_constants(figure: Figure) -> Figure {
+    let mut figure = figure;
+    figure.series.extend(constants().map(|(name, _)| name));
+    figure.method.push_str(CONSTANTS);
+    figure
+}
+
+fn schemes(schemes: &[(&'static str, Scheme)]) -> (Vec<&'static str>, Vec<Under>) {
+    schemes.iter().map(|(name, scheme)| (*name, Under::Scheme(*scheme))).unzip()
+}
+
+fn training(drawing: &Drawing, world: &World) -> Figure {
+    let (names, mut unders) = schemes(&TRAINING);
+    unders.extend(constants().map(|(_, under)| under));
+    let method = "Share of all windows’ decisions that were correct. CRRN learns nothing beforehand, TCLO from Table 3, TCLOO also from \
+                  what stands for the paper’s day of online training, and on while it runs; under cross-validation both learn from the \
+                  other batches. SVM, windows of 100 s, scaled. seekwise is no scheme of the paper’s.";
+    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
+    Figure { panels: world.accuracy_panels(&unders), ..figure }
+}
+
+fn training_cost(drawing: &Drawing, world: &World) -> Figure {
+    let (mut names, mut unders) = schemes(&TRAINING);
+    names.insert(0, "FIFO (noop)");
+    unders.insert(0, Under::Fixed("noop"));
+    let figure = drawing.figure(Unit::ProcessorMicrosecondsPerSecond, &names, TABLE_4, COST);
+    Figure { panels: vec![world.panel(0, TABLE_4, &unders, cpu_us_a_second)], ..figure }
+}
+
+const COST: &str = "Processor time of scheduler and controller on this machine for each second of simulated I/O, training within the run \
+                    included. The paper gives the whole system’s, applications included, on a Pentium 4 of 3.2 GHz: only the order of the \
+                    bars can be compared.";
+
+fn levels() -> (Vec<&'static str>, Vec<Under>) {
+    schemes(&[
+        ("request", Scheme::REQUEST_LEVEL),
+        ("workload, SVM", Scheme::WORKLOAD_LEVEL),
+        ("hybrid, SVM", Scheme::TCLOO),
+        ("workload, logistic", Scheme::WORKLOAD_LEVEL.with_learner(LOGISTIC)),
+        ("hybrid, logistic", Scheme::TCLOO.with_learner(LOGISTIC)),
+    ])
+}
+
+fn level(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = levels();
+    let method =
+        "Mean response time of what the applications asked for, over the repetitions. The text gives no number for any bar.";
+    let figure = drawing.figure(Unit::Milliseconds, &names, TABLE_4, method);
+    Figure { panels: vec![world.panel(0, TABLE_4, &unders, response_ms)], ..figure }
+}
+
+fn level_cost(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = levels();
+    let figure = drawing.figure(Unit::ProcessorMicrosecondsPerSecond, &names, TABLE_4, COST);
+    Figure { panels: vec![world.panel(0, TABLE_4, &unders, cpu_us_a_second)], ..figure }
+}
+
+fn learners() -> (Vec<&'static str>, Vec<Under>) {
+    LEARNERS.iter().map(|&(learner, name)| (name, Under::Scheme(Scheme::TCLOO.with_learner(learner)))).unzip()
+}
+
+fn learner(drawing: &Drawing, world: &World) -> Figure {
+    let (mut names, mut unders) = learners();
+    names.push("seekwise");
+    unders.push(Under::Scheme(Scheme::SEEKWISE));
+    unders.extend(constants().map(|(_, under)| under));
+    let method = "Share of all windows’ decisions that were correct, of two-layer learning with each learner (TCLOO, windows of 100 s, \
+                  scaled). seekwise is no scheme of the paper’s.";
+    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, &SETS, method));
+    Figure { panels: world.accuracy_panels(&unders), ..figure }
+}
+
+fn learner_cost(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = learners();
+    let figure = drawing.figure(Unit::ProcessorMicrosecondsPerSecond, &names, TABLE_4, COST);
+    Figure { panels: vec![world.panel(0, TABLE_4, &unders, cpu_us_a_second)], ..figure }
+}
+
+fn windows(world: &World, of: fn(&Summary, &Summary) -> Option<f64>) -> Panel {
+    let row = |name: &&'static str| {
+        let trial = [Trial { disk: 0, load: Load::Long(name), repeat: 0 }];
+        let one = |&seconds: &u32| world.mean_of(&trial, &Under::Scheme(Scheme::TCLOO.with_learner(SVM).with_window(seconds)), of);
+        WINDOWS_S.iter().map(one).collect()
+    };
+    Panel { name: world.plan.disks[0].name.clone(), values: TABLE_4.iter().map(row).collect() }
+}
+
+const WINDOW_NAMES: [&str; 5] = ["10 s", "30 s", "60 s", "120 s", "300 s"];
+
+fn window(drawing: &Drawing, world: &World) -> Figure {
+    let method = "Mean response time under TCLOO with SVM, the first window as long as the others. File reading and writing end with their \
+                  work, mostly before a long window does. The best window is that of the least geometric mean over the workloads.";
+    let figure = drawing.figure(Unit::Milliseconds, &WINDOW_NAMES, TABLE_4, method);
+    Figure { panels: vec![windows(world, response_ms)], ..figure }
+}
+
+fn window_cost(drawing: &Drawing, world: &World) -> Figure {
+    let figure = drawing.figure(Unit::ProcessorMicrosecondsPerSecond, &WINDOW_NAMES, TABLE_4, COST);
+    Figure { panels: vec![windows(world, cpu_us_a_second)], ..figure }
+}
+
+/// The five schedulers, the paper's scheme and ours.
+fn compared() -> (Vec<&'static str>, Vec<Under>) {
+    let five = FIVE.iter().map(|&name| (name, Under::Fixed(name)));
+    let two = [("two-layer SVM", Scheme::TWO_LAYER), ("seekwise", Scheme::SEEKWISE)].map(|(name, it)| (name, Under::Scheme(it)));
+    five.chain(two).unzip()
+}
+
+fn real_time(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = compared();
+    let method = "The paper’s applications run until they are done; ours are cut at a time. So it is the time that the work done under \
+                  deadline takes at the rate achieved here, summed over the phases of the workload: where a phase ends with its work, that \
+                  is how long it took.";
+    let figure = drawing.figure(Unit::Seconds, &names, TABLE_4, method);
+    Figure { panels: world.panels(TABLE_4, &unders, aggregated_s), ..figure }
+}
+
+fn real_throughput(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = compared();
+    let method = "Bytes that the applications moved, by the time from the first request to the last completion.";
+    let figure = drawing.figure(Unit::MegabytesPerSecond, &names, TABLE_4, method);
+    Figure { panels: world.panels(TABLE_4, &unders, throughput_mb_s), ..figure }
+}
+
+fn real_cost(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = compared();
+    let figure = drawing.figure(Unit::ProcessorMicrosecondsPerSecond, &names, TABLE_4, COST);
+    Figure { panels: world.panels(TABLE_4, &unders, cpu_us_a_second), ..figure }
+}
+
+fn synthetic_time(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = compared();
+    let method = "Mean response time of what the applications asked for.";
+    let figure = drawing.figure(Unit::Milliseconds, &names, TABLE_5, method);
+    Figure { panels: world.panels(TABLE_5, &unders, response_ms), ..figure }
+}
+
+fn synthetic_throughput(drawing: &Drawing, world: &World) -> Figure {
+    let (names, unders) = compared();
+    let method = "Bytes that the applications moved, by the time from the first request to the last completion.";
+    let figure = drawing.figure(Unit::MegabytesPerSecond, &names, TABLE_5, method);
+    Figure { panels: world.panels(TABLE_5, &unders, throughput_mb_s), ..figure }
+}
+
+/// How much each setting's performance lies below the best of the five, phase by phase; of phases so short that no window ends in them
+/// nothing is shown.
+fn data(drawing: &Drawing, world: &World) -> Figure {
+    const LEAST_S: f64 = 0.5;
+    let mut groups: Vec<String> = Vec::new();
+    let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
+    let mut panels = kinds.map(|(name, _)| Panel { name: name.to_owned(), values: Vec::new() });
+    for name in TABLE_4 {
+        let trial = Trial { disk: 0, load: Load::Of(name), repeat: 0 };
+        let runs: Vec<Option<&Summary>> = SETTINGS.iter().map(|setting| trial.run(world.store, Under::Fixed(setting))).collect();
+        let Some(runs) = runs.into_iter().collect::<Option<Vec<_>>>() else { continue };
+        for number in 0..runs[0].phases.len() {
+            let phases: Vec<_> = runs.iter().map(|run| run.phases.get(number).and_then(Option::as_ref)).collect();
+            if phases.iter().flatten().all(|phase| phase.seconds() < LEAST_S) {
+                continue;
+            }
+            groups.push(format!("{name}, phase {}", number + 1));
+            for (panel, (_, kind)) in panels.iter_mut().zip(kinds) {
+                let scores: Vec<Option<f64>> = phases.iter().map(|phase| score((*phase)?, kind)).collect();
+                let best = scores[..FIVE.len()].iter().flatten().copied().max_by(f64::total_cmp);
+                let below = |score: &Option<f64>| Some(100.0 * (1.0 - ((*score)? - best?).exp()));
+                panel.values.push(scores.iter().map(below).collect());
+            }
+        }
+    }
+    let groups: Vec<&str> = groups.iter().map(String::as_str).collect();
+    let method = "How much a setting, run by itself, lies below the best of the paper’s five schedulers, by throughput and mean response \
+                  time, phase by phase of the workload; below 0 it is better than all of them. A decision for it is correct up to 2%.";
+    let figure = drawing.figure(Unit::BelowBestPercent, SETTINGS, &groups, method);
+    Figure { panels: panels.to_vec(), ..figure }
+}
+
+fn by_workload(drawing: &Drawing, world: &World) -> Figure {
+    let (mut names, mut unders) = schemes(&TRAINING);
+    names.insert(2, "feedback");
+    unders.insert(2, Under::Scheme(Scheme::WORKLOAD_LEVEL));
+    unders.extend(constants().map(|(_, under)| under));
+    let panel = |(name, data): (&str, Data)| {
+        let row = |name: &&'static str| {
+            let one = |under: &Under| {
+                let of = |trial: &Trial| accuracy(world.store, trial, under, data, TOLERANCE);
+                let counts: Vec<_> = world.trials(0, name).iter().map(of).collect();
+                counts.into_iter().try_fold(Count::default(), |sum, count| Some(sum.and(count?)))?.percent()
+            };
+            unders.iter().map(one).collect()
+        };
+        Panel { name: name.to_owned(), values: TABLE_4.iter().map(row).collect() }
+    };
+    let kinds = [("by the jobs’ calls", JUDGED_BY), ("by the block layer", Data::BlockLayer)];
+    let panels: Vec<Panel> = kinds.into_iter().map(panel).collect();
+    let method = "The share of correct decisions of figure 2 on each workload of Table 4 by itself.";
+    let figure = beside_constants(drawing.figure(Unit::AccuracyPercent, &names, TABLE_4, method));
+    Figure { panels, ..figure }
+}

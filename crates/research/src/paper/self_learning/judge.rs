@@ -1,0 +1,254 @@
+//! The paper's measures: when a decision is correct, and how long an application takes.
+//!
+//! "A self-learning scheduler makes a correct decision when the corresponding performance data is better than or equal to those of the
+//! regular disk I/O scheduler" (section 5.2.1). Each setting is run by itself on the same workload; the performance data of a decision are
+//! those of its setting in the phase of the workload (the jobs between two stonewalls) that runs when it is made.
+
+use std::collections::BTreeMap;
+
+use observe::{Preference, merit};
+
+use super::plan::Load;
+use super::runs::{Key, Phase, Store, Summary, Under};
+use super::schemes::{FIVE, FOUND, SETTINGS};
+
+/// What the bars count by: the paper's figures tell what applications got, and the schemes are told that too.
+pub const JUDGED_BY: Data = Data::Calls;
+
+/// A workload on a disk, once.
+#[derive(Clone, Debug)]
+pub struct Trial {
+    /// An index into the plan's disks.
+    pub disk: usize,
+    /// What.
+    pub load: Load,
+    /// From 0 on.
+    pub repeat: u32,
+}
+
+impl Trial {
+    /// Its run under something.
+    pub fn run<'a>(&self, store: &'a Store, under: Under) -> Option<&'a Summary> {
+        store.get(&Key { disk: self.disk, load: self.load.clone(), under, repeat: self.repeat })
+    }
+}
+
+/// What counts as performance data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Data {
+    /// What the block layer did: requests of the disk, which is what the paper's schemes log (section 4.3).
+    BlockLayer,
+    /// What the jobs asked for, all calls taken together: those that memory answers count as much as those that wait for the disk.
+    Calls,
+}
+
+/// How good a phase went ([`merit::score`]).
+pub fn score(phase: &Phase, data: Data) -> Option<f64> {
+    let Phase { served, .. } = phase;
+    let (bytes, seconds, waited_s, requests) = match data {
+        Data::BlockLayer => (served.bytes, served.seconds, served.waited_s, served.requests),
+        Data::Calls => (phase.bytes as f64, phase.seconds(), phase.waited_s, phase.calls as f64),
+    };
+    if bytes <= 0.0 || requests <= 0.0 || seconds <= 0.0 {
+        return None;
+    }
+    Some(merit::score(&Preference::default(), bytes / seconds, waited_s / requests, served.fairness()))
+}
+
+/// The scores of all settings in a phase by which they are ranked: one that starves a stream is behind all others.
+fn ranked(store: &Store, trial: &Trial, number: usize, data: Data) -> BTreeMap<&'static str, f64> {
+    let phase = |name: &&'static str| trial.run(store, Under::Fixed(name))?.phases.get(number)?.as_ref();
+    let default = phase(&FOUND).map(|phase| &phase.tails);
+    let scored: Vec<(&'static str, (f64, bool))> = SETTINGS
+        .iter()
+        .filter_map(|name| {
+            let phase = phase(name)?;
+            let starves = default.is_some_and(|default| merit::starves(&phase.tails, default));
+            Some((*name, (score(phase, data)?, starves)))
+        })
+        .collect();
+    let names = scored.iter().map(|(name, _)| *name);
+    names.zip(merit::ranked(scored.iter().map(|(_, scored)| *scored))).collect()
+}
+
+/// Decisions that were judged, and of them the correct ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Count {
+    /// Correct ones.
+    pub right: u64,
+    /// All.
+    pub judged: u64,
+}
+
+impl Count {
+    /// Two counts together.
+    pub fn and(self, other: Count) -> Count {
+        Count { right: self.right + other.right, judged: self.judged + other.judged }
+    }
+
+    /// Share of correct ones in percent.
+    pub fn percent(self) -> Option<f64> {
+        (self.judged > 0).then(|| 100.0 * self.right as f64 / self.judged as f64)
+    }
+}
+
+/// Judges the decisions of a run; the performance data are runs of the store.
+pub fn accuracy(store: &Store, trial: &Trial, under: &Under, data: Data, tolerance: f64) -> Option<Count> {
+    let run = trial.run(store, under.clone());
+    // Everything is asked for, whatever of it is there already.
+    let fixed: Vec<Option<&Summary>> = SETTINGS.iter().map(|name| trial.run(store, Under::Fixed(name))).collect();
+    let run = run?;
+    fixed.into_iter().collect::<Option<Vec<_>>>()?;
+    let mut count = Count::default();
+    for (at_s, setting) in &run.decisions {
+        let running = |phase: &Option<Phase>| phase.as_ref().is_some_and(|phase| (phase.from_s..phase.to_s).contains(at_s));
+        let Some(number) = run.phases.iter().position(running) else { continue };
+        let ranked = ranked(store, trial, number, data);
+        let Some(best) = FIVE.iter().filter_map(|name| ranked.get(name).copied()).max_by(f64::total_cmp) else { continue };
+        // Of a setting that is none of those measured nobody knows whether it was correct.
+        let Some(chosen) = ranked.get(setting.as_str()) else { continue };
+        count.judged += 1;
+        count.right += u64::from(*chosen >= best + (1.0 - tolerance).ln());
+    }
+    Some(count)
+}
+
+/// The paper's aggregated response time, the time from an application's start to its end, in seconds. Runs that time ends differ in what
+/// they get done instead: so it is the time that the work done under deadline takes at the rate achieved here, phase by phase.
+pub fn aggregated_s(run: &Summary, deadline: &Summary) -> Option<f64> {
+    let mut sum = 0.0;
+    for (here, there) in run.phases.iter().zip(&deadline.phases) {
+        let (Some(here), Some(there)) = (here, there) else { continue };
+        if there.bytes == 0 {
+            continue;
+        }
+        if here.bytes == 0 {
+            return None;
+        }
+        sum += here.seconds() * there.bytes as f64 / here.bytes as f64;
+    }
+    (sum > 0.0).then_some(sum)
+}
+
+/// How much better one run is than another by the preference, in percent: the phases weigh by how long they took in the other.
+pub fn gain_percent(run: &Summary, other: &Summary, data: Data) -> Option<f64> {
+    let (mut sum, mut weight) = (0.0, 0.0);
+    for (here, there) in run.phases.iter().zip(&other.phases) {
+        let (Some(here), Some(there)) = (here, there) else { continue };
+        if let (Some(ours), Some(theirs)) = (score(here, data), score(there, data)) {
+            let seconds = there.seconds();
+            sum += seconds * (ours - theirs);
+            weight += seconds;
+        }
+    }
+    (weight > 0.0).then(|| 100.0 * (sum / weight).exp_m1())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use observe::merit::Tails;
+
+    use observe::merit::TOLERANCE;
+
+    use super::super::runs::Served;
+    use super::*;
+
+    fn phase(seconds: f64, bytes: u64, waited_s: f64) -> Option<Phase> {
+        let served = Served { seconds, bytes: 3.0 * bytes as f64, requests: 1.0, waited_s, fairness_s: seconds };
+        Some(Phase { from_s: 0.0, to_s: seconds, bytes, calls: 10, waited_s, served, tails: Tails::new() })
+    }
+
+    fn run(phases: Vec<Option<Phase>>) -> Summary {
+        Summary::of_phases(phases)
+    }
+
+    #[test]
+    fn a_run_bounded_by_work_takes_as_long_as_it_took() {
+        let (fast, slow) =
+            (run(vec![phase(10.0, 500, 1.0), phase(5.0, 50, 1.0)]), run(vec![phase(20.0, 500, 2.0), phase(5.0, 50, 1.0)]));
+        assert_eq!(aggregated_s(&fast, &slow), Some(15.0));
+        assert_eq!(aggregated_s(&slow, &slow), Some(25.0));
+    }
+
+    #[test]
+    fn a_run_bounded_by_time_takes_as_long_as_the_others_work_would() {
+        let (here, deadline) = (run(vec![phase(10.0, 500, 1.0)]), run(vec![phase(10.0, 1000, 1.0)]));
+        assert_eq!(aggregated_s(&here, &deadline), Some(20.0));
+        assert_eq!(aggregated_s(&run(vec![phase(10.0, 0, 0.0)]), &deadline), None);
+    }
+
+    #[test]
+    fn twice_the_rate_at_half_the_response_time_is_a_gain_by_their_weights() {
+        let (better, worse) = (run(vec![phase(10.0, 1000, 1.0), None]), run(vec![phase(10.0, 500, 2.0), None]));
+        for data in [Data::BlockLayer, Data::Calls] {
+            // Throughput and response time have five sixths of the weight.
+            let twice = 2f64.powf(5.0 / 6.0);
+            assert!((gain_percent(&better, &worse, data).unwrap() - 100.0 * (twice - 1.0)).abs() < 1e-9);
+            assert!((gain_percent(&worse, &better, data).unwrap() - 100.0 * (1.0 / twice - 1.0)).abs() < 1e-9);
+            assert_eq!(gain_percent(&run(vec![None]), &worse, data), None);
+        }
+    }
+
+    /// Two phases of ten seconds each, so many bytes in each of them.
+    fn two_phases(bytes: [u64; 2]) -> Summary {
+        let mut phases = vec![phase(10.0, bytes[0], 1.0), phase(10.0, bytes[1], 1.0)];
+        phases[1] = phases[1].take().map(|it| Phase { from_s: 10.0, to_s: 20.0, ..it });
+        run(phases)
+    }
+
+    fn trial() -> Trial {
+        Trial { disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
+    }
+
+    fn key(under: Under) -> Key {
+        Key { under, disk: 0, load: Load::Of("mixed-2"), repeat: 0 }
+    }
+
+    const OURS: Under = Under::Scheme(super::super::schemes::Scheme::SEEKWISE);
+
+    #[test]
+    fn a_decision_is_correct_if_its_setting_is_as_good_as_the_best_of_five_in_the_phase_in_which_it_is_made() {
+        // cfq is the best of the first phase, noop of the second, deadline within two percent of either; clook is none of the five.
+        let bytes = |name: &str| match name {
+            "cfq" => [1000, 500],
+            "noop" => [500, 1000],
+            "deadline" => [990, 990],
+            "clook" => [2000, 2000],
+            _ => [100, 100],
+        };
+        let decided =
+            [(1.0, "cfq"), (2.0, "noop"), (3.0, "deadline"), (11.0, "cfq"), (12.0, "noop"), (13.0, "clook"), (25.0, "sstf")];
+        let decisions = decided.map(|(at_s, name)| (at_s, name.to_owned())).to_vec();
+        let mut ours = two_phases([700, 700]);
+        ours.decisions = decisions;
+        let fixed = SETTINGS.iter().map(|name| (key(Under::Fixed(name)), two_phases(bytes(name))));
+        let store = Store::of(fixed.chain([(key(OURS), ours)]));
+        for data in [Data::BlockLayer, Data::Calls] {
+            assert_eq!(accuracy(&store, &trial(), &OURS, data, TOLERANCE), Some(Count { right: 4, judged: 6 }));
+            assert_eq!(
+                accuracy(&store, &trial(), &OURS, data, 0.0),
+                Some(Count { right: 3, judged: 6 }),
+                "deadline is not the best"
+            );
+        }
+        assert_eq!(store.asked_for(), [], "everything was there");
+    }
+
+    #[test]
+    fn what_is_not_there_is_asked_for() {
+        let store = Store::default();
+        assert_eq!(accuracy(&store, &trial(), &OURS, JUDGED_BY, TOLERANCE), None);
+        let fixed = SETTINGS.iter().map(|name| key(Under::Fixed(name)));
+        let mut wanted: Vec<Key> = fixed.chain([key(OURS)]).collect();
+        wanted.sort();
+        assert_eq!(store.asked_for(), wanted);
+    }
+
+    #[test]
+    fn shares_are_of_decisions_not_of_runs() {
+        let count = Count { right: 1, judged: 1 }.and(Count { right: 0, judged: 3 });
+        assert_eq!((count.percent(), Count::default().percent()), (Some(25.0), None));
+    }
+}

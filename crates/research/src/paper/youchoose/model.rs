@@ -1,0 +1,137 @@
+//! Figures 5 and 7: how near the regression tree comes to an array, with and without a sample of the load.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use block::Op;
+use rand::SeedableRng as _;
+use rand_xoshiro::Xoshiro256PlusPlus;
+use report::paper::{Bar, Curves, Line, Plot, Quantity};
+
+use super::scenes::web_search;
+use super::title;
+use crate::paper::aims::{at_least, at_most};
+use crate::paper::stated::{Measured, Measures, Stated};
+use experiment::learned_device::errors::{Distribution, Errors, WITHIN};
+use experiment::learned_device::page::line;
+use experiment::learned_device::{Options, Trained, train};
+use experiment::pool::Crew;
+use experiment::synthetic::asks::Draw;
+
+/// The array of section IV.A.
+pub const ARRAY: &str = "raid0:disk=barracuda,disks=3";
+/// Requests of the stand-in for `WebSearch`; of a quick run.
+const DRAWN: usize = 30_000;
+const QUICK_DRAWN: usize = 12_000;
+/// Requests of each training trace of a quick run.
+const QUICK_REQUESTS: usize = 4_000;
+/// Between two requests of the stand-in, in seconds: 9.97 ms, as published of the trace. Nothing here depends on it.
+const GAP_S: f64 = 0.009_97;
+
+/// How far the model is off on the load: without the sample, and with it.
+pub struct Accuracy {
+    without: Errors,
+    with: Errors,
+    /// What the load was.
+    load: String,
+}
+
+/// Trains a model of the array, with a trace of the load, or else what stands for `WebSearch`.
+///
+/// # Errors
+/// The trace cannot be used, or it was interrupted.
+pub fn accuracy(is_quick: bool, seed: u64, trace: Option<&Path>, crew: Crew) -> anyhow::Result<Accuracy> {
+    let folder = tempfile::tempdir().context("cannot make a folder for a trace")?;
+    let (path, load) = match trace {
+        Some(path) => (path.to_owned(), path.display().to_string()),
+        None => (stand_in(folder.path(), is_quick, seed)?, "a stand-in for WebSearch".to_owned()),
+    };
+    let requests = if is_quick { QUICK_REQUESTS } else { Options::default().requests };
+    let Trained { mut judged, .. } = train(ARRAY, &Options { requests, seed, sample: Some(path), ..Options::default() }, crew)?;
+    // The last two are judged by the rest of the sample.
+    let with = judged.pop().context("the model was not judged")?.errors;
+    let without = judged.pop().context("the model was not judged without a sample")?.errors;
+    Ok(Accuracy { without, with, load })
+}
+
+/// Writes the stand-in, in the format of the trace that it stands for.
+fn stand_in(folder: &Path, is_quick: bool, seed: u64) -> anyhow::Result<PathBuf> {
+    let capacity = sim::profile::load(ARRAY)?.capacity_sectors();
+    let mut draw = Draw::new(0..capacity, Xoshiro256PlusPlus::seed_from_u64(seed));
+    let (pattern, mut text) = (web_search(), String::new());
+    for number in 0..if is_quick { QUICK_DRAWN } else { DRAWN } {
+        let drawn = draw.next(&pattern);
+        let (op, bytes, seconds) = (if drawn.op == Op::Read { 'r' } else { 'w' }, 512 * drawn.sectors, number as f64 * GAP_S);
+        writeln!(text, "0,{},{bytes},{op},{seconds:.6}", drawn.lba)?;
+    }
+    let path = folder.join("web-search.spc");
+    std::fs::write(&path, text).context("cannot write a trace")?;
+    Ok(path)
+}
+
+/// The share of errors within so much, in percent.
+fn within(distribution: &Distribution, percent: f64) -> Option<f64> {
+    let place = WITHIN.iter().position(|within| (100.0 * within - percent).abs() < 1e-6)?;
+    Some(100.0 * distribution.within[place])
+}
+
+/// Figures 5 and 7.
+pub fn figures(accuracy: &Accuracy, stated: &Stated) -> Vec<Curves> {
+    let Accuracy { without, with, load } = accuracy;
+    let mut measures = Measures::new();
+    measures.insert("request-error", Measured::Number(100.0 * with.requests.mean));
+    let mut add = |name, value: Option<f64>| value.map(|value| measures.insert(name, Measured::Number(value)));
+    add("windows-15", within(&with.windows[1], 15.0));
+    add("windows-30", within(&without.windows[1], 30.0));
+    let plot = |name: &str, lines: Vec<Line>| Plot { name: name.to_owned(), lines };
+    let curves = |id: &str, method: String, plots| Curves {
+        id: id.to_owned(),
+        title: title(id).to_owned(),
+        method,
+        x: Quantity::ErrorPercent,
+        y: Quantity::SharePercent,
+        plots,
+        statements: stated.about(id, &measures),
+    };
+    let each = [("requests", &with.requests), ("windows of 0.04 s", &with.windows[0]), ("windows of 0.08 s", &with.windows[1])];
+    let both = [("with a sample", &with.windows[1]), ("without", &without.windows[1])];
+    let lines = |all: &[(&str, &Distribution)]| all.iter().map(|(name, errors)| line(name, errors)).collect();
+    let load = format!(
+        "{ARRAY}, asked one request at a time by {load}; 5,000 of its requests are the sample, the others are what is judged. The share of \
+         errors, without their sign, that are no larger."
+    );
+    vec![
+        curves("fig-5", format!("With the sample. {load}"), vec![plot("with a sample", lines(&each))]),
+        curves("fig-7", format!("Windows of 0.08 s. {load}"), vec![plot("windows of 0.08 s", lines(&both))]),
+    ]
+}
+
+/// Those of the model.
+pub fn bars(accuracy: &Accuracy) -> Vec<Bar> {
+    let Accuracy { without, with, load } = accuracy;
+    let one = |value: Option<f64>| vec![(load.clone(), value)];
+    vec![
+        at_most(
+            "model-request",
+            "mean error of the model for a request, with a sample (the paper: 24%)",
+            12.0,
+            one(Some(100.0 * with.requests.mean)),
+            "",
+        ),
+        at_least(
+            "model-sample",
+            "windows of 0.08 s within 15%, with a sample (the paper: more than 85%)",
+            95.0,
+            one(within(&with.windows[1], 15.0)),
+            "",
+        ),
+        at_least(
+            "model-without",
+            "windows of 0.08 s within 30%, without a sample (the paper: 80%)",
+            90.0,
+            one(within(&without.windows[1], 30.0)),
+            "",
+        ),
+    ]
+}

@@ -1,0 +1,192 @@
+//! What is run for the paper's figures 6, 8 and 9: the volumes of a scene each alone on its reference disk, and side by side on their host
+//! under schedulers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Context;
+use block::tenants::ServiceModel;
+use control::Setting;
+use sim::host::RunSummary;
+use sim::profile::DeviceOptions;
+use sim::run::TenantMeasure;
+
+use super::scenes::{Lengths, Promised, Scene, promised};
+use experiment::pool::Crew;
+use experiment::tenants::SCHEDULER;
+
+/// A scheduler, what a person would type for it, and what it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Under {
+    /// As the page calls it.
+    pub name: &'static str,
+    setting: &'static str,
+    promised: Promised,
+}
+
+/// Ours, which stands first, and its peers; the last shares nothing.
+pub const UNDERS: [Under; 8] = [
+    Under { name: "youchoose", setting: "youchoose", promised: Promised::Disk },
+    Under { name: "youchoose, exact", setting: "youchoose", promised: Promised::Shadow },
+    Under { name: "virtual-clock", setting: "virtual-clock:iops=100", promised: Promised::Nothing },
+    Under { name: "mclock", setting: "mclock", promised: Promised::Rate },
+    Under { name: "fairio", setting: "fairio", promised: Promised::Nothing },
+    Under { name: "io-cost", setting: "io-cost", promised: Promised::Nothing },
+    Under { name: "bfq", setting: "bfq", promised: Promised::Nothing },
+    Under { name: "noop", setting: "noop", promised: Promised::Nothing },
+];
+/// Where ours stands.
+pub const OURS: usize = 0;
+/// The paper's baseline.
+pub const VIRTUAL_CLOCK: usize = 2;
+
+/// What a scheduler may be told of the reference disk.
+pub struct Models {
+    /// What was learned of it.
+    pub trained: Arc<dyn ServiceModel>,
+    /// The simulated disk itself, which serves the same requests in its own time.
+    pub shadow: Arc<dyn ServiceModel>,
+}
+
+/// Volumes that ran side by side.
+#[derive(Clone, Debug)]
+pub struct SideBySide {
+    /// What each got.
+    pub volumes: Vec<TenantMeasure>,
+    /// Part of the time, in percent, in which the host's disks stood idle though something waited.
+    pub idle_percent: f64,
+}
+
+/// Volumes by themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Alone {
+    /// What each got on its reference disk.
+    pub volumes: Vec<TenantMeasure>,
+    /// For how long in a second the host must work to do what all the reference disks do in it.
+    pub needs: f64,
+}
+
+impl Alone {
+    /// Requests a second of each volume.
+    pub fn rates(&self) -> Vec<f64> {
+        self.volumes.iter().map(rate).collect()
+    }
+}
+
+/// Requests a second, while any were wanted.
+pub fn rate(volume: &TenantMeasure) -> f64 {
+    volume.served.requests as f64 / volume.wanted.as_secs_f64().max(1e-9)
+}
+
+/// What was run.
+#[derive(Default)]
+pub struct Runs {
+    alone: BTreeMap<Scene, Alone>,
+    shared: BTreeMap<(Scene, usize), SideBySide>,
+}
+
+impl Runs {
+    /// Volumes by themselves.
+    pub fn alone(&self, scene: Scene) -> Option<&Alone> {
+        self.alone.get(&scene)
+    }
+
+    /// Volumes side by side, under a place in [`UNDERS`].
+    pub fn shared(&self, scene: Scene, under: usize) -> Option<&SideBySide> {
+        self.shared.get(&(scene, under))
+    }
+
+    /// Runs scenes, under every scheduler.
+    ///
+    /// # Errors
+    /// A scheduler is not there, or it was interrupted.
+    pub fn run(scenes: &[Scene], plan: &Plan, models: &Models, crew: Crew) -> anyhow::Result<Runs> {
+        let alone = crew.map("volumes on their reference disks", scenes, |scene| plan.alone(*scene, crew))?;
+        let alone: BTreeMap<Scene, Alone> = scenes.iter().copied().zip(alone).collect();
+        let under = |&scene: &Scene| (0..UNDERS.len()).map(move |under| (scene, under));
+        let wanted: Vec<(Scene, usize)> = scenes.iter().flat_map(under).collect();
+        let shared = crew.map("volumes side by side", &wanted, |&(scene, under)| {
+            plan.shared(scene, under, models, &alone[&scene].rates(), crew)
+        })?;
+        Ok(Runs { alone, shared: wanted.into_iter().zip(shared).collect() })
+    }
+}
+
+#[cfg(test)]
+impl Runs {
+    /// Figure 6 on so many hosts, as it would be if a volume that gets a rate on its reference disk got what `of` says under youchoose.
+    pub fn made_up(hosts: usize, of: &dyn Fn(f64) -> f64) -> Runs {
+        let volumes = |of: &dyn Fn(f64) -> f64| [100.0, 200.0, 400.0, 500.0, 1000.0].map(|rate| evenly(of(rate))).to_vec();
+        let mut runs = Runs::default();
+        for host in 0..hosts {
+            let scene = Scene::Localities(host);
+            runs.alone.insert(scene, Alone { volumes: volumes(&|rate| rate), needs: 0.5 });
+            runs.shared.insert((scene, OURS), SideBySide { volumes: volumes(of), idle_percent: 0.0 });
+        }
+        runs
+    }
+}
+
+/// A volume that is served so many requests a second, one after the other, for 20 s.
+#[cfg(test)]
+fn evenly(rate: f64) -> TenantMeasure {
+    use block::{Nanos, Op, Priority, Roster};
+    use sim::run::{Finished, Issue, Owner, Tenants, Transferred};
+    let mut tenants = Tenants::new(&Roster::default(), Owner::Stream);
+    let (gap, mut now) = (Nanos((1e9 / rate) as u64), Nanos::ZERO);
+    while now < Nanos::from_millis(20_000) {
+        let (op, priority) = (Op::Read, Priority::DEFAULT);
+        let issue = Issue { arrival: now, lba: 0, sectors: 8, op, sync: true, stream: 1, priority, token: 0 };
+        tenants.asked(now, &issue);
+        tenants.got(&Finished::Transfer(Transferred { issue, dispatched: now, at: now + gap }));
+        now += gap;
+    }
+    tenants.others().clone()
+}
+
+/// How much is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// How long.
+    pub lengths: Lengths,
+    /// Of everything that is drawn.
+    pub seed: u64,
+}
+
+impl Plan {
+    fn alone(&self, scene: Scene, crew: Crew) -> anyhow::Result<Alone> {
+        let (stage, reference) = (scene.stage(self.lengths, self.seed)?, Scene::reference()?);
+        let scheduler = Setting::parse(SCHEDULER)?;
+        let mut alone = Alone::default();
+        for number in 0..stage.actors.len() {
+            let there = stage.run_alone(number, (&reference, DeviceOptions::default()), &scheduler, crew.monitor)?;
+            let here = stage.run_alone(number, (&stage.profile, stage.device), &scheduler, crew.monitor)?;
+            let busy_s = work_s(&here, stage.profile.disks());
+            let (there, here) = (volumes(there)?.remove(0), volumes(here)?.remove(0));
+            alone.needs += rate(&there) * busy_s / here.served.requests.max(1) as f64;
+            alone.volumes.push(there);
+        }
+        Ok(alone)
+    }
+
+    fn shared(&self, scene: Scene, under: usize, models: &Models, rates: &[f64], crew: Crew) -> anyhow::Result<SideBySide> {
+        let Under { name, setting, promised: what } = UNDERS[under];
+        let stage = promised(scene.stage(self.lengths, self.seed)?, what, models, rates);
+        let run = stage.run(&Setting::parse(setting)?, crew.monitor).with_context(|| format!("{scene:?} under {name}"))?;
+        let seconds = run.measure.duration().as_secs_f64();
+        let idle_s = run.ledger.as_ref().map_or(0.0, |ledger| ledger.idle_while_waiting().as_secs_f64());
+        Ok(SideBySide { volumes: volumes(run)?, idle_percent: 100.0 * idle_s / seconds })
+    }
+}
+
+/// For how long a device worked, in seconds; of an array its disks' mean, if they tell.
+fn work_s(run: &RunSummary, disks: usize) -> f64 {
+    let ledger = run.ledger.as_ref();
+    let told: u64 = ledger.map_or(0, |ledger| ledger.disk_time().iter().flat_map(|line| line.bins()).sum());
+    if told > 0 { told as f64 / 1e9 / disks.max(1) as f64 } else { run.busy_in_run.as_secs_f64() }
+}
+
+fn volumes(run: RunSummary) -> anyhow::Result<Vec<TenantMeasure>> {
+    let tenants = run.measure.tenants.context("the run did not measure its tenants")?;
+    Ok(tenants.on_roster().to_vec())
+}

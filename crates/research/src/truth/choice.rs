@@ -1,0 +1,80 @@
+//! What the twin chooses by the real kernel's block events, and how good that really is.
+
+use std::path::{Path, PathBuf};
+
+use control::Setting;
+use observe::Preference;
+use observe::merit::{Tail, Tails, score, starves};
+use observe::served::Served;
+use report::truth::Choice;
+use sim::trace::OpenOptions;
+
+use experiment::advice::{Wanted, advise, served_in};
+use experiment::comparison::Experiment;
+use experiment::comparison::regime;
+use experiment::fio::Overall;
+use experiment::pool::Crew;
+use progress::monitor::Quiet;
+
+/// The schedulers that are chosen from.
+const CANDIDATES: &str = "kernel";
+
+/// What real runs of some jobs under a scheduler were recorded to.
+pub struct Recorded {
+    /// The scheduler, with its defaults.
+    pub setting: Setting,
+    /// One file for each run, with what processes got in it: the block layer does not see who waits for a tag before it asks.
+    pub runs: Vec<(PathBuf, Overall)>,
+}
+
+/// Asks the twin about the first run under what Linux gives a disk, and judges its choice by all runs. `None` without such a run, or if it
+/// did too little to be judged by.
+///
+/// # Errors
+/// A recording cannot be read.
+pub fn choice(workload: &str, recorded: &[Recorded]) -> anyhow::Result<Option<Choice>> {
+    let in_force = regime::scheduler(regime::FOUND)?;
+    let served_in_runs = |one: &Recorded| one.runs.iter().map(|(file, _)| served(file)).collect::<anyhow::Result<Vec<_>>>();
+    let all = recorded.iter().map(served_in_runs).collect::<anyhow::Result<Vec<_>>>()?;
+    let first =
+        recorded.iter().zip(&all).find(|(one, _)| one.setting == in_force).map(|(one, runs)| (one.runs.first(), runs.first()));
+    let Some((Some((first, _)), Some(Some((_, standard))))) = first else { return Ok(None) };
+    let mut scored: Vec<(&Setting, f64)> = Vec::new();
+    for (one, runs) in recorded.iter().zip(&all) {
+        let score_of = |(run, (_, got)): (&Option<(Served, Tails)>, &(PathBuf, Overall))| {
+            let fairness = f64::from(run.as_ref()?.0.fairness);
+            Some(score(&Preference::default(), got.bytes_per_s, got.response_s, fairness))
+        };
+        let mut scores: Vec<f64> = runs.iter().zip(&one.runs).filter_map(score_of).collect();
+        scores.sort_by(f64::total_cmp);
+        let starving = runs.iter().flatten().filter(|(_, tails)| starves(tails, standard)).count();
+        // Who starves a stream in most of its runs is chosen by nobody.
+        if let Some(&median) = scores.get(scores.len() / 2)
+            && 2 * starving <= runs.len()
+        {
+            scored.push((&one.setting, median));
+        }
+    }
+    let quiet = Quiet::default();
+    let mut experiment = Experiment::of_jobs(first, "");
+    experiment.candidates = vec![CANDIDATES.to_owned()];
+    let advice =
+        advise(&Wanted { experiment, names_disk: false, device: None, in_force: Some(in_force) }, Crew::new(&quiet, Some(1)))?;
+    let Some((best, most)) = scored.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else { return Ok(None) };
+    let chosen = scored.iter().find(|(setting, _)| setting.to_string() == advice.verdict.setting);
+    Ok(Some(Choice {
+        workload: workload.to_owned(),
+        chosen: advice.verdict.setting.clone(),
+        best: best.to_string(),
+        behind_percent: chosen.map(|(_, score)| 100.0 * ((most - score).exp() - 1.0)),
+        why: advice.verdict.text,
+    }))
+}
+
+/// How a recording was served; `None` if too little happened.
+fn served(file: &Path) -> anyhow::Result<Option<(Served, Tails)>> {
+    let found = served_in(file, &OpenOptions::default(), &Quiet::default())?;
+    // Processes have other numbers in every run, and begin in the order of the jobs. Others are not of the workload.
+    let of_jobs = |tails: Vec<(String, Tail)>| tails.into_iter().filter(|(name, _)| name == "fio").map(|(_, tail)| tail);
+    Ok(found.map(|found| (found.served, (0..).zip(of_jobs(found.tails)).collect())))
+}

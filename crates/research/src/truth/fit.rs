@@ -1,0 +1,53 @@
+//! A profile of a drive that somebody has, from reads alone.
+
+use anyhow::{Context as _, bail};
+use control::Setting;
+use sim::trace::OpenOptions;
+use twin::device::{self, Fitted};
+
+use super::{BYTES, Real, run};
+use experiment::pool::Crew;
+use experiment::recorded::Recorded;
+
+/// What is asked of it, one after the other, and for how long each. One read at a time tells of turns and seeks, over all of the drive and
+/// where the workloads will be; reads in order tell of its rates; several at once tell of its queue.
+const PROBES: [(&str, f64); 4] = [
+    ("[anywhere]\nrw=randread\nbs=4k\n", 8.0),
+    ("[near]\nrw=randread\nbs=4k\nsize=8g\n", 8.0),
+    ("[in-order]\nrw=read\nbs=256k\nsize=8g\n", 3.0),
+    ("[many]\nrw=randread\nbs=4k\niodepth=32\n", 8.0),
+];
+
+/// Reads for half a minute, and fits a profile to the times of that.
+///
+/// # Errors
+/// The drive is too small for the workloads, its requests cannot be recorded, fio fails, or too little was seen.
+pub fn fit(real: &mut dyn Real, capacity_sectors: u64, crew: Crew) -> anyhow::Result<Fitted> {
+    let device = real.path();
+    if capacity_sectors < BYTES / 512 {
+        bail!("{device}: holds {} bytes, and the workloads need {BYTES}", capacity_sectors * 512);
+    }
+    // Past every scheduler.
+    let none = Setting::parse("none")?;
+    real.set(&none, &[])?;
+    let file = tempfile::NamedTempFile::new().context("cannot keep what is recorded")?;
+    if !real.record(file.path())? {
+        bail!("{device}: its requests cannot be recorded, and without their times no profile can be fitted; name one with --disk");
+    }
+    crew.monitor.begin(PROBES.len() as u64, "reading it, probes:");
+    for (number, (probe, seconds)) in PROBES.iter().enumerate() {
+        let jobs = format!(
+            "[global]\nfilename={device}\ndirect=1\nioengine=libaio\ntime_based\nruntime={seconds}\nnorandommap\nrandseed=1\n{probe}"
+        );
+        run(&jobs, *seconds, crew.monitor)?;
+        crew.monitor.progress(number as u64 + 1);
+    }
+    crew.monitor.end();
+    real.recorded()?;
+    let mut recorded = Recorded::read(file.path(), &OpenOptions::default(), &mut |_| Ok(()))?;
+    let (_, seen) = recorded.of_device(file.path(), None)?;
+    crew.monitor.begin(0, "fitting a profile");
+    let fitted = device::fit(&seen, Some(capacity_sectors));
+    crew.monitor.end();
+    fitted.with_context(|| device)
+}

@@ -1,0 +1,406 @@
+//! The same jobs by the real fio on the real kernel, and in the simulator: how true the simulator is.
+//!
+//! ```text
+//! workloads x settings ──▶ Real: puts the setting in force, runs fio ──▶ JSON ──┐
+//!          │               (as often as wanted, in turn)                        ├──▶ report::truth::Disk
+//!          └─────────────▶ comparison, on the same profile ──▶ records ─────────┘
+//! ```
+
+mod choice;
+pub mod fit;
+pub mod workloads;
+
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, ensure};
+use block::{Tunable, Unit};
+use control::Setting;
+use report::truth::{Agreement, Disk, Row, Spread};
+use sim::device::hdd::spec::QueuePolicy;
+
+use choice::Recorded;
+use experiment::comparison::Experiment;
+use experiment::comparison::regime::Regime;
+use experiment::fio;
+pub use experiment::fio::{Got, run, version};
+use experiment::pool::Crew;
+use progress::monitor::Quiet;
+use workloads::Workload;
+
+/// The workloads need this much of the device.
+pub const BYTES: u64 = 8 << 30;
+
+/// Seconds before what is measured, in which queues and caches fill.
+pub(crate) const RAMP_S: f64 = 1.0;
+
+/// Simulated runs of each, at least: they cost little, and of what has two outcomes few runs show one.
+const SIMULATED: u32 = 9;
+
+/// The directions, in the order of fio's report.
+const DIRECTIONS: [&str; 2] = ["read", "write"];
+
+/// A block device of the real kernel.
+pub trait Real {
+    /// Where it is.
+    fn path(&self) -> String;
+
+    /// Puts a scheduler and tunables of the host in force; says what the simulator's host must be set to for the same, as `key=value`.
+    ///
+    /// # Errors
+    /// The kernel refuses, or takes another value than was written.
+    fn set(&mut self, setting: &Setting, host: &[(String, i64)]) -> anyhow::Result<Vec<String>>;
+
+    /// Begins to record what the device is asked, to a file that traces are read from. False if that cannot be done here.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the file cannot be written.
+    fn record(&mut self, file: &Path) -> anyhow::Result<bool>;
+
+    /// Ends that; the file is complete.
+    ///
+    /// # Errors
+    /// The file cannot be written, or events were lost.
+    fn recorded(&mut self) -> anyhow::Result<()>;
+
+    /// Waits until everything that was written to the page cache is on the device, and makes an emulated one new again.
+    ///
+    /// # Errors
+    /// The device fails.
+    fn settle(&mut self) -> anyhow::Result<()>;
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What it is called.
+    pub name: String,
+    /// The profile: a name or a file, or an array in a line.
+    pub disk: String,
+    /// Requests it takes at once; `None` leaves the profile's.
+    pub queue_depth: Option<u32>,
+    /// The order in which it serves them; `None` leaves the profile's.
+    pub queue_policy: Option<QueuePolicy>,
+}
+
+impl Model {
+    /// The disks that stand for what people have: one that serves its few requests in order, one that sorts many by itself, and flash.
+    pub fn usual() -> Vec<Model> {
+        let model = |disk: &str, queue_depth, queue_policy| Model {
+            name: disk.to_owned(),
+            disk: disk.to_owned(),
+            queue_depth,
+            queue_policy,
+        };
+        vec![
+            model("sata7200", Some(4), Some(QueuePolicy::Fifo)),
+            model("sata7200", Some(32), Some(QueuePolicy::Sptf)),
+            model("sd-card", None, None),
+        ]
+    }
+
+    fn queue(&self) -> String {
+        match (self.queue_depth, self.queue_policy) {
+            (None, None) => "its own queue".to_owned(),
+            (depth, policy) => {
+                let depth = depth.map_or_else(|| "its own".to_owned(), |depth| depth.to_string());
+                let policy = policy.map_or_else(|| "its own".to_owned(), |policy| format!("{policy:?}").to_lowercase());
+                format!("queue depth {depth}, policy {policy}")
+            }
+        }
+    }
+}
+
+/// What is compared.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// What runs.
+    pub workloads: Vec<Workload>,
+    /// Under which settings; none means Linux's schedulers, and for some workloads settings of one tunable.
+    pub settings: Vec<Setting>,
+    /// Seconds that are measured of each run, by the clock of the disk's model.
+    pub seconds: f64,
+    /// Real runs of each.
+    pub runs: u32,
+    /// How many times as fast as its model the real device is.
+    pub scale: f64,
+}
+
+/// A workload under a setting.
+struct Cell<'a> {
+    workload: &'a Workload,
+    setting: Setting,
+    /// Of each real run that did any: reads, and writes.
+    real: [Vec<[f64; 3]>; 2],
+    /// How the simulator's host is set for the same.
+    host: Vec<String>,
+    /// What the device was asked in each real run, where that was recorded, and what processes got.
+    recorded: Vec<(PathBuf, fio::Overall)>,
+}
+
+impl Question {
+    /// Checks what can be checked before anything runs.
+    ///
+    /// # Errors
+    /// A scheduler that Linux does not have or that cannot be scaled, or jobs whose times cannot be read.
+    pub fn check(&self) -> anyhow::Result<()> {
+        for setting in &self.settings {
+            expect_of_linux(setting)?;
+            ensure!(
+                self.is_unscaled() || can_be_scaled(setting),
+                "--scheduler {setting}: the times in bfq's code cannot be scaled; leave it or --scale out"
+            );
+        }
+        for workload in &self.workloads {
+            ensure!(
+                self.is_unscaled() || !workload.is_buffered(),
+                "--workloads {}: goes through the page cache, which no --scale makes faster",
+                workload.name
+            );
+            workload.scaled(self.scale)?;
+        }
+        Ok(())
+    }
+
+    fn is_unscaled(&self) -> bool {
+        self.scale == 1.0
+    }
+
+    fn settings(&self, workload: &Workload) -> Vec<Setting> {
+        if !self.settings.is_empty() {
+            return self.settings.clone();
+        }
+        let usual = block::KERNEL.iter().copied().map(Setting::of).chain(workload.tuned());
+        usual.filter(|setting| self.is_unscaled() || can_be_scaled(setting)).collect()
+    }
+
+    /// Runs everything on one disk.
+    ///
+    /// # Errors
+    /// A run failed, real or simulated, or was interrupted.
+    pub fn ask(&self, model: &Model, real: &mut dyn Real, crew: Crew) -> anyhow::Result<Disk> {
+        let device = real.path();
+        let mut cells: Vec<Vec<Cell>> = Vec::new();
+        for workload in &self.workloads {
+            let cell = |setting| Cell { workload, setting, real: Default::default(), host: Vec::new(), recorded: Vec::new() };
+            cells.push(self.settings(workload).into_iter().map(cell).collect());
+        }
+        let folder = tempfile::tempdir().context("cannot make a folder for what is recorded")?;
+        let total = cells.iter().map(Vec::len).sum::<usize>() as u64 * u64::from(self.runs);
+        crew.monitor.begin(total, "real runs");
+        let mut done = 0;
+        for round in 0..self.runs {
+            for of_workload in &mut cells {
+                // Each round begins with another setting: what drifts is no setting's.
+                let count = of_workload.len();
+                for turn in 0..count {
+                    crew.monitor.check()?;
+                    let cell = &mut of_workload[(turn + round as usize) % count];
+                    self.measure(cell, round, real, folder.path(), crew).with_context(|| {
+                        let Cell { workload, setting, .. } = &*cell;
+                        format!("{device}: {} under {setting}", workload.name)
+                    })?;
+                    done += 1;
+                    crew.monitor.progress(done);
+                }
+            }
+        }
+        crew.monitor.end();
+        let cells: Vec<Cell> = cells.into_iter().flatten().collect();
+        let rows = crew.map("simulated runs", &cells, |cell| self.compare(cell, model, &device))?.concat();
+        let agreement = Agreement::all(&rows);
+        let choices = crew.map("asking the twin", &self.workloads, |workload| {
+            let of_it = cells.iter().filter(|cell| cell.workload == workload && !cell.recorded.is_empty());
+            let recorded = of_it.map(|cell| Recorded { setting: cell.setting.clone(), runs: cell.recorded.clone() });
+            choice::choice(&workload.name, &recorded.collect::<Vec<_>>()).with_context(|| workload.name.clone())
+        })?;
+        Ok(Disk {
+            device,
+            disk: model.name.clone(),
+            queue: model.queue(),
+            scale: self.scale,
+            rows,
+            agreement,
+            choices: choices.into_iter().flatten().collect(),
+        })
+    }
+
+    fn measure(&self, cell: &mut Cell, round: u32, real: &mut dyn Real, folder: &Path, crew: Crew) -> anyhow::Result<()> {
+        cell.host = real.set(&faster(&cell.setting, self.scale), &host_under(&cell.setting, &cell.workload.host))?;
+        let jobs = jobs(&real.path(), cell.workload, self.seconds, round, self.scale)?;
+        // The twin chooses among schedulers with their defaults, on the disk as it is.
+        let file = tempfile::Builder::new().tempfile_in(folder).context("cannot keep what is recorded")?;
+        let is_asked = self.is_unscaled() && cell.setting == Setting::of(cell.setting.spec);
+        let recording = (is_asked && real.record(file.path())?).then_some(file);
+        let output = run(&jobs, (self.seconds + RAMP_S) / self.scale, crew.monitor)?;
+        let output = fio::parse(&output)?;
+        if let Some(file) = recording {
+            real.recorded()?;
+            let (_, path) = file.keep().context("cannot keep what was recorded")?;
+            cell.recorded.push((path, output.overall));
+        }
+        real.settle()?;
+        for (all, got) in cell.real.iter_mut().zip(output.directions) {
+            all.extend(got.map(|[throughput, mean, p99]| [throughput / self.scale, mean * self.scale, p99 * self.scale]));
+        }
+        Ok(())
+    }
+
+    /// The rows of a workload under a setting, one for each direction.
+    fn compare(&self, cell: &Cell, model: &Model, device: &str) -> anyhow::Result<Vec<Row>> {
+        let runs: Vec<[Got; 2]> =
+            (0..self.runs.max(SIMULATED)).map(|round| self.simulate(cell, model, device, round)).collect::<anyhow::Result<_>>()?;
+        let mut rows = Vec::new();
+        for (index, direction) in DIRECTIONS.iter().enumerate() {
+            let simulated: Vec<[f64; 3]> = runs.iter().filter_map(|run| run[index]).collect();
+            let real = &cell.real[index];
+            if simulated.is_empty() || real.is_empty() {
+                continue;
+            }
+            let spread = |runs: &[[f64; 3]], figure: usize| Spread::of(runs.iter().map(|run| run[figure]).collect());
+            rows.push(Row {
+                workload: cell.workload.name.clone(),
+                scheduler: cell.setting.to_string(),
+                direction: (*direction).to_owned(),
+                real: std::array::from_fn(|figure| spread(real, figure)),
+                simulated: std::array::from_fn(|figure| spread(&simulated, figure)),
+            });
+        }
+        Ok(rows)
+    }
+
+    fn simulate(&self, cell: &Cell, model: &Model, device: &str, round: u32) -> anyhow::Result<[Got; 2]> {
+        let jobs = jobs(device, cell.workload, self.seconds, round, 1.0)?;
+        let mut file = tempfile::Builder::new().suffix(".fio").tempfile().context("cannot write a job file")?;
+        file.write_all(jobs.as_bytes()).context("cannot write a job file")?;
+        let mut experiment = Experiment::of_jobs(file.path(), &model.disk);
+        (experiment.queue_depth, experiment.queue_policy) = (model.queue_depth, model.queue_policy);
+        // What schedulers make of some jobs, such as bfq of several streams, depends on who begins when.
+        (experiment.seed, experiment.begin_apart) = (u64::from(round) + 1, true);
+        experiment.host = cell.host.clone();
+        let quiet = Quiet::default();
+        let run = |experiment: &Experiment| {
+            let regime = Regime::Scheduler(Setting { host: Vec::new(), ..cell.setting.clone() });
+            let records = experiment.records(vec![regime], false, Crew::new(&quiet, Some(1)))?;
+            records.into_iter().next().context("nothing was simulated")
+        };
+        let mut record = run(&experiment)?;
+        // The kernel knows the device from earlier runs.
+        if let Some(memory) = record.figures.memory.as_ref().filter(|memory| memory.throttled_s > 0.0) {
+            let written_kib = 4.0 * memory.written_back_pages as f64 / record.figures.duration_s;
+            experiment.host.push(format!("write_bandwidth_kib={}", (written_kib as i64).max(4)));
+            record = run(&experiment)?;
+        }
+        ensure!(record.jobs.len() == 1, "the jobs are of {} groups; one is right", record.jobs.len());
+        let service = &record.jobs[0].service;
+        // fio divides by the time of the job that ran longest, whenever each began.
+        let lasted_s = record.streams.iter().map(|stream| stream.service.duration_s).fold(f64::MIN_POSITIVE, f64::max);
+        let got = |figures: &Option<report::record::DirectionFigures>| {
+            let figures = figures.as_ref()?;
+            Some([figures.bytes as f64 / 1e6 / lasted_s, figures.response.mean_ms, figures.response.p99_ms])
+        };
+        Ok([got(&service.reads), got(&service.writes)])
+    }
+}
+
+/// A job file for fio and for the simulator: so many seconds by the clock of a disk that is so many times as fast.
+pub(crate) fn jobs(device: &str, workload: &Workload, seconds: f64, round: u32, scale: f64) -> anyhow::Result<String> {
+    let us = |seconds: f64| format!("{}us", (1e6 * seconds / scale).round());
+    Ok(format!(
+        "[global]\nfilename={device}\nsize={BYTES}\ndirect=1\nioengine=libaio\ntime_based\nruntime={}\nramp_time={}\n\
+         group_reporting\nlat_percentiles=1\nclat_percentiles=0\nnorandommap\nrandseed={}\n{}",
+        us(seconds),
+        us(RAMP_S),
+        round + 1,
+        workload.scaled(scale)?
+    ))
+}
+
+/// Checks that today's Linux has a setting's scheduler.
+///
+/// # Errors
+/// It has not.
+pub fn expect_of_linux(setting: &Setting) -> anyhow::Result<()> {
+    let known = block::KERNEL.iter().map(|spec| spec.name);
+    ensure!(
+        known.clone().any(|name| name == setting.spec.name),
+        "--scheduler {setting}: Linux has no such scheduler; it has {}",
+        known.collect::<Vec<_>>().join(", ")
+    );
+    Ok(())
+}
+
+/// The tunables of the host under a setting, for a workload that needs some: what the setting says has the last word.
+pub(crate) fn host_under(setting: &Setting, needed: &[(String, i64)]) -> Vec<(String, i64)> {
+    let is_said = |name: &str| setting.host.iter().any(|(said, _)| said == name);
+    needed.iter().filter(|(name, _)| !is_said(name)).chain(&setting.host).cloned().collect()
+}
+
+/// bfq has times in its code that no tunable reaches.
+fn can_be_scaled(setting: &Setting) -> bool {
+    setting.spec.name != "bfq"
+}
+
+/// The setting for a device that is so many times as fast: its times so many times shorter.
+fn faster(setting: &Setting, scale: f64) -> Setting {
+    let scaled = |(tunable, value): (&Tunable, &i64)| match tunable.unit {
+        Unit::Nanoseconds | Unit::Milliseconds | Unit::Centiseconds if scale != 1.0 => {
+            ((*value as f64 / scale).round() as i64).clamp(tunable.min, tunable.max)
+        }
+        _ => *value,
+    };
+    let values = setting.spec.tunables.iter().zip(&setting.values).map(scaled).collect();
+    Setting { values, ..setting.clone() }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use super::*;
+
+    #[test]
+    fn what_a_setting_says_of_the_host_has_the_last_word() {
+        let needed = [("dirty_ratio".to_owned(), 2), ("read_ahead_kb".to_owned(), 128)];
+        let setting = Setting::parse("bfq read_ahead_kb=1024").unwrap();
+        let host = host_under(&setting, &needed);
+        assert_eq!(host, [("dirty_ratio".to_owned(), 2), ("read_ahead_kb".to_owned(), 1024)]);
+    }
+
+    fn question(scale: f64, settings: &[&str]) -> Question {
+        let settings = settings.iter().map(|text| Setting::parse(text).unwrap()).collect();
+        let workloads = vec![workloads::find("sequential-readers").unwrap(), workloads::find("random-reads").unwrap()];
+        Question { workloads, settings, seconds: 3.0, runs: 1, scale }
+    }
+
+    #[test]
+    fn without_named_settings_there_are_those_of_linux_and_those_that_show_a_tunable() {
+        let texts = |scale| {
+            let question = question(scale, &[]);
+            question.settings(&question.workloads[0]).iter().map(Setting::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(texts(1.0), ["none", "mq-deadline", "kyber", "bfq", "bfq:slice_idle=0", "bfq:slice_idle=2"]);
+        assert_eq!(texts(10.0), ["none", "mq-deadline", "kyber"]);
+    }
+
+    #[test]
+    fn what_linux_has_not_or_cannot_be_scaled_is_refused() {
+        let refused = |scale, setting| question(scale, &[setting]).check().unwrap_err().to_string();
+        assert_eq!(refused(1.0, "cfq"), "--scheduler cfq: Linux has no such scheduler; it has none, mq-deadline, kyber, bfq");
+        assert!(refused(10.0, "bfq").starts_with("--scheduler bfq: the times in bfq's code cannot be scaled"));
+        question(10.0, &["kyber"]).check().unwrap();
+    }
+
+    #[test]
+    fn a_faster_disk_gets_shorter_times() {
+        let at_ten = |text: &str| faster(&Setting::parse(text).unwrap(), 10.0).to_string();
+        assert_eq!(at_ten("mq-deadline"), "mq-deadline:read_expire=50,write_expire=500,prio_aging_expire=1000");
+        assert_eq!(at_ten("none"), "none");
+        assert_eq!(faster(&Setting::parse("kyber").unwrap(), 1.0).to_string(), "kyber");
+        let question = question(10.0, &[]);
+        let jobs = jobs("/dev/loop0", &question.workloads[0], question.seconds, 2, 10.0).unwrap();
+        for line in ["runtime=300000us\n", "ramp_time=100000us\n", "randseed=3\n", "startdelay=70000us\n"] {
+            assert!(jobs.contains(line), "{jobs}");
+        }
+    }
+}

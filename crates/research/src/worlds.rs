@@ -1,0 +1,190 @@
+//! The three disjoint worlds of `worlds.toml`: for training, for choices during development, and for reports.
+
+use std::sync::OnceLock;
+
+use anyhow::Context;
+use experiment::world::{Device, World};
+use serde::Deserialize;
+use sim::host::HostSettings;
+use sim::profile::DeviceOptions;
+
+use crate::devices;
+
+/// The file.
+const TEXT: &str = include_str!("../worlds.toml");
+
+/// Memory of a drawn world's host: a part of the device, within these bounds in MiB, so that a small disk is not wholly in memory.
+const MEMORY_SHARE: u64 = 16;
+const MEMORY_MIB: (u64, u64) = (64, 1024);
+
+/// Devices and loads that serve one purpose.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Purpose {
+    /// As the file's head says.
+    pub devices: Vec<String>,
+    /// As the file's head says.
+    pub loads: Vec<String>,
+}
+
+/// The worlds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Worlds {
+    /// What controllers learn from.
+    pub learn: Purpose,
+    /// What choices are made on while the program is built.
+    pub build: Purpose,
+    /// What is only ever reported.
+    pub report: Purpose,
+}
+
+/// What [`Purpose::devices`] says of a drawn device.
+pub const DRAWN: &str = "drawn:";
+/// What [`Purpose::loads`] says of job files that come with the program.
+pub const SHIPPED: &str = "shipped:";
+/// What [`Purpose::loads`] says of recordings.
+pub const TRACES: &str = "traces";
+
+/// Reads the file.
+///
+/// # Errors
+/// It is not what it should be: never, for the file that comes with the program, which a test reads.
+pub fn worlds() -> anyhow::Result<&'static Worlds> {
+    static READ: OnceLock<Worlds> = OnceLock::new();
+    if let Some(worlds) = READ.get() {
+        return Ok(worlds);
+    }
+    let worlds: Worlds = toml::from_str(TEXT).context("worlds.toml")?;
+    Ok(READ.get_or_init(|| worlds))
+}
+
+/// Which of the three worlds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Which {
+    /// What is learned from.
+    Learn,
+    /// What choices are made on.
+    Build,
+    /// What is only reported.
+    Report,
+}
+
+impl Which {
+    /// Its flag on the command line; `None` of the usual one.
+    pub fn flag(self) -> Option<&'static str> {
+        match self {
+            Which::Learn => Some("--learn-world"),
+            Which::Build => Some("--build-world"),
+            Which::Report => None,
+        }
+    }
+
+    /// As it goes on behind "the world".
+    pub fn about(self) -> &'static str {
+        match self {
+            Which::Learn => "that controllers learn from",
+            Which::Build => "used for choices during development",
+            Which::Report => "that is only reported",
+        }
+    }
+
+    /// What is in it.
+    ///
+    /// # Errors
+    /// The file is wrong, which a test rules out.
+    pub fn purpose(self) -> anyhow::Result<&'static Purpose> {
+        let worlds = worlds()?;
+        Ok(match self {
+            Which::Learn => &worlds.learn,
+            Which::Build => &worlds.build,
+            Which::Report => &worlds.report,
+        })
+    }
+}
+
+/// A device as `worlds.toml` names it, drawn from `seed` if it is a family, behind a host whose memory is in proportion to it.
+///
+/// # Errors
+/// There is no such device.
+pub fn drawn(device: &str, seed: u64, number: u32) -> anyhow::Result<World> {
+    let mut world = match device.strip_prefix(DRAWN) {
+        Some(name) => {
+            let family = devices::find(name).with_context(|| format!("{device}: there is no such family of devices"))?;
+            let profile = devices::draw(family, seed, number)?;
+            World { profile, device: DeviceOptions::default(), host: HostSettings::default(), roster: None }
+        }
+        None => Device::parse(device)?.world()?,
+    };
+    let capacity_mib = world.profile.capacity_sectors() / 2048;
+    world.host.memory_mib = (capacity_mib / MEMORY_SHARE).clamp(MEMORY_MIB.0, MEMORY_MIB.1).cast_signed();
+    Ok(world)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
+
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use super::*;
+    use crate::{devices, loads};
+    use experiment::shipped;
+
+    /// Profiles that came after the worlds. A world with more devices draws others, and its results compare with none before.
+    const LATER: &[&str] = &["cloud-volume", "sd-card"];
+
+    /// What a device is made of: profiles and families of drawn ones.
+    fn made_of(device: &str) -> Vec<String> {
+        let device = device.split('@').next().unwrap();
+        if let Some((level, settings)) = device.split_once(':').filter(|(level, _)| level.starts_with("raid")) {
+            let disks = settings.split(',').filter_map(|setting| setting.strip_prefix("disk="));
+            let disks: Vec<String> = disks.map(str::to_owned).collect();
+            assert!(!disks.is_empty(), "{level}:{settings}");
+            return disks;
+        }
+        match device {
+            "raid5-5x-sata7200" => vec!["raid5-5x-sata7200".to_owned(), "sata7200".to_owned()],
+            _ => vec![device.to_owned()],
+        }
+    }
+
+    fn in_one_world(of: impl Fn(&Purpose) -> Vec<String>) -> BTreeMap<String, &'static str> {
+        let worlds = worlds().unwrap();
+        let mut found: BTreeMap<String, &str> = BTreeMap::new();
+        for (name, purpose) in [("learn", &worlds.learn), ("build", &worlds.build), ("report", &worlds.report)] {
+            for one in of(purpose) {
+                let before = found.insert(one.clone(), name);
+                assert!(before.is_none_or(|before| before == name), "{one} is in the worlds {} and {name}", before.unwrap());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn no_device_is_in_two_worlds_and_every_one_but_for_those_that_came_later_is_in_some() {
+        let found = in_one_world(|purpose| purpose.devices.iter().flat_map(|device| made_of(device)).collect());
+        let profiles = sim::profile::BUILT_IN.iter().map(|(name, _)| *name).filter(|name| !LATER.contains(name)).map(str::to_owned);
+        let drawn = devices::ALL.iter().map(|family| format!("{DRAWN}{}", family.name));
+        let all: BTreeSet<String> = profiles.chain(drawn).collect();
+        assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), all);
+    }
+
+    #[test]
+    fn no_load_is_in_two_worlds_and_every_one_is_in_some() {
+        let found = in_one_world(|purpose| purpose.loads.clone());
+        let drawn = loads::all().map(|family| family.name.to_owned());
+        // Examples of tenants are for people: no controller learns from them or is judged on them.
+        let folders = shipped::ALL.iter().map(|(name, _)| name.split('/').next().unwrap()).filter(|&folder| folder != "tenants");
+        let folders = folders.map(|folder| format!("{SHIPPED}{folder}"));
+        let all: BTreeSet<String> = drawn.chain(folders).chain([TRACES.to_owned()]).collect();
+        assert_eq!(found.into_keys().collect::<BTreeSet<_>>(), all);
+    }
+
+    #[test]
+    fn the_papers_workloads_are_only_reported() {
+        let worlds = worlds().unwrap();
+        let elsewhere = worlds.learn.loads.iter().chain(&worlds.build.loads);
+        assert!(elsewhere.into_iter().all(|load| !load.starts_with(SHIPPED) && load != TRACES));
+    }
+}

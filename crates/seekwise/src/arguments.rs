@@ -1,0 +1,202 @@
+//! The arguments shared by `advise`, `compare` and `simulate`.
+
+use std::path::PathBuf;
+
+use experiment::comparison::regime::Regime;
+use experiment::comparison::{Experiment, ReplayOptions, SPEEDS};
+use experiment::pool::Crew;
+use observe::Preference;
+use report::record::Record;
+use sim::device::hdd::spec::QueuePolicy;
+use sim::replay::Fit;
+
+use crate::number;
+use terminal::Terminal;
+
+/// The load, and the host on which it is run.
+#[derive(clap::Args)]
+pub struct LoadArguments {
+    /// A trace (`seekwise trace formats` lists the formats), an fio job file, or the name of a built-in workload (`seekwise
+    /// workload list`)
+    #[arg(value_name = "TRACE|JOB.fio|WORKLOAD")]
+    load: PathBuf,
+    #[command(flatten)]
+    replay: ReplayArguments,
+    /// Seed for job files: where their directories are placed, and the requests of jobs with `randrepeat=0`
+    #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = number::seed)]
+    seed: u64,
+    /// Number of requests the disk accepts at once [default: the profile's]
+    #[arg(long, value_name = "REQUESTS", value_parser = number::within::<u32>(1..=1024, "requests"))]
+    queue_depth: Option<u32>,
+    /// The order in which the disk serves queued requests [default: the profile's]
+    #[arg(long, value_enum)]
+    queue_policy: Option<QueuePolicyArgument>,
+    /// A tunable of the host (`read_ahead_kb=512`; `seekwise host list` shows them); may be given several times
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Weights of throughput, response time and fairness between streams, by which settings are chosen; each 1 to 3, summing to 6 or 7
+    /// [default: 2,3,1]
+    #[arg(long, value_name = "T,R,F")]
+    preference: Option<Preference>,
+    /// Number of replays to run at once [default: one per core]
+    #[arg(long, value_name = "N", value_parser = number::within::<u16>(1..=1024, "threads"))]
+    threads: Option<u16>,
+}
+
+/// The disk that is meant if none is named.
+const DISK: &str = "sata7200";
+
+/// The load, the disk, the host and what is recorded.
+#[derive(clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    load: LoadArguments,
+    /// The disk: a profile's name (`seekwise disk list`) or file, or an array of disks such as
+    /// `raid5:disk=atlas10k,disks=5,stripe_unit_kib=64`
+    #[arg(long, value_name = "NAME|FILE|ARRAY", default_value = DISK)]
+    disk: String,
+    /// What controllers choose among: `kernel` (today's Linux), `kernel-tuned`, `linux`, `classic`, `paper` (the paper's five and per-request), `all`
+    /// (every scheduler but those for tenants, with its defaults and in tuned variants), or settings such as
+    /// `mq-deadline:fifo_batch=4,read_expire=100`, optionally followed by a space and host tunables; separated by semicolons, or given
+    /// several times [default: kernel]
+    #[arg(long, value_name = "SET|SETTING[;...]")]
+    candidates: Vec<String>,
+    /// Experience that controllers learn from (`seekwise learn gather`) [default: built in]
+    #[arg(long, value_name = "FILE.json")]
+    experience: Option<PathBuf>,
+    /// A knowledge base, created if it does not exist. The runs' windows, decisions with their reasons, requests under
+    /// per-request and models are added to it, and controllers learn from those of earlier runs as well as from --experience.
+    /// Their decisions therefore depend on the file's content
+    #[arg(long, value_name = "FILE")]
+    kb: Option<PathBuf>,
+    /// Who shares the disk and what each was promised (docs/tenants.md) [default: what comments in the job file say]
+    #[arg(long, value_name = "FILE.toml")]
+    tenants: Option<PathBuf>,
+    /// Write one record per scheduler and controller to this folder
+    #[arg(long, value_name = "DIR")]
+    record: Option<PathBuf>,
+    /// Measure the schedulers' and controllers' processor time, too: the only figure that differs from run to run
+    #[arg(long)]
+    cpu_time: bool,
+}
+
+/// The order in which a disk serves its queue.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum QueuePolicyArgument {
+    /// In order of arrival
+    Fifo,
+    /// Shortest seek time first: the fewest cylinders away
+    Sstf,
+    /// Shortest positioning time first: the soonest under the head
+    Sptf,
+}
+
+impl From<QueuePolicyArgument> for QueuePolicy {
+    fn from(argument: QueuePolicyArgument) -> QueuePolicy {
+        match argument {
+            QueuePolicyArgument::Fifo => QueuePolicy::Fifo,
+            QueuePolicyArgument::Sstf => QueuePolicy::Sstf,
+            QueuePolicyArgument::Sptf => QueuePolicy::Sptf,
+        }
+    }
+}
+
+impl LoadArguments {
+    /// It on a disk, or on the one that is meant if none is named.
+    pub fn experiment(&self, disk: Option<&str>) -> Experiment {
+        let ReplayArguments { format, skip_bad, closed, speed, fit } = &self.replay;
+        let (format, skip_bad, closed, speed, fit) = (format.clone(), *skip_bad, *closed, *speed, (*fit).into());
+        Experiment {
+            load: self.load.clone(),
+            replay: ReplayOptions { format, skip_bad, closed, speed, fit },
+            seed: self.seed,
+            begin_apart: false,
+            disk: disk.unwrap_or(DISK).to_owned(),
+            queue_depth: self.queue_depth,
+            queue_policy: self.queue_policy.map(QueuePolicy::from),
+            host: self.settings.clone(),
+            candidates: Vec::new(),
+            preference: self.preference,
+            experience: None,
+            knowledge_base: None,
+            tenants: None,
+            record: None,
+            measures_cpu: false,
+        }
+    }
+
+    /// How many threads are wanted, if that is said.
+    pub fn threads(&self) -> Option<usize> {
+        self.threads.map(usize::from)
+    }
+}
+
+impl Arguments {
+    /// Runs the load under each of the regimes.
+    pub fn records(&self, regimes: Vec<Regime>, alone: bool) -> anyhow::Result<Vec<Record>> {
+        let terminal = Terminal::default();
+        self.experiment().records(regimes, alone, Crew::new(&terminal, self.load.threads()))
+    }
+
+    /// Whether the load is a job file and not a trace.
+    pub fn is_job_file(&self) -> anyhow::Result<bool> {
+        Ok(experiment::shipped::job_text(&self.load.load)?.is_some())
+    }
+
+    fn experiment(&self) -> Experiment {
+        Experiment {
+            candidates: self.candidates.clone(),
+            experience: self.experience.clone(),
+            knowledge_base: self.kb.clone(),
+            tenants: self.tenants.clone(),
+            record: self.record.clone(),
+            measures_cpu: self.cpu_time,
+            ..self.load.experiment(Some(&self.disk))
+        }
+    }
+}
+
+/// How a trace is replayed.
+#[derive(clap::Args)]
+pub struct ReplayArguments {
+    /// The trace's format [default: recognised by content]
+    #[arg(long)]
+    format: Option<String>,
+    /// Skip and count damaged records instead of stopping at the first
+    #[arg(long)]
+    skip_bad: bool,
+    /// Issue each request its recorded think time after the one that its stream waited for completes, instead of at its recorded
+    /// time
+    #[arg(long)]
+    closed: bool,
+    /// Speed-up: divide the trace's times by this factor
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = speed)]
+    speed: f64,
+    /// What to do with a trace that reaches beyond the end of the disk
+    #[arg(long, value_enum, default_value = "exact")]
+    fit: FitArgument,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum FitArgument {
+    /// Reject it; requests keep their addresses
+    Exact,
+    /// Leave out areas of 16 MiB that the trace never touches
+    Compact,
+}
+
+impl From<FitArgument> for Fit {
+    fn from(argument: FitArgument) -> Fit {
+        match argument {
+            FitArgument::Exact => Fit::Exact,
+            FitArgument::Compact => Fit::Compact,
+        }
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if SPEEDS.contains(&value) => Ok(value),
+        _ => Err("should be a number from 0.000001 to 1000000".to_owned()),
+    }
+}

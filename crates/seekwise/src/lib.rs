@@ -1,0 +1,36 @@
+//! The commands of the program `seekwise`, which `seekwise-lab` shares: they parse, call `experiment` and print.
+
+pub mod advise;
+pub mod arguments;
+pub mod compare;
+pub mod controller;
+pub mod disk;
+pub mod emulate;
+pub mod guarantee;
+pub mod host;
+pub mod kb;
+pub mod moved;
+pub mod number;
+pub mod output;
+pub mod place;
+pub mod records;
+pub mod scheduler;
+pub mod simulate;
+pub mod trace;
+pub mod tunables;
+pub mod whole_file;
+pub mod workload;
+
+/// Parses the command line; ends the program where it is wrong. Every option takes `-1` as a value, so that it is refused for its value
+/// and not as an unknown option.
+pub fn parse<C: clap::CommandFactory + clap::FromArgMatches>() -> C {
+    let mut command = takes_negative_numbers(C::command());
+    C::from_arg_matches(&command.get_matches_mut()).unwrap_or_else(|error| error.format(&mut command).exit())
+}
+
+fn takes_negative_numbers(command: clap::Command) -> clap::Command {
+    let is_option = |argument: &clap::Arg| argument.get_long().is_some() && argument.get_action().takes_values();
+    command
+        .mut_args(move |argument| if is_option(&argument) { argument.allow_negative_numbers(true) } else { argument })
+        .mut_subcommands(takes_negative_numbers)
+}
