@@ -8,72 +8,63 @@ use std::path::Path;
 /// What each crate may depend on. A crate that is not here does not exist yet: give it a line, here and in ARCHITECTURE.md.
 const ARROWS: &[(&str, &[&str])] = &[
     ("block", &[]),
+    ("progress", &[]),
     ("sim", &["block"]),
     ("observe", &["block"]),
     ("device-model", &["block"]),
+    ("report", &["block"]),
+    ("applier", &["block"]),
+    ("serve", &["block", "sim"]),
+    ("terminal", &["progress", "report"]),
     ("control", &["block", "observe", "device-model"]),
     ("knowledge", &["block", "observe", "control"]),
     ("twin", &["block", "sim", "observe", "control", "device-model"]),
-    ("progress", &[]),
-    ("report", &["block"]),
-    ("serve", &["block", "sim"]),
-    ("experiment", &["block", "sim", "observe", "control", "device-model", "knowledge", "twin", "progress", "report"]),
-    ("research", &["block", "sim", "observe", "control", "device-model", "knowledge", "twin", "progress", "report", "experiment"]),
-    ("terminal", &["report", "progress"]),
+    ("experiment", &["progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
+    ("research", &["experiment", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control", "device-model"]),
     (
         "agent",
-        &[
-            "block",
-            "sim",
-            "observe",
-            "control",
-            "device-model",
-            "knowledge",
-            "twin",
-            "progress",
-            "report",
-            "experiment",
-            "terminal",
-        ],
+        &["applier", "experiment", "terminal", "progress", "report", "knowledge", "twin", "block", "sim", "observe", "control"],
     ),
-    (
-        "seekwise",
-        &[
-            "block",
-            "sim",
-            "observe",
-            "control",
-            "device-model",
-            "knowledge",
-            "twin",
-            "progress",
-            "report",
-            "experiment",
-            "serve",
-            "agent",
-            "terminal",
-        ],
-    ),
-    (
-        "lab",
-        &[
-            "block",
-            "sim",
-            "observe",
-            "control",
-            "device-model",
-            "knowledge",
-            "twin",
-            "progress",
-            "report",
-            "experiment",
-            "research",
-            "serve",
-            "agent",
-            "terminal",
-            "seekwise",
-        ],
-    ),
+    ("seekwise", PROGRAM),
+    ("lab", RESEARCH_PROGRAM),
+];
+
+/// The program `seekwise` may use everything but research; of the applier it uses the client.
+const PROGRAM: &[&str] = &[
+    "agent",
+    "applier",
+    "serve",
+    "experiment",
+    "terminal",
+    "progress",
+    "report",
+    "knowledge",
+    "twin",
+    "block",
+    "sim",
+    "observe",
+    "control",
+    "device-model",
+];
+
+/// The program `seekwise-lab` may use everything.
+const RESEARCH_PROGRAM: &[&str] = &[
+    "seekwise",
+    "research",
+    "agent",
+    "applier",
+    "serve",
+    "experiment",
+    "terminal",
+    "progress",
+    "report",
+    "knowledge",
+    "twin",
+    "block",
+    "sim",
+    "observe",
+    "control",
+    "device-model",
 ];
 
 fn dependencies(manifest: &Path) -> Vec<String> {
@@ -102,6 +93,17 @@ fn crates_depend_on_each_other_along_the_arrows_only() {
     }
     found.sort();
     assert_eq!(found, allowed.keys().copied().collect::<Vec<_>>());
+}
+
+/// Root runs it, so what it is made of can be read in a day.
+#[test]
+fn the_applier_is_made_of_few_crates() {
+    let tree = ["tree", "--offline", "--locked", "-p", "seekwise-applier", "-e", "normal", "--prefix", "none", "--no-dedupe"];
+    let output = std::process::Command::new(env!("CARGO")).args(tree).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    let crates: std::collections::BTreeSet<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
+    assert!(crates.len() <= 25, "{}: {crates:?}", crates.len());
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use agent::advice::{ASKED_FOR, Watched, of_counters, unseen};
-use agent::sysfs::Sysfs;
 use agent::topology::Device;
 use anyhow::{Context, bail, ensure};
+use applier::sysfs::Sysfs;
 use experiment::advice::{Wanted, advise};
 use experiment::comparison::{Experiment, regime};
 use experiment::pool::Crew;

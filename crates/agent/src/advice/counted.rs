@@ -15,8 +15,8 @@ use super::watched::expect_queue;
 use crate::observe::blind::{BlindEyes, CANNOT_KNOW};
 use crate::observe::{Eyes as _, now};
 use crate::plant;
-use crate::sysfs::Sysfs;
 use crate::topology::Device;
+use applier::sysfs::Sysfs;
 
 /// How long is slept between looks: a key that is pressed should end it soon.
 const NAP: Duration = Duration::from_millis(100);

@@ -22,8 +22,8 @@ pub use watched::{Watched, begin, captured, to_store, unseen};
 
 use crate::configuration::wwid;
 use crate::daemon::history::id;
-use crate::sysfs::Sysfs;
 use crate::topology::Device;
+use applier::sysfs::Sysfs;
 
 /// Why no request is seen where that is how it is wanted.
 pub const ASKED_FOR: &str = "it is asked for counters alone";

@@ -33,14 +33,14 @@ pub use hands::{Acts, Hands};
 use history::{Entry, History, Kind};
 pub use watched::{Latest, Means, News, Standing, Watched};
 
-use crate::applier::{Outcome, Restored};
 use crate::configuration::{Configuration, Exit, Mode, Settings, wwid};
 use crate::control::{Answer, Ask, DeviceStatus, Differs, Status};
 use crate::learning::{Learner, Memory};
 use crate::metrics::Metrics;
 use crate::observe::Eyes;
-use crate::sysfs::Sysfs;
 use crate::topology::{self, Device};
+use applier::sysfs::Sysfs;
+use applier::{Outcome, Restored};
 
 /// How often it is looked for devices that came or went, whether or not the kernel said so.
 const LOOKS_FOR_DEVICES: Nanos = Nanos(5_000_000_000);

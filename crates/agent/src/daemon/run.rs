@@ -12,8 +12,8 @@ use rustix::time::{ClockId, clock_gettime};
 use super::history::Entry;
 use super::{Daemon, Moment};
 use crate::control::Server;
-use crate::notify::Notify;
 use crate::topology::HotPlug;
+use applier::notify::Notify;
 
 /// How long it sleeps at most: signals are only looked at in between.
 const LONGEST: Duration = Duration::from_millis(500);

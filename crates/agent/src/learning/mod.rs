@@ -35,7 +35,7 @@ pub use strangers::{Strangers, Work};
 
 use crate::configuration::Learning;
 use crate::daemon::{Acts, Moment, News, Watched};
-use crate::sysfs::Sysfs;
+use applier::sysfs::Sysfs;
 
 /// How often it is looked whether it may begin.
 const LOOKS: Nanos = Nanos(1_000_000_000);

@@ -10,9 +10,9 @@ use observe::counters::Sample;
 use twin::counters::Known;
 
 use super::{Counters, Eyes, ObserveError, now};
-use crate::attribute::{MAX_SECTORS, NR_REQUESTS, State};
-use crate::sysfs::{RealFiles, Sysfs};
 use crate::topology::{Device, Kind};
+use applier::attribute::{MAX_SECTORS, NR_REQUESTS, State};
+use applier::sysfs::{RealFiles, Sysfs};
 
 /// How often counters are read.
 pub const SAMPLED: Nanos = Nanos(1_000_000_000);

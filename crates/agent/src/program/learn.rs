@@ -14,9 +14,9 @@ use agent::daemon::run::{Beside, now, run as run_daemon};
 use agent::daemon::{Daemon, Wants};
 use agent::learning::{self, Equipment as _, Learner, Memory};
 use agent::metrics::Metrics;
-use agent::notify::Notify;
-use agent::sysfs::Sysfs;
 use anyhow::{Context as _, anyhow, bail};
+use applier::notify::Notify;
+use applier::sysfs::Sysfs;
 use progress::monitor::Monitor as _;
 use terminal::{Failed, Terminal};
 

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use agent::applier::{Client, Kind, Outcome, Restored, restore_alone};
 use agent::control::{self, Answer, Ask};
 use agent::daemon::restored;
 use anyhow::Context as _;
+use applier::{Client, Kind, Outcome, Restored, restore_alone};
 use terminal::Failed;
 
 use super::{Configured, is_root, say};

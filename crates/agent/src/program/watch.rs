@@ -9,9 +9,9 @@ use agent::daemon::open::Machine;
 use agent::daemon::run::{Beside, now, run as run_daemon};
 use agent::daemon::{Daemon, Wants};
 use agent::metrics::Metrics;
-use agent::notify::Notify;
-use agent::sysfs::Sysfs;
 use agent::topology::HotPlug;
+use applier::notify::Notify;
+use applier::sysfs::Sysfs;
 use terminal::Failed;
 
 use super::{Configured, names, say};

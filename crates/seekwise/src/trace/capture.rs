@@ -5,9 +5,9 @@ use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use agent::observe::{Recorded, Until};
-use agent::sysfs::Sysfs;
 use agent::topology::{self, Device};
 use anyhow::ensure;
+use applier::sysfs::Sysfs;
 use block::Nanos;
 use experiment::capture::Capture;
 use experiment::shipped;

@@ -1,8 +1,8 @@
 //! Learning under a daemon whose device, load and time are the test's.
 
 use super::*;
-use crate::applier::AtExit;
 use crate::learning::{Equipment, Generator, Learner, Load, Memory, WallTime};
+use applier::AtExit;
 
 /// What the load asks as.
 const LOAD: StreamId = 2;

@@ -5,7 +5,7 @@ use block::Nanos;
 use super::super::hands::Acts;
 use super::super::history::{Entry, Kind};
 use super::{News, Watched};
-use crate::applier::Foreign;
+use applier::Foreign;
 
 impl Watched {
     /// Whether somebody else has written.

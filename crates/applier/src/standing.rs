@@ -1,12 +1,12 @@
 //! Whose value is in force: the agent's, the kernel's because of the agent, or somebody else's.
 
-use super::writer::attribute_of;
 use crate::attribute::{NR_REQUESTS, Owner, SCHEDULER, State, Upheaval};
 use crate::journal::Record;
+use crate::writer::attribute_of;
 
 /// Whose value is in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(crate) enum Standing {
     /// What the agent put there, or what the kernel made of other attributes when the agent wrote one.
     Ours,
     /// Somebody else's.
@@ -16,7 +16,7 @@ pub(super) enum Standing {
 }
 
 /// Whose value of the record's attribute is in force.
-pub(super) fn standing(record: &Record, records: &[Record], state: &State) -> Standing {
+pub(crate) fn standing(record: &Record, records: &[Record], state: &State) -> Standing {
     if record.released {
         return Standing::Foreign;
     }

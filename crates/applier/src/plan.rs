@@ -1,12 +1,12 @@
 //! What is to be written, checked before anything is.
 
-use super::protocol::Wanted;
-use super::{ApplierError, Kind};
 use crate::attribute::{Attribute, MACHINE, Owner, SCHEDULER, State, Upheaval, all, find};
+use crate::error::{ApplierError, Kind};
+use crate::protocol::Wanted;
 
 /// One attribute that is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Step {
+pub(crate) struct Step {
     pub attribute: &'static Attribute,
     pub value: String,
 }
@@ -21,7 +21,7 @@ impl Eq for Attribute {}
 
 /// What is to be written, in the order in which the kernel needs it.
 #[derive(Debug)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     pub steps: Vec<Step>,
     /// The scheduler that will be in force.
     pub scheduler: String,

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use super::protocol::{AtExit, Outcome, Restored};
-use super::server::is_nobody_elses;
-use super::standing::{Standing, standing};
-use super::writer::{Known, Rules, Writer, checked};
-use super::{ApplierError, Kind};
 use crate::attribute::{Attribute, MAX_SECTORS, SCHEDULER, State, Upheaval, all, find};
-use crate::journal::{Journal, Record};
+use crate::error::{ApplierError, Kind};
+use crate::journal::{AtExit, Journal, Record};
+use crate::protocol::{Outcome, Restored};
+use crate::server::is_nobody_elses;
+use crate::standing::{Standing, standing};
 use crate::sysfs::{RealFiles, Sysfs};
+use crate::writer::{Known, Rules, Writer, checked};
 
 /// An attribute that is to be put back.
 #[derive(Clone, Debug)]
@@ -124,7 +124,7 @@ impl Writer {
     }
 
     /// Puts back what was there before these became pending, and forgets that they were.
-    pub(super) fn roll_back(&mut self, device: &str, records: &[Record]) -> Result<(), ApplierError> {
+    pub(crate) fn roll_back(&mut self, device: &str, records: &[Record]) -> Result<(), ApplierError> {
         if records.iter().all(|record| record.pending.is_none()) {
             return Ok(());
         }

@@ -7,13 +7,13 @@
 
 use block::Nanos;
 
-use super::plan::{Plan, Step};
-use super::protocol::{Changed, Wanted};
-use super::standing::{Standing, standing};
-use super::writer::{Known, Moment, Writer, whole};
-use super::{ApplierError, Kind};
 use crate::attribute::{Attribute, Owner, READ_AHEAD, SCHEDULER, State, Upheaval, WRITE_BACK_THROTTLE, all, find};
+use crate::error::{ApplierError, Kind};
 use crate::journal::Record;
+use crate::plan::{Plan, Step};
+use crate::protocol::{Changed, Wanted};
+use crate::standing::{Standing, standing};
+use crate::writer::{Known, Moment, Writer, whole};
 
 const MINUTE: Nanos = Nanos::from_millis(60_000);
 

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::applier::AtExit;
 use crate::attribute::MACHINE;
 use crate::sysfs::{Files, Sysfs, SysfsError};
 
@@ -46,6 +45,17 @@ impl Identity {
         let sequence = if changes { None } else { files.read(&folder.join("diskseq")).ok().and_then(|text| text.parse().ok()) };
         Ok(Some(Identity { says: says.unwrap_or_default(), sequence, ..identity }))
     }
+}
+
+/// What becomes of the settings when the agent ends, or is ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AtExit {
+    /// What was there before comes back, also after a crash.
+    #[default]
+    Restore,
+    /// They stay in force until `restore` is asked for or the machine is started anew.
+    Keep,
 }
 
 /// One attribute.

@@ -5,11 +5,11 @@ use std::io;
 
 use block::Nanos;
 
-use super::protocol::{AtExit, Foreign, Original};
-use super::standing::{Standing, standing};
-use super::{ApplierError, Kind};
 use crate::attribute::{Attribute, MACHINE, State, find};
-use crate::journal::{Identity, Journal, JournalError, Page, Record};
+use crate::error::{ApplierError, Kind};
+use crate::journal::{AtExit, Identity, Journal, JournalError, Page, Record};
+use crate::protocol::{Foreign, Original};
+use crate::standing::{Standing, standing};
 use crate::sysfs::{Files, Sysfs, SysfsError, gone};
 
 /// When something happens.
@@ -40,18 +40,18 @@ impl Default for Rules {
 
 /// Writes what is allowed, and puts it back.
 pub struct Writer {
-    pub(super) sysfs: Sysfs,
-    pub(super) files: Box<dyn Files>,
-    pub(super) journal: Journal,
-    pub(super) rules: Rules,
+    pub(crate) sysfs: Sysfs,
+    pub(crate) files: Box<dyn Files>,
+    pub(crate) journal: Journal,
+    pub(crate) rules: Rules,
     /// When the scheduler of a device was switched, within the last minute.
-    pub(super) switches: BTreeMap<String, VecDeque<Nanos>>,
+    pub(crate) switches: BTreeMap<String, VecDeque<Nanos>>,
     /// What clients said about the end, by device.
     policies: BTreeMap<String, AtExit>,
 }
 
 /// What the journal has of a device as it is now.
-pub(super) struct Known {
+pub(crate) struct Known {
     pub identity: Identity,
     pub records: Vec<Record>,
     pub damage: Vec<String>,
@@ -140,13 +140,13 @@ impl Writer {
     }
 
     /// What was said about the end of a device's settings: by a client, or by one before, of which the journal tells.
-    pub(super) fn policy(&self, device: &str, records: &[Record]) -> AtExit {
+    pub(crate) fn policy(&self, device: &str, records: &[Record]) -> AtExit {
         let said = self.policies.get(device).copied().or_else(|| records.first().map(|record| record.at_exit));
         said.unwrap_or(self.rules.at_exit)
     }
 
     /// This device, or all of which the journal has something.
-    pub(super) fn devices(&self, device: Option<&str>) -> Result<Vec<String>, ApplierError> {
+    pub(crate) fn devices(&self, device: Option<&str>) -> Result<Vec<String>, ApplierError> {
         match device {
             Some(device) => Ok(vec![checked(device)?.to_owned()]),
             None => Ok(self.journal.devices(&*self.files)?),
@@ -154,7 +154,7 @@ impl Writer {
     }
 
     /// What the journal has of a device that is there.
-    pub(super) fn known(&self, device: &str) -> Result<Known, ApplierError> {
+    pub(crate) fn known(&self, device: &str) -> Result<Known, ApplierError> {
         let identity = Identity::of(&*self.files, &self.sysfs, checked(device)?).map_err(|error| self.system(device, error))?;
         let Some(identity) = identity else { return Err(self.no_device(device)) };
         let Page { records, damage } = self.journal.page(&*self.files, device)?;
@@ -163,21 +163,21 @@ impl Writer {
     }
 
     /// What a device is set to.
-    pub(super) fn state(&self, device: &str) -> Result<State, ApplierError> {
+    pub(crate) fn state(&self, device: &str) -> Result<State, ApplierError> {
         let state = State::read(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
         // Of one that is pulled out meanwhile, a part was read.
         self.is_there(device).map(|()| state)
     }
 
     /// Writes one attribute; how long the kernel took, in microseconds.
-    pub(super) fn write(&mut self, device: &str, attribute: &Attribute, value: &str) -> Result<u64, ApplierError> {
+    pub(crate) fn write(&mut self, device: &str, attribute: &Attribute, value: &str) -> Result<u64, ApplierError> {
         let path = attribute.path(&self.sysfs, device);
         let took = self.files.set(&path, value).map_err(|error| self.system(device, SysfsError::writing(&path, value, error)))?;
         Ok(u64::try_from(took.as_micros()).unwrap_or(u64::MAX))
     }
 
     /// The value of one attribute; `None` if it is not there.
-    pub(super) fn value(&self, device: &str, attribute: &Attribute) -> Result<Option<String>, ApplierError> {
+    pub(crate) fn value(&self, device: &str, attribute: &Attribute) -> Result<Option<String>, ApplierError> {
         let value = attribute.value(&*self.files, &self.sysfs, device).map_err(|error| self.system(device, error))?;
         if value.is_none() {
             self.is_there(device)?;
@@ -194,17 +194,17 @@ impl Writer {
         ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no {}, or no longer", place.display()))
     }
 
-    pub(super) fn store(&mut self, device: &str, records: &[Record]) -> Result<(), ApplierError> {
+    pub(crate) fn store(&mut self, device: &str, records: &[Record]) -> Result<(), ApplierError> {
         Ok(self.journal.put(&mut *self.files, device, records)?)
     }
 
     /// Whether the device is no longer there.
-    pub(super) fn is_gone(&self, device: &str) -> bool {
+    pub(crate) fn is_gone(&self, device: &str) -> bool {
         device != MACHINE && self.files.names(&self.sysfs.block(device)).is_err()
     }
 
     /// What the system said, by what can be done about it.
-    pub(super) fn system(&self, device: &str, error: SysfsError) -> ApplierError {
+    pub(crate) fn system(&self, device: &str, error: SysfsError) -> ApplierError {
         let kind = match error.source.kind() {
             _ if gone(&error.source) || self.is_gone(device) => Kind::NoDevice,
             io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => Kind::Forbidden,
@@ -235,7 +235,7 @@ impl Writer {
 }
 
 /// A name that stays in its folder.
-pub(super) fn checked(device: &str) -> Result<&str, ApplierError> {
+pub(crate) fn checked(device: &str) -> Result<&str, ApplierError> {
     if device.is_empty() || device.starts_with('.') || device.contains(['/', '\0', '\n']) {
         return Err(ApplierError::new(Kind::NoDevice, format_args!("{device:?} is no device; it should be a name as in sda")));
     }
@@ -243,7 +243,7 @@ pub(super) fn checked(device: &str) -> Result<&str, ApplierError> {
 }
 
 /// Fails if a part of the journal could not be read.
-pub(super) fn whole(damage: &[String]) -> Result<(), ApplierError> {
+pub(crate) fn whole(damage: &[String]) -> Result<(), ApplierError> {
     match damage.first() {
         None => Ok(()),
         Some(first) => {
@@ -256,7 +256,7 @@ pub(super) fn whole(damage: &[String]) -> Result<(), ApplierError> {
 }
 
 /// The attribute of a record.
-pub(super) fn attribute_of(record: &Record) -> Option<&'static Attribute> {
+pub(crate) fn attribute_of(record: &Record) -> Option<&'static Attribute> {
     find(&record.attribute)
 }
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use agent::sysfs::Files;
+use applier::sysfs::Files;
 
 const EACCES: i32 = 13;
 const EINVAL: i32 = 22;

@@ -10,10 +10,11 @@
 
 mod record;
 
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use record::{Identity, Record};
+pub use record::{AtExit, Identity, Record};
 
 use crate::sysfs::Files;
 
@@ -45,12 +46,24 @@ pub struct Page {
 }
 
 /// Why the journal could not be used.
-#[derive(Debug, thiserror::Error)]
-#[error("journal {}: cannot {doing}: {source}; nothing is set without it", path.display())]
+#[derive(Debug)]
 pub struct JournalError {
     path: PathBuf,
     doing: &'static str,
     source: io::Error,
+}
+
+impl fmt::Display for JournalError {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let JournalError { path, doing, source } = self;
+        write!(f, "journal {}: cannot {doing}: {source}; nothing is set without it", path.display())
+    }
+}
+
+impl std::error::Error for JournalError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
+    }
 }
 
 impl JournalError {

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ApplierError;
+use crate::error::ApplierError;
+use crate::journal::AtExit;
+use crate::trace::Formats;
 
 /// What is wanted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,17 +69,6 @@ pub struct Wanted {
     pub expected: Vec<(String, String)>,
     /// Why, for the journal.
     pub why: String,
-}
-
-/// What becomes of the settings when the agent ends, or is ended.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AtExit {
-    /// What was there before comes back, also after a crash.
-    #[default]
-    Restore,
-    /// They stay in force until `restore` is asked for or the machine is started anew.
-    Keep,
 }
 
 /// What an attribute is and may be here.
@@ -205,7 +196,7 @@ pub enum Answer {
         /// The pipes.
         pipes: usize,
         /// How what comes out of them is to be understood.
-        formats: crate::observe::Formats,
+        formats: Formats,
     },
     /// It could not be done.
     Error(ApplierError),

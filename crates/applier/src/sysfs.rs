@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 
 /// What threads are called that [read at once](Files::read_at_once), which is how who watches the device knows them.
-pub(crate) const READER: &str = "seekwise-reader";
+pub const READER: &str = "seekwise-reader";
 /// A read is so long, unless the device's blocks are longer.
 const PAGE: usize = 4096;
 
@@ -230,7 +230,7 @@ fn read_aligned(device: &File, at: u64, length: usize) {
 }
 
 /// Why one of the kernel's files could not be read or written, in words for who must act.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug)]
 pub struct SysfsError {
     /// The file.
     pub path: PathBuf,
@@ -275,6 +275,12 @@ impl fmt::Display for SysfsError {
             Some(value) => write!(f, "{path}: cannot write {value}: {}{}", self.source, self.hint()),
             None => write!(f, "{path}: cannot read: {}{}", self.source, self.hint()),
         }
+    }
+}
+
+impl std::error::Error for SysfsError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&self.source)
     }
 }
 

@@ -1,10 +1,10 @@
 //! The proof that what may be set can be set.
 
-use super::protocol::Can;
-use super::writer::{Writer, whole};
-use super::{ApplierError, Kind};
 use crate::attribute::{Attribute, MACHINE, MAX_SECTORS, NONE, NR_REQUESTS, Owner, SCHEDULER, State, WRITE_BACK_THROTTLE, all};
+use crate::error::{ApplierError, Kind};
+use crate::protocol::Can;
 use crate::sysfs::SysfsError;
+use crate::writer::{Writer, whole};
 
 impl Writer {
     /// Writes every value that is there, reads it back, and says what may be set to what. Where even the same value would change something

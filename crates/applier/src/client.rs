@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use super::protocol::{Answer, AtExit, Can, Changed, Foreign, Original, Request, Restored, Wanted};
-use super::{ApplierError, Kind};
-use crate::observe::Formats;
+use crate::error::{ApplierError, Kind};
+use crate::journal::AtExit;
+use crate::protocol::{Answer, Can, Changed, Foreign, Original, Request, Restored, Wanted};
+use crate::trace::Formats;
 
 /// How long an answer may take. A switch of the scheduler waits for all requests at the device: two thousand large ones are half a minute's
 /// work of a hard disk. As long as the kernel waits before it calls a task hung.
 const DEADLINE: Duration = Duration::from_secs(120);
 /// Pipes in one message (`SCM_MAX_FD`); who has more processors gets them in several.
-pub(super) const PIPES_PER_MESSAGE: usize = 253;
+pub(crate) const PIPES_PER_MESSAGE: usize = 253;
 /// No answer is longer: the formats of a dozen events take some 30 KiB.
 const LONGEST_ANSWER: usize = 4 << 20;
 

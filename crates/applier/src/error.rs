@@ -1,39 +1,15 @@
-//! The process that may write: a closed list of attributes with ranges, and the journal of the values before.
-//!
-//! ```text
-//! client ──line of JSON──▶ server: peer checked ──▶ writer ─▶ journal (old values, on disk first) ─▶ sysfs ─▶ read back
-//!        ◀──line, pipes───                             └─ all or nothing; what others wrote stays
-//! ```
-
-mod can;
-mod client;
-mod own;
-mod plan;
-mod protocol;
-mod restore;
-mod server;
-mod set;
-mod standing;
-mod take_over;
-mod writer;
+//! Why the applier did not do what was asked.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use client::{Client, TracePipes};
-pub use own::Own;
-pub use protocol::{Answer, AtExit, Can, Changed, Foreign, Original, Outcome, Request, Restored, Wanted};
-pub use restore::restore_alone;
-pub use server::{Listen, Options, serve};
-pub use writer::{Moment, Rules, Writer};
-
-/// Why the applier did not do what was asked. Nothing was changed, unless the kind is [`Kind::HalfDone`].
+/// Why a request failed. Nothing was changed, unless the kind is [`Kind::HalfDone`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplierError {
-    /// What kind of trouble.
+    /// The category, by which a client decides what to do.
     pub kind: Kind,
-    /// For who must act: what was wrong, where, and what would be right.
+    /// For the person who must act: what was wrong, where, and what would be right.
     pub message: String,
 }
 
@@ -66,7 +42,8 @@ pub enum Kind {
 }
 
 impl ApplierError {
-    pub(crate) fn new(kind: Kind, message: impl fmt::Display) -> ApplierError {
+    /// An error of this kind.
+    pub fn new(kind: Kind, message: impl fmt::Display) -> ApplierError {
         ApplierError { kind, message: message.to_string() }
     }
 }

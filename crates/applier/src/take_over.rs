@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use block::TakeOver;
 
-use super::writer::Writer;
 use crate::sysfs::Sysfs;
+use crate::writer::Writer;
 
 impl Writer {
     /// Has as many read as a scheduler that was just put in force needs to see. What stood in the way, for people. Waits until its tunables
     /// may be written, if some will be.
-    pub(super) fn take_over(&self, device: &str, scheduler: &str, is_tuned: bool) -> Option<String> {
+    pub(crate) fn take_over(&self, device: &str, scheduler: &str, is_tuned: bool) -> Option<String> {
         let spec = block::KERNEL.iter().find(|spec| spec.name == scheduler)?;
         let TakeOver { readers, settles, .. } = spec.take_over();
         if readers == 0 {

@@ -7,6 +7,8 @@ use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+use crate::log::printable;
+
 /// Where to tell it; nowhere if systemd did not start the program.
 #[derive(Debug, Default)]
 pub struct Notify {
@@ -34,12 +36,12 @@ impl Notify {
 
     /// The service is ready, and this is what it does.
     pub fn ready(&self, status: &str) {
-        self.tell(&format!("READY=1\nSTATUS={}", report::printable(status)));
+        self.tell(&format!("READY=1\nSTATUS={}", printable(status)));
     }
 
     /// What it does now.
     pub fn status(&self, status: &str) {
-        self.tell(&format!("STATUS={}", report::printable(status)));
+        self.tell(&format!("STATUS={}", printable(status)));
     }
 
     /// It lives.

@@ -15,14 +15,13 @@ use block::Nanos;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::client::PIPES_PER_MESSAGE;
-use super::protocol::{Answer, Changed, Outcome, Request, Restored, Wanted};
-use super::writer::{Moment, Rules, Writer};
-use super::{ApplierError, Kind};
+use crate::client::PIPES_PER_MESSAGE;
+use crate::error::{ApplierError, Kind};
 use crate::journal::Journal;
-use crate::observe::{Instance, Tracefs};
+use crate::protocol::{Answer, Changed, Outcome, Request, Restored, Wanted};
 use crate::sysfs::{Files, RealFiles, Sysfs};
-use crate::topology;
+use crate::trace::{self, Instance, TraceError, Tracefs};
+use crate::writer::{Moment, Rules, Writer, checked};
 
 /// No request is longer.
 const LONGEST_REQUEST: u64 = 256 << 10;
@@ -122,7 +121,7 @@ pub fn serve(options: Options) -> Result<(), ApplierError> {
 }
 
 /// Whoever could write to the journal's folder could make root write elsewhere, and put back what never was there.
-pub(super) fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
+pub(crate) fn is_nobody_elses(folder: &Path) -> Result<(), ApplierError> {
     let Ok(there) = fs::metadata(folder) else { return Ok(()) };
     if there.uid() == rustix::process::geteuid().as_raw() && there.mode() & 0o022 == 0 {
         return Ok(());
@@ -309,14 +308,18 @@ impl<'a> Connection<'a> {
 
     fn trace(&mut self, device: &str) -> Result<(Answer, Vec<OwnedFd>), ApplierError> {
         let forbidden = |error: &dyn std::fmt::Display| ApplierError::new(Kind::Forbidden, format_args!("{device}: {error}"));
-        let devices = topology::devices(&self.shared.sysfs).map_err(|error| forbidden(&error))?;
-        let found = devices.iter().find(|found| found.name == device);
-        let found = found.ok_or_else(|| ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no such device")))?;
+        let folder = self.shared.sysfs.block(checked(device)?);
+        if fs::metadata(&folder).is_err() {
+            return Err(ApplierError::new(Kind::NoDevice, format_args!("{device}: there is no such device")));
+        }
+        let number = trace::device_number(&folder).map_err(|error| forbidden(&error))?;
+        // The multi-queue layer's folder of hardware queues.
+        let has_queue = folder.join("mq").is_dir();
         let open = || {
-            let instance = Instance::create(&Tracefs::find()?, found)?;
+            let instance = Instance::create(&Tracefs::find()?, number, has_queue)?;
             let (pipes, formats) = (instance.pipes()?, instance.formats()?);
             instance.start()?;
-            Ok::<_, crate::observe::ObserveError>((instance, pipes, formats))
+            Ok::<_, TraceError>((instance, pipes, formats))
         };
         let (instance, pipes, formats) = open().map_err(|error| forbidden(&error))?;
         self.traces.push(instance);

@@ -1,31 +1,45 @@
-//! An applier that somebody starts for themselves, because none is there.
+//! An applier that a program starts for itself where none runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use applier::{ApplierError, Client, Kind, PROGRAM};
 use tracing::{info, warn};
-
-use super::{ApplierError, Client, Kind};
 
 /// How long an applier takes to listen: it reads its journal first, and may put things back.
 const STARTS: Duration = Duration::from_secs(30);
 
+/// The program `seekwise-applier`: in the folder of the running program.
+///
+/// # Errors
+/// It is not there; the message says where it was looked for.
+pub fn program() -> Result<PathBuf, ApplierError> {
+    let missing = |message| ApplierError::new(Kind::Unreachable, message);
+    let own = std::env::current_exe().map_err(|error| missing(format!("cannot find this program's own file: {error}")))?;
+    let path = own.with_file_name(PROGRAM);
+    if path.is_file() {
+        return Ok(path);
+    }
+    let folder = own.parent().map_or_else(String::new, |folder| folder.display().to_string());
+    Err(missing(format!("{PROGRAM} is missing, which sets devices and puts everything back; it was looked for in {folder}")))
+}
+
 /// A child process that is an applier. Started again if it is killed: as long as something is set that is to be put back, somebody must be
 /// able to. When this is dropped, or its owner is killed, the applier's standard input ends; it puts back what is to be put back, and ends.
-pub struct Own {
+pub struct OwnApplier {
     input: Arc<Mutex<Option<ChildStdin>>>,
     watches: Option<JoinHandle<()>>,
 }
 
-impl Own {
-    /// Runs `command`, which is to be `seekwise-agent applier --ends-with-stdin` with this socket, and waits until it listens.
+impl OwnApplier {
+    /// Runs `command`, which is to be `seekwise-applier --ends-with-stdin` with this socket, and waits until it listens.
     ///
     /// # Errors
     /// [`Kind::Unreachable`]: it cannot be started, or ended.
-    pub fn start(mut command: Command, socket: &Path) -> Result<Own, ApplierError> {
+    pub fn start(mut command: Command, socket: &Path) -> Result<OwnApplier, ApplierError> {
         let unreachable = |message: String| ApplierError::new(Kind::Unreachable, message);
         command.stdin(Stdio::piped()).env_remove("NOTIFY_SOCKET");
         let program = command.get_program().to_string_lossy().into_owned();
@@ -47,7 +61,7 @@ impl Own {
         let shared = input.clone();
         let watch = move || watch_over(child, command, &shared);
         let watches = std::thread::Builder::new().name("applier".to_owned()).spawn(watch).map_err(cannot)?;
-        Ok(Own { input, watches: Some(watches) })
+        Ok(OwnApplier { input, watches: Some(watches) })
     }
 }
 
@@ -78,7 +92,7 @@ fn watch_over(mut child: Child, mut command: Command, input: &Mutex<Option<Child
     }
 }
 
-impl Drop for Own {
+impl Drop for OwnApplier {
     fn drop(&mut self) {
         drop(self.input.lock().unwrap_or_else(PoisonError::into_inner).take());
         // One that panicked has said so.

@@ -6,9 +6,9 @@ mod support;
 
 use std::path::{Path, PathBuf};
 
-use agent::applier::{AtExit, Kind, Moment, Outcome, Rules, Wanted, Writer};
-use agent::journal::Journal;
-use agent::sysfs::Sysfs;
+use applier::journal::Journal;
+use applier::sysfs::Sysfs;
+use applier::{AtExit, Kind, Moment, Outcome, Rules, Wanted, Writer};
 use block::Nanos;
 use support::kernel::{Count, Disk, EIO, EROFS, Fault, Machine, Throttle};
 
@@ -34,7 +34,7 @@ fn wanted(text: &str) -> Wanted {
     Wanted { device, values: words.map(pair).collect(), why: "a test".to_owned(), ..Wanted::default() }
 }
 
-fn set(writer: &mut Writer, text: &str) -> Result<Vec<agent::applier::Changed>, agent::applier::ApplierError> {
+fn set(writer: &mut Writer, text: &str) -> Result<Vec<applier::Changed>, applier::ApplierError> {
     writer.set(Moment::default(), &wanted(text))
 }
 

@@ -1,7 +1,6 @@
 //! What may be set, and nothing else: where it is, what it may be, in which order it is written, and what is odd about it.
 //!
-//! Tunables of schedulers are declared in `block`, those of the queue and of the machine in the simulator's host; what only the kernel has
-//! stands here. Sources: Linux 6.18 `block/blk-sysfs.c`, `block/elevator.c`, `block/blk-wbt.c`, `mm/page-writeback.c`,
+//! Tunables of schedulers and those that the simulated host has, too, are declared in `block`; what only the kernel has stands here. Sources: Linux 6.18 `block/blk-sysfs.c`, `block/elevator.c`, `block/blk-wbt.c`, `mm/page-writeback.c`,
 //! `Documentation/ABI/stable/sysfs-block`.
 
 mod reset;
@@ -14,20 +13,27 @@ use block::{Tunable, Unit};
 
 use crate::sysfs::Sysfs;
 
-pub(crate) use reset::{Upheaval, default_requests};
+pub(crate) use reset::Upheaval;
+pub use reset::default_requests;
 pub use state::State;
 
+/// What the names of the machine's attributes begin with.
+pub const MACHINE_PREFIX: &str = "vm/";
 /// What stands for the machine where a device's name is wanted.
 pub const MACHINE: &str = "vm";
 
 /// The attribute that names the scheduler.
 pub const SCHEDULER: &str = "scheduler";
-pub(crate) const NR_REQUESTS: &str = "nr_requests";
-pub(crate) const MAX_SECTORS: &str = "max_sectors_kb";
-pub(crate) const READ_AHEAD: &str = "read_ahead_kb";
-pub(crate) const WRITE_BACK_THROTTLE: &str = "wbt_lat_usec";
+/// Requests that may be queued.
+pub const NR_REQUESTS: &str = "nr_requests";
+/// The largest request, in KiB.
+pub const MAX_SECTORS: &str = "max_sectors_kb";
+/// How far the kernel reads ahead, in KiB.
+pub const READ_AHEAD: &str = "read_ahead_kb";
+/// The target of write-back throttling, in microseconds.
+pub const WRITE_BACK_THROTTLE: &str = "wbt_lat_usec";
 /// The scheduler that is none: requests go to the driver as they come.
-pub(crate) const NONE: &str = "none";
+pub const NONE: &str = "none";
 
 /// Whose attribute it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +117,7 @@ static ALL: LazyLock<Vec<Attribute>> = LazyLock::new(|| {
     let of_schedulers = block::KERNEL
         .iter()
         .flat_map(|spec| spec.tunables.iter().map(|tunable| Attribute::new(Owner::Scheduler(spec.name), tunable)));
-    let of_host = twin::HOST_TUNABLES.iter().filter(|tunable| !LEFT_OUT.contains(&tunable.name)).map(|tunable| {
+    let of_host = block::HOST_TUNABLES.iter().filter(|tunable| !LEFT_OUT.contains(&tunable.name)).map(|tunable| {
         let owner = if OF_THE_QUEUE.contains(&tunable.name) { Owner::Queue } else { Owner::Machine };
         Attribute::new(owner, tunable)
     });
@@ -200,7 +206,7 @@ impl Attribute {
     /// The attribute and value that are written for this one, under this scheduler. `slice_idle` is a coarser view of `slice_idle_us`, and
     /// would lose what is finer. A default target of write-back throttling is written as the number that it is, off under bfq: -1 would
     /// turn it on there.
-    pub(crate) fn written_as(&'static self, value: &str, scheduler: &str, turns: bool) -> (&'static Attribute, String) {
+    pub fn written_as(&'static self, value: &str, scheduler: &str, turns: bool) -> (&'static Attribute, String) {
         match (self.name.as_str(), find("iosched/slice_idle_us"), value.parse::<i64>()) {
             ("iosched/slice_idle", Some(finer), Ok(milliseconds)) => (finer, (1_000 * milliseconds).to_string()),
             (WRITE_BACK_THROTTLE, _, Ok(-1)) => (self, default_write_back_target(scheduler, turns).to_string()),
@@ -209,17 +215,17 @@ impl Attribute {
     }
 
     /// Whether it only shows another one, less finely.
-    pub(crate) fn is_view(&self) -> bool {
+    pub fn is_view(&self) -> bool {
         self.name == "iosched/slice_idle"
     }
 
     /// Whether it is a limit in bytes, of which the counterpart is a ratio.
-    pub(crate) fn is_in_bytes(&self) -> bool {
+    pub fn is_in_bytes(&self) -> bool {
         self.name.ends_with("_bytes")
     }
 
     /// The one that is set to 0 when this one is written.
-    pub(crate) fn counterpart(&self) -> Option<&'static str> {
+    pub fn counterpart(&self) -> Option<&'static str> {
         match self.name.as_str() {
             "vm/dirty_ratio" => Some("vm/dirty_bytes"),
             "vm/dirty_bytes" => Some("vm/dirty_ratio"),
@@ -231,7 +237,7 @@ impl Attribute {
 }
 
 /// The kernel's own target in microseconds, as long as nobody set it by hand (`wbt_default_latency_nsec`).
-pub(crate) fn default_write_back_target(scheduler: &str, turns: bool) -> i64 {
+pub fn default_write_back_target(scheduler: &str, turns: bool) -> i64 {
     match scheduler {
         "bfq" => 0,
         _ if turns => 75_000,

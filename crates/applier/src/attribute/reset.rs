@@ -68,7 +68,7 @@ fn disturbs(cause: &Attribute, attribute: &Attribute) -> bool {
 }
 
 /// What `nr_requests` is after a switch to this scheduler.
-pub(crate) fn default_requests(now: &State, scheduler: &str) -> Option<i64> {
+pub fn default_requests(now: &State, scheduler: &str) -> Option<i64> {
     let tags = now.tags?;
     Some(if scheduler == NONE { tags } else { 2 * tags.min(DEFAULT_REQUESTS) })
 }
