@@ -15,7 +15,7 @@ use observe::Event;
 use sim::run::{Noted, Pilot, Steerable};
 use twin::event;
 
-use crate::comparison::Requests;
+use crate::request_log::RequestLog;
 use crate::timed::{Stopwatch, Timed};
 
 /// Lets a controller steer a run.
@@ -24,7 +24,7 @@ pub struct Steered {
     in_force: InForce,
     stopwatch: Option<Arc<Stopwatch>>,
     /// The requests to be kept, if they shall be.
-    requests: Option<Requests>,
+    requests: Option<RequestLog>,
 }
 
 /// What is in force, as far as the simulator does not say it.
@@ -62,11 +62,11 @@ impl Steered {
 
     /// From now on the requests under a scheduler that learns are kept.
     pub fn keep_requests(&mut self) {
-        self.requests = Some(Requests::default());
+        self.requests = Some(RequestLog::default());
     }
 
     /// Those that were kept, if they should be.
-    pub fn kept_requests(&self) -> Option<&Requests> {
+    pub fn kept_requests(&self) -> Option<&RequestLog> {
         self.requests.as_ref()
     }
 

@@ -17,7 +17,7 @@ use sim::trace::{OpenOptions, RecordedDevice};
 use twin::recording::Call;
 use twin::{Seen, event};
 
-use crate::comparison::Load;
+use crate::load::Load;
 use crate::recorded::{MOST, Recorded};
 use crate::world::World;
 use progress::monitor::{Interrupted, Monitor};

@@ -12,8 +12,8 @@ use sim::replay::FOLLOWED_STREAMS;
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::workload::{Job, PlacedWorkload, WorkloadError};
 
-use super::load::{Build, Load, Row};
 use super::{ALONE, regime};
+use crate::load::{Build, Load, Row};
 use crate::shipped;
 use crate::world::{World, hexadecimal};
 

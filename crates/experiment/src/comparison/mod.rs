@@ -1,7 +1,6 @@
 //! A comparison: one load on one disk under schedulers and controllers, and the records that come of it.
 
 mod jobs;
-mod load;
 mod minutes;
 mod record;
 pub mod regime;
@@ -23,11 +22,10 @@ use sim::host::HostSettings;
 
 pub use trace::{LONGEST_REPLAY_S, ReplayOptions, SPEEDS, TraceLoad};
 
+pub use crate::load::Load;
 pub use jobs::JobsLoad;
-pub use load::Load;
 pub use minutes::{percent, promise};
-pub use record::{rate, response_figures};
-pub use remembered::{Lived, Remembered, Requests};
+pub use remembered::{Lived, Remembered};
 pub use runs::source;
 
 use crate::experience;

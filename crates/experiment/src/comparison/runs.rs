@@ -13,10 +13,10 @@ use report::record::{Record, SCHEMA, Tenancy};
 use sim::host::{HostSettings, RunSummary};
 use sim::run::{Pilot, RunError, StreamMeasure, Watch};
 
-use super::load::Load;
 use super::regime::Regime;
 use super::remembered::{Lived, Remembered};
 use super::{minutes, record};
+use crate::load::Load;
 use crate::pool::Crew;
 use crate::steered::{Steered, timed};
 use crate::tenants;

@@ -12,7 +12,7 @@ use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay, replay_alone, 
 use sim::run::{Measure, Owner, Pilot, RunError, Watch};
 use sim::trace::{Keeping, Kept, OpenOptions, TraceReader};
 
-use super::load::{Build, Load};
+use crate::load::{Build, Load};
 use crate::world::{World, hexadecimal};
 use progress::monitor::{Interrupted, Monitor};
 

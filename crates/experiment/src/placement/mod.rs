@@ -26,7 +26,7 @@ pub use place::{Trial, YOUCHOOSE, place};
 pub use spec::Specification;
 pub use spec::size;
 
-use crate::tenants::SCHEDULER;
+use crate::reference_disk::SCHEDULER;
 
 /// The order in which a disk serves somebody who has it to himself, and in which slots are served.
 fn elevator() -> Box<dyn Scheduler> {

@@ -12,8 +12,9 @@ use sim::run::{STEP, Served, TenantMeasure, Tenants, Timeline};
 
 use super::beside::{Beside, LEAST, Windows};
 use super::contract::{Contract, Promise};
-use super::reference::{Alone, SCHEDULER};
-use crate::comparison::{rate, response_figures};
+use super::reference::Alone;
+use crate::figures::{rate, response_figures};
+use crate::reference_disk::SCHEDULER;
 
 /// The lengths of windows that are judged.
 pub const WINDOWS: [Nanos; 3] = [Nanos::from_millis(100), Nanos::from_millis(1_000), Nanos::from_millis(10_000)];

@@ -17,6 +17,5 @@ mod roster;
 pub use beside::{Beside, LEAST, Recovery, Windows};
 pub use contract::{Contract, Promise};
 pub use judge::{P99, THROUGHPUT, VIOLATED, WINDOWS, capacity, judge};
-pub use reference::alone_on;
-pub use reference::{Alone, Reference, SCHEDULER, Work, alone};
+pub use reference::{Alone, Reference, Work, alone};
 pub use roster::Models;

@@ -6,23 +6,21 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail, ensure};
 use block::tenants::{ConstantTime, ServiceModel};
-use block::{Nanos, Roster, Scheduler, SchedulerSpec};
+use block::{Nanos, Roster, Scheduler};
 use device_model::device::DeviceModel;
 use sim::device::modelled::Modelled;
 use sim::host::{Queue, QueueSettings, RunSummary};
-use sim::profile::{DeviceOptions, Profile};
+use sim::profile::Profile;
 use sim::reference::ReferenceDisk;
 use sim::run::{Owner, RunError, Served, TenantMeasure, Tenants, Timeline, Watch};
 
-use crate::comparison::Load;
 use crate::learned_device;
+use crate::load::Load;
+use crate::reference_disk::{reference_disk, spec};
 use crate::world::World;
 
 /// How a device that takes the same time for every request is written: `constant:request_ms=10,mb_s=20`.
 const CONSTANT: &str = "constant:";
-
-/// The scheduler in front of a disk that a tenant has to itself: the order that youchoose serves in, too.
-pub const SCHEDULER: &str = "clook";
 
 /// What the file of a learned device ends with.
 const MODEL: &str = ".json";
@@ -188,11 +186,6 @@ pub fn alone(
     Ok(Alone { reference: others(there), here: others(here), work })
 }
 
-/// [`SCHEDULER`].
-fn spec() -> &'static SchedulerSpec {
-    block::CLASSIC.iter().find(|spec| spec.name == SCHEDULER).unwrap_or(&block::CLASSIC[0])
-}
-
 fn scheduler(settings: &QueueSettings) -> Box<dyn Scheduler> {
     (spec().build)(&settings.limits(), &spec().defaults())
 }
@@ -205,12 +198,7 @@ fn predicted(model: &dyn ServiceModel, capacity_sectors: u64) -> Queue {
 
 /// A disk that a tenant has to itself.
 fn shadow(profile: &Profile) -> ReferenceDisk {
-    alone_on(profile, QueueSettings::default())
-}
-
-/// The same, with these settings of its queue.
-pub fn alone_on(profile: &Profile, settings: QueueSettings) -> ReferenceDisk {
-    ReferenceDisk::new(profile, DeviceOptions::default(), settings, (spec(), &spec().defaults()))
+    reference_disk(profile, QueueSettings::default())
 }
 
 fn others(outcome: RunSummary) -> TenantMeasure {
