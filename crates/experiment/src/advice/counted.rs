@@ -6,7 +6,8 @@ use observe::counters::Sample;
 use report::advice::{Advice, Verdict};
 use twin::counters::{Counted, Ensemble, Judgement, Judges, Known};
 
-use super::{leave_alone, linux, nothing_known, text_with_error};
+use super::linux;
+use super::text::{leave_alone, nothing_known, text_with_error};
 use crate::comparison::{percent, promise as on_record};
 use progress::monitor::Monitor;
 

@@ -1,0 +1,45 @@
+//! Advice in words.
+
+use control::Setting;
+use control::controller::Promise;
+use report::advice::{Advice, SCHEMA, Verdict};
+
+use super::linux;
+use crate::comparison::percent;
+
+/// Advice before anything was found out of a load, which is to leave alone what is in force.
+pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (in_force, preference): (&Setting, &str)) -> Advice {
+    Advice {
+        schema: SCHEMA,
+        seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
+        load,
+        source,
+        is_simulated: false,
+        requests: 0,
+        lasts_s,
+        busy_s: 0.0,
+        in_force: in_force.to_string(),
+        preference: preference.to_owned(),
+        verdict: leave_alone(in_force, String::new()),
+        candidates: Vec::new(),
+        measured: Vec::new(),
+        phases: Vec::new(),
+        device: Vec::new(),
+        sure: Vec::new(),
+        udev: linux::rule(in_force, in_force, None),
+        notes: Vec::new(),
+    }
+}
+
+pub(super) fn leave_alone(in_force: &Setting, why: String) -> Verdict {
+    Verdict { setting: in_force.to_string(), is_change: false, text: format!("Leave {in_force} alone: {why}"), cost: Vec::new() }
+}
+
+/// A gain as text.
+pub(super) fn text_of(gain: f64) -> String {
+    report::promises::signed(percent(gain))
+}
+
+pub(super) fn text_with_error(promise: &Promise) -> String {
+    report::promises::with_error(percent(promise.gain), 100.0 * promise.error)
+}
