@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::bail;
 use block::Nanos;
 use control::Setting;
-use experiment::advice::counted::{Wanted, advise};
+use experiment::advice::counted::{CounterAdviceRequest, advise};
 use observe::Preference;
 use observe::counters::Sample;
 use progress::Monitor;
@@ -43,7 +43,8 @@ pub fn of_counters(
     let Some(blind) = eyes.blind() else { bail!("{given}: its counters are not there any more") };
     let name = device.name.clone();
     let known = &blind.known;
-    let mut advice = advise(&Wanted { name, samples: &samples, known, in_force: &in_force, candidates, preference }, monitor)?;
+    let mut advice =
+        advise(&CounterAdviceRequest { name, samples: &samples, known, active: &in_force, candidates, preference }, monitor)?;
     advice.notes.push(format!("Single requests were not seen: {why}."));
     advice.notes.push(format!("What cannot be known: {CANNOT_KNOW}."));
     Ok(advice)

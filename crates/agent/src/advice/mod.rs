@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::ensure;
 use block::Nanos;
 use control::Setting;
-use experiment::advice::{Wanted, advise};
+use experiment::advice::{AdviceRequest, advise};
 use experiment::comparison::Experiment;
 use experiment::pool::Crew;
 use observe::Preference;
@@ -63,14 +63,14 @@ pub struct Asks {
 
 impl Asks {
     /// Of a recording.
-    fn wanted(&self, recording: &Path, in_force: Option<Setting>) -> Wanted {
+    fn wanted(&self, recording: &Path, in_force: Option<Setting>) -> AdviceRequest {
         let experiment = Experiment {
             candidates: self.candidates.iter().map(ToString::to_string).collect(),
             preference: Some(self.preference),
             // No disk is named: the times are taken as they were recorded.
             ..Experiment::of_jobs(recording, "")
         };
-        Wanted { experiment, names_disk: false, device: None, in_force }
+        AdviceRequest { experiment, names_disk: false, device: None, active: in_force }
     }
 }
 

@@ -18,8 +18,8 @@ use crate::comparison::percent;
 /// Two runs whose lengths differ by less, as a share, are compared second by second.
 pub(super) const ALIKE: f64 = 0.05;
 
-/// Under what another setting was run, and what came of it.
-pub(super) struct Tried {
+/// A candidate that was run in full, with its result.
+pub(super) struct ConfirmedRun {
     pub(super) observed: Observed,
     pub(super) seconds: Seconds,
     pub(super) promise: Promise,
@@ -29,7 +29,7 @@ pub(super) struct Tried {
 
 impl Judgement {
     /// What came of running the promise.
-    pub(super) fn tried(
+    pub(super) fn confirmed(
         &self,
         before: &Observed,
         seconds_before: &Seconds,
@@ -37,26 +37,26 @@ impl Judgement {
         observed: Observed,
         promise: Promise,
         preference: &Preference,
-    ) -> Tried {
+    ) -> ConfirmedRun {
         let seconds = phases::seconds(&observed);
         let p99_by_bound = merit::worst_by_bound(&tails(observed.streams.iter()), &tails(before.streams.iter()));
-        let mut tried = Tried { observed, seconds, promise, gain: 0.0, p99_by_bound };
+        let mut confirmed = ConfirmedRun { observed, seconds, promise, gain: 0.0, p99_by_bound };
         // As the promise is added up, where both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
         for (_, phase) in phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)) {
-            if let Some(gain) = tried.gain_in(before, seconds_before, phase, preference) {
+            if let Some(gain) = confirmed.gain_in(before, seconds_before, phase, preference) {
                 sum += gain * phase.seconds() as f64;
                 whole += phase.seconds() as f64;
             }
         }
         let score = |seconds: &Seconds| whole_run(seconds).map_or(f64::NAN, |served| served.score(preference));
-        tried.gain = if whole > 0.0 { sum / whole } else { score(&tried.seconds) - score(seconds_before) };
-        tried
+        confirmed.gain = if whole > 0.0 { sum / whole } else { score(&confirmed.seconds) - score(seconds_before) };
+        confirmed
     }
 }
 
-impl Tried {
-    /// Whether it gains something and lets nobody starve.
+impl ConfirmedRun {
+    /// Whether it gains and no stream starves.
     pub(super) fn is_better(&self) -> bool {
         self.gain > TOLERANCE && self.p99_by_bound <= 1.0
     }

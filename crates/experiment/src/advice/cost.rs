@@ -4,7 +4,7 @@ use control::Setting;
 use observe::merit;
 use report::advice::Verdict;
 
-use super::confirm::Tried;
+use super::confirm::ConfirmedRun;
 use super::judgement::{Judgement, MOST_STREAMS};
 use super::observed::Observed;
 
@@ -13,9 +13,15 @@ pub(super) const PAYS: f64 = 1.1;
 
 impl Judgement {
     /// Who pays for the change.
-    pub(super) fn cost(&self, verdict: &Verdict, in_force: &Setting, observed: &Observed, tried: Option<&Tried>) -> Vec<String> {
+    pub(super) fn cost(
+        &self,
+        verdict: &Verdict,
+        active: &Setting,
+        observed: &Observed,
+        confirmed: Option<&ConfirmedRun>,
+    ) -> Vec<String> {
         let of = |setting: &str| self.overall.iter().find(|promise| promise.setting.to_string() == setting);
-        let (Some(to), Some(from)) = (of(&verdict.setting), of(&in_force.to_string())) else { return Vec::new() };
+        let (Some(to), Some(from)) = (of(&verdict.setting), of(&active.to_string())) else { return Vec::new() };
         let mut cost = Vec::new();
         if to.throughput < 0.99 * from.throughput {
             cost.push(format!("Throughput pays: {:.3} MB/s instead of {:.3}.", to.throughput / 1e6, from.throughput / 1e6));
@@ -31,11 +37,11 @@ impl Judgement {
             let (to, from) = (to.p99_by_bound, from.p99_by_bound);
             cost.push(format!("The longest p99 response time of a stream rises to {to:.2} of its bound, from {from:.2}."));
         }
-        if let Some(tried) = tried.filter(|tried| tried.promise.setting == to.setting) {
-            cost.extend(streams_that_pay(observed, &tried.observed));
+        if let Some(confirmed) = confirmed.filter(|confirmed| confirmed.promise.setting == to.setting) {
+            cost.extend(streams_that_pay(observed, &confirmed.observed));
         }
         if cost.is_empty() {
-            cost.push("Nobody pays for it by more than a tenth.".to_owned());
+            cost.push("No figure gets worse by more than a tenth.".to_owned());
         }
         cost
     }

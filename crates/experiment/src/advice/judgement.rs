@@ -7,7 +7,7 @@ use observe::merit::TOLERANCE;
 use twin::device::Residual;
 
 use super::asked::{self, Brain, Judged, MOST_JUDGED, Sample};
-use super::confirm::Tried;
+use super::confirm::ConfirmedRun;
 use super::linux;
 use super::observed::Observed;
 use super::phases::{Phase, Seconds};
@@ -41,7 +41,7 @@ impl Judgement {
             .map(|number| {
                 let of_phase = samples.iter().zip(&answers).filter(|(sample, _)| sample.phase == number);
                 let judged: Vec<&Judged> = of_phase.filter_map(|(_, answer)| answer.as_ref().ok()).collect();
-                asked::of_phase(&judged, brain.in_force)
+                asked::of_phase(&judged, brain.active)
             })
             .collect();
         let answered: Vec<(f64, &[Promise])> = phases
@@ -62,15 +62,15 @@ impl Judgement {
         self.answers.iter().find_map(|answer| answer.as_ref().err()).map(ToString::to_string)
     }
 
-    /// Those that let nobody starve, the best first.
-    pub(super) fn others(&self, in_force: &Setting) -> impl Iterator<Item = &Promise> {
-        self.overall.iter().filter(move |promise| promise.setting != *in_force && !promise.starves())
+    /// The other candidates under which no stream starves, the best first.
+    pub(super) fn others(&self, active: &Setting) -> impl Iterator<Item = &Promise> {
+        self.overall.iter().filter(move |promise| promise.setting != *active && !promise.starves())
     }
 
     /// Of each of the best schedulers the setting that promises most, sure or not; and what Linux has, with its defaults.
-    pub(super) fn worth_a_run(&self, in_force: &Setting) -> Vec<Promise> {
+    pub(super) fn worth_a_run(&self, active: &Setting) -> Vec<Promise> {
         let mut worth: Vec<Promise> = Vec::new();
-        for promise in self.others(in_force).filter(|promise| promise.gain > 0.0) {
+        for promise in self.others(active).filter(|promise| promise.gain > 0.0) {
             let is_first = worth.iter().all(|other| other.setting.spec.name != promise.setting.spec.name);
             if is_first && worth.len() < MOST_RUN {
                 worth.push(promise.clone());
@@ -79,7 +79,7 @@ impl Judgement {
         // What a person would set on Linux, even if it promises nothing.
         let plain = |promise: &&Promise| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
         let of_linux: Vec<Promise> =
-            self.others(in_force).filter(plain).filter(|promise| !worth.contains(promise)).cloned().collect();
+            self.others(active).filter(plain).filter(|promise| !worth.contains(promise)).cloned().collect();
         worth.extend(of_linux);
         worth
     }
@@ -88,7 +88,7 @@ impl Judgement {
         !self.by_phase[phase].is_empty()
     }
 
-    pub(super) fn sure(&self, phases: &[Phase], residual: &Residual, in_force: &Setting) -> Vec<String> {
+    pub(super) fn sure(&self, phases: &[Phase], residual: &Residual, active: &Setting) -> Vec<String> {
         let busy: u64 = phases.iter().map(Phase::seconds).sum();
         let answered = phases.iter().enumerate().filter(|(number, _)| self.is_answered(*number)).map(|(_, phase)| phase.seconds());
         let good: Vec<f64> = self.answers.iter().flatten().map(|judged| judged.off.abs()).collect();
@@ -100,7 +100,7 @@ impl Judgement {
                 100.0 * answered.sum::<u64>() as f64 / busy.max(1) as f64
             ),
             format!(
-                "Under {in_force} the twin reproduces {} of {} samples, the worst of them to {:.0}%: errors are at least as wide as that.",
+                "Under {active} the twin reproduces {} of {} samples, the worst of them to {:.0}%: errors are at least as wide as that.",
                 good.len(),
                 self.answers.len(),
                 percent(worst)
@@ -120,7 +120,7 @@ impl Judgement {
         seconds: &Seconds,
         shown: Option<&Setting>,
         observed: &Observed,
-        tried: Option<&Tried>,
+        confirmed: Option<&ConfirmedRun>,
         preference: &Preference,
     ) -> Vec<report::advice::Phase> {
         let one = |(number, phase): (usize, &Phase)| {
@@ -144,7 +144,9 @@ impl Judgement {
                 streams,
                 wants: wants.filter(|wants| Some(&wants.setting) != shown).map(on_record),
                 promise: promise.map(on_record),
-                measured_percent: tried.and_then(|tried| tried.gain_in(observed, seconds, phase, preference)).map(percent),
+                measured_percent: confirmed
+                    .and_then(|confirmed| confirmed.gain_in(observed, seconds, phase, preference))
+                    .map(percent),
                 off_percent: off.map(percent),
                 unanswered: (!self.is_answered(number)).then(reason),
             }

@@ -47,15 +47,15 @@ const READ_AHEAD: &str = "read_ahead_kb";
 const JUDGED_BEHIND: f64 = 2.0 / 3.0;
 
 /// What is to be judged.
-pub struct Wanted {
+pub struct AdviceRequest {
     /// The load, and on what it is run if it is run.
     pub experiment: Experiment,
     /// Whether a disk was named: else a trace is taken as it was recorded.
     pub names_disk: bool,
     /// Of several devices in a recording, this one.
     pub device: Option<u32>,
-    /// What was in force, or is in force when it is run; else what the recording says, or what Linux gives a disk.
-    pub in_force: Option<Setting>,
+    /// The active setting; `None` takes what the recording says, else the default of Linux.
+    pub active: Option<Setting>,
 }
 
 /// A monitor for one of several pieces of work: their number is shown, and not how far each is.
@@ -81,21 +81,21 @@ impl Monitor for Unseen<'_> {
 ///
 /// # Errors
 /// Something of the input is wrong, a file cannot be read, or the work was interrupted.
-pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
-    let Wanted { experiment, .. } = wanted;
+pub fn advise(request: &AdviceRequest, crew: Crew) -> anyhow::Result<Advice> {
+    let AdviceRequest { experiment, .. } = request;
     let mut candidates = experiment.candidates()?;
     let preference = experiment.preference.unwrap_or_default();
-    let is_recorded = !wanted.names_disk && shipped::job_text(&experiment.load)?.is_none();
-    // Of a recording it shows what was read ahead; in the simulator it is tried by running it.
+    let is_recorded = !request.names_disk && shipped::job_text(&experiment.load)?.is_none();
+    // Of a recording it shows what was read ahead; in the simulator it is confirmed by running it.
     let is_judged = |name: &str| is_recorded && name == READ_AHEAD;
     if let Some(setting) = candidates.iter().find(|setting| setting.host.iter().any(|(name, _)| !is_judged(name))) {
         bail!("--candidates {setting}: tunables of the host are not judged here; name a scheduler with its own tunables");
     }
     let run = if is_recorded {
-        wanted.expect_recording()?;
+        request.expect_recording()?;
         None
     } else {
-        ensure!(wanted.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");
+        ensure!(request.device.is_none(), "--device: is for a recording, and with --disk all of a trace is run on one disk");
         let world = experiment.world()?;
         Some((experiment.load(&world, crew.monitor)?, world))
     };
@@ -103,17 +103,17 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
         None => {
             let ReplayOptions { format, skip_bad, .. } = experiment.replay.clone();
             let options = OpenOptions { format, skip_bad };
-            Observed::recorded(&experiment.load, &options, wanted.device, crew.monitor)?
+            Observed::recorded(&experiment.load, &options, request.device, crew.monitor)?
         }
         Some((load, world)) => {
             crew.monitor.begin(load.expected_requests().unwrap_or(0), "running it");
-            let in_force = wanted.in_force(None)?;
-            let observed = Observed::simulated(&**load, world, &in_force, crew.monitor);
+            let active = request.active(None)?;
+            let observed = Observed::simulated(&**load, world, &active, crew.monitor);
             crew.monitor.end();
             observed?
         }
     };
-    let in_force = &wanted.in_force(observed.scheduler.as_deref())?;
+    let active = &request.active(observed.scheduler.as_deref())?;
     if !observed.seen.iter().any(|seen| seen.request.is_read_ahead()) {
         candidates.retain(|setting| setting.host.is_empty());
     }
@@ -124,14 +124,14 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
         Some((_, world)) => format!("run on {} in the simulator", world.device()),
     };
     let lasts_s = observed.lasts().as_secs_f64();
-    let mut advice = nothing_known(name(&experiment.load), source, lasts_s, (in_force, &preference.to_string()));
+    let mut advice = nothing_known(name(&experiment.load), source, lasts_s, (active, &preference.to_string()));
     advice.is_simulated = run.is_some();
     advice.requests = observed.seen.len() as u64;
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
     advice.notes.clone_from(&observed.notes);
     if phases.is_empty() {
         let why = format!("no second has {FEWEST} requests, so hardly any two of them meet, and no scheduler has a choice.");
-        advice.verdict = leave_alone(in_force, why);
+        advice.verdict = leave_alone(active, why);
         return Ok(advice);
     }
     crew.monitor.begin(0, "fitting the device");
@@ -142,49 +142,49 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
     let (fitted, residual) = match fitted {
         Ok(fitted) => fitted,
         Err(error) => {
-            advice.verdict = leave_alone(in_force, format!("too little was seen to know the device by: {error}."));
+            advice.verdict = leave_alone(active, format!("too little was seen to know the device by: {error}."));
             return Ok(advice);
         }
     };
     advice.device = fitted.findings.iter().map(|one| (one.name.to_owned(), one.text(), one.rests_on())).collect();
     let device = fitted.profile();
-    let brain = Brain { observed: &observed, device: &device, turn: fitted.turn(), in_force, candidates: &candidates, preference };
+    let brain = Brain { observed: &observed, device: &device, turn: fitted.turn(), active, candidates: &candidates, preference };
     let judgement = Judgement::of(&brain, &phases, &seconds, crew)?;
     advice.candidates = judgement.overall.iter().map(on_record).collect();
-    advice.sure = judgement.sure(&phases, &residual, in_force);
+    advice.sure = judgement.sure(&phases, &residual, active);
     let runs = match &run {
         Some((load, world)) => {
-            let promises = judgement.worth_a_run(in_force);
+            let promises = judgement.worth_a_run(active);
             let found = crew.map("running the best of them", &promises, |promise| {
                 Observed::simulated(&**load, world, &promise.setting, &Unseen(crew.monitor))
             })?;
             let runs = promises.into_iter().zip(found);
-            runs.map(|(promise, found)| judgement.tried(&observed, &seconds, &phases, found, promise, &preference)).collect()
+            runs.map(|(promise, found)| judgement.confirmed(&observed, &seconds, &phases, found, promise, &preference)).collect()
         }
         None => Vec::new(),
     };
-    let choice = Choice { in_force, judgement: &judgement, runs: &runs, is_run: run.is_some() };
+    let choice = Choice { active, judgement: &judgement, runs: &runs, is_run: run.is_some() };
     advice.verdict = choice.verdict();
     if advice.verdict.is_change {
         advice.verdict.cost = choice.cost(&advice.verdict, &observed);
     }
     let shown = choice.shown();
-    let tried = runs.iter().find(|tried| Some(&tried.promise.setting) == shown);
-    advice.phases = judgement.phases(&phases, &seconds, shown, &observed, tried, &preference);
-    advice.measured = runs.iter().map(|tried| tried.measured(&seconds)).collect();
-    let to_use = choice.best().map_or(in_force, |best| &best.setting);
-    advice.udev = linux::rule(to_use, in_force, choice.best_of(linux::has).map(|best| &best.setting));
+    let confirmed = runs.iter().find(|confirmed| Some(&confirmed.promise.setting) == shown);
+    advice.phases = judgement.phases(&phases, &seconds, shown, &observed, confirmed, &preference);
+    advice.measured = runs.iter().map(|confirmed| confirmed.measured(&seconds)).collect();
+    let to_use = choice.best().map_or(active, |best| &best.setting);
+    advice.udev = linux::rule(to_use, active, choice.best_of(linux::has).map(|best| &best.setting));
     Ok(advice)
 }
 
-impl Wanted {
-    /// What is or was in force, where the recording says this.
-    fn in_force(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
+impl AdviceRequest {
+    /// The active setting, where the recording says this.
+    fn active(&self, recorded: Option<&str>) -> anyhow::Result<Setting> {
         let said = |text: &str| {
             let of = || format!("{}: {SCHEDULER_KEY} {text:?}; --scheduler says what it was", self.experiment.load.display());
             Setting::parse(text).with_context(of)
         };
-        match (&self.in_force, recorded) {
+        match (&self.active, recorded) {
             (Some(setting), _) => Ok(setting.clone()),
             (None, Some(text)) => said(text),
             (None, None) => regime::scheduler(regime::FOUND),

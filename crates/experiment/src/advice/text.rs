@@ -7,8 +7,8 @@ use report::advice::{Advice, SCHEMA, Verdict};
 use super::linux;
 use crate::comparison::percent;
 
-/// Advice before anything was found out of a load, which is to leave alone what is in force.
-pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (in_force, preference): (&Setting, &str)) -> Advice {
+/// Advice before anything is known of a load: keep the active setting.
+pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (active, preference): (&Setting, &str)) -> Advice {
     Advice {
         schema: SCHEMA,
         seekwise_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -18,21 +18,21 @@ pub(super) fn nothing_known(load: String, source: String, lasts_s: f64, (in_forc
         requests: 0,
         lasts_s,
         busy_s: 0.0,
-        in_force: in_force.to_string(),
+        in_force: active.to_string(),
         preference: preference.to_owned(),
-        verdict: leave_alone(in_force, String::new()),
+        verdict: leave_alone(active, String::new()),
         candidates: Vec::new(),
         measured: Vec::new(),
         phases: Vec::new(),
         device: Vec::new(),
         sure: Vec::new(),
-        udev: linux::rule(in_force, in_force, None),
+        udev: linux::rule(active, active, None),
         notes: Vec::new(),
     }
 }
 
-pub(super) fn leave_alone(in_force: &Setting, why: String) -> Verdict {
-    Verdict { setting: in_force.to_string(), is_change: false, text: format!("Leave {in_force} alone: {why}"), cost: Vec::new() }
+pub(super) fn leave_alone(active: &Setting, why: String) -> Verdict {
+    Verdict { setting: active.to_string(), is_change: false, text: format!("Leave {active} alone: {why}"), cost: Vec::new() }
 }
 
 /// A gain as text.

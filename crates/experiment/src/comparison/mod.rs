@@ -37,7 +37,7 @@ use progress::monitor::Monitor;
 use regime::Regime;
 use runs::Plan;
 
-/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is nobody to be
+/// Under this scheduler each stream has the disk to itself when its slowdown is measured: with one stream there is none to be
 /// fair to.
 const ALONE: &str = "noop";
 
@@ -98,7 +98,7 @@ impl Experiment {
         }
     }
 
-    /// What every controller is told, besides what it is to learn from.
+    /// The input of every controller but its experience.
     fn brief(&self) -> anyhow::Result<Brief> {
         let candidates = self.candidates()?;
         Ok(Brief { preference: self.preference.unwrap_or_default(), candidates, seed: self.seed, experience: Arc::default() })
@@ -181,7 +181,7 @@ impl Experiment {
         Ok(Plan { load, world, contract, regimes, brief, remembers, alone, measures_cpu: self.measures_cpu, threads })
     }
 
-    /// Who shares the disk, if anybody says so.
+    /// The tenants that share the disk, if a contract names them.
     ///
     /// # Errors
     /// What says so is not as it should be.

@@ -82,7 +82,7 @@ fn memory_figures(host: &HostTally) -> Option<MemoryFigures> {
 }
 
 /// Jain's index, (sum x)² / (n · sum x²), of at least two streams' progress. A stream that others help (their read-ahead fills the
-/// cache for it) counts as not slowed down, no more: its luck takes nothing from anybody.
+/// cache for it) counts as not slowed down, no more: its luck costs no other stream anything.
 fn jain(progress: impl Iterator<Item = f64>) -> Option<f64> {
     let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
     for x in progress {

@@ -1,5 +1,4 @@
-//! The knowledge base beside a comparison (`--kb`): controllers learn from what earlier runs left in it, and what is lived through now
-//! goes into it.
+//! The knowledge base of a comparison (`--kb`): controllers learn from earlier runs in it, and the runs of now are added to it.
 
 use std::path::Path;
 
@@ -64,7 +63,7 @@ impl<'a> Remembered<'a> {
         self.lived.as_ref()
     }
 
-    /// Writes the runs in their order and forgets what is too old. If that fails it says so, and nobody is stopped.
+    /// Writes the runs in their order and forgets what is too old. A failure is a warning; the comparison goes on.
     pub fn keep<'b>(&self, runs: impl IntoIterator<Item = Lived<'b>>, monitor: &dyn Monitor) {
         if self.lived.is_none() {
             return;

@@ -73,7 +73,7 @@ impl Default for Options {
 pub struct Trained {
     /// The model.
     pub model: DeviceModel,
-    /// How far it is off, and others beside it.
+    /// Its errors, and those of the models that it is compared with.
     pub judged: Vec<Judged>,
 }
 

@@ -95,7 +95,7 @@ impl Reference {
         }
     }
 
-    /// How many sectors it holds; `None` if as many as anybody asks for.
+    /// Its capacity in sectors; `None` if unlimited.
     pub fn capacity_sectors(&self) -> Option<u64> {
         match &self.kind {
             Kind::Disk(profile) => Some(profile.capacity_sectors()),
@@ -147,7 +147,7 @@ pub enum Work {
 }
 
 impl Alone {
-    /// For how long the disk shared with others, of so many, must work to do what the reference disk does in a second.
+    /// Disk time that the shared disks must spend for the work that the reference disk does in a second.
     pub fn needs(&self, disks: usize) -> f64 {
         let count: fn(&Served) -> u64 =
             if self.reference.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
@@ -174,7 +174,7 @@ pub fn alone(
     watch: &Watch,
 ) -> Result<Alone, RunError> {
     let run = |mut queue: Queue| {
-        // All is nobody's there: the account is of the whole.
+        // There are no tenants there: the account is of the whole.
         queue.set_roster(&Roster::default());
         load.run_tenant(roster, tenant, queue, watch)
     };

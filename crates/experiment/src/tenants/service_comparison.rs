@@ -1,4 +1,4 @@
-//! A tenant's service beside the one that the same load gets alone on its reference disk.
+//! A tenant's service compared with that of the same load alone on its reference disk.
 //!
 //! ```text
 //! bytes done                 reference R      here H
@@ -46,18 +46,18 @@ pub struct Recovery {
 }
 
 /// A tenant here and alone on its reference disk.
-pub struct Beside {
+pub struct ServiceComparison {
     here: Progress,
     there: Progress,
     returns: Vec<usize>,
 }
 
-impl Beside {
+impl ServiceComparison {
     /// What it got here, and there. Counts bytes, or requests of a load that moves none.
-    pub fn new(here: &TenantMeasure, there: &TenantMeasure) -> Beside {
+    pub fn new(here: &TenantMeasure, there: &TenantMeasure) -> ServiceComparison {
         let count: fn(&Served) -> u64 = if there.served.bytes > 0 { |served| served.bytes } else { |served| served.requests };
         let returns = here.returns.iter().map(|returned| (returned.own.0 / STEP.0) as usize).collect();
-        Beside { here: Progress::new(here, count), there: Progress::new(there, count), returns }
+        ServiceComparison { here: Progress::new(here, count), there: Progress::new(there, count), returns }
     }
 
     /// What was done here by what was done there, each by the time in which it was wanted.
@@ -156,7 +156,7 @@ impl Progress {
         (self.wanted as usize).min(self.sums.len() - 1)
     }
 
-    /// How much was done by the end of so many steps.
+    /// The work done by the end of this many steps.
     fn done(&self, step: usize) -> f64 {
         self.sums[step.min(self.sums.len() - 1)]
     }
@@ -222,10 +222,10 @@ mod tests {
     #[test]
     fn the_same_service_is_no_violation_and_half_of_it_always_is() {
         let there = served([10; 2000]);
-        let same = Beside::new(&there, &there);
+        let same = ServiceComparison::new(&there, &there);
         assert_eq!(same.windows(Nanos::from_millis(1_000)), Windows { windows: 20, violated: 0, worst: Some(1.0) });
         assert_eq!((same.lost(), same.throughput_ratio()), (Nanos::ZERO, 1.0));
-        let half = Beside::new(&served([20; 1000]), &there);
+        let half = ServiceComparison::new(&served([20; 1000]), &there);
         let windows = half.windows(Nanos::from_millis(1_000));
         assert_eq!((windows.windows, windows.violated), (20, 20));
         assert!((half.throughput_ratio() - 0.5).abs() < 1e-9);
@@ -237,34 +237,34 @@ mod tests {
         // An easy and a hard part, there one after the other; here the easy one goes twice as fast.
         let there = served([10; 1000].into_iter().chain([50; 200]));
         let here = served([5; 1000].into_iter().chain([50; 200]));
-        assert_eq!(Beside::new(&here, &there).windows(Nanos::from_millis(1_000)).violated, 0);
+        assert_eq!(ServiceComparison::new(&here, &there).windows(Nanos::from_millis(1_000)).violated, 0);
     }
 
     #[test]
     fn a_starved_second_shows_in_its_window_and_as_time_lost() {
         let there = served([10; 1000]);
         let here = served([10; 300].into_iter().chain([1000]).chain([10; 699]));
-        let beside = Beside::new(&here, &there);
-        let windows = beside.windows(Nanos::from_millis(1_000));
+        let comparison = ServiceComparison::new(&here, &there);
+        let windows = comparison.windows(Nanos::from_millis(1_000));
         assert!(windows.violated == 1 && windows.worst.unwrap() < 0.05, "{windows:?}");
-        assert_eq!(beside.lost(), Nanos::from_millis(990));
+        assert_eq!(comparison.lost(), Nanos::from_millis(990));
         // Whoever was ahead before has lost it all the same.
         let ahead = served([5; 300].into_iter().chain([1000]).chain([10; 699]));
-        assert_eq!(Beside::new(&ahead, &there).lost(), Nanos::from_millis(990));
+        assert_eq!(ServiceComparison::new(&ahead, &there).lost(), Nanos::from_millis(990));
         let far_ahead = served([5; 2500].into_iter().chain([1000]).chain([10; 699]));
-        let lost = Beside::new(&far_ahead, &there).lost();
+        let lost = ServiceComparison::new(&far_ahead, &there).lost();
         assert!((Nanos::from_millis(970)..Nanos::from_millis(1_010)).contains(&lost), "{lost}");
-        assert_eq!(beside.windows(Nanos::from_millis(10_000)).violated, 1);
+        assert_eq!(comparison.windows(Nanos::from_millis(10_000)).violated, 1);
     }
 
     #[test]
     fn who_returns_and_waits_first_recovers_when_the_wait_is_over() {
         let there = served([10; 1000]);
         let here = served([500].into_iter().chain([10; 950]));
-        let recovery = Beside::new(&here, &there).recovery();
+        let recovery = ServiceComparison::new(&here, &there).recovery();
         assert_eq!((recovery.returns, recovery.never), (1, 0));
         let took = recovery.longest.unwrap();
         assert!((Nanos::from_millis(430)..=Nanos::from_millis(500)).contains(&took), "{took}");
-        assert_eq!(Beside::new(&served([20; 400]), &there).recovery().never, 1);
+        assert_eq!(ServiceComparison::new(&served([20; 400]), &there).recovery().never, 1);
     }
 }
