@@ -79,7 +79,7 @@ fn sources(src: &Path) -> Vec<(Vec<String>, PathBuf)> {
             let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
             let inner = || module.iter().cloned().chain([name.clone()]).collect();
             match (path.is_dir(), name.as_str()) {
-                (_, "tests") => {}
+                (_, "tests" | "fixtures") => {}
                 (true, _) => open.push((inner(), path)),
                 (false, "lib" | "main") if module.is_empty() => {}
                 (false, "mod") => files.push((module.clone(), path)),
