@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent::daemon::history::{Entry, Kind};
+use agent::history::{Entry, Kind};
 use agent::metrics::Metrics;
 
 fn root() -> PathBuf {

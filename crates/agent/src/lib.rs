@@ -14,9 +14,11 @@
 //! disk before the new one is written. What others change stays as they want it.
 
 pub mod advice;
+pub mod clock;
 pub mod configuration;
-pub mod control;
+pub mod control_socket;
 pub mod daemon;
+pub mod history;
 pub mod learning;
 pub mod metrics;
 pub mod observe;

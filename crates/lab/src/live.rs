@@ -5,7 +5,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use agent::daemon::run::now;
+use agent::clock::now;
 use agent::observe::{Eyes as _, Tracepoints, wait};
 use agent::own_applier::OwnApplier;
 use agent::plant::Linux;

@@ -16,17 +16,15 @@ use observe::Preference;
 use report::advice::Advice;
 use serde::Serialize;
 
+pub use crate::observe::blind::ASKED_FOR;
 pub use counted::of_counters;
 pub use files::{sysctl, tuned, udev};
 pub use watched::{Watched, begin, captured, to_store, unseen};
 
 use crate::configuration::wwid;
-use crate::daemon::history::id;
+use crate::history::id;
 use crate::topology::Device;
 use applier::sysfs::Sysfs;
-
-/// Why no request is seen where that is how it is wanted.
-pub const ASKED_FOR: &str = "it is asked for counters alone";
 
 /// A piece of advice.
 #[derive(Clone, Debug, Serialize)]

@@ -11,6 +11,7 @@
 //! file gives way to one in `/etc`, and drop-ins add to either. A key that is unknown or a value that cannot be is an error that names
 //! file, line, key, value and what would be right; nothing begins with half a configuration.
 
+mod hours;
 mod keys;
 mod learning;
 mod pattern;
@@ -29,6 +30,7 @@ use control::experience::Experience;
 use observe::Preference;
 
 pub use applier::policy::Sources;
+pub use hours::{Hours, WallTime};
 pub use keys::{listen, vendor_file};
 pub use learning::{Learning, searching};
 pub use pattern::Pattern;

@@ -4,13 +4,14 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use agent::clock::now;
 use agent::configuration::{Configuration, Mode};
-use agent::control::Server;
-use agent::daemon::history::History;
+use agent::control_socket::Server;
 use agent::daemon::open::Machine;
-use agent::daemon::run::{Beside, now, run as run_daemon};
-use agent::daemon::{Daemon, Wants};
-use agent::learning::{self, Learner, Memory};
+use agent::daemon::run::{Beside, run as run_daemon};
+use agent::daemon::{Daemon, Learner, Wants};
+use agent::history::History;
+use agent::learning::{self, Memory};
 use agent::metrics::{self, Metrics};
 use agent::own_applier::{self, OwnApplier};
 use agent::topology::HotPlug;
@@ -108,7 +109,7 @@ fn learner(sysfs: &Sysfs, configuration: &Configuration, memory: &Memory) -> Opt
 
 /// Fails loudly where a sandbox, or a missing applier, forbids all of the work.
 pub fn expect_something(daemon: &Daemon) -> anyhow::Result<()> {
-    let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::daemon::history::Kind::Trouble);
+    let troubles = daemon.history().entries().filter(|entry| entry.kind == agent::history::Kind::Trouble);
     let troubles: Vec<String> = troubles.map(|entry| format!("{}: {}", entry.device, entry.why)).collect();
     if daemon.watched().count() == 0 && !troubles.is_empty() {
         return Err(Failed(format!("no device can be worked on: {}", troubles.join("; "))).into());

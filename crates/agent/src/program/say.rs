@@ -1,6 +1,6 @@
 //! Entries and states in words.
 
-use agent::daemon::history::{Entry, Kind};
+use agent::history::{Entry, Kind};
 use applier::log::date_and_time;
 use report::promises::{signed, with_error};
 use report::{paragraph, printable};

@@ -3,8 +3,8 @@
 use block::Nanos;
 
 use super::super::hands::Acts;
-use super::super::history::{Entry, Kind};
 use super::{News, Watched};
+use crate::history::{Entry, Kind};
 use applier::Foreign;
 
 impl Watched {

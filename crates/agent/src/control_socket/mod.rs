@@ -6,8 +6,7 @@ mod server;
 
 use serde::{Deserialize, Serialize};
 
-use crate::daemon::history::Entry;
-use crate::daemon::{Latest, Standing};
+use crate::history::Entry;
 
 pub use client::ask;
 pub use server::{Asked, Server};
@@ -80,7 +79,7 @@ pub struct DeviceStatus {
     /// What is in force.
     pub in_force: String,
     /// What would be set if it were tuned.
-    pub advice: Option<Advised>,
+    pub advice: Option<PendingAdvice>,
     /// What the controller thought lately, the latest last.
     pub thoughts: Vec<String>,
     /// Requests that were seen.
@@ -94,50 +93,43 @@ pub struct DeviceStatus {
     pub latest: Rates,
 }
 
-/// What would be set.
+/// Advice that waits for the administrator: the device is only watched.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Advised {
+pub struct PendingAdvice {
     /// For `seekwise-agent explain`.
     pub id: String,
-    /// What.
+    /// The recommended setting.
     pub setting: String,
     /// Why.
     pub why: String,
-    /// The promised gain in percent, and its standard error.
+    /// The predicted gain in percent; `None` if the controller predicts nothing.
     pub gain_percent: Option<f64>,
-    /// See `gain_percent`.
+    /// The standard error of `gain_percent`.
     pub error_percent: Option<f64>,
 }
 
-impl From<Standing> for Advised {
-    fn from(standing: Standing) -> Advised {
-        let Standing { id, setting, why, gain_percent, error_percent } = standing;
-        Advised { id, setting, why, gain_percent, error_percent }
-    }
-}
-
-/// How it went.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// How a device performed in a window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Rates {
     /// Requests per second.
     pub requests_per_s: f64,
     /// 10^6 bytes per second.
     pub mb_per_s: f64,
-    /// Mean response time in milliseconds; 0 where nothing was done.
+    /// Mean response time in milliseconds; 0 in an idle window.
     pub response_ms: f64,
-    /// p99 response time in milliseconds, 0 where nothing was done; nothing where only counters are to be had.
+    /// p99 response time in milliseconds, 0 in an idle window; `None` where only counters are available.
     pub p99_ms: Option<f64>,
 }
 
-impl From<Latest> for Rates {
-    fn from(latest: Latest) -> Rates {
-        // The mean of a window in which nothing was done is no number, and JSON has none that is none.
+impl Rates {
+    /// The same with 0 for what is not a number, which JSON does not have: the mean response time of an idle window.
+    pub fn finite(self) -> Rates {
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         Rates {
-            requests_per_s: finite(latest.requests_per_s),
-            mb_per_s: finite(latest.mb_per_s),
-            response_ms: finite(latest.response_ms),
-            p99_ms: latest.p99_ms.map(finite),
+            requests_per_s: finite(self.requests_per_s),
+            mb_per_s: finite(self.mb_per_s),
+            response_ms: finite(self.response_ms),
+            p99_ms: self.p99_ms.map(finite),
         }
     }
 }
@@ -165,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_window_in_which_nothing_was_done_is_understood() {
-        let rates = Rates::from(Latest { response_ms: f64::NAN, p99_ms: Some(f64::NAN), ..Latest::default() });
+        let rates = Rates { response_ms: f64::NAN, p99_ms: Some(f64::NAN), ..Rates::default() }.finite();
         let read: Rates = serde_json::from_str(&serde_json::to_string(&rates).unwrap()).unwrap();
         assert_eq!((read.requests_per_s, read.response_ms), (0.0, 0.0));
     }

@@ -142,7 +142,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
     use super::*;
-    use crate::control::ask;
+    use crate::control_socket::ask;
 
     /// Waits for the next question, which a thread sends.
     fn next(server: &Server) -> Asked {
