@@ -92,7 +92,7 @@ struct Shared {
 impl Shared {
     fn new(mut scheduler: Box<dyn Scheduler>, tenants: u32) -> Shared {
         let disk = Arc::new(ConstantTime { request: Nanos::from_micros(100 * u64::from(tenants)), sector: Nanos::ZERO });
-        let roster = (0..tenants).map(|number| Tenant::new(format!("{number}")).weighing(1 + number % 7).promised(disk.clone()));
+        let roster = (0..tenants).map(|number| Tenant::new(format!("{number}")).with_weight(1 + number % 7).promised(disk.clone()));
         let streams: Vec<_> = (0..tenants).map(|number| (number, number as usize)).collect();
         if let Ok(roster) = Roster::new(roster.collect(), Vec::new(), &streams, 1) {
             scheduler.set_roster(&roster);
@@ -125,7 +125,7 @@ impl Shared {
         let service = Nanos::from_micros(100);
         self.bench.now += service;
         if let Some(request) = self.at_device.pop_front() {
-            self.bench.scheduler.worked(&request, service);
+            self.bench.scheduler.record_disk_time(&request, service);
             self.bench.scheduler.completed(self.bench.now, &request, Nanos(service.0 * DEPTH as u64));
             self.ask(request.stream);
         }

@@ -41,7 +41,7 @@ impl KnowledgeStore {
 
     /// Tells every learning scheduler in which time the device turns, or that it does not.
     pub fn turns(&mut self, turn: Option<Nanos>) {
-        self.0.iter_mut().for_each(|(_, knowledge)| knowledge.turns(turn));
+        self.0.iter_mut().for_each(|(_, knowledge)| knowledge.set_rotation(turn));
     }
 
     /// Makes a scheduler, with what is known if it is one that learns.

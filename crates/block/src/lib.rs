@@ -34,9 +34,11 @@ pub use knowledge::{Knowledge, KnowledgeStore};
 pub use nearest::did_you_mean;
 pub use queue::{Limits, Merges};
 pub use request::{
-    Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_counts_as,
+    Op, Priority, PriorityClass, READ_AHEAD_SECTORS, Request, RequestId, SEQUENTIAL_GAP, StreamId, read_ahead_response_weight,
 };
-pub use sched::{ALL, CLASSIC, Insertion, KERNEL, Patience, Pick, Room, SHARING, Scheduler, SchedulerSpec, Tags, TakeOver, switch};
+pub use sched::{
+    ALL, CLASSIC, Insertion, KERNEL, Pick, Room, SHARING, Scheduler, SchedulerSpec, StarvationBound, Tags, TakeOver, switch,
+};
 pub use setting::{SettingError, find, parse, parse_among, parse_values};
 pub use tenants::{Roster, Tenant};
 pub use time::Nanos;

@@ -113,11 +113,11 @@ impl Request {
     /// As how many requests it counts where response times are compared: of what is read ahead, each [`READ_AHEAD_SECTORS`] are one. A
     /// larger read-ahead makes fewer and longer requests of the same calls.
     pub fn counts_as(&self) -> u32 {
-        if self.is_read_ahead() { read_ahead_counts_as(self.sectors) } else { 1 }
+        if self.is_read_ahead() { read_ahead_response_weight(self.sectors) } else { 1 }
     }
 }
 
 /// As how many requests so many sectors count that are [read ahead](Request::counts_as) at once.
-pub fn read_ahead_counts_as(sectors: u32) -> u32 {
+pub fn read_ahead_response_weight(sectors: u32) -> u32 {
     sectors.div_ceil(READ_AHEAD_SECTORS).max(1)
 }

@@ -26,7 +26,7 @@ pub trait ServiceTime: Send {
     ///
     /// Added up, this is the time that the device is busy: of requests that it serves side by side each counts for the part by which it
     /// delays the end of all.
-    fn of(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos;
+    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos;
 }
 
 /// A device as schedulers know it: it says how long requests take there.
@@ -81,7 +81,7 @@ impl Tenant {
     }
 
     /// The same with this weight.
-    pub fn weighing(self, weight: u32) -> Tenant {
+    pub fn with_weight(self, weight: u32) -> Tenant {
         Tenant { weight, ..self }
     }
 
@@ -239,11 +239,11 @@ impl Roster {
     /// Where a request begins in its tenant's own sectors, counted from 0: so its reference disk would see it. Of who has no volume, where
     /// it begins on the disk.
     pub fn lba_of_tenant(&self, request: &Request) -> u64 {
-        self.place_of_tenant(request.lba)
+        self.tenant_lba(request.lba)
     }
 
     /// The same of a sector.
-    pub fn place_of_tenant(&self, lba: u64) -> u64 {
+    pub fn tenant_lba(&self, lba: u64) -> u64 {
         self.volume(lba).map_or(lba, |volume| lba - volume.sectors.start + volume.before)
     }
 
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn a_request_is_of_who_owns_its_sectors_or_else_of_who_owns_its_stream() {
-        let tenants = vec![Tenant::new("a"), Tenant::new("b").weighing(3)];
+        let tenants = vec![Tenant::new("a"), Tenant::new("b").with_weight(3)];
         let roster = Roster::new(tenants, vec![(1000..2000, 1), (500..1000, 0), (0..20, 0)], &[(7, 1)], 1).unwrap();
         let places = [999, 1000, 10, 2000].map(|lba| roster.lba_of_tenant(&request(7, lba)));
         assert_eq!(places, [519, 0, 10, 2000], "as its own disk would see it");
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn what_is_wrong_with_a_roster_is_said_by_name() {
         let error = |weight, volumes: Vec<(Range<u64>, usize)>, streams: &[(StreamId, usize)]| {
-            let tenants = vec![Tenant::new("a").weighing(weight), Tenant::new("b")];
+            let tenants = vec![Tenant::new("a").with_weight(weight), Tenant::new("b")];
             Roster::new(tenants, volumes, streams, 1).unwrap_err().to_string()
         };
         assert_eq!(error(0, vec![], &[]), "tenant a: a weight of 0 is no share; 1 is the least");

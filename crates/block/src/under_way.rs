@@ -41,7 +41,7 @@ impl Linked for Slot {
 
 /// Requests of one device that were queued and are not done.
 #[derive(Default)]
-pub struct UnderWay {
+pub struct InFlight {
     slots: Slab<Slot>,
     /// In order of arrival.
     order: List,
@@ -52,7 +52,7 @@ pub struct UnderWay {
     longest: u32,
 }
 
-impl UnderWay {
+impl InFlight {
     /// How many there are.
     pub fn len(&self) -> usize {
         self.order.len()
@@ -199,7 +199,7 @@ mod tests {
         fn however_they_are_merged_and_split_each_is_done_with_its_last_sector((sizes, begins) in pieces()) {
             const FIRST: u64 = 4_000;
             let total: u32 = sizes.iter().sum();
-            let (mut under_way, mut at) = (UnderWay::default(), 0);
+            let (mut under_way, mut at) = (InFlight::default(), 0);
             let mut missing = vec![];
             for (id, &size) in sizes.iter().enumerate() {
                 under_way.queued(request(id as u32, Op::Write, FIRST + u64::from(at), size));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     /// Ids of those that are done, and when they were issued.
-    fn done(under_way: &mut UnderWay, op: Op, lba: u64, sectors: u32) -> Vec<(u32, Option<u64>)> {
+    fn done(under_way: &mut InFlight, op: Op, lba: u64, sectors: u32) -> Vec<(u32, Option<u64>)> {
         let mut found = vec![];
         under_way.completed(op, lba, sectors, |request, issued| found.push((request.id, issued.map(|at| at.0))));
         found
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn merged_requests_are_done_together_and_a_split_one_with_its_last_part() {
-        let mut under_way = UnderWay::default();
+        let mut under_way = InFlight::default();
         under_way.queued(request(1, Op::Read, 0, 8));
         under_way.queued(request(2, Op::Read, 8, 8));
         under_way.queued(request(3, Op::Read, 100, 16));
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn of_requests_for_the_same_sectors_the_oldest_is_meant() {
-        let mut under_way = UnderWay::default();
+        let mut under_way = InFlight::default();
         for id in 1..=3 {
             under_way.queued(request(id, Op::Read, 64, 8));
         }
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn one_that_was_sent_again_counts_from_the_last_time() {
-        let mut under_way = UnderWay::default();
+        let mut under_way = InFlight::default();
         under_way.queued(request(1, Op::Write, 0, 8));
         under_way.issued(Op::Write, 0, 8, Nanos(1));
         under_way.issued(Op::Write, 0, 8, Nanos(5));
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn one_that_is_forgotten_is_not_found_and_the_others_are() {
-        let mut under_way = UnderWay::default();
+        let mut under_way = InFlight::default();
         let first = under_way.queued(request(1, Op::Read, 0, 1024));
         under_way.queued(request(2, Op::Read, 512, 8));
         assert_eq!(under_way.oldest().map(|request| request.id), Some(1));

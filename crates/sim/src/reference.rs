@@ -148,7 +148,7 @@ impl Shadow {
 }
 
 impl ServiceTime for Shadow {
-    fn of(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
+    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
         if start > self.end {
             self.serve(0);
             self.pause(start - self.end);

@@ -71,7 +71,7 @@ fn bench(criterion: &mut Criterion) {
         let measured = observer.1.served(2.0, 9.0).unwrap();
         let ask = || {
             let mut knowledge = KnowledgeStore::new(device_model::sched::all());
-            knowledge.turns(fitted.turn());
+            knowledge.set_rotation(fitted.turn());
             let question = Question {
                 recording: &observer.0,
                 from: seconds(2),

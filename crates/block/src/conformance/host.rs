@@ -8,7 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::script::Script;
-use crate::{Insertion, Merges, Nanos, Patience, Pick, Request, RequestId, Scheduler, SchedulerSpec, switch};
+use crate::{Insertion, Merges, Nanos, Pick, Request, RequestId, Scheduler, SchedulerSpec, StarvationBound, switch};
 
 /// With nothing at the device, a scheduler may put its host off so often in a row.
 const PUT_OFF_MAX: u32 = 64;
@@ -32,7 +32,7 @@ struct Waiting {
 pub(super) struct Host<'a> {
     spec: &'static SchedulerSpec,
     scheduler: Box<dyn Scheduler>,
-    patience: Option<Patience>,
+    patience: Option<StarvationBound>,
     script: &'a Script,
     now: Nanos,
     waiting: BTreeMap<RequestId, Waiting>,
@@ -192,7 +192,7 @@ impl<'a> Host<'a> {
         }
         while self.at_device.len() < self.script.depth {
             self.end_patience();
-            match self.scheduler.pick_by(self.now, &mut self.script.cost()) {
+            match self.scheduler.pick_with_cost(self.now, &mut self.script.cost()) {
                 Pick::Go(request) => self.dispatch(request)?,
                 Pick::WaitUntil(time) => return self.wait(time),
                 Pick::Empty if self.waiting.is_empty() => {
@@ -242,7 +242,7 @@ impl<'a> Host<'a> {
 
     /// Notes for whom the promise against starvation has begun.
     fn end_patience(&mut self) {
-        let Some(Patience { expires, picks }) = self.patience else { return };
+        let Some(StarvationBound { expires, picks }) = self.patience else { return };
         let mut orders: Vec<u64> = self.waiting.values().map(|waiting| waiting.order).collect();
         orders.sort_unstable();
         for waiting in self.waiting.values_mut() {
@@ -271,7 +271,7 @@ impl<'a> Host<'a> {
         if !handed_over.iter().map(|waiting| &waiting.request).eq(&next.given) {
             return Err(format!("{:?} were handed over, not all that wait in the order of arrival", next.given));
         }
-        if self.scheduler.pick(self.now) != Pick::Empty || self.scheduler.pick_by(self.now, &mut |_| None) != Pick::Empty {
+        if self.scheduler.pick(self.now) != Pick::Empty || self.scheduler.pick_with_cost(self.now, &mut |_| None) != Pick::Empty {
             return Err(String::from("something still waits after drain"));
         }
         for (id, insertion) in merges {

@@ -8,7 +8,7 @@ use std::panic::catch_unwind;
 
 use super::{assert_conforms, assert_switches};
 use crate::tenants::ConstantTime;
-use crate::{ALL, Insertion, Limits, Nanos, Patience, Pick, Request, Roster, Scheduler, SchedulerSpec, Tenant, find};
+use crate::{ALL, Insertion, Limits, Nanos, Pick, Request, Roster, Scheduler, SchedulerSpec, StarvationBound, Tenant, find};
 
 const CASES: u32 = 192;
 const CASES_PER_PAIR: u32 = 48;
@@ -26,8 +26,8 @@ fn told(mut scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
     let rate = NonZeroU64::new;
     let tenants = vec![
         Tenant { reservation_iops: rate(200), limit_iops: rate(2_000), ..Tenant::new("fast").promised(disk(2)) },
-        Tenant { limit_bytes_per_s: rate(1 << 46), ..Tenant::new("slow").promised(disk(300)).weighing(3) },
-        Tenant::new("nothing promised").weighing(2),
+        Tenant { limit_bytes_per_s: rate(1 << 46), ..Tenant::new("slow").promised(disk(300)).with_weight(3) },
+        Tenant::new("nothing promised").with_weight(2),
     ];
     scheduler.set_roster(&Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1), (3, 2)], 2).unwrap());
     scheduler
@@ -202,7 +202,7 @@ fn the_kit_finds_starvation_where_a_promise_was_given() {
         source: "this test",
         tunables: &[],
         work_conserving: true,
-        patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+        patience: Some(|_| StarvationBound { expires: Nanos::ZERO, picks: 1 }),
         knowledge: None,
         build: |limits, values| (find("sstf").unwrap().build)(limits, values),
     };

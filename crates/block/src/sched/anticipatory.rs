@@ -39,9 +39,9 @@ tunables! {
     struct Tunables {
         /// The longest wait for the next request of a process. 0 never waits.
         antic_expire: Nanos = Tunable::new(Unit::Milliseconds, 0..=100, 6),
-        /// How often a batch of synchronous requests looks whether its oldest has waited this long, and serves it.
+        /// How often a batch of synchronous requests checks whether its oldest has waited this long, and serves it if so.
         read_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 125).logarithmic(),
-        /// How often a batch of asynchronous writes looks whether its oldest has waited this long, and serves it.
+        /// How often a batch of asynchronous writes checks whether its oldest has waited this long, and serves it if so.
         write_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 250).logarithmic(),
         /// How long synchronous requests are served before waiting asynchronous writes have their turn.
         read_batch_expire: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 500).logarithmic(),

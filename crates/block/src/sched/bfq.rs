@@ -41,7 +41,7 @@ use alloc::vec::Vec;
 
 use slab::Slab;
 
-use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, Pick, Room, SYNC, Scheduler, SchedulerSpec, Tags, TakeOver};
+use super::{ASYNC, COMPLETION_BACKSTOP, Insertion, LiveSwitch, Pick, Room, SYNC, Scheduler, SchedulerSpec, Tags};
 use crate::directory::Directory;
 use crate::hash_index::HashIndex;
 use crate::queue::{Limits, Merging, Placed, Queue};
@@ -436,7 +436,7 @@ impl Scheduler for Bfq {
     ///
     /// Turning `low_latency` off takes every queue that waits off the count of raised ones, raised or not (`bfq_end_wr`). Where the count is
     /// not zero from then on, nobody is waited for, and four readers in order are as slow as before bfq came: 10 times of 10.
-    fn take_over(&self) -> TakeOver {
+    fn live_switch(&self) -> LiveSwitch {
         TakeOver { readers: LARGE_BURST, settles: SETTLES, fixed: &["low_latency"] }
     }
 

@@ -9,7 +9,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Scheduler, SchedulerSpec};
+use super::{Insertion, Pick, Scheduler, SchedulerSpec, StarvationBound};
 use crate::queue::{Limits, Merging, Placed, Queue, QueuePosition, Slot};
 use crate::{Nanos, Request, Tunable, Unit, tunables};
 
@@ -19,7 +19,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 4.x block/deadline-iosched.c",
     tunables: Tunables::TUNABLES,
     work_conserving: true,
-    patience: Some(patience),
+    starvation_bound: Some(starvation_bound),
     knowledge: None,
     build: |limits, values| Box::new(Deadline::new(limits, values)),
 };
@@ -42,10 +42,10 @@ tunables! {
 
 /// Of two batches in a row of the favoured direction at most `writes_starved` go before the other's turn, each turn begins at
 /// the oldest request if it has expired, and one batch may be under way.
-fn patience(values: &[i64]) -> Patience {
+fn starvation_bound(values: &[i64]) -> StarvationBound {
     let tuning = Tuning::new(values);
     let expires = tuning.expire[READ].max(tuning.expire[WRITE]);
-    Patience { expires, picks: tuning.fifo_batch.saturating_mul(tuning.writes_starved + 2) }
+    StarvationBound { expires, picks: tuning.fifo_batch.saturating_mul(tuning.writes_starved + 2) }
 }
 
 const READ: usize = 0;

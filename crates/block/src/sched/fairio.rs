@@ -58,7 +58,7 @@ use hold::Hold;
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "fairio",
-    summary: "shares of disk time by weight, in cycles as long as the requests' variation asks for; what nobody uses goes to who can",
+    summary: "shares of disk time by weight, in cycles whose length follows the variation of service times; unused shares go to others",
     source: "Arunagiri and others, A heuristic for selecting the cycle length for FAIRIO, UTEP-CS-11-53, 2011; its future work besides",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
@@ -71,11 +71,11 @@ tunables! {
     /// What can be set.
     #[derive(Clone, Copy)]
     struct Tunables {
-        /// How long a cycle lasts with all disks at work; 0 chooses it by the weights, the service times and how much these vary.
+        /// Length of a cycle with all disks busy. 0 computes it from the weights, the service times and their variation.
         cycle_ms: Option<Nanos> = Tunable::new(Unit::Milliseconds, 0..=60_000, 0),
-        /// For how many cycles at most a tenant that did not use its share is not waited for (r, the window of observation).
+        /// The most cycles in which a tenant that did not use its share is not waited for (r, the window of observation).
         window_cycles: u32 = Tunable::new(Unit::Count, 1..=1_000, 20).logarithmic(),
-        /// A tenant is served in a cycle if what is left of its share is worth at least so many requests.
+        /// A tenant is served in a cycle while the rest of its share is worth at least this number of requests.
         class_threshold: u32 = Tunable::new(Unit::Count, 1..=1_000, 1).logarithmic(),
         /// While fewer requests than this are at the device, those who had their share go too, though others with share left may come back:
         /// to begin with, for it becomes what shares allow. A cycle that is chosen has room for twice as many requests of each tenant.

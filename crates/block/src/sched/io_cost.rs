@@ -50,29 +50,29 @@ tunables! {
     /// What can be set.
     #[derive(Clone, Copy)]
     struct Tunables {
-        /// Bytes a second that the device reads in sequence.
+        /// Sequential read throughput of the device in bytes.
         rbps: u64 = Tunable::new(Unit::PerSecond, 1_000_000..=100_000_000_000, 174_019_176).logarithmic(),
-        /// Sequential reads of 4 KiB a second.
+        /// Sequential reads of 4 KiB.
         rseqiops: u64 = Tunable::new(Unit::PerSecond, RATE, 41_708).logarithmic(),
-        /// Random reads of 4 KiB a second.
+        /// Random reads of 4 KiB.
         rrandiops: u64 = Tunable::new(Unit::PerSecond, RATE, 370).logarithmic(),
-        /// Bytes a second that the device writes in sequence.
+        /// Sequential write throughput of the device in bytes.
         wbps: u64 = Tunable::new(Unit::PerSecond, 1_000_000..=100_000_000_000, 178_075_866).logarithmic(),
-        /// Sequential writes of 4 KiB a second.
+        /// Sequential writes of 4 KiB.
         wseqiops: u64 = Tunable::new(Unit::PerSecond, RATE, 42_705).logarithmic(),
-        /// Random writes of 4 KiB a second.
+        /// Random writes of 4 KiB.
         wrandiops: u64 = Tunable::new(Unit::PerSecond, RATE, 378).logarithmic(),
-        /// So many of all reads should meet rlat; 0: their latency does not matter.
+        /// Percentage of reads that should meet rlat. 0 ignores their latency.
         rpct: f64 = Tunable::new(Unit::Percent, 0..=100, 0),
-        /// The latency that reads should have at the device, apart from their transfer.
+        /// Latency target of reads at the device, without their transfer.
         rlat: Nanos = Tunable::new(Unit::Microseconds, 100..=10_000_000, 250_000).logarithmic(),
-        /// So many of all writes should meet wlat; 0: their latency does not matter.
+        /// Percentage of writes that should meet wlat. 0 ignores their latency.
         wpct: f64 = Tunable::new(Unit::Percent, 0..=100, 0),
-        /// The latency that writes should have at the device, apart from their transfer.
+        /// Latency target of writes at the device, without their transfer.
         wlat: Nanos = Tunable::new(Unit::Microseconds, 100..=10_000_000, 250_000).logarithmic(),
-        /// The slowest that the clock may run.
+        /// The lowest rate of the clock.
         min: f64 = Tunable::new(Unit::Percent, 1..=10_000, 1).logarithmic(),
-        /// The fastest that the clock may run; no less than min.
+        /// The highest rate of the clock; at least min.
         max: f64 = Tunable::new(Unit::Percent, 1..=10_000, 10_000).logarithmic(),
     }
 }

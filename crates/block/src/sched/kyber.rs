@@ -34,9 +34,9 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
 tunables! {
     /// What can be set.
     struct Tunables {
-        /// The latency that reads should have.
+        /// Latency target of reads.
         read_lat_nsec: Nanos = Tunable::new(Unit::Nanoseconds, 1_000..=10_000_000_000, 2_000_000).logarithmic(),
-        /// The latency that writes should have.
+        /// Latency target of writes.
         write_lat_nsec: Nanos = Tunable::new(Unit::Nanoseconds, 1_000..=10_000_000_000, 10_000_000).logarithmic(),
     }
 }

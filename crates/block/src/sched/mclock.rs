@@ -23,7 +23,7 @@ use crate::{Nanos, Request, Tenant};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "mclock",
-    summary: "each tenant has a reservation and a limit of requests a second, and a weight for what is left",
+    summary: "each tenant has a reservation and a limit of requests per second, and a weight for the rest",
     source: "Gulati, Merchant, Varman, mClock: handling throughput variability for hypervisor I/O scheduling, OSDI 2010, section 3",
     tunables: &[],
     work_conserving: false,

@@ -69,7 +69,7 @@ pub trait Scheduler: Send {
 
     /// The same for a host that can tell how long the device would take to reach each waiting request; `cost` is `None` for a device
     /// that cannot be asked. No kernel can tell, so only a bound makes use of it.
-    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+    fn pick_with_cost(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
         let _ = cost;
         self.pick(now)
     }
@@ -82,7 +82,7 @@ pub trait Scheduler: Send {
     /// Learns for how long the device was at work for a request that is about to be reported as completed: of the time since the device
     /// took it, the part in which it served this request and no other, added up over the members of an array. Hosts whose device cannot
     /// tell never call it.
-    fn worked(&mut self, request: &Request, disk_time: Nanos) {
+    fn record_disk_time(&mut self, request: &Request, disk_time: Nanos) {
         let _ = (request, disk_time);
     }
 
@@ -113,8 +113,8 @@ pub trait Scheduler: Send {
     }
 
     /// What whoever puts it in force in the middle of a load should do.
-    fn take_over(&self) -> TakeOver {
-        TakeOver::default()
+    fn live_switch(&self) -> LiveSwitch {
+        LiveSwitch::default()
     }
 
     /// Takes new limits, for requests that arrive from now on. A scheduler that never merges needs none.
@@ -135,7 +135,7 @@ pub trait Scheduler: Send {
 
 /// A promise that no request is passed over for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct StarvationBound {
     /// How long a request may wait before the promise begins.
     pub expires: Nanos,
     /// From then on at most this many requests leave for itself, and as many again for each older request that still waits.
@@ -187,7 +187,7 @@ pub struct SchedulerSpec {
     /// It never answers [`Pick::WaitUntil`]: while requests wait, one goes.
     pub work_conserving: bool,
     /// Its promise against starvation, from the values of its tunables; `None` promises nothing.
-    pub patience: Option<fn(&[i64]) -> Patience>,
+    pub patience: Option<fn(&[i64]) -> StarvationBound>,
     /// If it learns: makes what it has learned, which outlives it. Nothing is known yet.
     pub knowledge: Option<fn() -> Box<dyn Knowledge>>,
     /// Makes one; the values stand in the order of `tunables` and within their ranges.
@@ -201,7 +201,7 @@ impl SchedulerSpec {
     }
 
     /// How it is put in force in the middle of a load.
-    pub fn take_over(&self) -> TakeOver {
+    pub fn live_switch(&self) -> LiveSwitch {
         (self.build)(&Limits::default(), &self.defaults()).take_over()
     }
 

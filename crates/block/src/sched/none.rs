@@ -7,16 +7,16 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Room, Scheduler, SchedulerSpec, Tags, wake_batch};
+use super::{Insertion, Pick, Room, Scheduler, SchedulerSpec, StarvationBound, Tags, wake_batch};
 use crate::{Nanos, Request};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "none",
-    summary: "no scheduler: requests go to the device as long as it takes them, the others wait outside",
+    summary: "no scheduler: requests go to the device as long as it takes them, the others wait for a tag",
     source: "Linux 6.18 block/blk-mq.c",
     tunables: &[],
     work_conserving: true,
-    patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+    patience: Some(|_| StarvationBound { expires: Nanos::ZERO, picks: 1 }),
     knowledge: None,
     build: |_, _| Box::new(NoScheduler { waiting: VecDeque::new() }),
 };

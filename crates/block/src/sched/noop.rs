@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use super::{Insertion, Patience, Pick, Scheduler, SchedulerSpec};
+use super::{Insertion, Pick, Scheduler, SchedulerSpec, StarvationBound};
 use crate::queue::{Limits, Merging, Queue};
 use crate::{Nanos, Request};
 
@@ -13,7 +13,7 @@ pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     source: "Linux 2.6 block/noop-iosched.c",
     tunables: &[],
     work_conserving: true,
-    patience: Some(|_| Patience { expires: Nanos::ZERO, picks: 1 }),
+    patience: Some(|_| StarvationBound { expires: Nanos::ZERO, picks: 1 }),
     knowledge: None,
     build: |limits, _| Box::new(Noop::new(limits)),
 };

@@ -1,7 +1,7 @@
 //! Shortest positioning time first: whatever the device can reach soonest, by what the device itself knows of its arm and platter.
 //!
 //! No kernel knows that, so this is a bound: how much a scheduler could gain if it did. A host that can tell gives its estimate to
-//! [`Scheduler::pick_by`]; without one, distance stands for time as in `sstf`. Far requests starve while near ones keep coming.
+//! [`Scheduler::pick_with_cost`]; without one, distance stands for time as in `sstf`. Far requests starve while near ones keep coming.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::{Nanos, Request};
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "sptf",
-    summary: "the request that the device can reach soonest, which only a simulated one tells; others may starve",
+    summary: "the request that the device can reach soonest, which only a simulated one knows; others may starve",
     source: "Worthington, Ganger, Patt, Scheduling algorithms for modern disk drives, SIGMETRICS 1994 (SPTF)",
     tunables: &[],
     work_conserving: true,
@@ -69,7 +69,7 @@ impl Scheduler for Sptf {
         self.take(self.nearest())
     }
 
-    fn pick_by(&mut self, _now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+    fn pick_with_cost(&mut self, _now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
         let slot = if self.queue.len() > 1 { self.cheapest(cost) } else { None };
         self.take(slot.or_else(|| self.nearest()))
     }

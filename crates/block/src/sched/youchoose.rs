@@ -45,7 +45,7 @@ use volume::Volume;
 
 pub(super) static SPEC: SchedulerSpec = SchedulerSpec {
     name: "youchoose",
-    summary: "each tenant is served as well as by the disk it chose; what is left is shared in proportion",
+    summary: "each tenant is served at least as well as by the disk it chose; spare capacity is shared in proportion",
     source: "Zhang, Xu, Jiang, YouChoose: a performance interface for consolidated storage systems, MSST 2011, section III.B",
     tunables: Tunables::TUNABLES,
     work_conserving: false,
@@ -442,10 +442,10 @@ impl Scheduler for YouChoose {
     }
 
     fn pick(&mut self, now: Nanos) -> Pick {
-        self.pick_by(now, &mut |_| None)
+        self.pick_with_cost(now, &mut |_| None)
     }
 
-    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+    fn pick_with_cost(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
         self.now = now;
         if self.tags.iter().all(SortedList::is_empty) {
             return Pick::Empty;

@@ -88,7 +88,7 @@ fn shares_follow_the_weights_of_the_priority_levels() {
 
 #[test]
 fn processes_of_tenants_share_by_the_tenants_weights_however_many_there_are() {
-    let (tenants, readers) = (vec![Tenant::new("a").weighing(3), Tenant::new("b")], [0, 1, 2, 3].map(reader));
+    let (tenants, readers) = (vec![Tenant::new("a").with_weight(3), Tenant::new("b")], [0, 1, 2, 3].map(reader));
     // The second has three processes, the first one.
     let roster = Roster::new(tenants, Vec::new(), &[(1, 0), (2, 1), (3, 1), (4, 1)], 1).unwrap();
     for setting in ["bfq", "bfq:low_latency=0"] {

@@ -79,7 +79,7 @@ impl Crowd {
     pub fn new(mut scheduler: Box<dyn Scheduler>, neighbours: &[Neighbour], depth: usize) -> Crowd {
         // Unmerged, so that what was asked is what is served.
         scheduler.set_limits(&Limits { max_sectors: 0, ..Limits::default() });
-        let tenants = neighbours.iter().enumerate().map(|(n, neighbour)| Tenant::new(format!("{n}")).weighing(neighbour.weight));
+        let tenants = neighbours.iter().enumerate().map(|(n, neighbour)| Tenant::new(format!("{n}")).with_weight(neighbour.weight));
         let volumes = (0..neighbours.len()).map(|n| (n as u64 * VOLUME..(n as u64 + 1) * VOLUME, n)).collect();
         scheduler.set_roster(&Roster::new(tenants.collect(), volumes, &[], 1).unwrap());
         let mut crowd = Crowd {
@@ -181,7 +181,7 @@ impl Crowd {
     fn complete(&mut self) {
         let Some((_, work, request, submitted)) = self.serving.take() else { return };
         if self.tells_work {
-            self.scheduler.worked(&request, work);
+            self.scheduler.record_disk_time(&request, work);
         }
         self.scheduler.completed(self.now, &request, self.now - submitted);
         self.free_ids.push(request.id);

@@ -54,7 +54,7 @@ fn sptf_serves_what_costs_least_where_the_host_can_tell_and_the_nearest_where_it
     let order = |mut cost: fn(&Request) -> Option<Nanos>| {
         let mut sptf = scheduler("sptf");
         insert_all(&mut *sptf, NOW, [read(0, 500), read(1, 100), read(2, 900), read(3, 300)]);
-        let pick = || if let Pick::Go(request) = sptf.pick_by(NOW, &mut cost) { Some(request.lba) } else { None };
+        let pick = || if let Pick::Go(request) = sptf.pick_with_cost(NOW, &mut cost) { Some(request.lba) } else { None };
         std::iter::from_fn(pick).collect::<Vec<_>>()
     };
     assert_eq!(order(|request| Some(Nanos(1_000 - request.lba))), [900, 500, 300, 100]);

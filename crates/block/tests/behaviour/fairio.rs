@@ -85,7 +85,7 @@ fn knowing_two(setting: &str, cost: Nanos, disks: u32) -> Box<dyn Scheduler> {
 
 fn knowing(setting: &str, weights: [u32; 2], cost: Nanos, disks: u32) -> Box<dyn Scheduler> {
     let mut fairio = scheduler(setting);
-    let tenants = weights.map(|weight| Tenant::new("").weighing(weight)).to_vec();
+    let tenants = weights.map(|weight| Tenant::new("").with_weight(weight)).to_vec();
     fairio.set_roster(&Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], disks).unwrap());
     for n in 0..50 {
         insert_all(&mut *fairio, ms(n), [read(0, 0), read(1, 1_000_000)]);
@@ -168,7 +168,7 @@ fn a_device_that_takes_everything_is_given_no_more_than_keeps_its_disks_at_work(
 #[test]
 fn predicted_costs_stand_whatever_a_request_takes() {
     let model = |millis| Arc::new(ConstantTime { request: ms(millis), sector: Nanos::ZERO });
-    let tenants = vec![Tenant::new("a").promised(model(2)), Tenant::new("b").promised(model(6)).weighing(2)];
+    let tenants = vec![Tenant::new("a").promised(model(2)), Tenant::new("b").promised(model(6)).with_weight(2)];
     let roster = Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], 1).unwrap();
     let mut fairio = scheduler("fairio:disk_time=predicted,cycle_ms=100");
     fairio.set_roster(&roster);
@@ -215,7 +215,7 @@ fn who_floods_the_queue_leaves_half_of_it_to_those_with_few_requests() {
     for (name, nr_requests) in [("fairio", 256), ("io-cost", 256), ("youchoose", 128), ("mclock", 128), ("virtual-clock", 128)] {
         let room = Room { nr_requests, device: 32 };
         let mut scheduler = scheduler(name);
-        let tenants = vec![Tenant::new("a"), Tenant::new("b").weighing(3)];
+        let tenants = vec![Tenant::new("a"), Tenant::new("b").with_weight(3)];
         scheduler.set_roster(&Roster::new(tenants, vec![(0..1_000_000, 0), (1_000_000..2_000_000, 1)], &[], 1).unwrap());
         let depth = scheduler.tags(&room).unwrap().depth;
         let open = |scheduler: &dyn Scheduler, lba| scheduler.open_tags(depth, &read(9_999, lba));

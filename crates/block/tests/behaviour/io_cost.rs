@@ -15,8 +15,8 @@ fn roster(tenants: Vec<Tenant>) -> Roster {
     Roster::new(tenants, volumes, &[], 1).unwrap()
 }
 
-fn weighing(weights: &[u32]) -> Vec<Tenant> {
-    weights.iter().map(|&weight| Tenant::new("").weighing(weight)).collect()
+fn with_weight(weights: &[u32]) -> Vec<Tenant> {
+    weights.iter().map(|&weight| Tenant::new("").with_weight(weight)).collect()
 }
 
 /// Requests of each tenant in ten seconds, from the tenth on, where a request is done at once and `wants` says who asks again then.
@@ -55,7 +55,7 @@ fn at_model_speed() -> String {
 
 #[test]
 fn the_modelled_device_is_shared_by_weight() {
-    let served = served(&at_model_speed(), weighing(&[1, 2, 5]), |_| true);
+    let served = served(&at_model_speed(), with_weight(&[1, 2, 5]), |_| true);
     for (served, expected) in served.iter().zip([1_250, 2_500, 6_250]) {
         assert!(served.abs_diff(expected) < 40, "{served} requests, {expected} expected");
     }
@@ -63,13 +63,13 @@ fn the_modelled_device_is_shared_by_weight() {
 
 #[test]
 fn who_is_silent_leaves_its_part_to_others() {
-    let served = served(&at_model_speed(), weighing(&[1, 3, 8]), |number| number != 2);
+    let served = served(&at_model_speed(), with_weight(&[1, 3, 8]), |number| number != 2);
     assert!(served[0].abs_diff(2_500) < 40 && served[1].abs_diff(7_500) < 40, "{served:?}");
 }
 
 #[test]
 fn the_clock_runs_faster_while_requests_wait_and_latencies_are_met() {
-    let served = served(&format!("io-cost:{MODEL},max=300,rlat=5000,wlat=5000"), weighing(&[1]), |_| true);
+    let served = served(&format!("io-cost:{MODEL},max=300,rlat=5000,wlat=5000"), with_weight(&[1]), |_| true);
     assert!((29_000..31_000).contains(&served[0]), "{served:?}");
 }
 

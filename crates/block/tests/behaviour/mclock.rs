@@ -21,7 +21,7 @@ fn mclock(tenants: Vec<Tenant>) -> Box<dyn Scheduler> {
 
 fn tenant((reservation, limit, weight): Terms) -> Tenant {
     let (reservation_iops, limit_iops) = (NonZeroU64::new(reservation), NonZeroU64::new(limit));
-    Tenant { reservation_iops, limit_iops, ..Tenant::new("tenant").weighing(weight) }
+    Tenant { reservation_iops, limit_iops, ..Tenant::new("tenant").with_weight(weight) }
 }
 
 /// Somebody whose every request needs a seek: the disk serves 125 a second.

@@ -95,7 +95,7 @@ fn a_constant_model_promises_plain_throughput() {
 
 #[test]
 fn who_was_promised_nothing_shares_what_is_left_by_weight() {
-    let tenants = vec![promised(2), Tenant::new("light"), Tenant::new("weighty").weighing(3)];
+    let tenants = vec![promised(2), Tenant::new("light"), Tenant::new("weighty").with_weight(3)];
     let report = share(tenants, &[seeker(0, 8), seeker(1, 8), seeker(2, 8)], 40);
     assert!(report.served[0] as f64 >= 0.99 * alone(seeker(0, 8), 2, 40) as f64);
     let ratio = report.served[2] as f64 / report.served[1] as f64;
@@ -162,7 +162,7 @@ fn who_has_two_requests_under_way_is_not_answered_late_every_other_time() {
     // Whenever both are asked for at nearly the same time, the first is allowed less than the second.
     let neighbour = Process { op: Op::Write, sync: false, sectors: 278, starts: ms(232), ..seeker(1, 8) };
     let two = Process { think: ms(21), ..seeker(0, 2) };
-    let report = share(vec![promised(3), Tenant::new("nobody").weighing(9)], &[two, neighbour], 20);
+    let report = share(vec![promised(3), Tenant::new("nobody").with_weight(9)], &[two, neighbour], 20);
     assert!(report.served[0] as f64 >= 0.97 * alone(two, 3, 20) as f64, "{:?}", report.served);
 }
 
@@ -220,7 +220,7 @@ proptest! {
     ) {
         let victim = Process { think: ms(think), starts: ms(starts), ..seeker(0, at_once) };
         // A third of the disk each at most: there is room for both, even though none can be interrupted.
-        let other = if neighbour_is_promised { promised(slowness) } else { Tenant::new("neighbour").weighing(9) };
+        let other = if neighbour_is_promised { promised(slowness) } else { Tenant::new("neighbour").with_weight(9) };
         let report = share(vec![promised(slowness), other], &[victim, neighbour], 20);
         let expected = alone(victim, slowness, 20);
         let least = (expected as f64 * 0.97) as u64 - 2;

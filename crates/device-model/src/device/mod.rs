@@ -233,7 +233,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// As [`of`](ServiceTime::of), with how it may vary; in ms.
+    /// As [`service_time`](ServiceTime::service_time), with how it may vary; in ms.
     pub fn spread(&mut self, start: Nanos, request: &Request, waiting: u32) -> Spread {
         let row = self.state.look(&self.model.known, start, request, waiting);
         let spread = self.model.tree.predict_spread(&row);
@@ -243,7 +243,7 @@ impl Running {
 }
 
 impl ServiceTime for Running {
-    fn of(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
+    fn service_time(&mut self, start: Nanos, request: &Request, waiting: u32) -> Nanos {
         let row = self.state.look(&self.model.known, start, request, waiting);
         let took = Nanos::from_millis_f64(self.model.tree.predict(&row));
         self.state.settle(&self.model.known, took.0 as f64);

@@ -72,7 +72,7 @@ impl Queue {
     ///
     /// # Errors
     /// The kernel has no such scheduler or tunable, refuses a value, or makes another one of it.
-    pub fn use_scheduler<'a>(
+    pub fn set_scheduler<'a>(
         &self,
         name: &str,
         tunables: impl IntoIterator<Item = (&'a str, i64, i64)>,

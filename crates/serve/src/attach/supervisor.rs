@@ -98,7 +98,7 @@ impl Supervisor {
     ///
     /// # Errors
     /// What is missing, or what the kernel refused.
-    pub fn attach(&mut self, wanted: Wanted) -> Result<Attached, AttachError> {
+    pub fn attach(&mut self, wanted: AttachRequest) -> Result<Attached, AttachError> {
         match self.ask(&Order::Attach(wanted))? {
             Answer::Attached(attached) => Ok(attached),
             other => Err(unexpected(other)),

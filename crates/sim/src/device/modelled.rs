@@ -51,7 +51,7 @@ impl Device for Modelled {
 
     fn submit(&mut self, now: Nanos, request: &Request) {
         let start = self.held.back().map_or(now, |last| last.at.max(now));
-        let work = self.time.of(start, request, self.held.len() as u32);
+        let work = self.time.service_time(start, request, self.held.len() as u32);
         self.busy += work;
         let (seek, rotation, seek_cylinders, cache_hit) = (Nanos::ZERO, Nanos::ZERO, 0, false);
         let at = start + work;

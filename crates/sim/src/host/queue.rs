@@ -17,7 +17,7 @@
 //! The scheduler can be exchanged while requests are under way. As in Linux (`elevator_switch` in `block/elevator.c`, between
 //! `blk_mq_freeze_queue` and `blk_mq_unfreeze_queue`), nothing reaches the device meanwhile. Linux first lets the old scheduler serve
 //! the requests it holds, and new ones wait outside; here the successor takes over both. Whoever exchanges it has as many processes read
-//! as the successor [needs](block::TakeOver); nobody is told of these reads.
+//! as the successor [needs](block::LiveSwitch); nobody is told of these reads.
 
 use block::{Insertion, Limits, Merges, Nanos, Op, Pick, Priority, Request, RequestId, Room, Roster, Scheduler, StreamId};
 
@@ -338,7 +338,7 @@ impl Queue {
 
     /// As many begin to read at once as the scheduler needs to see.
     fn read_at_take_over(&mut self, now: Nanos) {
-        let readers = self.scheduler.take_over().readers.min(TAKE_OVER_READERS);
+        let readers = self.scheduler.live_switch().min_readers.min(TAKE_OVER_READERS);
         let pages = self.capacity_sectors() / u64::from(TAKE_OVER_SECTORS);
         for reader in 0..readers.min(u32::try_from(pages).unwrap_or(u32::MAX)) {
             let (lba, sectors) = (u64::from(reader * TAKE_OVER_SECTORS), TAKE_OVER_SECTORS);
@@ -586,7 +586,7 @@ impl Queue {
     #[inline]
     fn pick(&mut self, now: Nanos) -> Option<Request> {
         let device = &mut self.device;
-        match self.scheduler.pick_by(now, &mut |request| device.time_to_reach(now, request)) {
+        match self.scheduler.pick_with_cost(now, &mut |request| device.time_to_reach(now, request)) {
             Pick::Go(request) => Some(request),
             Pick::WaitUntil(until) => {
                 debug_assert!(until > now, "a scheduler may wait only for the future");
@@ -650,7 +650,7 @@ impl Queue {
         // During a freeze, the requests at the device were picked by the previous scheduler.
         if self.frozen_until.is_none() {
             if let Some(work) = completion.work {
-                self.scheduler.worked(&head.request, work);
+                self.scheduler.record_disk_time(&head.request, work);
             }
             self.scheduler.completed(completion.at, &head.request, completion.at - dispatched);
         }

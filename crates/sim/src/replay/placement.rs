@@ -211,7 +211,7 @@ impl Placement {
     /// A request's address on the disk; `None` if it was not in the surveyed trace, or its tenant's own disk is too small for it.
     pub fn lba(&self, request: &TraceRequest) -> Option<u64> {
         let lba = self.lba_of_all(request)?;
-        let lba = self.of.as_ref().map_or(lba, |(roster, _)| roster.place_of_tenant(lba));
+        let lba = self.of.as_ref().map_or(lba, |(roster, _)| roster.tenant_lba(lba));
         (lba.checked_add(u64::from(request.sectors))? <= self.capacity).then_some(lba)
     }
 

@@ -198,7 +198,7 @@ impl Tenants {
     fn number(&self, stream: StreamId, lba: Option<u64>) -> usize {
         let owner = match (self.by, lba) {
             (Owner::Sectors, Some(lba)) => self.roster.owner_at(lba, stream),
-            _ => self.roster.of_stream(stream),
+            _ => self.roster.owner_of_stream(stream),
         };
         owner.unwrap_or(self.tenants.len() - 1)
     }

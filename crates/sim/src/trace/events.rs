@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use block::under_way::UnderWay;
+use block::in_flight::InFlight;
 use block::{Nanos, Op, Request};
 
 use super::TraceRequest;
@@ -70,7 +70,7 @@ pub(super) struct Matcher {
     /// The number of the front, which wraps around.
     front: u32,
     /// By the device's number.
-    under_way: Vec<UnderWay>,
+    under_way: Vec<InFlight>,
     devices: Devices,
 }
 
@@ -81,7 +81,7 @@ impl Matcher {
         if let (Some(op), Some(extent)) = (event.op, extent) {
             let device = self.devices.number(event.device)?;
             while self.under_way.len() <= device as usize {
-                self.under_way.push(UnderWay::default());
+                self.under_way.push(InFlight::default());
             }
             match event.what {
                 What::Queued => self.arrive(event, op, device, extent),

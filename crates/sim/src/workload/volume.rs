@@ -86,7 +86,7 @@ impl Volume<'_> {
         while at < piece.end {
             let next = self.pieces.partition_point(|own| own.end <= at);
             let (end, lba) = match self.pieces.get(next) {
-                Some(own) if own.start <= at => (own.end.min(piece.end), self.roster.place_of_tenant(at)),
+                Some(own) if own.start <= at => (own.end.min(piece.end), self.roster.tenant_lba(at)),
                 own => {
                     let end = own.map_or(piece.end, |own| own.start.min(piece.end));
                     let lba = self.behind;

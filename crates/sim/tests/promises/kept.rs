@@ -44,7 +44,7 @@ pub fn share(host: &str, reference: &str, scheduler: &str, habits: &[Habit], see
     let promised = Arc::new(disk(reference));
     let part = (profile.capacity_sectors() / habits.len() as u64 / 8 * 8).min(promised.queue().capacity_sectors());
     let volumes: Vec<Range<u64>> = (0..habits.len() as u64).map(|n| n * part..(n + 1) * part).collect();
-    let tenants = (0..habits.len()).map(|n| Tenant::new(format!("tenant {n}")).promised(promised.clone()));
+    let tenants = (0..habits.len()).map(|n| Tenant::new(format!("tenant {n}")).with_reference(promised.clone()));
     let owned = volumes.iter().cloned().zip(0..).collect();
     let roster = Roster::new(tenants.collect(), owned, &[], profile.disks() as u32).unwrap();
 

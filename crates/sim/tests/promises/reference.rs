@@ -24,7 +24,7 @@ fn both(profile: &str, habit: &Habit, seed: u64, end: Nanos) -> (f64, f64) {
         let sim::run::Noted::Issued(issue) = note else { continue };
         let sim::run::Issue { lba, sectors, op, sync, stream, .. } = issue;
         let request = Request { id: 0, stream, op, sync, priority: Priority::DEFAULT, sectors, lba, arrival: clock };
-        clock += shadow.of(clock, &request, asked.min(habit.at_once - 1));
+        clock += shadow.service_time(clock, &request, asked.min(habit.at_once - 1));
         asked += 1;
     }
     (alone, clock.as_secs_f64() / f64::from(asked))

@@ -119,9 +119,9 @@ impl Scheduler for Watched {
         let mut served = self.served.lock().unwrap();
         served.entry(request.stream).or_default().done.push((now, std::mem::take(&mut self.work), request.sectors));
     }
-    fn worked(&mut self, request: &Request, disk_time: Nanos) {
+    fn record_disk_time(&mut self, request: &Request, disk_time: Nanos) {
         self.work = disk_time;
-        self.inner.worked(request, disk_time);
+        self.inner.record_disk_time(request, disk_time);
     }
     fn retune(&mut self, values: &[i64]) {
         self.inner.retune(values);
@@ -251,7 +251,7 @@ pub fn run(device: &str, setting: &str, askers: &[Asker], seed: u64, end: Nanos)
     let watched = Watched { inner, work: Nanos::ZERO, served: served.clone() };
     let device = profile.build(Default::default());
     let mut queue = Queue::new(Box::new(watched), device, settings);
-    let tenants = askers.iter().enumerate().map(|(number, asker)| Tenant::new(format!("{number}")).weighing(asker.weight));
+    let tenants = askers.iter().enumerate().map(|(number, asker)| Tenant::new(format!("{number}")).with_weight(asker.weight));
     let streams: Vec<_> = (0..askers.len()).map(|number| (number as StreamId, number)).collect();
     queue.set_roster(&Roster::new(tenants.collect(), Vec::new(), &streams, profile.disks() as u32).unwrap());
     let crowd = Crowd::new(askers, profile.capacity_sectors(), seed, end);

@@ -93,10 +93,10 @@ impl Scheduler for Spy {
         self.scheduler.insert(now, request)
     }
     fn pick(&mut self, now: Nanos) -> Pick {
-        self.pick_by(now, &mut |_| None)
+        self.pick_with_cost(now, &mut |_| None)
     }
-    fn pick_by(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
-        let pick = self.scheduler.pick_by(now, cost);
+    fn pick_with_cost(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Pick {
+        let pick = self.scheduler.pick_with_cost(now, cost);
         if let Pick::Go(request) = pick {
             self.picked.insert(request.id);
         }

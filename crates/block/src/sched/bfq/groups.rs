@@ -45,7 +45,7 @@ impl Groups {
 
     /// The tenant whose stream it is.
     pub(super) fn of_stream(&self, stream: StreamId) -> Option<Group> {
-        self.roster.of_stream(stream).map(|tenant| self.group(tenant))
+        self.roster.owner_of_stream(stream).map(|tenant| self.group(tenant))
     }
 
     pub(super) fn roster(&self) -> &Roster {

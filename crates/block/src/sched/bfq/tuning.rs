@@ -17,7 +17,7 @@ tunables! {
         /// Sends one request at a time to the device and always waits for the queue in service, whatever that costs. Raises slice_idle
         /// to 8 ms at least.
         strict_guarantees: bool = Tunable::flag(false),
-        /// A synchronous request that has waited this long goes first, if it is the oldest of the queue in service; asked once a turn.
+        /// A synchronous request that has waited this long goes first, if it is the oldest of the queue in service; checked once per turn.
         fifo_expire_sync: Nanos = Tunable::new(Unit::Milliseconds, 1..=60_000, 125).logarithmic(),
         /// The same for asynchronous requests.
         fifo_expire_async: Nanos = Tunable::new(Unit::Milliseconds, 1..=300_000, 250).logarithmic(),

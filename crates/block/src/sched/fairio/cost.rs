@@ -6,7 +6,7 @@ const MEMORY: f64 = 32.0;
 /// The disk time of a request of nobody knows what kind, in nanoseconds.
 const FIRST_GUESS: f64 = 5e6;
 
-/// Disk time over sectors: means and moments of the recent requests, each later one weighing as much as those before lose.
+/// Disk time over sectors: means and moments of the recent requests, each later one with_weight as much as those before lose.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cost {
     count: f64,

@@ -4,7 +4,7 @@ use crate::sched::{SchedulerSpec, clook, deadline, noop, scan, sptf, sstf};
 use crate::{Nanos, Tunable, Unit};
 
 crate::words! {
-    /// Who puts the requests of a slot in order.
+    /// The order of the requests in a slot.
     pub(super) enum Order {
         /// One-way elevator.
         Clook = "clook",
@@ -42,7 +42,7 @@ crate::tunables! {
         /// slot saves arm movements, a shorter one makes response times more even. It is longer where few volumes wait: as long as one of
         /// each adds up to the longest response that the least patient of them has on its reference disk.
         pub(super) slot as "slot_ms": Nanos = Tunable::new(Unit::Milliseconds, 1..=1_000, 40).logarithmic(),
-        /// Who puts the requests of a slot in order.
+        /// The order of the requests in a slot.
         pub(super) order: Order = Tunable::one_of(Order::WORDS, "clook"),
         /// At most so many requests (of 128 KiB; larger ones count more) of those on the roster are at the device, where nothing shares it
         /// out. 0: as many as let requests be done in time, at least one for each disk; two for each if nobody was promised a disk.

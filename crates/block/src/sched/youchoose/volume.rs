@@ -289,7 +289,7 @@ impl Volume {
     }
 
     pub(super) fn take_from_slot(&mut self, now: Nanos, cost: &mut dyn FnMut(&Request) -> Option<Nanos>) -> Option<Request> {
-        let Pick::Go(request) = self.slot.scheduler.as_mut()?.pick_by(now, cost) else { return None };
+        let Pick::Go(request) = self.slot.scheduler.as_mut()?.pick_with_cost(now, cost) else { return None };
         self.slot.len -= 1;
         Some(request)
     }
