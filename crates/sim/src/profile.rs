@@ -190,7 +190,7 @@ fn load_from(name_or_path: &str, origin: &Origin) -> Result<Profile, ProfileErro
             // A file that was just read has a name; if it has none, depth is bounded all the same.
             let file = path.canonicalize().unwrap_or_else(|_| path.clone());
             if origin.files.contains(&file) {
-                return Err(ProfileError(format!("{source}: an array that is its own member; a disk or another array is right")));
+                return Err(ProfileError(format!("{source}: an array must not be its own member; name a disk or another array")));
             }
             let mut inside = origin.clone();
             inside.folder = path.parent().map(Path::to_owned).unwrap_or_default();

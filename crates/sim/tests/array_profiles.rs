@@ -59,7 +59,7 @@ fn files_are_found_beside_the_file_that_names_them_and_none_is_in_itself() {
     assert_eq!(load(&path("outer.toml")).unwrap().capacity_sectors(), load("barracuda").unwrap().capacity_sectors());
     std::fs::write(path("inner.toml"), array("outer.toml")).unwrap();
     let error = error_of(&path("outer.toml"));
-    assert!(error.contains("inner.toml: ") && error.contains("an array that is its own member"), "{error}");
+    assert!(error.contains("inner.toml: ") && error.contains("an array must not be its own member"), "{error}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn impossible_values_are_errors_that_name_key_value_and_range() {
 #[test]
 fn impossible_limits_are_errors_that_name_key_value_and_what_would_be_right() {
     for (limits, expected) in [
-        ("", "my.toml: limits: operations_per_second, mb_s or both should be there"),
+        ("", "my.toml: limits: operations_per_second or mb_s is required"),
         ("operations_per_second = 0", "limits.operations_per_second: 0 should be 0.1 to 1000000000 operations/s"),
         ("mb_s = nan", "limits.mb_s: NaN should be 0.001 to 1000000 MB/s"),
         ("mb_s = 1\noperation_kib = 256", "limits.operation_kib: 256 without operations_per_second"),

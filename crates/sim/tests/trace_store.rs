@@ -309,7 +309,7 @@ fn a_row_group_is_checked_before_it_is_read() {
             error.contains(&format!("store:row {}: damaged Parquet: row group {}, bytes ", reads + 1, reads / 131_072)),
             "{error}"
         );
-        assert!(error.ends_with("is not what was written (CRC-32)"), "{error}");
+        assert!(error.ends_with("is damaged (CRC-32 mismatch)"), "{error}");
         bytes[at] ^= bit;
     }
 }

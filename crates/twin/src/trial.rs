@@ -9,7 +9,7 @@ use observe::served::Served;
 use observe::window::Tally;
 use observe::{Event, WindowOutcome};
 use sim::host::Queue;
-use sim::run::{Finished, Flushed, Issue, Measure, Noted, Pilot, RunError, Server, Steerable, Watch};
+use sim::run::{Finished, Flushed, Issue, Measure, Pilot, RunError, Server, ServerEvent, Steerable, Watch};
 
 use crate::above::{Above, Got};
 use crate::load::{Asked, Load, Replayed};
@@ -308,7 +308,7 @@ struct Recorder<'a> {
 }
 
 impl Pilot for Recorder<'_> {
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         for event in noted.iter().map(event) {
             self.slots.event(&event);
             (self.tell)(&event);
@@ -363,13 +363,13 @@ impl Pilot for Recorder<'_> {
 }
 
 /// What a controller would be told.
-pub fn event(noted: &Noted) -> Event {
+pub fn event(noted: &ServerEvent) -> Event {
     match noted {
-        Noted::Issued(issue) => Event::Queued(request(issue)),
-        Noted::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
-        Noted::Flushed(done) => Event::Flushed { stream: done.stream, asked: done.arrival, at: done.at },
-        Noted::Called(at) => Event::Called(*at),
-        Noted::Returned(done) => {
+        ServerEvent::Issued(issue) => Event::Queued(request(issue)),
+        ServerEvent::Finished(done) => Event::Completed { request: request(&done.issue), dispatched: done.dispatched, at: done.at },
+        ServerEvent::Flushed(done) => Event::Flushed { stream: done.stream, asked: done.arrival, at: done.at },
+        ServerEvent::Called(at) => Event::Called(*at),
+        ServerEvent::Returned(done) => {
             let (op, bytes) = match done.transfer() {
                 Some(done) => (done.issue.op, u64::from(done.issue.sectors) * 512),
                 None => (Op::Write, 0),

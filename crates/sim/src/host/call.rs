@@ -24,7 +24,7 @@ pub struct Call {
 
 impl Attributed for Call {
     /// Where it leads is known only later.
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         (!matches!(self.action, Action::Invalidate { .. })).then_some((self.stream, None))
     }
 }

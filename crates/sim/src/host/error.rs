@@ -30,7 +30,7 @@ pub enum HostError {
     },
     /// The anonymous pages fit neither into memory nor into the swap area.
     #[error(
-        "host: anonymous_mib={anonymous_mib} should be at most {most_mib}: what memory_mib and swap_mib hold, less what files and the kernel need"
+        "host: anonymous_mib={anonymous_mib} should be at most {most_mib}: memory_mib and swap_mib less the needs of files and the kernel"
     )]
     AnonymousTooLarge {
         /// What was set.

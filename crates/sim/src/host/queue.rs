@@ -29,7 +29,7 @@ use super::tags::{NONE as NO_TAG, Tags};
 use super::write_back_throttle::{Class, WriteBackThrottle, class};
 use crate::device::ssd::FlashTally;
 use crate::device::{Completion, Device};
-use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
+use crate::run::{Finished, Flushed, Issue, Server, ServerEvent, Steerable, Transferred};
 use crate::streams::{TAKE_OVER, TAKE_OVER_READERS, is_of_take_over};
 
 const NONE: u32 = u32::MAX;
@@ -171,7 +171,7 @@ pub struct Queue {
     /// had picked.
     frozen_until: Option<Nanos>,
     /// What happened since it was last taken; `None` if it is not recorded.
-    notes: Option<Vec<Noted>>,
+    notes: Option<Vec<ServerEvent>>,
     completions: Vec<Completion>,
     busy_at_completion: Nanos,
     tally: DeviceTally,
@@ -366,19 +366,19 @@ impl Queue {
     }
 
     /// Records an event above the queue, if events are recorded.
-    pub(super) fn note_down(&mut self, noted: Noted) {
+    pub(super) fn note_down(&mut self, noted: ServerEvent) {
         if let Some(notes) = &mut self.notes {
             notes.push(noted);
         }
     }
 
-    /// Starts recording what happens to each issue, for [`take_notes`](Queue::take_notes).
+    /// Starts recording what happens to each issue, for [`take_events`](Queue::take_events).
     pub fn note(&mut self) {
         self.notes.get_or_insert_default();
     }
 
     /// Appends what was recorded since the last call, in the order in which it happened.
-    pub fn take_notes(&mut self, into: &mut Vec<Noted>) {
+    pub fn take_events(&mut self, into: &mut Vec<ServerEvent>) {
         if let Some(notes) = &mut self.notes {
             into.append(notes);
         }
@@ -686,7 +686,7 @@ impl Queue {
                 if !is_of_take_over(stream) {
                     finished.push(Finished::Transfer(done));
                     if let Some(notes) = &mut self.notes {
-                        notes.push(Noted::Finished(done));
+                        notes.push(ServerEvent::Finished(done));
                     }
                 }
             }
@@ -704,11 +704,11 @@ fn earliest(a: Option<Nanos>, b: Option<Nanos>) -> Option<Nanos> {
 }
 
 /// Flushes are done.
-fn report(flushes: &mut Vec<Flush>, at: Nanos, notes: &mut Option<Vec<Noted>>, finished: &mut Vec<Finished>) {
+fn report(flushes: &mut Vec<Flush>, at: Nanos, notes: &mut Option<Vec<ServerEvent>>, finished: &mut Vec<Finished>) {
     for flush in flushes.drain(..) {
         let flushed = flush.done(at);
         if let Some(notes) = notes {
-            notes.push(Noted::Flushed(flushed));
+            notes.push(ServerEvent::Flushed(flushed));
         }
         finished.push(Finished::Flush(flushed));
     }
@@ -744,7 +744,7 @@ impl Server for Queue {
     #[inline]
     fn admit(&mut self, now: Nanos, issue: Issue) {
         if let Some(notes) = &mut self.notes {
-            notes.push(Noted::Issued(issue));
+            notes.push(ServerEvent::Issued(issue));
         }
         self.take_in(now, issue);
     }

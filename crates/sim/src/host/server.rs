@@ -30,7 +30,7 @@ use super::throttle::Writer;
 use super::transfers::{Ended, PageRun, Purpose};
 use super::{Access, Call, FileId, Files, HostError, HostSettings, HostTally, Queue, TUNABLES};
 use super::{direct, reading, syncing, writing};
-use crate::run::{Finished, Flushed, Issue, Noted, Server, Steerable, Transferred};
+use crate::run::{Finished, Flushed, Issue, Server, ServerEvent, Steerable, Transferred};
 
 /// Calls that may be under way at once.
 const CALLS: usize = 65_536;
@@ -348,7 +348,7 @@ impl Host {
                 Timer::End(id) => {
                     let running = self.calls.remove(id);
                     let done = self.finished(&running, at);
-                    self.queue_mut().note_down(Noted::Returned(done));
+                    self.queue_mut().note_down(ServerEvent::Returned(done));
                     finished.push(done);
                 }
                 Timer::Resume(id) => self.ready.push_back(id),
@@ -380,7 +380,7 @@ impl Server for Host {
         let id = self.calls.insert(running);
         // Nobody waits for the end of an advice, so none is told of.
         if !is_advice {
-            self.queue_mut().note_down(Noted::Called(now));
+            self.queue_mut().note_down(ServerEvent::Called(now));
         }
         // Of nothing, of what is not there, or of a file that is not on the device: over at once.
         if is_empty || self.is_nowhere(call.action.file()) { self.start_timer(now, Timer::End(id)) } else { self.step(now, id) }

@@ -4,15 +4,15 @@ use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 
 use super::settings::{of_the_queue, settable};
 use super::{Host, Queue, TUNABLES};
-use crate::run::{Noted, Steerable};
+use crate::run::{ServerEvent, Steerable};
 
 impl Steerable for Queue {
     fn note(&mut self) {
         Queue::note(self);
     }
 
-    fn take_notes(&mut self, into: &mut Vec<Noted>) {
-        Queue::take_notes(self, into);
+    fn take_events(&mut self, into: &mut Vec<ServerEvent>) {
+        Queue::take_events(self, into);
     }
 
     fn capacity_sectors(&self) -> u64 {
@@ -59,8 +59,8 @@ impl Steerable for Host {
         self.queue_mut().note();
     }
 
-    fn take_notes(&mut self, into: &mut Vec<Noted>) {
-        self.queue_mut().take_notes(into);
+    fn take_events(&mut self, into: &mut Vec<ServerEvent>) {
+        self.queue_mut().take_events(into);
     }
 
     fn capacity_sectors(&self) -> u64 {

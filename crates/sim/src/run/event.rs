@@ -107,7 +107,7 @@ impl Finished {
 
 /// What happened at a server, for a pilot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Noted {
+pub enum ServerEvent {
     /// A request was issued: not yet split, not yet merged.
     Issued(Issue),
     /// It is done.

@@ -1,7 +1,7 @@
 //! The event loop: a source issues work, a server serves it, in virtual time, and everything is measured.
 //!
 //! The loop knows neither traces nor hosts nor devices: they implement [`Source`] and [`Server`], and speak to it in its own
-//! types, [`Issue`], [`Finished`] and [`Noted`].
+//! types, [`Issue`], [`Finished`] and [`ServerEvent`].
 
 mod event;
 mod measure;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Nanos;
 
-pub use event::{Finished, Flushed, Issue, Noted, Transferred};
+pub use event::{Finished, Flushed, Issue, ServerEvent, Transferred};
 pub use measure::{Bin, Measure, Responses, STRETCH, StreamMeasure};
 pub use pilot::{Pilot, Steerable};
 pub use tenants::{Attributed, BIN, Owner, Return, SILENCE, STEP, Served, TenantMeasure, Tenants};
@@ -177,7 +177,7 @@ pub fn run<Work: Attributed>(
             && let Some(work) = source.take(now)?
         {
             if let Some(tenants) = &mut measure.tenants {
-                tenants.asked(now, &work);
+                tenants.issued(now, &work);
             }
             server.admit(now, work);
         }

@@ -2,7 +2,7 @@
 
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 
-use super::Noted;
+use super::ServerEvent;
 
 /// A server whose scheduler and settings can be changed in the middle of a run, and whose events can be recorded.
 pub trait Steerable {
@@ -10,7 +10,7 @@ pub trait Steerable {
     fn note(&mut self);
 
     /// Appends what was recorded since the last call, in the order in which it happened.
-    fn take_notes(&mut self, into: &mut Vec<Noted>);
+    fn take_events(&mut self, into: &mut Vec<ServerEvent>);
 
     /// The device's size in 512-byte sectors.
     fn capacity_sectors(&self) -> u64;
@@ -51,7 +51,7 @@ pub trait Pilot {
     }
 
     /// What happened since the last call, in the order in which it happened.
-    fn events(&mut self, noted: &[Noted]);
+    fn events(&mut self, noted: &[ServerEvent]);
 
     /// When its next step is due. A time that has passed: right after the next event.
     fn next_step(&self) -> Option<Nanos> {
@@ -68,7 +68,7 @@ pub trait Pilot {
 /// A run's pilot, if it has one; none costs nothing.
 pub(super) struct Piloted<'a> {
     pilot: Option<&'a mut dyn Pilot>,
-    notes: Vec<Noted>,
+    notes: Vec<ServerEvent>,
 }
 
 impl<'a> Piloted<'a> {
@@ -76,7 +76,7 @@ impl<'a> Piloted<'a> {
     pub fn new(pilot: Option<&'a mut dyn Pilot>, plant: Option<&mut dyn Steerable>) -> Piloted<'a> {
         let pilot = match (pilot, plant) {
             (Some(pilot), Some(plant)) => {
-                plant.note();
+                plant.record_events();
                 pilot.begin(plant);
                 Some(pilot)
             }
@@ -94,7 +94,7 @@ impl<'a> Piloted<'a> {
     /// Passes on what happened by `now`, and lets the pilot take its step if that is due. Returns whether it changed anything.
     pub fn turn(&mut self, now: Nanos, plant: Option<&mut dyn Steerable>) -> bool {
         let (Some(pilot), Some(plant)) = (&mut self.pilot, plant) else { return false };
-        plant.take_notes(&mut self.notes);
+        plant.take_events(&mut self.notes);
         if !self.notes.is_empty() {
             pilot.events(&self.notes);
             self.notes.clear();

@@ -34,7 +34,7 @@ pub struct Tenants {
     wanting: usize,
     all_since: Nanos,
     /// Nanoseconds in which all on the roster had something outstanding, by the wall clock.
-    all_wanted: Timeline<u64>,
+    all_active: Timeline<u64>,
 }
 
 /// How it is told whose a request is.
@@ -49,11 +49,11 @@ pub enum Owner {
 /// Work as a source issues it, as far as it matters whose it is.
 pub trait Attributed {
     /// Who asks, and from which sector on, if that is said; `None` if nobody is ever told that it is done.
-    fn asker(&self) -> Option<(StreamId, Option<u64>)>;
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)>;
 }
 
 impl Attributed for Issue {
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         Some((self.stream, Some(self.lba)))
     }
 }
@@ -171,8 +171,8 @@ impl Tenants {
     /// Nothing was asked yet.
     pub fn new(roster: &Roster, by: Owner) -> Tenants {
         let tenants = (0..=roster.tenants().len()).map(|_| TenantMeasure::new()).collect();
-        let (wanting, all_since, all_wanted) = (0, Nanos::ZERO, Timeline::new(BIN));
-        Tenants { roster: roster.clone(), by, tenants, wanting, all_since, all_wanted }
+        let (wanting, all_since, all_active) = (0, Nanos::ZERO, Timeline::new(BIN));
+        Tenants { roster: roster.clone(), by, tenants, wanting, all_since, all_active }
     }
 
     /// The roster.
@@ -191,8 +191,8 @@ impl Tenants {
     }
 
     /// Nanoseconds in which all on the roster had something outstanding, by the wall clock.
-    pub fn all_wanted(&self) -> &Timeline<u64> {
-        &self.all_wanted
+    pub fn all_active(&self) -> &Timeline<u64> {
+        &self.all_active
     }
 
     fn number(&self, stream: StreamId, lba: Option<u64>) -> usize {
@@ -216,10 +216,10 @@ impl Tenants {
     /// Something is done.
     pub fn got(&mut self, finished: &Finished) {
         let number = self.number(finished.stream(), finished.transfer().map(|done| done.issue.lba));
-        let all_wanted = self.wanting + 1 == self.tenants.len();
+        let all_active = self.wanting + 1 == self.tenants.len();
         if self.tenants[number].gets(finished) && number + 1 < self.tenants.len() {
-            if all_wanted {
-                self.all_wanted.add_span(self.all_since, finished.at());
+            if all_active {
+                self.all_active.add_span(self.all_since, finished.at());
             }
             self.wanting = self.wanting.saturating_sub(1);
         }
@@ -228,7 +228,7 @@ impl Tenants {
     /// The run is over at `at`; what is still outstanding never comes.
     pub(super) fn finish(&mut self, at: Nanos) {
         if self.wanting + 1 == self.tenants.len() && self.wanting > 0 {
-            self.all_wanted.add_span(self.all_since, at);
+            self.all_active.add_span(self.all_since, at);
         }
         for tenant in self.tenants.iter_mut().filter(|tenant| tenant.outstanding > 0) {
             tenant.rests(at.max(tenant.since));

@@ -45,7 +45,7 @@ pub struct VolumeIssue {
 
 impl Attributed for VolumeIssue {
     /// Sectors of a volume say nothing about whose they are.
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         Some((self.issue.stream, None))
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::host::QueueSettings;
 use crate::profile::{DeviceOptions, load};
-use crate::run::Noted;
+use crate::run::ServerEvent;
 
 const SECTORS: u64 = 256;
 
@@ -16,7 +16,7 @@ fn queue() -> Queue {
     let spec = block::find("noop").unwrap();
     let scheduler = (spec.build)(&Limits::default(), &spec.defaults());
     let mut queue = Queue::new(scheduler, load("atlas10k").unwrap().build(DeviceOptions::default()), QueueSettings::default());
-    queue.note();
+    queue.record_events();
     queue
 }
 
@@ -35,17 +35,17 @@ impl Contents {
         (issue.lba..issue.lba + u64::from(issue.sectors)).map(|lba| self.data.get(&(array, lba)).copied().unwrap_or(0)).collect()
     }
 
-    fn follow(&mut self, array: usize, note: &Noted, volume_of: impl Fn(usize, u64) -> (usize, u64)) {
+    fn follow(&mut self, array: usize, note: &ServerEvent, volume_of: impl Fn(usize, u64) -> (usize, u64)) {
         match note {
             // The copier may read what was there when it asked: the worst case.
-            Noted::Issued(issue) if issue.stream == COPY && issue.op == Op::Read => self.chunk = self.read(array, issue),
-            Noted::Issued(issue) if issue.op == Op::Read => {
+            ServerEvent::Issued(issue) if issue.stream == COPY && issue.op == Op::Read => self.chunk = self.read(array, issue),
+            ServerEvent::Issued(issue) if issue.op == Op::Read => {
                 for (sector, found) in (issue.lba..).zip(self.read(array, issue)) {
                     let truth = self.truth.get(&volume_of(array, sector)).copied().unwrap_or(0);
                     assert_eq!(found, truth, "sector {sector} of array {array} is read and not up to date");
                 }
             }
-            Noted::Finished(done) if done.issue.op == Op::Write => {
+            ServerEvent::Finished(done) if done.issue.op == Op::Write => {
                 let issue = &done.issue;
                 for (place, sector) in (issue.lba..issue.lba + u64::from(issue.sectors)).enumerate() {
                     let value = if issue.stream == COPY { self.chunk[place] } else { issue.arrival.0 };
@@ -87,7 +87,7 @@ fn swap(requests: &[(u64, usize, u64, u32, Op)], pace: CopyPace) -> (Vec<Finishe
         }
         store.dispatch(now);
         for array in [0, 1] {
-            store.queue_mut(array).take_notes(&mut notes);
+            store.queue_mut(array).take_events(&mut notes);
             notes.drain(..).for_each(|note| contents.follow(array, &note, volume_of));
         }
     }

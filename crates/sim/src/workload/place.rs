@@ -69,7 +69,7 @@ impl PlacedWorkload {
     /// The same, where the processes of a phase begin one after the other, at so long a distance, as the processes of a real machine do.
     /// `seed` draws each distance.
     #[must_use]
-    pub fn begun_apart(mut self, distance: RangeInclusive<Nanos>, seed: u64) -> PlacedWorkload {
+    pub fn with_staggered_starts(mut self, distance: RangeInclusive<Nanos>, seed: u64) -> PlacedWorkload {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let (mut phase, mut late) = (0, Nanos::ZERO);
         for (job, plan) in self.jobs.iter().zip(&mut self.plans) {
@@ -210,7 +210,7 @@ fn lay_out(wanted: Vec<Wanted>, workload: &Workload, capacity: u64, seed: u64) -
     if let Some(device) = wanted.iter().find(|file| file.kind == Kind::Device) {
         if let Some(other) = real.find(|file| file.name != device.name) {
             let message = format!(
-                "{} is the whole device: there is no room for {} beside it; one device is simulated",
+                "{} is the whole device: there is no room for {} next to it; only one device is simulated",
                 device.name, other.name
             );
             return Err(fault(message));

@@ -11,17 +11,17 @@ fn both(profile: &str, habit: &Habit, seed: u64, end: Nanos) -> (f64, f64) {
     let disk = disk(profile);
     let mut queue = disk.queue();
     let sectors = 0..queue.capacity_sectors();
-    queue.note();
+    queue.record_events();
     let answers = ask(&mut queue, &[(habit.clone(), sectors, seed)], end);
     let last = answers[0].last().unwrap().done;
     let alone = last.as_secs_f64() / answers[0].len() as f64;
 
     let mut notes = Vec::new();
-    queue.take_notes(&mut notes);
+    queue.take_events(&mut notes);
     let mut shadow = disk.begin();
     let (mut clock, mut asked) = (Nanos::ZERO, 0);
     for note in notes {
-        let sim::run::Noted::Issued(issue) = note else { continue };
+        let sim::run::ServerEvent::Issued(issue) = note else { continue };
         let sim::run::Issue { lba, sectors, op, sync, stream, .. } = issue;
         let request = Request { id: 0, stream, op, sync, priority: Priority::DEFAULT, sectors, lba, arrival: clock };
         clock += shadow.service_time(clock, &request, asked.min(habit.at_once - 1));

@@ -6,7 +6,7 @@ use block::{Nanos, Op, Priority};
 use sim::host::{Queue, QueueSettings, RunSummary};
 use sim::profile::DeviceOptions;
 use sim::replay::{Fit, Mode, Placement, Settings, Survey, replay};
-use sim::run::{Finished, Measure, Noted, Pilot, Steerable, Watch};
+use sim::run::{Finished, Measure, Pilot, ServerEvent, Steerable, Watch};
 use sim::trace::{TraceError, TraceReader, TraceRequest};
 use sim::workload::Workload;
 
@@ -28,7 +28,7 @@ struct Recorder {
     switches: bool,
     next: Nanos,
     looks: Vec<Nanos>,
-    noted: Vec<Noted>,
+    noted: Vec<ServerEvent>,
     begun: usize,
     values: Vec<(Option<i64>, Option<i64>)>,
 }
@@ -40,7 +40,7 @@ impl Pilot for Recorder {
         self.next = self.every.unwrap_or(Nanos::MAX);
         self.values.push((plant.value(0), plant.value(read_ahead())));
     }
-    fn events(&mut self, noted: &[Noted]) {
+    fn events(&mut self, noted: &[ServerEvent]) {
         self.noted.extend(noted);
     }
     fn next_step(&self) -> Option<Nanos> {
@@ -122,16 +122,16 @@ fn a_pilot_whose_time_is_always_over_does_not_stop_time() {
 fn a_pilot_learns_of_every_request_in_the_order_of_time() {
     let mut pilot = Recorder::default();
     run(&trace(300, Nanos::from_micros(400)), Some(&mut pilot));
-    let at = |noted: &Noted| match noted {
-        Noted::Issued(issue) => issue.arrival,
-        Noted::Finished(done) => done.at,
-        Noted::Flushed(done) => done.at,
-        Noted::Returned(done) => done.at(),
-        Noted::Called(at) => *at,
+    let at = |noted: &ServerEvent| match noted {
+        ServerEvent::Issued(issue) => issue.arrival,
+        ServerEvent::Finished(done) => done.at,
+        ServerEvent::Flushed(done) => done.at,
+        ServerEvent::Returned(done) => done.at(),
+        ServerEvent::Called(at) => *at,
     };
     assert!(pilot.noted.iter().map(at).is_sorted());
-    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, Noted::Issued(_))).count(), 300);
-    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, Noted::Finished(_))).count(), 300);
+    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Issued(_))).count(), 300);
+    assert_eq!(pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Finished(_))).count(), 300);
 }
 
 #[test]
@@ -171,11 +171,11 @@ fn a_host_is_steered_with_all_its_tunables() {
     assert!(pilot.looks.len() > 10, "{:?}", pilot.looks);
     assert!(pilot.noted.len() > 100);
     // Of advice, which fio's jobs give first, a pilot is not told: nobody waits for it, and it never returns.
-    let calls = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Called(_))).count();
-    assert_eq!(calls, pilot.noted.iter().filter(|noted| matches!(noted, Noted::Returned(_))).count());
+    let calls = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Called(_))).count();
+    assert_eq!(calls, pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Returned(_))).count());
     // Each fsync empties the drive's write cache.
-    let flushes = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Flushed(flushed) if flushed.stream == 3)).count();
-    let fsyncs = pilot.noted.iter().filter(|noted| matches!(noted, Noted::Returned(Finished::Flush(_)))).count();
+    let flushes = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Flushed(flushed) if flushed.stream == 3)).count();
+    let fsyncs = pilot.noted.iter().filter(|noted| matches!(noted, ServerEvent::Returned(Finished::Flush(_)))).count();
     assert!(fsyncs > 10);
     assert_eq!(flushes, fsyncs);
     assert_eq!(pilot.values[0], (Some(256), Some(128)));

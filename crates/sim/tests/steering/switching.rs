@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use block::{Limits, Nanos, Op, Priority};
 use proptest::prelude::*;
 use sim::host::{Queue, QueueSettings};
-use sim::run::{Finished, Issue, Noted, Server, Steerable, Transferred};
+use sim::run::{Finished, Issue, Server, ServerEvent, Steerable, Transferred};
 
 use crate::cases::cases;
 use crate::device::{Entry, FLUSH, Log, Logged, Spy};
@@ -54,7 +54,7 @@ struct Played {
     issues: Vec<Issue>,
     flushes: BTreeMap<u64, Nanos>,
     finished: Vec<Finished>,
-    notes: Vec<Noted>,
+    notes: Vec<ServerEvent>,
     log: Vec<Entry>,
 }
 
@@ -70,7 +70,7 @@ impl Player {
     fn new(depth: usize, settings: QueueSettings) -> Player {
         let log = Log::default();
         let mut queue = Queue::new(Spy::on(block::ALL[0]), Logged::boxed(&log, Nanos::from_micros(700), depth), settings);
-        queue.note();
+        queue.record_events();
         let played = Played { issues: vec![], flushes: BTreeMap::new(), finished: vec![], notes: vec![], log: vec![] };
         Player { queue, log, now: Nanos::ZERO, played }
     }
@@ -106,7 +106,7 @@ impl Player {
         self.queue.set_settings(self.now, QueueSettings { nr_requests: 1, ..self.queue.settings() });
         let is_full = |stream| self.queue.is_full(stream, true) || self.queue.is_full(stream, false);
         assert!(!(0..8).any(is_full), "the queue is empty and does not know it");
-        self.queue.take_notes(&mut self.played.notes);
+        self.queue.take_events(&mut self.played.notes);
         self.played.log = self.log.lock().unwrap().clone();
         self.played
     }
@@ -213,10 +213,10 @@ proptest! {
             prop_assert!(finished[token].at() >= *since + Nanos::from_micros(700));
         }
         let issued: Vec<Issue> =
-            played.notes.iter().filter_map(|noted| if let Noted::Issued(issue) = noted { Some(*issue) } else { None }).collect();
+            played.notes.iter().filter_map(|noted| if let ServerEvent::Issued(issue) = noted { Some(*issue) } else { None }).collect();
         prop_assert_eq!(&issued, &played.issues);
         let ended: Vec<Transferred> =
-            played.notes.iter().filter_map(|noted| if let Noted::Finished(done) = noted { Some(*done) } else { None }).collect();
+            played.notes.iter().filter_map(|noted| if let ServerEvent::Finished(done) = noted { Some(*done) } else { None }).collect();
         let of_issues: Vec<Transferred> = played.finished.iter().filter_map(|one| one.transfer().copied()).collect();
         prop_assert_eq!(ended, of_issues);
     }
@@ -318,9 +318,9 @@ fn readers_that_a_successor_wants_to_see_reach_the_device_and_nobody_is_told_of_
     let submitted = played.log.iter().filter(|entry| matches!(entry, Entry::Submitted { .. })).count();
     assert!(submitted > 2, "those that touch each other may be merged");
     assert_eq!(played.finished.len(), 2);
-    let stream = |noted: &Noted| match noted {
-        Noted::Issued(issue) => Some(issue.stream),
-        Noted::Finished(done) => Some(done.issue.stream),
+    let stream = |noted: &ServerEvent| match noted {
+        ServerEvent::Issued(issue) => Some(issue.stream),
+        ServerEvent::Finished(done) => Some(done.issue.stream),
         _ => None,
     };
     assert_eq!(played.notes.iter().filter_map(stream).collect::<Vec<_>>(), [1; 4]);

@@ -123,7 +123,7 @@ fn what_is_not_says_line_option_value_and_what_is_right() {
         ("[j]\nrandom_distribution=zipf:1\n", "not 1"),
         ("[j]\nrandom_distribution=zoned:60/10:50/90\n", "add up to 110"),
         ("[j]\nbssplit=4k/60\n", "add up to 60"),
-        ("[j]\ntime_based\n", "t.fio:2: time_based: how long is not said"),
+        ("[j]\ntime_based\n", "t.fio:2: time_based requires runtime"),
         ("[j]\nrate=1m\nrate_iops=10\n", "t.fio:3: rate and rate_iops exclude each other"),
         ("[j]\ndirect=1\nbs=1000\n", "t.fio:3: bs: 1000 is not a multiple of 512"),
         ("[j]\nrw=read:4\ndirect=1\n", "t.fio:2: rw: 4 is not a multiple of 512"),

@@ -254,7 +254,7 @@ fn a_range_of_delays_spreads_the_clones_and_the_seed_says_how() {
 fn processes_of_a_phase_may_begin_one_after_the_other() {
     let text = "[a]\nrw=read\nsize=4k\nnumjobs=3\n[b]\nrw=read\nsize=4k\nstartdelay=1\n[c]\nrw=read\nsize=4k\nstonewall\n";
     let starts = |seed| -> Vec<Nanos> {
-        let placed = placed(text).begun_apart(Nanos(MS)..=Nanos(2 * MS), seed);
+        let placed = placed(text).with_staggered_starts(Nanos(MS)..=Nanos(2 * MS), seed);
         let outcome = run(&placed, &mut Constant::new(Nanos(MS)), None, Measure::new([]), &Watch::default(), None).unwrap();
         outcome.spans.iter().map(|span| span.unwrap().started).collect()
     };

@@ -18,7 +18,7 @@ pub enum Asked {
 }
 
 impl Attributed for Asked {
-    fn asker(&self) -> Option<(StreamId, Option<u64>)> {
+    fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         match self {
             Asked::Transfer(issue) => issue.asker(),
             Asked::Flush(stream, _) => Some((*stream, None)),

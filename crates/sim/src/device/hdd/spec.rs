@@ -25,7 +25,7 @@ pub struct HddSpecification {
     pub geometry: Geometry,
     /// Spindle and arm.
     pub mechanics: MechanicsSpecification,
-    /// How long the arm takes.
+    /// Seek times.
     pub seek: Seek,
     /// How long it takes to a write, where that was measured apart. It holds the settling then: `write_settle_ms` is added to it only
     /// where the arm stays on its cylinder. If absent, a write takes the time of `seek` and settles.
@@ -35,12 +35,12 @@ pub struct HddSpecification {
     pub bus: Bus,
     /// The drive's memory.
     pub cache: CacheSpecification,
-    /// What the drive's processor adds.
+    /// Overheads of the drive's processor.
     #[serde(default)]
     pub overheads: Overheads,
     /// The drive's own queue.
     pub queue: HddQueue,
-    /// How fast it may be used, if not as fast as it can. What is too fast waits before it, in order of arrival; a flush does not.
+    /// Rate limits. Requests that exceed them wait before the device, in order of arrival; a flush does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<LimitsSpecification>,
     /// Bands of cylinders with the same number of sectors per track, outermost (LBA 0) first.
@@ -58,7 +58,7 @@ pub struct Geometry {
     /// Physical cylinders.
     #[schemars(range(min = 1, max = MAX_CYLINDERS))]
     pub cylinders: u32,
-    /// 512-byte sectors the host sees; all that the zones hold if absent.
+    /// Capacity in 512-byte sectors; all of the zones if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub capacity_sectors: Option<u64>,
@@ -155,7 +155,7 @@ pub struct ZoneSpecification {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if, extend("x-unit" = "sectors or tracks"))]
     pub slips: Vec<u32>,
-    /// Bad places and those that stand in for them.
+    /// Bad places and their replacements.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(!skip_serializing_if, extend("x-unit" = "sectors or tracks"))]
     pub remaps: Vec<(u32, u32)>,
@@ -176,11 +176,11 @@ pub struct MechanicsSpecification {
     #[serde(default)]
     #[schemars(range(min = -LONGEST_MS, max = LONGEST_MS))]
     pub write_settle_ms: f64,
-    /// Finding the track again for an access that does not go on where the last one ended, though the arm is on the cylinder.
+    /// Reacquiring the track for an access that does not continue the last one, although the arm is on the cylinder.
     #[serde(default)]
     #[schemars(range(min = 0.0, max = LONGEST_MS))]
     pub reacquire_ms: f64,
-    /// A write that does not follow on waits at least this long before it touches the media.
+    /// Minimum delay before a non-sequential write touches the media.
     #[serde(default, skip_serializing_if = "is_zero_f64")]
     #[schemars(!skip_serializing_if, range(min = 0.0, max = LONGEST_MS))]
     pub minimum_write_seek_ms: f64,
@@ -319,7 +319,7 @@ pub struct CacheSpecification {
     /// Size of each.
     #[schemars(range(min = 1, max = MOST_SEGMENT_SECTORS))]
     pub segment_sectors: u32,
-    /// Most segments that may hold data not yet on the media.
+    /// Maximum number of segments with data not yet on the media.
     #[schemars(range(min = 1, max = 4096))]
     pub write_segments: u32,
     /// One segment is for writes and nothing else.
@@ -332,14 +332,14 @@ pub struct CacheSpecification {
     /// Reads hit data that a write left.
     #[serde(default)]
     pub read_hits_on_written_data: bool,
-    /// How far the drive reads on.
+    /// The extent of read-ahead.
     #[serde(default)]
     pub read_ahead: ReadAhead,
-    /// Which reads make it read on.
+    /// The reads that trigger read-ahead.
     #[serde(default, skip_serializing_if = "is_every_read")]
     #[schemars(!skip_serializing_if)]
     pub read_ahead_trigger: ReadAheadTrigger,
-    /// Sectors it reads on before it turns to another request.
+    /// Minimum read-ahead in sectors before it serves another request.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(!skip_serializing_if, range(min = 0, max = MOST_SEGMENT_SECTORS))]
     pub read_ahead_min_sectors: u32,
@@ -348,17 +348,17 @@ pub struct CacheSpecification {
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schemars(!skip_serializing_if, range(min = 0, max = MOST_SEGMENT_SECTORS))]
     pub read_ahead_max_sectors: u32,
-    /// Data already sent to the host make room for read-ahead, which then runs to its maximum.
+    /// Whether data already sent to the host make room for read-ahead, which then runs to its maximum.
     #[serde(default)]
     pub read_ahead_over_requested: bool,
-    /// A full hit starts reading on again.
+    /// Whether a full hit restarts read-ahead.
     #[serde(default)]
     pub read_ahead_after_hit: bool,
-    /// A read of what is about to be read ahead waits for it.
+    /// Whether a read waits for sectors that are about to be read ahead.
     #[serde(default, skip_serializing_if = "is_false")]
     #[schemars(!skip_serializing_if)]
     pub joins_read_ahead: bool,
-    /// Sectors that pass before the wanted ones are kept.
+    /// Whether sectors that pass before the requested ones are kept.
     #[serde(default)]
     pub reads_sectors_on_the_way: bool,
     /// Reads take sectors in the order they pass.
@@ -475,9 +475,9 @@ pub enum QueuePolicy {
     /// As they came.
     #[default]
     Fifo,
-    /// The fewest cylinders away.
+    /// Shortest seek first.
     Sstf,
-    /// The soonest under the head: seek and rotation.
+    /// Shortest positioning time first: seek and rotation.
     Sptf,
 }
 
@@ -512,7 +512,7 @@ pub struct HddQueue {
     /// Requests it holds at once.
     #[schemars(range(min = 1, max = 1024))]
     pub depth: u32,
-    /// In which order they are served.
+    /// The order of service.
     #[serde(default)]
     pub policy: QueuePolicy,
     /// With `sptf`, what a request gains on the others for each second that it has waited: so much less counts of the time

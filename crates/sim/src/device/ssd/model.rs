@@ -38,7 +38,7 @@ impl Deref for SsdModel {
 pub struct Parameters {
     /// 512-byte sectors the host sees.
     pub capacity_sectors: u64,
-    /// What lies on the flash at the beginning.
+    /// Initial content of the flash.
     pub initial_state: InitialState,
     /// Channels.
     pub channels: u32,

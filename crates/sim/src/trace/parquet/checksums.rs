@@ -129,7 +129,7 @@ impl Checksums {
         update(&mut sum, file, from, before)?;
         update(&mut sum, file, footer, length)?;
         if sum.finalize() != expected {
-            return Err(damaged(format!("bytes {from} to {length} are not what was written (CRC-32)")));
+            return Err(damaged(format!("bytes {from} to {length} are damaged (CRC-32 mismatch)")));
         }
         Ok(Checksums { parts })
     }
@@ -143,7 +143,7 @@ impl Checksums {
         if sum.finalize() == part.sum {
             return Ok(());
         }
-        Err(damaged(format!("row group {group}, bytes {from} to {}, is not what was written (CRC-32)", part.end)))
+        Err(damaged(format!("row group {group}, bytes {from} to {}, is damaged (CRC-32 mismatch)", part.end)))
     }
 }
 
