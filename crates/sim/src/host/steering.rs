@@ -1,4 +1,4 @@
-//! Changing the settings of a queue and of a host in the middle of a run.
+//! Changes the settings of a queue and of a host during a run.
 
 use block::{Limits, Nanos, Scheduler, SettingError, Tunable};
 
@@ -7,8 +7,8 @@ use super::{Host, Queue, TUNABLES};
 use crate::run::{ServerEvent, Steerable};
 
 impl Steerable for Queue {
-    fn note(&mut self) {
-        Queue::note(self);
+    fn record_events(&mut self) {
+        Queue::record_events(self);
     }
 
     fn take_events(&mut self, into: &mut Vec<ServerEvent>) {
@@ -55,8 +55,8 @@ impl Steerable for Queue {
 }
 
 impl Steerable for Host {
-    fn note(&mut self) {
-        self.queue_mut().note();
+    fn record_events(&mut self) {
+        self.queue_mut().record_events();
     }
 
     fn take_events(&mut self, into: &mut Vec<ServerEvent>) {

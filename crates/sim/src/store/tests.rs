@@ -20,13 +20,13 @@ fn queue() -> Queue {
     queue
 }
 
-/// What is on the arrays, as far as the notes of their queues tell.
+/// The content of the arrays, according to the events of their queues.
 #[derive(Default)]
 struct Contents {
     data: BTreeMap<(usize, u64), u64>,
     /// What each sector of a volume should hold: the last write that was done.
     truth: BTreeMap<(usize, u64), u64>,
-    /// What the copier has read.
+    /// The chunk that the copier has read.
     chunk: Vec<u64>,
 }
 
@@ -112,7 +112,7 @@ fn a_swap_without_requests_copies_each_sector_once_and_says_when_it_is_done() {
 }
 
 #[test]
-fn who_writes_to_a_chunk_without_end_does_not_keep_it_from_being_copied() {
+fn endless_writes_to_a_chunk_do_not_prevent_its_copy() {
     let writes: Vec<_> = (0..500).map(|number| (number * 10_000, 0, 8, 8, Op::Write)).collect();
     let (finished, copied) = swap(&writes, PACE);
     assert!(copied > 2 * SECTORS * 512, "its chunk is copied again");
@@ -124,7 +124,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn every_write_is_there_after_the_move_and_every_read_finds_what_was_written(
+    fn every_write_survives_the_move_and_every_read_finds_the_written_data(
         mut requests in proptest::collection::vec(
             (0u64..400_000, 0usize..2, 0u64..SECTORS - 40, 1u32..40, prop_oneof![Just(Op::Read), Just(Op::Write)]), 0..250),
     ) {

@@ -96,7 +96,7 @@ impl Job {
         }
     }
 
-    /// The section whose jobs must be done before it starts, besides those of earlier phases.
+    /// The section, in addition to earlier phases, whose jobs must be done before it starts.
     pub(super) fn waits_for(&self) -> Option<u32> {
         self.waits_for
     }

@@ -6,7 +6,7 @@ use block::{Nanos, Priority, Request};
 use crate::disk;
 use crate::loops::{Habit, ask};
 
-/// The mean time from one answer to the next of somebody who has the disk alone, and what the shadow says of the same requests.
+/// The mean time between completions of a tenant alone on the disk, and that of the shadow for the same requests.
 fn both(profile: &str, habit: &Habit, seed: u64, end: Nanos) -> (f64, f64) {
     let disk = disk(profile);
     let mut queue = disk.queue();

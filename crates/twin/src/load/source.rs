@@ -20,7 +20,7 @@ pub enum Asked {
 impl Attributed for Asked {
     fn issuer(&self) -> Option<(StreamId, Option<u64>)> {
         match self {
-            Asked::Transfer(issue) => issue.asker(),
+            Asked::Transfer(issue) => issue.issuer(),
             Asked::Flush(stream, _) => Some((*stream, None)),
         }
     }

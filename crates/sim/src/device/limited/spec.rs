@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Limits;
 
-/// How fast a device may be used, whatever it could do: as a cloud's block volume, or one of a storage array, has it. What exceeds
-/// the limits waits before the device, in order of arrival; a flush does not.
+/// Rate limits of a device, as of a cloud's block volume or a volume of a storage array. Requests that exceed them wait before the
+/// device, in order of arrival; a flush does not.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsSpecification {
@@ -38,7 +38,7 @@ impl LimitsSpecification {
     /// Checks what depends on several keys, of values that are within their ranges.
     ///
     /// # Errors
-    /// What is wrong, by key and value, and what would be right.
+    /// Invalid values; the message names key, value and remedy.
     pub fn check(&self) -> Result<Limits, String> {
         let rate = "operations_per_second";
         let operations = (rate, self.operations_per_second);

@@ -14,11 +14,11 @@ const STRIPE_UNIT_KIB: f64 = 4.0;
 /// The largest stripe unit: more than any disk holds.
 const MAX_STRIPE_UNIT_KIB: f64 = (1u64 << 49) as f64;
 
-/// A failure later than this, 100 years, is a slip of the pen.
+/// Latest failure time: 100 years.
 const MAX_FAIL_AT_S: f64 = 3.2e9;
 
-/// The schema of an array's profile. Disks are named as everywhere: built-in ones by their names, others by their files, which are
-/// looked for beside the file that names them.
+/// The schema of an array's profile. Disks are named as everywhere: built-in ones by their names, others by their files, relative
+/// to the folder of the file that names them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpecification {
@@ -33,7 +33,8 @@ pub struct ArraySpecification {
     pub level: u32,
     /// The disks, if they differ.
     pub members: Option<Vec<String>>,
-    /// The disk, if they are all the same, and how many of it there are. The words `member` and `count` of a list are accepted, too.
+    /// The disk, if they are all the same, and how many of it there are. The words `member` and `count` of a list are accepted,
+    /// too.
     #[serde(alias = "member")]
     pub disk: Option<String>,
     /// How many of `disk`.
@@ -61,7 +62,7 @@ pub struct ArraySpecification {
     pub limits: Option<LimitsSpecification>,
 }
 
-/// What a specification says, checked as far as possible before its disks are known.
+/// A specification, checked as far as possible without its disks.
 #[derive(Clone, Copy, Debug)]
 pub struct ArraySettings {
     /// The level.
@@ -70,7 +71,7 @@ pub struct ArraySettings {
     pub members: usize,
     /// Sectors of a stripe unit.
     pub unit: u64,
-    /// What happens to it.
+    /// Failure of a member.
     pub failure: Option<MemberFailure>,
     /// How fast it is rebuilt.
     pub rate: RebuildRate,
@@ -84,7 +85,7 @@ impl ArraySpecification {
     /// commas: so an array's disk is an array.
     ///
     /// # Errors
-    /// What is wrong, by key and value, and what would be right.
+    /// Invalid values; the message names key, value and remedy.
     pub fn parse_line(line: &str) -> Result<ArraySpecification, String> {
         let (head, settings) = line.split_once(':').unwrap_or((line, ""));
         let number = head.strip_prefix("raid").and_then(|number| number.parse::<u32>().ok());
@@ -146,7 +147,7 @@ impl ArraySpecification {
     /// Checks all that can be checked without knowing the disks, of values that are within the ranges of their keys.
     ///
     /// # Errors
-    /// What is wrong, by key and value, and what would be right.
+    /// Invalid values; the message names key, value and remedy.
     pub fn check(&self) -> Result<ArraySettings, String> {
         let level = level(self.level).ok_or_else(|| format!("level: {} is none of {}", self.level, numbers()))?;
         let members = self.member_names()?.len();

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::device::limited::spec::LimitsSpecification;
 
-/// More cannot be simulated: 2 TiB.
-const MOST_SECTORS: u64 = 1 << 32;
+/// Maximum capacity: 2 TiB.
+const MAX_DEVICE_SECTORS: u64 = 1 << 32;
 
-/// Longer than anything flash does: a second.
-const LONGEST_US: f64 = 1e6;
+/// Maximum duration of a flash operation: a second.
+const MAX_US: f64 = 1e6;
 
 /// A flash device, as its profile describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ pub struct SsdSpecification {
     /// One line for people: maker, model, class.
     pub description: String,
     /// Capacity in 512-byte sectors; the rest of the flash is spare.
-    #[schemars(range(min = 1, max = MOST_SECTORS))]
+    #[schemars(range(min = 1, max = MAX_DEVICE_SECTORS))]
     pub capacity_sectors: u64,
     /// Initial content of the flash.
     pub initial_state: InitialState,
@@ -54,8 +54,8 @@ pub enum InitialState {
     Fresh,
     /// Every logical page, written once in order.
     Sequential,
-    /// Every logical page, overwritten at random for so long that garbage collection is in its steady state. The first such device
-    /// of a profile takes some seconds to build, the others share its work.
+    /// Every logical page, overwritten at random until garbage collection is in its steady state. The first such device of a
+    /// profile takes some seconds to build, the others share its work.
     Random,
 }
 
@@ -85,20 +85,20 @@ pub struct Flash {
     #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
     pub page_bytes: u32,
     /// From the cells to the plane's register, in microseconds.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub read_us: f64,
     /// From the register to the cells.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub program_us: f64,
     /// Erasing a block.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub erase_us: f64,
     /// Speed of a channel in 10^6 bytes a second.
     #[schemars(range(min = 0.1, max = 1e6))]
     pub channel_mb_s: f64,
 }
 
-/// The way to the host.
+/// The link to the host.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Interface {
@@ -108,16 +108,16 @@ pub struct Interface {
     /// Whether it is full duplex, as PCIe is (each direction has that speed); SATA and SAS are half duplex.
     pub full_duplex: bool,
     /// Controller overhead of every request, in microseconds. It delays the request only, not others.
-    #[schemars(range(min = 0.0, max = LONGEST_US))]
+    #[schemars(range(min = 0.0, max = MAX_US))]
     pub overhead_us: f64,
 }
 
-/// Where the map is.
+/// The map.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MapSpecification {
-    /// Bytes that the map places together, at most a page; units smaller than that share a page, and are packed into it as they
-    /// come from the write buffer, which must be there then, as must the whole map in memory. Absent: a page.
+    /// Unit of the map in bytes, at most a page. Smaller units share a page and are packed into it as they leave the write buffer;
+    /// this requires a write buffer and the whole map in memory. Absent: a page.
     #[serde(default)]
     #[schemars(range(min = 512, max = 32768), extend("x-power-of-two" = true))]
     pub unit_bytes: Option<u32>,
@@ -137,7 +137,7 @@ impl Default for MapSpecification {
     }
 }
 
-/// When and what garbage collection collects.
+/// Garbage collection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct GarbageCollection {
