@@ -22,7 +22,7 @@ use sim::validate::{ResponseComparison, ResponseSummary, Validation};
 pub enum Command {
     /// List the built-in disks
     List,
-    /// Print all keys of profiles as a Markdown page (docs/disks.md)
+    /// Print all keys of profiles as a Markdown page (docs/reference/disks.md)
     Manual,
     /// Print a profile, with the units and ranges of its values as comments
     Show {

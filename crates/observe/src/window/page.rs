@@ -1,4 +1,4 @@
-//! Generates the page of features (docs/features.md).
+//! Generates the page of features (docs/reference/features.md).
 
 use std::fmt::Write;
 
@@ -41,8 +41,11 @@ mod tests {
 
     #[test]
     fn the_page_of_features_is_current() {
-        let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/features.md")).unwrap();
-        assert!(kept == features_page(), "docs/features.md is out of date: run `seekwise learn features >docs/features.md`");
+        let kept = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/features.md")).unwrap();
+        assert!(
+            kept == features_page(),
+            "docs/reference/features.md is out of date: run `seekwise learn features >docs/reference/features.md`"
+        );
     }
 
     #[test]
