@@ -1,6 +1,6 @@
 //! Gene pools as rows of the knowledge base, among the models.
 
-use control::search::GenePool;
+use control::experience::GenePool;
 use observe::description::names;
 
 use crate::rows::ModelRow;

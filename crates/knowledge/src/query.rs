@@ -277,7 +277,7 @@ fn request(row: &Row, _known: &mut Known) -> rusqlite::Result<RequestRow> {
     let letter: String = row.get(OWN + 1)?;
     Ok(RequestRow {
         number: row.get(OWN)?,
-        op: super::record::op(&letter).ok_or_else(|| odd(OWN + 1, Type::Text, format!("'{letter}' is no operation")))?,
+        op: super::rows::op(&letter).ok_or_else(|| odd(OWN + 1, Type::Text, format!("'{letter}' is no operation")))?,
         lba: row.get(OWN + 2)?,
         sectors: row.get(OWN + 3)?,
         sync: row.get(OWN + 4)?,

@@ -161,6 +161,20 @@ pub struct RequestRow {
     pub done: Nanos,
 }
 
+/// The letter by which an operation is stored, as blkparse prints it.
+pub(crate) fn letter(op: Op) -> &'static str {
+    match op {
+        Op::Read => "R",
+        Op::Write => "W",
+        Op::Discard => "D",
+    }
+}
+
+/// The operation that [`letter`] stores as this text; `None` if there is none.
+pub(crate) fn op(letter: &str) -> Option<Op> {
+    [Op::Read, Op::Write, Op::Discard].into_iter().find(|op| self::letter(*op) == letter)
+}
+
 /// A stored model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelRow {

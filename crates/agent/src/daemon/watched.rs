@@ -10,7 +10,7 @@ use std::sync::Arc;
 use block::Nanos;
 use control::controller::{Brief, Chosen, Evidence, Promise};
 use control::experience::Experience;
-use control::search::GenePool;
+use control::experience::GenePool;
 use control::{ControlLoop, Decided, Setting};
 use observe::Event;
 use observe::merit::Scored;

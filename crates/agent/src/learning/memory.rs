@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use block::Nanos;
 use control::experience::Experience;
-use control::search::GenePool;
+use control::experience::GenePool;
 use control::target::Identity;
 use control::{Decided, Window};
 use knowledge::ModelRow;

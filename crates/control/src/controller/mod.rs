@@ -14,8 +14,7 @@ pub use fixed::Fixed;
 pub use rotate::Rotate;
 
 use crate::candidates;
-use crate::experience::Experience;
-use crate::search::GenePool;
+use crate::experience::{Experience, GenePool};
 use crate::setting;
 use crate::setting::Setting;
 use crate::target::Target;

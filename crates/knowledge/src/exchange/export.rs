@@ -8,7 +8,7 @@ use serde_json::{Number, Value};
 
 use super::{ExchangeError, Table};
 use crate::query::Filter;
-use crate::record::letter;
+use crate::rows::letter;
 use crate::rows::{DecisionRow, ModelRow, RequestRow, Run, Stored, WindowRow};
 use crate::{Knowledge, KnowledgeError};
 

@@ -12,7 +12,7 @@ use block::Nanos;
 use csv::{ErrorKind, Position, StringRecord};
 
 use super::{ExchangeError, Table};
-use crate::record::op;
+use crate::rows::op;
 use crate::rows::{DecisionRow, ModelRow, RequestRow, Row, Run, RunId, WindowRow};
 use crate::{Batch, Knowledge, KnowledgeError, Problem};
 use observe::window::{Calls, WindowOutcome};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use block::Nanos;
 use control::controller::Brief;
-use control::experience::{Case, Experience};
-use control::search::{Asks, GenePool, Genetic, Rehearsal, Rules, Search, Start, Tuner};
+use control::experience::{Case, Experience, GenePool};
+use control::search::{Asks, Genetic, Rehearsal, Rules, Search, Start, Tuner};
 use control::{ControlLoop, Setting, Target};
 use knowledge::ModelRow;
 use observe::Event;

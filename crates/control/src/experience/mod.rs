@@ -3,13 +3,16 @@
 //! The classes of the two-layer scheme are learned from them; `seekwise` recalls those of its device. A case is a phase
 //! of a workload on a device. Its features are those seen under one of the settings, because they depend on the setting in force.
 
+mod gene_pool;
+
 use block::Nanos;
 use serde::{Deserialize, Serialize};
 
-use crate::search::GenePool;
 use observe::merit;
 use observe::preference::Preference;
 use observe::served::Served;
+
+pub use gene_pool::{GenePool, Member};
 
 /// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
