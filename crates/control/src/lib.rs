@@ -9,6 +9,7 @@
 //! This crate knows no simulator, kernel, clock, thread or file. The host of a controller passes in events with their times and applies
 //! the decisions, so the same controllers run on a simulated disk and on a real one.
 
+pub mod ab_test;
 pub mod candidates;
 pub mod control_loop;
 pub mod controller;

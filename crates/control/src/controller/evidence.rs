@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use crate::ab_test::weighted_by_precision;
 use crate::setting::Setting;
 use observe::merit::TOLERANCE;
 
@@ -55,15 +56,8 @@ impl Promise {
     /// The gain that is to be expected after this much was measured, with this standard error: the mean of both, each with the weight
     /// of its precision.
     pub fn with(&self, measured: f64, error: f64) -> f64 {
-        by_precision((self.gain, self.error), (measured, error))
+        weighted_by_precision((self.gain, self.error), (measured, error))
     }
-}
-
-/// The mean of two values, each with the weight of its precision: the second of each pair is its standard error.
-pub(crate) fn by_precision(one: (f64, f64), other: (f64, f64)) -> f64 {
-    let precision = |error: f64| error.max(f64::MIN_POSITIVE).powi(-2).min(f64::MAX);
-    let (of_one, of_other) = (precision(one.1), precision(other.1));
-    (one.0 * of_one + other.0 * of_other) / (of_one + of_other)
 }
 
 #[cfg(test)]

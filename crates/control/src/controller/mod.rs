@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use block::{Nanos, SettingError, Tunable};
 
-pub(crate) use evidence::by_precision;
 pub use evidence::{Evidence, Promise};
 pub use fixed::Fixed;
 pub use rotate::Rotate;

@@ -13,7 +13,6 @@
 //! device, where a genome costs a window, and in the twin, where it costs its simulated requests.
 
 mod bayes;
-mod duel;
 mod fingerprint;
 mod genetic;
 pub mod ioperf;
