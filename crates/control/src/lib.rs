@@ -19,8 +19,8 @@ pub mod setting;
 pub mod target;
 pub mod window;
 
-pub use control_loop::{ControlLoop, Decided};
+pub use control_loop::{ControlLoop, DecisionRecord};
 pub use controller::{Controller, Decision};
 pub use setting::Setting;
 pub use target::{Target, TargetError};
-pub use window::{Extent, Window};
+pub use window::{Window, WindowLength};

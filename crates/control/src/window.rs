@@ -12,7 +12,7 @@ use crate::setting::Setting;
 
 /// Length of a window, which ends when either bound is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
+pub struct WindowLength {
     /// Maximum time.
     pub time: Option<Nanos>,
     /// Maximum number of requests queued.

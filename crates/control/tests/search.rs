@@ -8,8 +8,8 @@ use control::search::{Bayes, Genetic, Genome, Ioperf, MOST_MUTATION, Random, Sea
 use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 use observe::Preference;
-use observe::served::Rated;
-use observe::served::Served;
+use observe::performance::Performance;
+use observe::performance::TrialScore;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -77,9 +77,10 @@ fn searches(space: &Space, seed: u64) -> Vec<Box<dyn Search>> {
     ]
 }
 
-fn served(throughput: f64) -> Rated {
-    let served = Served { throughput: throughput as f32, response_s: (1.0 / throughput) as f32, fairness: 1.0, starves: false };
-    Rated { served, by_bound: 0.0 }
+fn served(throughput: f64) -> TrialScore {
+    let served =
+        Performance { throughput: throughput as f32, response_s: (1.0 / throughput) as f32, fairness: 1.0, starves: false };
+    TrialScore { served, wait_ratio: 0.0 }
 }
 
 /// Best far from the defaults: read-ahead near 1,024 KiB, under cfq.
@@ -95,7 +96,7 @@ fn trials(search: &mut dyn Search, space: &Space, trials: usize) -> Vec<Setting>
     let mut all = Vec::new();
     while all.len() < trials {
         let asked: Vec<Setting> = search.ask().iter().map(|genome| space.setting(genome)).collect();
-        let rated: Vec<Option<Rated>> = asked.iter().map(|setting| Some(served(throughput(setting)))).collect();
+        let rated: Vec<Option<TrialScore>> = asked.iter().map(|setting| Some(served(throughput(setting)))).collect();
         search.tell(&rated);
         all.extend(asked);
     }
@@ -190,8 +191,8 @@ fn the_better_half_of_a_generation_stays_and_what_was_found_always_does() {
     let mut genetic = Genetic::new(start(&space, 1), 8);
     let before = genetic.ask();
     // The later the better, so that what was found is the worst of all; a stream starves under the last.
-    let mut rated: Vec<Option<Rated>> = (0..8).map(|number| Some(served(1e6 * f64::from(number + 1)))).collect();
-    rated[7] = rated[7].map(|rated| Rated { by_bound: 1.5, ..rated });
+    let mut rated: Vec<Option<TrialScore>> = (0..8).map(|number| Some(served(1e6 * f64::from(number + 1)))).collect();
+    rated[7] = rated[7].map(|rated| TrialScore { wait_ratio: 1.5, ..rated });
     genetic.tell(&rated);
     let after = genetic.ask();
     assert_eq!(before[0], after[0]);

@@ -109,15 +109,15 @@ impl Pilot for Steered {
     }
 
     fn next_step(&self) -> Option<Nanos> {
-        self.steering.next_look()
+        self.steering.next_deadline()
     }
 
     fn step(&mut self, now: Nanos, plant: &mut dyn Steerable) -> bool {
         let Steered { steering, in_force, stopwatch, .. } = self;
-        let before = steering.decided().len();
-        Stopwatch::whole(stopwatch, || steering.look(now, &mut Simulated { plant, in_force }));
+        let before = steering.decisions().len();
+        Stopwatch::whole(stopwatch, || steering.advance(now, &mut Simulated { plant, in_force }));
         // A refusal may have undone something.
-        steering.decided()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
+        steering.decisions()[before..].iter().any(|decided| decided.is_change() || decided.refused.is_some())
     }
 }
 

@@ -38,7 +38,7 @@ impl Knowledge {
     /// # Errors
     /// Those of [`open`](Knowledge::open).
     pub fn open_if_there(path: &Path) -> Result<Option<Knowledge>, KnowledgeError> {
-        open::look(path, Access::Create).map_err(|problem| problem.of(path))?;
+        open::check_type(path, Access::Create).map_err(|problem| problem.of(path))?;
         if path.exists() { Knowledge::open(path).map(Some) } else { Ok(None) }
     }
 
@@ -64,9 +64,9 @@ impl Knowledge {
     /// # Errors
     /// The file is damaged; the message says where.
     pub fn check(&self) -> Result<(), KnowledgeError> {
-        let found: String = self.read(|connection| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)))?;
-        if found != "ok" {
-            return Err(Problem::Damaged(found).of(&self.path));
+        let result: String = self.read(|connection| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)))?;
+        if result != "ok" {
+            return Err(Problem::Damaged(result).of(&self.path));
         }
         let dangling: Option<String> = self.read(|connection| {
             use rusqlite::OptionalExtension;

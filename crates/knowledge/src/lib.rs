@@ -7,8 +7,8 @@
 //! Writer ──▶ Batch ──▶ window ◀┄┄┄┄ decision                request        model
 //!                      setting, features, outcome            (by the request)  name, kind, JSON, features
 //! ```
-//! Committed data survives a crash of the program. A program that steers a disk writes through [`Writer`], which never fails: if
-//! the knowledge base cannot be written, steering continues without it.
+//! Committed data survives a crash of the program. A controller's host writes through [`Writer`], which never fails: if
+//! the knowledge base cannot be written, control continues without it.
 
 mod base;
 mod error;

@@ -74,7 +74,7 @@ impl Batch<'_> {
         self.model_row(model).map_err(|problem| problem.of(self.path))
     }
 
-    /// Records a row; false if it is there. What run a model comes from is not kept.
+    /// Records a row; false if it exists. The run of a model is not stored.
     ///
     /// # Errors
     /// Those of [`window`](Batch::window), [`decision`](Batch::decision), [`request`](Batch::request) and [`model`](Batch::model).
@@ -258,7 +258,7 @@ impl Batch<'_> {
     }
 }
 
-/// Whether a row was changed.
+/// Executes a statement; whether it changed a row.
 fn insert(connection: &Connection, sql: &str, values: &[&dyn ToSql]) -> Result<bool, Problem> {
     Ok(connection.prepare_cached(sql)?.execute(values)? > 0)
 }

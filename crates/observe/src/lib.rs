@@ -9,11 +9,11 @@
 pub mod counters;
 pub mod description;
 pub mod event;
+pub mod load_tracker;
 pub mod merit;
+pub mod performance;
 pub mod preference;
-pub mod served;
 pub mod similarity;
-pub mod watched;
 pub mod window;
 
 pub use event::Event;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::control::controller::Chosen;
+use ::control::controller::ControllerChoice;
 use agent::configuration::{Configuration, Learning, Mode, searching};
 use agent::control::{self, Answer, Ask};
 use agent::daemon::history::{Entry, History, Kind};
@@ -36,7 +36,7 @@ pub struct Args {
     seconds: Option<u32>,
     /// Which controller searches: genetic, ioperf, random or bayes, with its tunables behind a colon [default: the configuration's]
     #[arg(long, value_name = "CONTROLLER", value_parser = searching)]
-    controller: Option<Chosen>,
+    controller: Option<ControllerChoice>,
     /// The journal of the applier that is started where none runs
     #[arg(long, value_name = "DIR", default_value = "/var/lib/seekwise")]
     journal: PathBuf,

@@ -1,7 +1,7 @@
 //! Means with their standard errors.
 
+use observe::performance::Performance;
 use observe::preference::Preference;
-use observe::served::Served;
 
 use super::{CRITICAL_VALUE, DRIFT};
 use crate::Window;
@@ -23,7 +23,7 @@ impl Estimate {
     /// completed. A mean of the windows' scores would be the lower the shorter they are.
     pub fn of_windows<'a>(windows: impl Iterator<Item = &'a Window> + Clone, preference: &Preference) -> Option<Estimate> {
         let scores: Vec<f64> = windows.clone().map(|window| window.outcome.score(preference)).collect();
-        let whole = Served::of(windows.map(|window| &window.outcome))?;
+        let whole = Performance::of(windows.map(|window| &window.outcome))?;
         Some(Estimate { mean: whole.score(preference), ..Estimate::of_values(&scores)? })
     }
 

@@ -12,12 +12,12 @@ pub struct Evidence {
     /// Facts with their names: the load, the device, how well both reproduce what was measured.
     pub seen: Vec<(String, String)>,
     /// The candidates, the most promising first.
-    pub candidates: Vec<Promise>,
+    pub candidates: Vec<Prediction>,
 }
 
 /// What a candidate promises.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Promise {
+pub struct Prediction {
     /// The candidate.
     pub setting: Setting,
     /// Bytes a second.
@@ -32,7 +32,7 @@ pub struct Promise {
     pub error: f64,
 }
 
-impl Promise {
+impl Prediction {
     /// Whether it lets a stream wait longer than [merit](observe::merit) allows.
     pub fn starves(&self) -> bool {
         self.p99_by_bound > 1.0
@@ -49,7 +49,7 @@ impl Promise {
     }
 
     /// What surely gains the most first, and those that starve a stream behind all others.
-    pub fn surest_first(&self, other: &Promise) -> Ordering {
+    pub fn surest_first(&self, other: &Prediction) -> Ordering {
         self.starves().cmp(&other.starves()).then(other.sure_gain().total_cmp(&self.sure_gain()))
     }
 
@@ -68,7 +68,7 @@ mod tests {
     fn what_was_measured_counts_the_more_the_surer_it_is() {
         let Some(spec) = block::find("deadline") else { panic!("there is deadline") };
         let setting = Setting::of(spec);
-        let promise = Promise { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain: 0.3, error: 0.1 };
+        let promise = Prediction { setting, throughput: 1.0, response_s: 1.0, p99_by_bound: 0.0, gain: 0.3, error: 0.1 };
         assert!((promise.with(-0.1, 0.1) - 0.1).abs() < 1e-12);
         assert!(promise.with(-0.1, 0.05) < 0.0);
         assert!((promise.with(-0.1, 0.0) + 0.1).abs() < 1e-9);

@@ -5,7 +5,7 @@ use block::{Nanos, Tunable, Unit, tunables};
 use super::{Controller, ControllerSpec, Decision};
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 
 /// Keeps what it finds.
 pub static SPEC: ControllerSpec = ControllerSpec {
@@ -51,8 +51,8 @@ impl Controller for Fixed {
         }
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(self.window), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(self.window), requests: None }
     }
 
     fn decide(&mut self, _window: &Window, _plant: &dyn Target) -> Decision {

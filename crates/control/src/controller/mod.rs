@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::{Nanos, SettingError, Tunable};
 
-pub use evidence::{Evidence, Promise};
+pub use evidence::{Evidence, Prediction};
 pub use fixed::Fixed;
 pub use rotate::Rotate;
 
@@ -17,7 +17,7 @@ use crate::experience::{Experience, GenePool};
 use crate::setting;
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 use device_model::sched;
 use observe::counters::Sample;
 use observe::event::Event;
@@ -32,7 +32,7 @@ pub trait Controller: Send {
     fn begin(&mut self, now: Nanos, plant: &dyn Target) -> Decision;
 
     /// Length of the window that begins now.
-    fn extent(&self) -> Extent;
+    fn window_length(&self) -> WindowLength;
 
     /// Called for each event before it is added to the window. True ends the window here because the workload changed.
     fn event(&mut self, event: &Event) -> bool {
@@ -60,12 +60,12 @@ pub trait Controller: Send {
     }
 
     /// Whether it still searches for what serves the load. One that is done only watches over what it has found.
-    fn searches(&self) -> bool {
+    fn is_searching(&self) -> bool {
         false
     }
 
     /// What it would leave in force if it had to end now, if it is not what is in force: what is only on trial is nobody's choice.
-    fn leaves(&self) -> Option<&Setting> {
+    fn final_setting(&self) -> Option<&Setting> {
         None
     }
 
@@ -105,7 +105,7 @@ pub struct ControllerSpec {
     /// Its parameters.
     pub tunables: &'static [Tunable],
     /// Builds one; the values are in the order of `tunables` and within their ranges.
-    pub build: fn(&Brief, &[i64]) -> Box<dyn Controller>,
+    pub build: fn(&ControllerInput, &[i64]) -> Box<dyn Controller>,
 }
 
 /// The controllers of this crate. Those that need the simulator or a learner are listed where these are known.
@@ -113,7 +113,7 @@ pub static ALL: &[&ControllerSpec] = &[&fixed::SPEC, &rotate::SPEC];
 
 /// Input of every controller.
 #[derive(Clone, Debug)]
-pub struct Brief {
+pub struct ControllerInput {
     /// What the user wants.
     pub preference: Preference,
     /// The settings to choose among, at least one; see [`candidates`](crate::candidates) for named sets.
@@ -124,10 +124,10 @@ pub struct Brief {
     pub experience: Arc<Experience>,
 }
 
-impl Default for Brief {
+impl Default for ControllerInput {
     /// Every scheduler with its defaults, the host left alone.
-    fn default() -> Brief {
-        Brief {
+    fn default() -> ControllerInput {
+        ControllerInput {
             preference: Preference::default(),
             candidates: (candidates::SETS[0].settings)(),
             seed: 1,
@@ -138,7 +138,7 @@ impl Default for Brief {
 
 /// A controller and the values of its tunables.
 #[derive(Clone, Debug)]
-pub struct Chosen {
+pub struct ControllerChoice {
     /// The controller.
     pub spec: &'static ControllerSpec,
     /// In the order of its tunables.
@@ -147,7 +147,7 @@ pub struct Chosen {
 
 /// Why a text could not be parsed as a controller with its tunables.
 #[derive(Debug, thiserror::Error)]
-pub enum ChosenError {
+pub enum ControllerChoiceError {
     /// Unknown controller.
     #[error("there is no controller '{name}'; known are {}{}", known.join(", "), block::did_you_mean(name, known.iter().copied()))]
     Unknown {
@@ -161,30 +161,33 @@ pub enum ChosenError {
     Setting(#[from] SettingError),
 }
 
-impl Chosen {
+impl ControllerChoice {
     /// Parses `name` or `name:key=value,...` with one of [`ALL`]. Tunables not named keep their defaults.
     ///
     /// # Errors
     /// An unknown controller or key, a key given twice, a value that the tunable cannot have.
-    pub fn parse(text: &str) -> Result<Chosen, ChosenError> {
-        Chosen::parse_among(ALL.iter().copied(), text)
+    pub fn parse(text: &str) -> Result<ControllerChoice, ControllerChoiceError> {
+        ControllerChoice::parse_among(ALL.iter().copied(), text)
     }
 
     /// The same with one of these.
     ///
     /// # Errors
-    /// As [`parse`](Chosen::parse).
-    pub fn parse_among(specs: impl Iterator<Item = &'static ControllerSpec> + Clone, text: &str) -> Result<Chosen, ChosenError> {
+    /// As [`parse`](ControllerChoice::parse).
+    pub fn parse_among(
+        specs: impl Iterator<Item = &'static ControllerSpec> + Clone,
+        text: &str,
+    ) -> Result<ControllerChoice, ControllerChoiceError> {
         let (name, settings) = text.split_once(':').map_or((text, None), |(name, settings)| (name, Some(settings)));
         let known = || specs.clone().map(|spec| spec.name).collect();
         let found = specs.clone().find(|spec| spec.name == name);
-        let spec = found.ok_or_else(|| ChosenError::Unknown { name: name.to_owned(), known: known() })?;
+        let spec = found.ok_or_else(|| ControllerChoiceError::Unknown { name: name.to_owned(), known: known() })?;
         let values = block::parse_values(spec.name, spec.tunables, settings)?;
-        Ok(Chosen { spec, values })
+        Ok(ControllerChoice { spec, values })
     }
 
     /// Makes one.
-    pub fn build(&self, brief: &Brief) -> Box<dyn Controller> {
+    pub fn build(&self, brief: &ControllerInput) -> Box<dyn Controller> {
         (self.spec.build)(brief, &self.values)
     }
 
@@ -246,17 +249,17 @@ mod tests {
     #[test]
     fn every_controller_is_built_from_its_defaults_and_goes_by_its_name() {
         for spec in ALL {
-            let chosen = Chosen::parse(spec.name).unwrap();
+            let chosen = ControllerChoice::parse(spec.name).unwrap();
             for (value, tunable) in chosen.values.iter().zip(spec.tunables) {
                 tunable.check(spec.name, *value).unwrap();
             }
-            assert_eq!(chosen.build(&Brief::default()).name(), spec.name);
+            assert_eq!(chosen.build(&ControllerInput::default()).name(), spec.name);
         }
     }
 
     #[test]
     fn what_is_no_controller_is_refused_with_what_would_be_right() {
-        let message = |text: &str| Chosen::parse(text).unwrap_err().to_string();
+        let message = |text: &str| ControllerChoice::parse(text).unwrap_err().to_string();
         assert!(message("nonsense").starts_with("there is no controller 'nonsense'; known are fixed, "));
         assert!(message("rotate:window=5").starts_with("rotate has no tunable 'window'; known are window_ms"));
         assert_eq!(message("rotate:window_ms=0"), "rotate: window_ms=0 should be a whole number from 1 to 3600000 ms");

@@ -2,10 +2,10 @@
 
 use block::{Nanos, Tunable, Unit, tunables};
 
-use super::{Brief, Controller, ControllerSpec, Decision};
+use super::{Controller, ControllerInput, ControllerSpec, Decision};
 use crate::setting::Setting;
 use crate::target::Target;
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 
 /// Blind changes.
 pub static SPEC: ControllerSpec = ControllerSpec {
@@ -34,7 +34,7 @@ pub struct Rotate {
 
 impl Rotate {
     /// Keeps each candidate for a window of this length.
-    pub fn new(brief: &Brief, window: Nanos) -> Rotate {
+    pub fn new(brief: &ControllerInput, window: Nanos) -> Rotate {
         Rotate { candidates: brief.candidates.clone(), next: 0, window }
     }
 
@@ -56,8 +56,8 @@ impl Controller for Rotate {
         self.turn()
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(self.window), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(self.window), requests: None }
     }
 
     fn decide(&mut self, _window: &Window, _plant: &dyn Target) -> Decision {

@@ -5,9 +5,9 @@
 use serde::{Deserialize, Serialize};
 
 use crate::setting::Setting;
+use observe::performance::TrialScore;
+use observe::performance::{Performance, stored_features};
 use observe::preference::Preference;
-use observe::served::Rated;
-use observe::served::{Served, noted};
 use observe::similarity::{Columns, Point, load_distance};
 
 /// What is kept of a pool, the best.
@@ -32,13 +32,13 @@ pub struct Member {
     /// As text.
     pub setting: String,
     /// Throughput, response time, fairness.
-    pub served: Served,
+    pub served: Performance,
 }
 
 impl GenePool {
     /// A pool of what was tried under a load with this description.
-    pub fn of(device: &str, row: &[f64], under: &Setting, tried: &[(Setting, Rated)], preference: &Preference) -> GenePool {
-        let mut tried: Vec<&(Setting, Rated)> = tried.iter().filter(|(_, rated)| !rated.starves()).collect();
+    pub fn of(device: &str, row: &[f64], under: &Setting, tried: &[(Setting, TrialScore)], preference: &Preference) -> GenePool {
+        let mut tried: Vec<&(Setting, TrialScore)> = tried.iter().filter(|(_, rated)| !rated.starves()).collect();
         tried.sort_by(|a, b| b.1.score(preference).total_cmp(&a.1.score(preference)));
         let mut members: Vec<Member> = Vec::new();
         for (setting, rated) in tried {
@@ -47,7 +47,7 @@ impl GenePool {
                 members.push(Member { setting, served: rated.served });
             }
         }
-        GenePool { device: device.to_owned(), features: noted(row.iter().copied()), under: under.to_string(), members }
+        GenePool { device: device.to_owned(), features: stored_features(row.iter().copied()), under: under.to_string(), members }
     }
 
     /// The fingerprint as a point.

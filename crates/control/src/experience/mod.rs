@@ -9,8 +9,8 @@ use block::Nanos;
 use serde::{Deserialize, Serialize};
 
 use observe::merit;
+use observe::performance::Performance;
 use observe::preference::Preference;
-use observe::served::Served;
 
 pub use gene_pool::{GenePool, Member};
 
@@ -52,7 +52,7 @@ pub struct Case {
     /// One value per feature name; `None` if missing.
     pub features: Vec<Option<f32>>,
     /// The performance of the phase under each setting; `None` if not measured.
-    pub results: Vec<Option<Served>>,
+    pub results: Vec<Option<Performance>>,
 }
 
 impl Case {
@@ -132,7 +132,7 @@ impl Experience {
         if case.features.iter().flatten().any(|value| !value.is_finite()) {
             return Some("has a feature that is no number".to_owned());
         }
-        (!case.results.iter().flatten().all(Served::is_sound)).then(|| "has a result that is no number".to_owned())
+        (!case.results.iter().flatten().all(Performance::is_sound)).then(|| "has a result that is no number".to_owned())
     }
 
     /// Serializes it as JSON.
@@ -180,7 +180,7 @@ mod tests {
 
     fn experience() -> Experience {
         let mut experience = Experience::new(vec!["a".into(), "b".into()], vec!["noop".into(), "cfq".into(), "sstf".into()]);
-        let served = |throughput| Some(Served { throughput, response_s: 0.01, fairness: 1.0, starves: false });
+        let served = |throughput| Some(Performance { throughput, response_s: 0.01, fairness: 1.0, starves: false });
         let case = |throughputs: [f32; 3]| Case {
             workload: "w".into(),
             device: "d".into(),
@@ -204,7 +204,7 @@ mod tests {
     fn two_experiences_are_joined_by_the_names_of_features_and_settings() {
         let ours = experience();
         let mut theirs = Experience::new(vec!["c".into(), "a".into()], vec!["sstf".into(), "clook".into()]);
-        let served = Some(Served { throughput: 7.0, response_s: 0.5, fairness: 0.5, starves: false });
+        let served = Some(Performance { throughput: 7.0, response_s: 0.5, fairness: 0.5, starves: false });
         let (workload, device) = ("v".to_owned(), "e".to_owned());
         theirs.cases = vec![Case { workload, device, under: 1, features: vec![Some(3.0), Some(4.0)], results: vec![None, served] }];
         let both = ours.and(&theirs);

@@ -8,8 +8,8 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Space, Start};
+use observe::performance::TrialScore;
 use observe::preference::Preference;
-use observe::served::Rated;
 
 /// Genomes that are drawn, and as many near the best, to find the one with the highest bound.
 const DRAWN: usize = 256;
@@ -76,10 +76,10 @@ impl Search for Bayes {
         self.asked.clone()
     }
 
-    fn tell(&mut self, rated: &[Option<Rated>]) {
+    fn tell(&mut self, rated: &[Option<TrialScore>]) {
         let scores: Vec<Option<f64>> = rated.iter().map(|rated| rated.map(|rated| rated.score(&self.preference))).collect();
         // One that starves is as bad as the worst that does not: how much worse would tell the process nothing of its neighbours.
-        let is_fed = |rated: &&Rated| !rated.starves();
+        let is_fed = |rated: &&TrialScore| !rated.starves();
         let known = self.tried.iter().map(|(_, score)| *score);
         let fed = rated.iter().flatten().filter(is_fed).map(|rated| rated.score(&self.preference));
         let worst = known.chain(fed).filter(|score| score.is_finite()).fold(f64::INFINITY, f64::min);

@@ -22,8 +22,8 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Space, Start};
+use observe::performance::TrialScore;
 use observe::preference::Preference;
-use observe::served::Rated;
 
 /// The highest mutation rate.
 pub const MOST_MUTATION: f64 = 0.45;
@@ -87,7 +87,7 @@ impl Genetic {
         self.mutation
     }
 
-    fn fitness(&self, phenotype: Phenotype, rated: &Option<Rated>) -> f64 {
+    fn fitness(&self, phenotype: Phenotype, rated: &Option<TrialScore>) -> f64 {
         let Some(rated) = rated.filter(|rated| !rated.starves() || phenotype == Phenotype::All) else { return f64::NEG_INFINITY };
         match phenotype {
             Phenotype::Throughput => f64::from(rated.served.throughput),
@@ -149,7 +149,7 @@ impl Search for Genetic {
         self.children.clone()
     }
 
-    fn tell(&mut self, rated: &[Option<Rated>]) {
+    fn tell(&mut self, rated: &[Option<TrialScore>]) {
         let fitness = PHENOTYPES
             .map(|(phenotype, _)| (phenotype, rated.iter().map(|rated| self.fitness(phenotype, rated)).collect::<Vec<f64>>()));
         let scores: Vec<f64> =

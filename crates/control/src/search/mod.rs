@@ -23,15 +23,15 @@ mod tuner;
 use crate::setting::Setting;
 use crate::target::Target;
 use observe::event::Event;
+use observe::performance::TrialScore;
 use observe::preference::Preference;
-use observe::served::Rated;
 
 pub use bayes::Bayes;
 pub use genetic::{Genetic, MOST_MUTATION};
 pub use ioperf::Ioperf;
 pub use random::Random;
 pub use space::{Genome, Space};
-pub use tuner::{Asks, Make, Rules, Tuner};
+pub use tuner::{MakeSearch, RehearsalUse, SearchOptions, Tuner};
 
 use block::Nanos;
 
@@ -41,7 +41,7 @@ pub trait Search: Send {
     fn ask(&mut self) -> Vec<Genome>;
 
     /// How the genomes served that were asked for last, in their order; `None` of one that was refused or under which nothing was done.
-    fn tell(&mut self, rated: &[Option<Rated>]);
+    fn tell(&mut self, rated: &[Option<TrialScore>]);
 
     /// The search's own state, for people: generation, rates.
     fn facts(&self) -> Vec<(String, String)> {
@@ -75,7 +75,7 @@ pub trait Rehearsal: Send {
     fn prepare(&mut self, span: (Nanos, Nanos), in_force: &Setting, plant: &dyn Target) -> Result<Vec<(String, String)>, String>;
 
     /// How each would serve that load; `None` of one that cannot be rehearsed. The same for any number of threads.
-    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<Rated>>;
+    fn rate(&mut self, settings: &[Setting]) -> Vec<Option<TrialScore>>;
 
     /// Whether it can tell what this tunable of the host does.
     fn can_try(&self, host_tunable: &str) -> bool;

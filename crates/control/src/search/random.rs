@@ -6,7 +6,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Space, Start};
-use observe::served::Rated;
+use observe::performance::TrialScore;
 
 /// Genomes that are asked for at once: none of them depends on any other.
 const AT_ONCE: usize = 8;
@@ -33,5 +33,5 @@ impl Search for Random {
         seeds.chain(std::iter::repeat_with(|| space.draw(random))).take(AT_ONCE).collect()
     }
 
-    fn tell(&mut self, _rated: &[Option<Rated>]) {}
+    fn tell(&mut self, _rated: &[Option<TrialScore>]) {}
 }

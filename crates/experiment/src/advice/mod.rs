@@ -17,12 +17,12 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context as _, bail, ensure};
 use control::Setting;
-use control::controller::Promise;
+use control::controller::Prediction;
 use control::experience::{FEWEST, WINDOW};
 use observe::Preference;
 use observe::merit;
 use observe::merit::{TOLERANCE, Tail};
-use observe::served::Served;
+use observe::performance::Performance;
 use observe::window::Tally;
 use report::advice::{Advice, Measured, SCHEMA, Verdict};
 use sim::trace::OpenOptions;
@@ -69,7 +69,7 @@ pub struct Wanted {
 struct Tried {
     observed: Observed,
     seconds: Seconds,
-    promise: Promise,
+    promise: Prediction,
     gain: f64,
     p99_by_bound: f64,
 }
@@ -262,7 +262,7 @@ fn text_of(gain: f64) -> String {
     report::promises::signed(percent(gain))
 }
 
-fn text_with_error(promise: &Promise) -> String {
+fn text_with_error(promise: &Prediction) -> String {
     report::promises::with_error(percent(promise.gain), 100.0 * promise.error)
 }
 
@@ -277,11 +277,11 @@ struct Choice<'a> {
 
 impl Choice<'_> {
     /// What is better than what is in force, if anything is.
-    fn best(&self) -> Option<&Promise> {
+    fn best(&self) -> Option<&Prediction> {
         self.best_of(|_| true)
     }
 
-    fn best_of(&self, counts: impl Fn(&Setting) -> bool) -> Option<&Promise> {
+    fn best_of(&self, counts: impl Fn(&Setting) -> bool) -> Option<&Prediction> {
         if self.is_run {
             let good = self.runs.iter().filter(|tried| tried.is_better() && counts(&tried.promise.setting));
             return good.max_by(|a, b| a.gain.total_cmp(&b.gain)).map(|tried| &tried.promise);
@@ -341,8 +341,8 @@ struct Judgement {
     samples: Vec<Sample>,
     answers: Vec<Result<Judged, twin::NoAnswer>>,
     /// By phase; empty where there is no answer.
-    by_phase: Vec<Vec<Promise>>,
-    overall: Vec<Promise>,
+    by_phase: Vec<Vec<Prediction>>,
+    overall: Vec<Prediction>,
 }
 
 impl Judgement {
@@ -350,14 +350,14 @@ impl Judgement {
         let asked = phases.iter().enumerate().take(MOST_PHASES);
         let samples: Vec<Sample> = asked.flat_map(|(number, phase)| asked::samples(number, phase, seconds)).collect();
         let answers = brain.ask(&samples, crew)?;
-        let by_phase: Vec<Vec<Promise>> = (0..phases.len())
+        let by_phase: Vec<Vec<Prediction>> = (0..phases.len())
             .map(|number| {
                 let of_phase = samples.iter().zip(&answers).filter(|(sample, _)| sample.phase == number);
                 let judged: Vec<&Judged> = of_phase.filter_map(|(_, answer)| answer.as_ref().ok()).collect();
                 asked::of_phase(&judged, brain.in_force)
             })
             .collect();
-        let answered: Vec<(f64, &[Promise])> = phases
+        let answered: Vec<(f64, &[Prediction])> = phases
             .iter()
             .zip(&by_phase)
             .filter(|(_, promises)| !promises.is_empty())
@@ -376,13 +376,13 @@ impl Judgement {
     }
 
     /// Those that let nobody starve, the best first.
-    fn others(&self, in_force: &Setting) -> impl Iterator<Item = &Promise> {
+    fn others(&self, in_force: &Setting) -> impl Iterator<Item = &Prediction> {
         self.overall.iter().filter(move |promise| promise.setting != *in_force && !promise.starves())
     }
 
     /// Of each of the best schedulers the setting that promises most, sure or not; and what Linux has, with its defaults.
-    fn worth_a_run(&self, in_force: &Setting) -> Vec<Promise> {
-        let mut worth: Vec<Promise> = Vec::new();
+    fn worth_a_run(&self, in_force: &Setting) -> Vec<Prediction> {
+        let mut worth: Vec<Prediction> = Vec::new();
         for promise in self.others(in_force).filter(|promise| promise.gain > 0.0) {
             let is_first = worth.iter().all(|other| other.setting.spec.name != promise.setting.spec.name);
             if is_first && worth.len() < MOST_RUN {
@@ -390,8 +390,8 @@ impl Judgement {
             }
         }
         // What a person would set on Linux, even if it promises nothing.
-        let plain = |promise: &&Promise| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
-        let of_linux: Vec<Promise> =
+        let plain = |promise: &&Prediction| linux::has(&promise.setting) && promise.setting == Setting::of(promise.setting.spec);
+        let of_linux: Vec<Prediction> =
             self.others(in_force).filter(plain).filter(|promise| !worth.contains(promise)).cloned().collect();
         worth.extend(of_linux);
         worth
@@ -472,11 +472,11 @@ impl Judgement {
         seconds_before: &Seconds,
         phases: &[Phase],
         observed: Observed,
-        promise: Promise,
+        promise: Prediction,
         preference: &Preference,
     ) -> Tried {
         let seconds = phases::seconds(&observed);
-        let p99_by_bound = merit::worst_by_bound(&tails(observed.streams.iter()), &tails(before.streams.iter()));
+        let p99_by_bound = merit::max_wait_ratio(&tails(observed.streams.iter()), &tails(before.streams.iter()));
         let mut tried = Tried { observed, seconds, promise, gain: 0.0, p99_by_bound };
         // As the promise is added up, where both runs do the same at the same time.
         let (mut sum, mut whole) = (0.0, 0.0);
@@ -559,7 +559,7 @@ fn streams(judged: &Judged, observed: &Observed) -> Vec<String> {
 /// How the requests of a recording were served.
 pub struct ServedIn {
     /// All of them.
-    pub served: Served,
+    pub served: Performance,
     /// How long its streams waited, each with its program's name, in the order of their numbers.
     pub tails: Vec<(String, Tail)>,
 }
@@ -577,8 +577,8 @@ pub fn served_in(path: &Path, options: &OpenOptions, monitor: &dyn Monitor) -> a
     Ok(whole_run(&seconds).filter(|_| is_busy).map(|served| ServedIn { served, tails }))
 }
 
-fn whole_run(seconds: &Seconds) -> Option<Served> {
-    Served::of(seconds.values().map(|second| &second.outcome))
+fn whole_run(seconds: &Seconds) -> Option<Performance> {
+    Performance::of(seconds.values().map(|second| &second.outcome))
 }
 
 impl Tried {
@@ -598,7 +598,7 @@ impl Tried {
         let score = |seconds: &Seconds| {
             let numbers = phase.stretches.iter().flat_map(|stretch| stretch.from..stretch.to);
             let outcomes: Vec<_> = numbers.map(|number| seconds.get(&number).map_or(nothing, |second| second.outcome)).collect();
-            Some(Served::of(&outcomes)?.score(preference))
+            Some(Performance::of(&outcomes)?.score(preference))
         };
         Some(score(&self.seconds)? - score(seconds)?).filter(|gain| gain.is_finite())
     }

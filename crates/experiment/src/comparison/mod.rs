@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use control::Setting;
-use control::controller::Brief;
+use control::controller::ControllerInput;
 use control::experience::Experience;
 use observe::Preference;
 use report::record::Record;
@@ -101,9 +101,14 @@ impl Experiment {
     }
 
     /// What every controller is told, besides what it is to learn from.
-    fn brief(&self) -> anyhow::Result<Brief> {
+    fn brief(&self) -> anyhow::Result<ControllerInput> {
         let candidates = self.candidates()?;
-        Ok(Brief { preference: self.preference.unwrap_or_default(), candidates, seed: self.seed, experience: Arc::default() })
+        Ok(ControllerInput {
+            preference: self.preference.unwrap_or_default(),
+            candidates,
+            seed: self.seed,
+            experience: Arc::default(),
+        })
     }
 
     /// What there is to choose from.
@@ -169,7 +174,7 @@ impl Experiment {
         Ok(records)
     }
 
-    fn plan(&self, regimes: Vec<Regime>, brief: Brief, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
+    fn plan(&self, regimes: Vec<Regime>, brief: ControllerInput, alone: bool, crew: Crew) -> anyhow::Result<Plan> {
         let mut world = self.world()?;
         let load = self.load(&world, crew.monitor)?;
         let contract = self.contract()?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use block::{SettingError, Tunable, Unit};
 use control::Setting;
-use control::controller::{Chosen, ControllerSpec};
+use control::controller::{ControllerChoice, ControllerSpec};
 use report::record::{SchedulerSetting, Value};
 use sim::host::TUNABLES;
 
@@ -17,7 +17,7 @@ pub enum Regime {
     /// Whatever the controller says.
     Controller {
         /// Which, and how it is set.
-        chosen: Chosen,
+        chosen: ControllerChoice,
         /// What is in force before it says anything.
         begins_with: Setting,
     },
@@ -96,8 +96,8 @@ pub fn with_found(mut settings: Vec<Setting>) -> anyhow::Result<Vec<Setting>> {
 }
 
 /// Reads what `--controller` says: one of `known`, optionally with tunables.
-pub fn controller(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<Chosen> {
-    Chosen::parse_among(known.iter().copied(), text).with_context(|| format!("--controller {text}"))
+pub fn controller(text: &str, known: &[&'static ControllerSpec]) -> anyhow::Result<ControllerChoice> {
+    ControllerChoice::parse_among(known.iter().copied(), text).with_context(|| format!("--controller {text}"))
 }
 
 /// Refuses two of the same label: nobody could tell their rows apart.

@@ -1,4 +1,4 @@
-//! Programs that the tests start beside themselves: this test program again, told by its environment what to do.
+//! Child processes of the tests: this test program again, with a task in its environment.
 
 use std::ffi::OsStr;
 use std::io::Write;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::Nanos;
 use control::Window;
-use control::{Decided, Setting};
+use control::{DecisionRecord, Setting};
 use knowledge::{DecisionRow, Filter, Knowledge, Row, WindowRow};
 use observe::window::{FEATURES, Features, WindowOutcome};
 use proptest::prelude::*;
@@ -41,7 +41,7 @@ fn a_window_and_a_decision_of_a_controller_are_kept_by_the_names_of_their_featur
     let mut features = Features([f64::NAN; FEATURES.len()]);
     features.0[0] = 12.5;
     let seen = Window { number: 4, from: Nanos(1), to: Nanos(10), setting: setting.clone(), features, outcome };
-    let decided = Decided {
+    let decided = DecisionRecord {
         at: Nanos(10),
         window: Some(4),
         from: setting.clone(),

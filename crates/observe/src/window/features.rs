@@ -56,10 +56,10 @@ const TABLE: &[Row] = &[
     (feature("discard_share", "", LOAD, "Discards among the requests."), |sums, _| {
         ratio(sums.kind(Op::Discard).requests, sums.requests)
     }),
-    (feature("sync_share", "", LOAD, "Requests that somebody waits for: reads, and writes that say so."), |sums, _| {
+    (feature("sync_share", "", LOAD, "Synchronous requests: reads, and writes flagged as such."), |sums, _| {
         ratio(sums.sync(), sums.requests)
     }),
-    (feature("write_back_share", "", LOAD, "Writes that nobody waits for, among the requests."), |sums, _| {
+    (feature("write_back_share", "", LOAD, "Asynchronous writes among the requests."), |sums, _| {
         ratio(sums.kind(Op::Write).requests - sums.kind(Op::Write).sync, sums.requests)
     }),
     // When.
@@ -104,7 +104,7 @@ const TABLE: &[Row] = &[
             "streams_effective",
             "streams",
             SERVICE,
-            "So many streams with equal shares would be as mixed (inverse Simpson index).",
+            "Number of streams with equal shares that would be as mixed (inverse Simpson index).",
         ),
         |sums, _| (sums.requests as f64).powi(2) / sums.stream_squares as f64,
     ),
@@ -112,12 +112,7 @@ const TABLE: &[Row] = &[
         ratio(sums.switches, sums.followers)
     }),
     (
-        feature(
-            "dependent_share",
-            "",
-            SERVICE,
-            "Requests that somebody waits for whose stream waits for nothing else: one at a time.",
-        ),
+        feature("dependent_share", "", SERVICE, "Synchronous requests that are the only one of their stream: one at a time."),
         |sums, _| ratio(sums.dependent, sums.requests),
     ),
     (

@@ -1,6 +1,6 @@
 //! Locality: how much of the disk a window touches, and how much is accessed again. Both are estimated in a few kilobytes.
 
-/// The first so many bits of a number well mixed. One product alone would spread equal strides too evenly to be counted as if at random.
+/// The first `bits` bits of a hash of a number. One product alone would spread equal strides too evenly to be counted as if at random.
 #[inline]
 fn mixed(number: u64, bits: u32) -> usize {
     let product = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -14,8 +14,7 @@ const REGION_BYTES: f64 = 1_048_576.0;
 const BITMAP_BITS: u32 = 12;
 
 /// How many regions of 1 MiB were touched, by linear counting (Whang, Vander-Zanden, Taylor, ACM TODS 1990): each region sets one of
-/// 4,096 bits, and the bits still clear say how many regions there were. A few percent off up to 10,000 regions, ever less true beyond,
-/// and never more than 37,000.
+/// 4,096 bits, and the bits still clear give the number of regions. A few percent off up to 10,000 regions, less accurate beyond, at most 37,000.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Footprint {
     bits: [u64; 1 << (BITMAP_BITS - 6)],

@@ -52,7 +52,7 @@ impl<T: Copy + Default> Streams<T> {
         Some(&mut self.values[place])
     }
 
-    /// The stream's value, from now on the last to be replaced; beside it the value that had to make room for a stream not followed.
+    /// The stream's value, which becomes the last to be replaced; with the value that a stream not followed before replaces.
     pub fn follow(&mut self, stream: StreamId) -> (&mut T, Option<T>) {
         self.uses += 1;
         let group = group(stream);
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_table_knows_nobody_and_a_stream_begins_anew() {
+    fn a_cleared_table_is_empty_and_streams_start_with_the_default() {
         let mut streams = Streams::new();
         for stream in 0..300 {
             *streams.follow(stream).0 = 7;

@@ -71,12 +71,12 @@ fn a_stream_thinks_from_the_answer_to_the_next_request_if_it_waits_for_nothing_e
     history.queued(&other);
     history.completed(&read, MS(10));
     let written = history.queued(&write);
-    assert_eq!((written.is_dependent, written.think), (false, None), "nobody waits for it");
+    assert_eq!((written.is_dependent, written.think), (false, None), "it is asynchronous");
     history.completed(&other, MS(12));
     let next = history.queued(&request(15, 1, Op::Read, 0));
     assert_eq!((next.is_dependent, next.think), (true, Some(MS(5))));
-    let beside = history.queued(&request(16, 1, Op::Read, 0));
-    assert_eq!((beside.is_dependent, beside.think), (false, None), "its stream waits for the one before");
+    let with_others = history.queued(&request(16, 1, Op::Read, 0));
+    assert_eq!((with_others.is_dependent, with_others.think), (false, None), "its stream waits for the one before");
 }
 
 #[test]

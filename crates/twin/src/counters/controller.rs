@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 
 use block::Nanos;
-use control::controller::{Brief, Evidence};
-use control::{Controller, Decision, Extent, Setting, Target, Window};
+use control::controller::{ControllerInput, Evidence};
+use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use observe::counters::Sample;
 use observe::merit;
 use observe::merit::TOLERANCE;
@@ -60,7 +60,7 @@ struct Trial {
 
 /// The controller.
 pub struct ByCounters {
-    brief: Brief,
+    brief: ControllerInput,
     known: Known,
     in_force: Option<Setting>,
     samples: VecDeque<Sample>,
@@ -74,7 +74,7 @@ pub struct ByCounters {
 impl ByCounters {
     /// Chooses among the candidates of the brief, for a device of which this is known, with so many thousandths of a core. The first
     /// decision is made as soon as enough was counted; it is paid for later.
-    pub fn new(brief: &Brief, known: &Known, budget_permille: i64) -> ByCounters {
+    pub fn new(brief: &ControllerInput, known: &Known, budget_permille: i64) -> ByCounters {
         ByCounters {
             brief: brief.clone(),
             known: known.clone(),
@@ -217,8 +217,8 @@ impl Controller for ByCounters {
         Decision::keep("only counters are to be had")
     }
 
-    fn extent(&self) -> Extent {
-        Extent { time: Some(WINDOW), requests: None }
+    fn window_length(&self) -> WindowLength {
+        WindowLength { time: Some(WINDOW), requests: None }
     }
 
     fn counted(&mut self, sample: &Sample) {

@@ -22,7 +22,7 @@ impl Watched {
         let mut samples = Vec::new();
         self.eyes.samples(&mut samples);
         for sample in &samples {
-            self.steering.counted(sample);
+            self.steering.record_counters(sample);
             let Some(counted) = self.tally.take(sample, &self.settings.preference) else { continue };
             self.requests += counted.requests;
             self.latest = counted.latest;

@@ -17,7 +17,7 @@ use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::{Genome, Search, Start};
-use observe::served::Rated;
+use observe::performance::TrialScore;
 
 pub use chromosome::{Chromosome, Converter, Pattern};
 pub use optimizer::{Individual, Optimizer, POPULATION, range_of};
@@ -57,8 +57,8 @@ impl Search for Ioperf {
         self.optimizer.unrated().map(|(_, genome)| genome).collect()
     }
 
-    fn tell(&mut self, rated: &[Option<Rated>]) {
-        let fitness = |rated: &Option<Rated>| match rated {
+    fn tell(&mut self, rated: &[Option<TrialScore>]) {
+        let fitness = |rated: &Option<TrialScore>| match rated {
             Some(rated) if !rated.starves() => {
                 fitness(&self.pattern, f64::from(rated.served.throughput), f64::from(rated.served.response_s))
             }

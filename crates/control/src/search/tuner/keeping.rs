@@ -8,8 +8,8 @@ use crate::experience::GenePool;
 use crate::search::fingerprint::Fingerprint;
 use crate::setting::Setting;
 use crate::{Decision, Target, Window};
+use observe::load_tracker::LoadTracker;
 use observe::similarity::{ANOTHER, Point, load_distance};
-use observe::watched::WatchedLoad;
 
 /// Windows after which the chosen setting is compared with the baseline; each further comparison takes twice as many.
 const WINDOWS: usize = 16;
@@ -18,7 +18,7 @@ const MAX_REMEMBERED: usize = 64;
 
 /// The chosen setting serves the load.
 pub(super) struct Keeping {
-    pub load: WatchedLoad,
+    pub load: LoadTracker,
     pub is_settling: bool,
     /// The gain that an A/B test has just shown: the original setting would score that much less than the first windows do.
     pub proved: Option<f64>,
@@ -40,7 +40,7 @@ impl Tuner {
     /// Applies and keeps a setting.
     pub(super) fn keep(&mut self, setting: Setting, gain: Option<Estimate>, why: String) -> Decision {
         self.chosen = Some((setting.clone(), gain));
-        let load = WatchedLoad::new(self.load_began);
+        let load = LoadTracker::new(self.load_began);
         self.phase = Phase::Keeping(Keeping { load, is_settling: true, proved: None, windows: Vec::new(), needed: WINDOWS });
         Decision { expected_gain: gain.map(|gain| gain.mean), ..Decision::set(setting, why) }
     }
@@ -51,7 +51,7 @@ impl Tuner {
         if std::mem::take(&mut keeping.is_settling) {
             return Decision::keep("kept");
         }
-        if fingerprint.and_then(|fingerprint| keeping.load.look(window.from, fingerprint.point)).is_some() {
+        if fingerprint.and_then(|fingerprint| keeping.load.add_window(window.from, fingerprint.point)).is_some() {
             return self.watch_new_load(window.to, target, "another load: its gene pool is kept");
         }
         keeping.windows.push(window.clone());

@@ -39,17 +39,17 @@ use super::fingerprint::{Calls, Fingerprint};
 use super::ioperf::Pattern;
 use super::{Rehearsal, Search, Space, Start};
 use crate::ab_test::{Challenger, Estimate};
-use crate::controller::Brief;
+use crate::controller::ControllerInput;
 use crate::experience::{Experience, GenePool};
 use crate::setting::Setting;
 use crate::{Controller, Decision, Target};
-use crate::{Extent, Window};
+use crate::{Window, WindowLength};
 use keeping::{Keeping, RememberedLoad};
 use observe::Event;
 use observe::merit;
+use observe::performance::Performance;
+use observe::performance::TrialScore;
 use observe::preference::Preference;
-use observe::served::Rated;
-use observe::served::Served;
 use proving::Proving;
 use trying::Trying;
 use verifying::Verifying;
@@ -64,11 +64,11 @@ const SETTLING: Nanos = Nanos::from_millis(4_000);
 const MAX_CHALLENGERS: usize = 2;
 
 /// Creates a search.
-pub type Make = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
+pub type MakeSearch = Box<dyn Fn(Start) -> Box<dyn Search> + Send>;
 
 /// What a search uses its rehearsal for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum RehearsalUse {
     /// To score settings: none is tried on the target.
     Fitness,
     /// To choose what is tried first on the target.
@@ -76,7 +76,7 @@ pub enum Asks {
 }
 
 /// How a search is run.
-pub struct Rules {
+pub struct SearchOptions {
     /// The controller's name.
     pub name: &'static str,
     /// Length of a trial on the target.
@@ -90,9 +90,9 @@ pub struct Rules {
     /// Length of a turn of an A/B test; a change settles for two thirds of that, at most 4 s.
     pub turn: Nanos,
     /// What the rehearsal is used for, if there is one.
-    pub asks: Asks,
+    pub rehearsal_use: RehearsalUse,
     /// Creates the search.
-    pub make: Make,
+    pub make: MakeSearch,
 }
 
 enum Phase {
@@ -116,7 +116,7 @@ struct SearchTarget {
 
 /// Runs a search on a target.
 pub struct Tuner {
-    rules: Rules,
+    options: SearchOptions,
     preference: Preference,
     candidates: Vec<Setting>,
     experience: Arc<Experience>,
@@ -131,7 +131,7 @@ pub struct Tuner {
     space: Option<Space>,
     baseline: Option<Baseline>,
     /// Every trial of the load, in order.
-    trials: Vec<(Setting, Rated)>,
+    trials: Vec<(Setting, TrialScore)>,
     challengers: VecDeque<Challenger>,
     /// What is searched for once no known setting is left to verify.
     pending_search: Option<SearchTarget>,
@@ -146,10 +146,10 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// Searches according to `rules`, among the schedulers of the brief's candidates; in `rehearsal` if there is one.
-    pub fn new(brief: &Brief, rules: Rules, rehearsal: Option<Box<dyn Rehearsal>>) -> Tuner {
+    /// Searches according to `options`, among the schedulers of the brief's candidates; in `rehearsal` if there is one.
+    pub fn new(brief: &ControllerInput, options: SearchOptions, rehearsal: Option<Box<dyn Rehearsal>>) -> Tuner {
         Tuner {
-            rules,
+            options,
             preference: brief.preference,
             candidates: brief.candidates.clone(),
             experience: brief.experience.clone(),
@@ -175,20 +175,20 @@ impl Tuner {
     }
 
     fn settling(&self) -> Nanos {
-        SETTLING.min(Nanos(self.rules.turn.0 / 3 * 2))
+        SETTLING.min(Nanos(self.options.turn.0 / 3 * 2))
     }
 
     fn space(&self, target: &dyn Target, is_rehearsed: bool) -> Space {
         let can_try = |name: &str| !is_rehearsed || self.rehearsal.as_ref().is_some_and(|rehearsal| rehearsal.can_try(name));
-        let is_gene = |name: &str| self.rules.host.contains(&name) && can_try(name);
+        let is_gene = |name: &str| self.options.host.contains(&name) && can_try(name);
         let candidates: Vec<Setting> = std::iter::once(&self.original).chain(&self.candidates).cloned().collect();
-        Space::of(target, &candidates, self.rules.tunes, is_gene)
+        Space::of(target, &candidates, self.options.tunes, is_gene)
     }
 
     /// The score of a trial over these windows, its waits compared with the baseline's; `None` if no request completed.
-    fn score(&self, windows: &[Window]) -> Option<Rated> {
-        let served = Served::of(windows.iter().map(|window| &window.outcome))?;
-        let by_bound = self.baseline.as_ref().map_or(0.0, |baseline| {
+    fn score(&self, windows: &[Window]) -> Option<TrialScore> {
+        let served = Performance::of(windows.iter().map(|window| &window.outcome))?;
+        let wait_ratio = self.baseline.as_ref().map_or(0.0, |baseline| {
             let longest_s = windows.iter().map(|window| window.outcome.max_response_s).fold(0.0, f64::max);
             let streams = windows.iter().map(streams).fold(f64::INFINITY, f64::min);
             let is_silent = streams <= baseline.streams - 1.0 && baseline.streams.is_finite();
@@ -196,7 +196,7 @@ impl Tuner {
             // A stream that queues nothing while others are served still waits for an earlier request.
             if is_silent { waited.max(f64::from(1_u8) + f64::EPSILON) } else { waited }
         });
-        Some(Rated { served, by_bound })
+        Some(TrialScore { served, wait_ratio })
     }
 
     /// Whether a stream starves in a window, or no request completed.
@@ -207,7 +207,7 @@ impl Tuner {
 
 impl Controller for Tuner {
     fn name(&self) -> &'static str {
-        self.rules.name
+        self.options.name
     }
 
     fn begin(&mut self, now: Nanos, target: &dyn Target) -> Decision {
@@ -215,17 +215,17 @@ impl Controller for Tuner {
         Decision::keep("no window yet")
     }
 
-    fn extent(&self) -> Extent {
+    fn window_length(&self) -> WindowLength {
         let time = match &self.phase {
             Phase::Proving(Proving { is_settling: true, .. }) | Phase::Keeping(Keeping { is_settling: true, .. }) => {
                 self.settling()
             }
             Phase::Watching(_) | Phase::Proving(_) | Phase::Keeping(_) | Phase::Trying(Trying { is_settling: true, .. }) => WINDOW,
-            Phase::Trying(_) => self.rules.child,
+            Phase::Trying(_) => self.options.child,
             Phase::Verifying(verifying) if verifying.test.is_settling() => self.settling(),
-            Phase::Verifying(_) => self.rules.turn,
+            Phase::Verifying(_) => self.options.turn,
         };
-        Extent { time: Some(time), requests: None }
+        WindowLength { time: Some(time), requests: None }
     }
 
     fn event(&mut self, event: &Event) -> bool {
@@ -251,11 +251,11 @@ impl Controller for Tuner {
         self.was_refused = true;
     }
 
-    fn searches(&self) -> bool {
+    fn is_searching(&self) -> bool {
         !matches!(self.phase, Phase::Keeping(_))
     }
 
-    fn leaves(&self) -> Option<&Setting> {
+    fn final_setting(&self) -> Option<&Setting> {
         Some(match &self.phase {
             Phase::Keeping(_) => &self.chosen.as_ref()?.0,
             Phase::Verifying(verifying) if verifying.test.is_likely_better() => verifying.test.candidate(),

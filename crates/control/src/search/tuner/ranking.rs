@@ -1,10 +1,10 @@
 //! The trials of a load, ranked.
 
 use super::Tuner;
-use crate::controller::{Evidence, Promise};
+use crate::controller::{Evidence, Prediction};
 use crate::setting::Setting;
 use observe::merit;
-use observe::served::Rated;
+use observe::performance::TrialScore;
 
 /// Settings listed as evidence.
 const SHOWN: usize = 8;
@@ -14,7 +14,7 @@ const SHOWN: usize = 8;
 pub(super) struct Ranked<'a> {
     pub setting: &'a Setting,
     /// Its first trial.
-    pub first: Rated,
+    pub first: TrialScore,
     /// The mean score of its trials, and their number.
     pub score: f64,
     pub trials: usize,
@@ -50,11 +50,11 @@ impl Tuner {
         }
         seen.extend(self.facts.iter().cloned());
         let original = ranking.iter().find(|ranked| *ranked.setting == self.original).map_or(f64::NAN, |ranked| ranked.score);
-        let promise = |ranked: &Ranked| Promise {
+        let promise = |ranked: &Ranked| Prediction {
             setting: ranked.setting.clone(),
             throughput: ranked.first.served.throughput.into(),
             response_s: ranked.first.served.response_s.into(),
-            p99_by_bound: ranked.first.by_bound,
+            p99_by_bound: ranked.first.wait_ratio,
             gain: ranked.score - original,
             error: (ranked.trials as f64).sqrt().recip() * merit::TOLERANCE,
         };
@@ -63,7 +63,7 @@ impl Tuner {
 }
 
 /// Throughput and response time of a trial, for display.
-pub(super) fn text(rated: &Rated) -> String {
+pub(super) fn text(rated: &TrialScore) -> String {
     let (mb_s, ms) = (f64::from(rated.served.throughput) / 1e6, 1e3 * f64::from(rated.served.response_s));
     let starves = if rated.starves() { ", and a stream starves" } else { "" };
     format!("{mb_s:.2} MB/s at {ms:.2} ms{starves}")

@@ -1,11 +1,11 @@
 //! Searches in the twin: for the setting to apply, or for what is tried first on the target.
 
 use super::known::best_of_each_scheduler_first;
-use super::{Asks, Phase, SearchTarget, Tuner, WatchedWindow};
+use super::{Phase, RehearsalUse, SearchTarget, Tuner, WatchedWindow};
 use crate::search::ioperf::Pattern;
 use crate::setting::Setting;
 use crate::{Decision, Target};
-use observe::served::Rated;
+use observe::performance::TrialScore;
 
 /// Trials in the twin for a ranking.
 const RANKING_TRIALS: u32 = 64;
@@ -25,7 +25,7 @@ impl Tuner {
         let mut remark = None;
         if let Some(rehearsal) = &mut self.rehearsal {
             match rehearsal.prepare(span, &self.original, target) {
-                Ok(facts) if self.rules.asks == Asks::Ranking => return self.rank(facts, pattern, target),
+                Ok(facts) if self.options.rehearsal_use == RehearsalUse::Ranking => return self.rank(facts, pattern, target),
                 Ok(facts) => return self.rehearse(facts, pattern, target),
                 Err(reason) => {
                     if let Some(windows) = windows.filter(|windows| Tuner::may_watch_longer(windows)) {
@@ -44,7 +44,7 @@ impl Tuner {
 
     /// Runs the whole search in the twin.
     fn rehearse(&mut self, facts: Vec<(String, String)>, pattern: Pattern, target: &dyn Target) -> Decision {
-        let (remark, spent) = self.search_in_twin(facts, pattern, target, self.rules.trials.max(1));
+        let (remark, spent) = self.search_in_twin(facts, pattern, target, self.options.trials.max(1));
         let remark = remark.map_or(String::new(), |remark| format!("{remark}; "));
         self.prove(format!("{remark}{spent} trials in the twin"), target)
     }
@@ -60,7 +60,7 @@ impl Tuner {
         let space = self.space(target, true);
         let (seeds, remark) = self.seeds(&space, &target.identity().device);
         let mut search = self.new_search(&space, seeds, pattern);
-        let mut trials: Vec<(Setting, Rated)> = Vec::new();
+        let mut trials: Vec<(Setting, TrialScore)> = Vec::new();
         let mut spent = 0;
         while spent < max_trials {
             let batch = search.ask();

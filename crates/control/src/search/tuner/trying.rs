@@ -5,7 +5,7 @@ use crate::search::fingerprint::Fingerprint;
 use crate::search::ioperf::Pattern;
 use crate::search::{Genome, Search, Space, Start};
 use crate::{Decision, Target, Window};
-use observe::served::Rated;
+use observe::performance::TrialScore;
 
 use super::ranking::text;
 
@@ -14,7 +14,7 @@ pub(super) struct Trying {
     pub search: Box<dyn Search>,
     /// The genomes that the search asked for last, and the scores of those that were tried; `None` of one that was refused.
     pub batch: Vec<Genome>,
-    pub rated: Vec<Option<Rated>>,
+    pub rated: Vec<Option<TrialScore>>,
     /// Trials so far.
     pub spent: u32,
     /// The window includes the time that the twin took to rank.
@@ -24,7 +24,7 @@ pub(super) struct Trying {
 impl Tuner {
     pub(super) fn new_search(&self, space: &Space, seeds: Vec<Genome>, pattern: Pattern) -> Box<dyn Search> {
         let seed = self.seed.wrapping_add(self.loads);
-        (self.rules.make)(Start { space, seeds, preference: self.preference, pattern, seed })
+        (self.options.make)(Start { space, seeds, preference: self.preference, pattern, seed })
     }
 
     pub(super) fn begin_trials(&mut self, space: Space, seeds: Vec<Genome>, pattern: Pattern) {
@@ -70,7 +70,7 @@ impl Tuner {
             self.facts = search.facts();
             *batch = search.ask();
         }
-        if self.rules.trials > 0 && *spent >= self.rules.trials {
+        if self.options.trials > 0 && *spent >= self.options.trials {
             return self.challenge(remark, target).resting_on(self.evidence());
         }
         let is_new_batch = rated.is_empty();

@@ -9,7 +9,7 @@ use crate::search::fingerprint::Fingerprint;
 use crate::search::ioperf::Pattern;
 use crate::{Decision, Target, Window};
 use observe::description::describe;
-use observe::served::{Rated, Served};
+use observe::performance::{Performance, TrialScore};
 use observe::similarity::{ANOTHER, Columns, NOWHERE, Point, approach, load_distance};
 
 /// Windows before a search. The first is discarded: another load or setting may reach into it.
@@ -22,7 +22,7 @@ const MAX_WINDOWS_FOR_TWIN: usize = WINDOWS_FOR_TWIN + 8;
 /// Performance under the original setting.
 #[derive(Clone, Debug)]
 pub(super) struct Baseline {
-    pub rated: Rated,
+    pub rated: TrialScore,
     /// The position of the load's fingerprint, and that of its requests among known cases.
     pub point: Point,
     pub among_cases: Point,
@@ -53,7 +53,7 @@ impl Tuner {
     fn baseline_of(&self, windows: &[WatchedWindow]) -> Option<Baseline> {
         let judged = windows.get(1..)?;
         let outcomes = || judged.iter().map(|(window, _)| &window.outcome);
-        let served = Served::of(outcomes())?;
+        let served = Performance::of(outcomes())?;
         let (last, _) = judged.last()?;
         let (mut point, mut among_cases, mut known) = (NOWHERE, NOWHERE, 0.0);
         for (number, (window, fingerprint)) in judged.iter().enumerate() {
@@ -66,7 +66,7 @@ impl Tuner {
             approach(&mut among_cases, &of_requests, 1.0, number as f64 + 1.0);
         }
         Some(Baseline {
-            rated: Rated { served, by_bound: 0.0 },
+            rated: TrialScore { served, wait_ratio: 0.0 },
             point,
             among_cases,
             row: judged.iter().rev().find_map(|(_, fingerprint)| Some(fingerprint.as_ref()?.row.clone())).unwrap_or_default(),
