@@ -1,4 +1,4 @@
-//! What can be set on a plant: a scheduler with its tunables, and tunables of the host.
+//! Settings of a target: a scheduler with its tunables, and tunables of the host.
 
 use std::fmt;
 

@@ -22,17 +22,17 @@ pub struct WindowLength {
 /// Summary of a span of time under one setting.
 #[derive(Clone, Debug)]
 pub struct Window {
-    /// Counts from 0.
+    /// Its number in the run, from 0.
     pub number: u64,
     /// Start.
     pub from: Nanos,
     /// End.
     pub to: Nanos,
-    /// The setting in force.
+    /// The active setting.
     pub setting: Arc<Setting>,
-    /// Features of the requests issued.
+    /// Features of the requests queued.
     pub features: Features,
-    /// The performance.
+    /// Performance of the requests completed.
     pub outcome: WindowOutcome,
 }
 

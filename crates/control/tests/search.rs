@@ -1,10 +1,10 @@
-//! Searches over the genes of a plant: nothing out of range, the papers' rules, the same again for a seed.
+//! Searches over the genes of a target: nothing out of range, the papers' rules, the same again for a seed.
 
 #![allow(clippy::unwrap_used, reason = "a test that meets the unexpected should fail")]
 
 use block::{Nanos, SchedulerSpec, Tunable, Unit};
 use control::search::ioperf::{Converter, Optimizer, POPULATION, Pattern, fitness, range_of};
-use control::search::{Bayes, Genetic, Genome, Ioperf, MOST_MUTATION, Random, Search, Space, Start};
+use control::search::{Bayes, Genetic, Genome, Ioperf, MAX_MUTATION, Random, Search, Space, Start};
 use control::target::{Bounds, Identity};
 use control::{Setting, Target, TargetError};
 use observe::Preference;
@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 static READ_AHEAD: Tunable = Tunable::new(Unit::Kibibytes, 0..=65_536, 128).logarithmic().named("read_ahead_kb", "");
 static SWAPPINESS: Tunable = Tunable::new(Unit::Count, 0..=200, 60).named("swappiness", "");
 
-/// A plant of which only what it offers is asked.
+/// A target that only lists what it offers.
 struct Offers;
 
 impl Target for Offers {
@@ -91,7 +91,7 @@ fn throughput(setting: &Setting) -> f64 {
     1e6 * of_scheduler / (1.0 + octaves_off)
 }
 
-/// The settings that a search asks for in so many trials, in order.
+/// The settings that a search asks for in this many trials, in order.
 fn trials(search: &mut dyn Search, space: &Space, trials: usize) -> Vec<Setting> {
     let mut all = Vec::new();
     while all.len() < trials {
@@ -147,7 +147,7 @@ fn every_search_stays_in_range_begins_with_what_was_found_and_asks_the_same_agai
         for ((mut one, mut same), mut other) in pairs {
             let settings = trials(&mut *one, &space, 60);
             settings.iter().for_each(check);
-            assert_eq!(settings[0].spec.name, "noop", "found in force");
+            assert_eq!(settings[0].spec.name, "noop", "the original setting");
             assert_eq!(settings, trials(&mut *same, &space, 60));
             assert_ne!(settings, trials(&mut *other, &space, 60));
         }
@@ -180,9 +180,9 @@ fn the_mutation_rate_rises_while_generations_do_worse_up_to_45_percent_and_falls
     };
     let first = generation(1e6, &mut genetic);
     let worse: Vec<f64> = (1..=10).map(|number| generation(1e6 / f64::from(number + 1), &mut genetic)).collect();
-    assert!(worse[0] > first && worse.is_sorted() && worse.iter().all(|rate| *rate <= MOST_MUTATION), "{worse:?}");
-    assert!((worse[9] - MOST_MUTATION).abs() < 1e-12 && (MOST_MUTATION - 0.45).abs() < 1e-12);
-    assert!(generation(2e6, &mut genetic) < MOST_MUTATION);
+    assert!(worse[0] > first && worse.is_sorted() && worse.iter().all(|rate| *rate <= MAX_MUTATION), "{worse:?}");
+    assert!((worse[9] - MAX_MUTATION).abs() < 1e-12 && (MAX_MUTATION - 0.45).abs() < 1e-12);
+    assert!(generation(2e6, &mut genetic) < MAX_MUTATION);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use block::Nanos;
 use super::query::Filter;
 use super::rows::{ModelRow, Run, RunId, WindowRow};
 use super::{Knowledge, KnowledgeError};
-use control::experience::{Case, Experience, FEWEST};
+use control::experience::{Case, Experience, MIN_REQUESTS};
 use observe::description::{describe_named, is_of_load, names};
 use observe::merit;
 use observe::performance::{Performance, stored_features};
@@ -166,7 +166,7 @@ impl History {
         let windows: Vec<&WindowRow> = windows.iter().filter(|it| !it.is_first || !is_settled).map(|it| &it.row).collect();
         // Outstanding requests count as well: a setting under which few complete is a result.
         let unfinished = windows.last().map_or(0, |window| window.outcome.unfinished);
-        if windows.iter().map(|window| window.outcome.requests).sum::<u64>() + unfinished < FEWEST {
+        if windows.iter().map(|window| window.outcome.requests).sum::<u64>() + unfinished < MIN_REQUESTS {
             return None;
         }
         let performance = Performance::of(windows.iter().map(|window| &window.outcome)).filter(Performance::is_sound)?;
@@ -263,8 +263,8 @@ mod tests {
                     ((*setting).to_owned(), ["read_share".to_owned(), "of another version".to_owned()].into());
                 let outcome = WindowOutcome {
                     duration: to - from,
-                    requests: FEWEST,
-                    waited_for: FEWEST,
+                    requests: MIN_REQUESTS,
+                    waited_for: MIN_REQUESTS,
                     bytes: megabytes * 1_000_000,
                     mean_response_s: 0.01,
                     waited_s: 0.01,
@@ -412,7 +412,7 @@ mod tests {
         assert_eq!(experience(&[windows(&[Stretch("noop", 9, 10, 0.5)])]).cases, [], "nothing was changed");
         assert_eq!(experience(&[]).cases, []);
         let mut few = windows(&[Stretch("noop", 5, 10, 0.5), Stretch("cfq", 2, 30, 0.5)]);
-        few[6].outcome.requests = FEWEST - 1;
+        few[6].outcome.requests = MIN_REQUESTS - 1;
         assert_eq!(experience(&[few]).cases, [], "in the one window that is settled");
         let mut odd = windows(&[Stretch("noop", 5, 10, 0.5), Stretch("cfq", 5, 30, 0.5)]);
         odd.iter_mut().for_each(|window| window.outcome.fairness = f64::NAN);

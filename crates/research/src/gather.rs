@@ -3,7 +3,7 @@
 use anyhow::Context;
 use block::did_you_mean;
 use control::controller::Fixed;
-use control::experience::{Case, Experience, FEWEST, WINDOW};
+use control::experience::{Case, Experience, MIN_REQUESTS, WINDOW};
 use control::{Setting, Window};
 use observe::description::{describe, names};
 use observe::merit;
@@ -113,7 +113,7 @@ pub fn cases_of(workload: &str, device: &str, runs: &[(&[Window], &Tails)], defa
         .collect();
     let mut cases = Vec::new();
     for (under, (windows, _)) in runs.iter().enumerate() {
-        let telling: Vec<&Window> = windows.iter().filter(|window| window.outcome.requests >= FEWEST).collect();
+        let telling: Vec<&Window> = windows.iter().filter(|window| window.outcome.requests >= MIN_REQUESTS).collect();
         let Some(window) = telling.get(telling.len() / 2) else { continue };
         let features = stored_features(describe(&window.features, &window.outcome));
         let (workload, device, results) = (workload.to_owned(), device.to_owned(), results.clone());

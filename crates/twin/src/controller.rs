@@ -36,7 +36,7 @@ use std::sync::Arc;
 
 use block::{KnowledgeStore, Nanos, Tunable, Unit};
 use control::controller::{ALL, ControllerChoice, ControllerChoiceError, ControllerInput, ControllerSpec, Evidence, Prediction};
-use control::experience::{Experience, FEWEST, WINDOW};
+use control::experience::{Experience, MIN_REQUESTS, WINDOW};
 use control::{Controller, Decision, Setting, Target, Window, WindowLength};
 use device_model::sched;
 use observe::description::describe;
@@ -603,7 +603,7 @@ impl Seekwise {
             Some((_, promise)) if self.comes_too_early(&promise.setting, now) => {
                 self.asks = now + WINDOW;
                 Decision::keep(format!("{} would take over while processes still begin: waiting", promise.setting))
-                    .resting_on(evidence)
+                    .with_evidence(evidence)
             }
             Some(((arm, _), promise)) => {
                 let gain = percent(promise.gain);
@@ -613,7 +613,7 @@ impl Seekwise {
                 self.asks = if is_for_files { now + WINDOW } else { self.asks };
                 let why = format!("{} promises to be {gain}, give or take {:.0}%{files}", promise.setting, 100.0 * promise.error);
                 self.pending = Some(Pending { from: self.in_force, promise: promise.clone() });
-                Decision { expected_gain: Some(promise.gain), ..self.put(now, arm, why) }.resting_on(evidence)
+                Decision { expected_gain: Some(promise.gain), ..self.put(now, arm, why) }.with_evidence(evidence)
             }
             None => {
                 let other = answer.promises.iter().find(|promise| !promise.starves() && promise.setting != *in_force);
@@ -621,7 +621,7 @@ impl Seekwise {
                     let gain = percent(other.gain);
                     format!("; the best other is {}: {gain}, give or take {:.0}%", other.setting, 100.0 * other.error)
                 });
-                Decision::keep(format!("leave {in_force} alone: nothing is sure to be better{other}")).resting_on(evidence)
+                Decision::keep(format!("leave {in_force} alone: nothing is sure to be better{other}")).with_evidence(evidence)
             }
         }
     }
@@ -788,7 +788,7 @@ impl Controller for Seekwise {
             self.asks = now + WINDOW;
             return self.put(now, back, why);
         }
-        if window.outcome.requests >= FEWEST {
+        if window.outcome.requests >= MIN_REQUESTS {
             let row = describe(&window.features, &window.outcome);
             let point = self.columns.point(|column| row.get(column).copied());
             if let Some(began) = self.load.add_window(window.from, point) {

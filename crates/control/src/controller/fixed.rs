@@ -7,7 +7,7 @@ use crate::setting::Setting;
 use crate::target::Target;
 use crate::{Window, WindowLength};
 
-/// Keeps what it finds.
+/// Specification.
 pub static SPEC: ControllerSpec = ControllerSpec {
     name: "fixed",
     summary: "keeps what it finds, and only looks",
@@ -27,13 +27,13 @@ tunables! {
 /// A constant setting.
 #[derive(Clone, Debug)]
 pub struct Fixed {
-    /// The setting; `None` keeps the one the plant has.
+    /// The setting; `None` keeps the active one.
     setting: Option<Setting>,
     window: Nanos,
 }
 
 impl Fixed {
-    /// Windows of this length are recorded for inspection.
+    /// Applies this setting; windows of this length are recorded.
     pub fn new(setting: Setting, window: Nanos) -> Fixed {
         Fixed { setting: Some(setting), window }
     }
@@ -44,7 +44,7 @@ impl Controller for Fixed {
         SPEC.name
     }
 
-    fn begin(&mut self, _now: Nanos, _plant: &dyn Target) -> Decision {
+    fn begin(&mut self, _now: Nanos, _target: &dyn Target) -> Decision {
         match &self.setting {
             Some(setting) => Decision::set(setting.clone(), "asked for"),
             None => Decision::keep("fixed"),
@@ -55,7 +55,7 @@ impl Controller for Fixed {
         WindowLength { time: Some(self.window), requests: None }
     }
 
-    fn decide(&mut self, _window: &Window, _plant: &dyn Target) -> Decision {
+    fn decide(&mut self, _window: &Window, _target: &dyn Target) -> Decision {
         Decision::keep("fixed")
     }
 }

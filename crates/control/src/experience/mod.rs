@@ -1,7 +1,7 @@
 //! Measurements for offline learning: workloads on devices, described by their features, with the performance of each setting.
 //!
-//! The classes of the two-layer scheme are learned from them; `seekwise` recalls those of its device. A case is a phase
-//! of a workload on a device. Its features are those seen under one of the settings, because they depend on the setting in force.
+//! The classes of the two-layer scheme are learned from them; the twin's controller recalls those of its device. A case is a phase
+//! of a workload on a device. Its features are those observed under one of the settings, on which they depend.
 
 mod gene_pool;
 
@@ -16,8 +16,8 @@ pub use gene_pool::{GenePool, Member};
 
 /// Length of a window that a case is taken from. Controllers look at shorter and longer ones.
 pub const WINDOW: Nanos = Nanos::from_millis(1_000);
-/// Windows with fewer requests tell too little of their load, and are not used.
-pub const FEWEST: u64 = 20;
+/// Least number of requests of a window; with fewer it says too little of its load and is not used.
+pub const MIN_REQUESTS: u64 = 20;
 
 /// Version of the file format.
 pub const SCHEMA: u32 = 2;
@@ -34,7 +34,7 @@ pub struct Experience {
     pub settings: Vec<String>,
     /// The cases.
     pub cases: Vec<Case>,
-    /// What genetic searches kept of the loads that they met, the latest last.
+    /// Gene pools of earlier searches, the latest last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<GenePool>,
 }
@@ -47,7 +47,7 @@ pub struct Case {
     pub workload: String,
     /// The device.
     pub device: String,
-    /// The setting in force when the features were recorded, as an index into the settings.
+    /// The setting that was active when the features were recorded, as an index into the settings.
     pub under: usize,
     /// One value per feature name; `None` if missing.
     pub features: Vec<Option<f32>>,

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, bail, ensure};
 use control::Setting;
 use control::controller::Prediction;
-use control::experience::{FEWEST, WINDOW};
+use control::experience::{MIN_REQUESTS, WINDOW};
 use observe::Preference;
 use observe::merit;
 use observe::merit::{TOLERANCE, Tail};
@@ -146,7 +146,7 @@ pub fn advise(wanted: &Wanted, crew: Crew) -> anyhow::Result<Advice> {
     advice.busy_s = phases.iter().map(|phase| phase.seconds() as f64).sum();
     advice.notes.clone_from(&observed.notes);
     if phases.is_empty() {
-        let why = format!("no second has {FEWEST} requests, so hardly any two of them meet, and no scheduler has a choice.");
+        let why = format!("no second has {MIN_REQUESTS} requests, so hardly any two of them meet, and no scheduler has a choice.");
         advice.verdict = leave_alone(in_force, why);
         return Ok(advice);
     }

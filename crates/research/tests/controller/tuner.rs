@@ -68,7 +68,7 @@ fn where_nothing_is_better_what_was_found_stays() {
         let mut rig = rig(12);
         rig.run(SCATTERED, 180.0, &speed);
         assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
-        assert!(rig.said("deadline stays: nothing is better for sure"), "{}", rig.minutes());
+        assert!(rig.said("deadline stays: no significant improvement"), "{}", rig.minutes());
     }
 }
 
@@ -95,7 +95,7 @@ fn what_was_kept_for_a_workload_comes_back_with_it() {
     assert!(!rig.said("re-introduced"), "{}", rig.minutes());
     rig.run(SCATTERED, 15.0, &faster("cfq"));
     assert_eq!(rig.in_force(), "cfq", "{}", rig.minutes());
-    assert!(rig.said("a load that was met before, which cfq served better"), "{}", rig.minutes());
+    assert!(rig.said("a known load, which cfq served better"), "{}", rig.minutes());
     // Where it no longer serves it better, that shows.
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
     assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
@@ -192,7 +192,7 @@ fn what_comes_to_serve_worse_than_what_was_found_did_has_to_prove_itself_again()
     rig.run(SCATTERED, 200.0, &|setting: &Setting| (if setting.spec.name == "cfq" { 5_000 } else { 4_000 }, 0));
     assert_eq!(rig.in_force(), "deadline", "{}", rig.minutes());
     // What was known of it is what the turns have to refute.
-    assert!(rig.said("17.0% worse than what was found; cfq, to be expected 78.1% better"), "{}", rig.minutes());
+    assert!(rig.said("17.0% worse than the original setting; cfq, predicted 78.1% better"), "{}", rig.minutes());
     assert!(rig.said("cfq was 17.0% worse than deadline"), "{}", rig.minutes());
 }
 
@@ -238,7 +238,7 @@ fn what_served_other_loads_of_the_device_is_verified_before_anything_is_tried() 
     let mut rig = experienced(12, lived("none"));
     rig.run(SCATTERED, 60.0, &faster("cfq"));
     assert!(
-        rig.said("what served other loads of this device; cfq, to be expected") && rig.in_force() == "cfq",
+        rig.said("the best for other loads of this device; cfq, to be expected") && rig.in_force() == "cfq",
         "{}",
         rig.minutes()
     );

@@ -153,12 +153,12 @@ impl ByCounters {
             let why = format!(
                 "counters alone leave {in_force} alone: {hypotheses} hypotheses that count alike agree on nothing that is better"
             );
-            return Decision::keep(why).resting_on(evidence);
+            return Decision::keep(why).with_evidence(evidence);
         };
         let why = format!("{hypotheses} hypotheses that count alike agree, by counters alone, on {}", promise.setting);
         self.state = State::Tries(Trial { before: in_force.clone(), counted });
         let decision = Decision { expected_gain: Some(promise.gain), ..Decision::set(promise.setting.clone(), why) };
-        decision.resting_on(evidence)
+        decision.with_evidence(evidence)
     }
 
     /// What came of a change.

@@ -1,7 +1,7 @@
 //! What is measured of a device: how it goes, and what came of the latest change.
 
 use control::Window;
-use control::experience::FEWEST;
+use control::experience::MIN_REQUESTS;
 use observe::merit::Scored;
 use observe::window::depth;
 
@@ -46,7 +46,7 @@ impl Watched {
             p99_ms: Some(known(1e3 * outcome.p99_response_s)),
         };
         let score = outcome.score(&self.settings.preference);
-        if outcome.requests < FEWEST || !score.is_finite() || *window.setting != self.in_force {
+        if outcome.requests < MIN_REQUESTS || !score.is_finite() || *window.setting != self.in_force {
             return;
         }
         let tags = self.tags();

@@ -70,7 +70,7 @@ impl Tuner {
         match &self.chosen {
             Some((setting, expected)) if gain.mean < -CRITICAL_VALUE * gain.error && *setting != self.original => {
                 self.challengers = VecDeque::from([Challenger { setting: setting.clone(), expected: *expected }]);
-                self.next_challenger(format!("{} than what was found", percent(gain.mean)), target)
+                self.next_challenger(format!("{} than the original setting", percent(gain.mean)), target)
             }
             _ => Decision::keep("kept"),
         }

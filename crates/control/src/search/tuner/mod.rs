@@ -146,14 +146,14 @@ pub struct Tuner {
 }
 
 impl Tuner {
-    /// Searches according to `options`, among the schedulers of the brief's candidates; in `rehearsal` if there is one.
-    pub fn new(brief: &ControllerInput, options: SearchOptions, rehearsal: Option<Box<dyn Rehearsal>>) -> Tuner {
+    /// Searches according to `options`, among the schedulers of the input's candidates; in `rehearsal` if there is one.
+    pub fn new(input: &ControllerInput, options: SearchOptions, rehearsal: Option<Box<dyn Rehearsal>>) -> Tuner {
         Tuner {
             options,
-            preference: brief.preference,
-            candidates: brief.candidates.clone(),
-            experience: brief.experience.clone(),
-            seed: brief.seed,
+            preference: input.preference,
+            candidates: input.candidates.clone(),
+            experience: input.experience.clone(),
+            seed: input.seed,
             rehearsal,
             phase: Phase::Watching(Vec::new()),
             calls: Calls::default(),

@@ -27,7 +27,7 @@ impl Tuner {
             }
             None => self.next_challenger(remark, target),
         }
-        .resting_on(evidence)
+        .with_evidence(evidence)
     }
 
     /// Ends a window of the twin's choice.

@@ -93,6 +93,6 @@ impl Tuner {
         if let Phase::Trying(trying) = &mut self.phase {
             trying.is_settling = true;
         }
-        Decision::keep(format!("{spent} trials in the twin rank what is tried first")).resting_on(evidence)
+        Decision::keep(format!("{spent} trials in the twin rank what is tried first")).with_evidence(evidence)
     }
 }

@@ -71,10 +71,10 @@ impl Tuner {
             *batch = search.ask();
         }
         if self.options.trials > 0 && *spent >= self.options.trials {
-            return self.challenge(remark, target).resting_on(self.evidence());
+            return self.challenge(remark, target).with_evidence(self.evidence());
         }
         let is_new_batch = rated.is_empty();
         let decision = self.next_trial(remark, target);
-        if is_new_batch { decision.resting_on(self.evidence()) } else { decision }
+        if is_new_batch { decision.with_evidence(self.evidence()) } else { decision }
     }
 }

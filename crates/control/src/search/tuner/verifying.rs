@@ -16,7 +16,7 @@ impl Tuner {
     pub(super) fn challenge(&mut self, remark: String, target: &dyn Target) -> Decision {
         self.find_challengers();
         let evidence = self.evidence();
-        self.next_challenger(remark, target).resting_on(evidence)
+        self.next_challenger(remark, target).with_evidence(evidence)
     }
 
     /// Takes the best settings as challengers, as far as they rank before the original one.
@@ -32,7 +32,7 @@ impl Tuner {
             (Some(challenger), _) => {
                 let test = AbTest::new(challenger, &self.original);
                 let prediction = test.expected().map_or_else(String::new, |gain| {
-                    format!(", to be expected {}, give or take {:.0}%,", percent(gain.mean), 100.0 * gain.error)
+                    format!(", predicted {}, give or take {:.0}%,", percent(gain.mean), 100.0 * gain.error)
                 });
                 let candidate = test.candidate().clone();
                 let why = format!("{remark}; {candidate}{prediction} and {} serve in turns", self.original);
@@ -41,7 +41,7 @@ impl Tuner {
             }
             (None, Some(search_target)) => self.begin_search(search_target, None, target),
             (None, None) => {
-                let why = format!("{remark}; {} stays: nothing is better for sure", self.original);
+                let why = format!("{remark}; {} stays: no significant improvement", self.original);
                 self.keep(self.original.clone(), None, why)
             }
         }

@@ -90,7 +90,7 @@ impl Tuner {
         let near = distances.filter(|(distance, _)| *distance < ANOTHER).min_by(|a, b| a.0.total_cmp(&b.0));
         if let Some((_, RememberedLoad { setting, gain, .. })) = near {
             let (setting, gain) = (setting.clone(), *gain);
-            let why = format!("a load that was met before, which {setting} served better");
+            let why = format!("a known load, which {setting} served better");
             return self.keep(setting, Some(gain), why);
         }
         let search_target = SearchTarget { span: (windows[1].0.from, now), pattern };
@@ -99,7 +99,7 @@ impl Tuner {
         if self.challengers.is_empty() {
             self.begin_search(search_target, Some(windows), target)
         } else {
-            self.next_challenger("what served other loads of this device".to_owned(), target)
+            self.next_challenger("the best for other loads of this device".to_owned(), target)
         }
     }
 
